@@ -1,0 +1,3 @@
+module github.com/nccl-tuner-go/nccl-tuner-go
+
+go 1.26
