@@ -1,0 +1,85 @@
+# nccl-tuner-go. `make help` lists what there is.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+# A comma-separated list for -fsanitize=, for the C side of everything built.
+SANITIZE ?=
+# Extra flags for the Go linker.
+GO_LDFLAGS ?=
+
+SO      := $(BUILD)/libnccl-tuner-go.so
+TUNEFIT := $(BUILD)/tunefit
+EMPTY   := $(BUILD)/libnccl-tuner-empty.so
+BENCH   := $(BUILD)/bench
+SCENARIOS := $(BUILD)/scenarios
+
+CC     ?= gcc
+CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+ifneq ($(SANITIZE),)
+export CGO_CFLAGS := -g -O1 -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
+export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
+endif
+
+GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum
+C_SOURCES  := $(shell find tuner -name '*.[ch]' -o -name '*.map')
+HOST       := tuner/plugin/host/host.c
+
+# Only the ABI's tables leave the library, and the Go runtime in it sends no
+# signals to preempt goroutines: it is a guest.
+SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
+	-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map $(GO_LDFLAGS)
+
+.PHONY: all
+all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
+
+$(SO): $(GO_SOURCES) $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	CGO_ENABLED=1 go build -buildmode=c-shared -trimpath -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
+	@rm -f $(@:.so=.h)
+
+$(TUNEFIT): $(GO_SOURCES) $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	CGO_ENABLED=1 go build -trimpath -o $@ ./cmd/tunefit
+
+$(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
+
+$(BENCH) $(SCENARIOS): $(BUILD)/%: tuner/plugin/testhost/%.c $(HOST) $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lpthread -lm
+
+.PHONY: demo
+demo: all ## build, load the tuner as NCCL does and show what a sample policy decides
+	@configs/demo.sh $(BUILD)
+
+.PHONY: test
+test: ## run every check: format, vet, all tests with and without cgo, race detector
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
+	go vet ./...
+	go test ./...
+	CGO_ENABLED=0 go test ./...
+	go test -race ./policy/... ./tuner ./topo/... ./cmd/...
+
+.PHONY: bench
+bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
+	$(BENCH) $(SO) $(EMPTY) $(PEER)
+	go test -run '^$$' -bench . ./policy ./topo
+
+.PHONY: install
+install: all ## install into PREFIX (default /usr/local), safely while jobs run
+	@# A running job has the old library mapped: replace the file, never its content.
+	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin
+	cp $(SO) $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new
+	mv -f $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new $(DESTDIR)$(PREFIX)/lib/libnccl-tuner-go.so
+	cp $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
+	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
+
+.PHONY: clean
+clean: ## remove build/
+	rm -rf $(BUILD)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

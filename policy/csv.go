@@ -1,0 +1,226 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gocarina/gocsv"
+)
+
+// row is one line of a policy file before its cells are read. Without a header
+// the columns are the first ten, in this order: the format of NCCL's example
+// tuner and of RCCL.
+type row struct {
+	Collective      cell `csv:"collective"`
+	MinBytes        cell `csv:"min_bytes"`
+	MaxBytes        cell `csv:"max_bytes"`
+	Algorithm       cell `csv:"algorithm"`
+	Protocol        cell `csv:"protocol"`
+	Channels        cell `csv:"channels"`
+	Nodes           cell `csv:"nodes"`
+	Ranks           cell `csv:"ranks"`
+	PipeOps         cell `csv:"pipe_ops"`
+	RegBuff         cell `csv:"reg_buff"`
+	RanksPerNode    cell `csv:"ranks_per_node"`
+	MinBytesPerRank cell `csv:"min_bytes_per_rank"`
+	MaxBytesPerRank cell `csv:"max_bytes_per_rank"`
+	ChunkBytes      cell `csv:"chunk_bytes"`
+	When            cell `csv:"when"`
+	Comment         cell `csv:"comment"`
+	Beyond          cell `csv:"(beyond the last column)"`
+}
+
+// cell remembers whether the row had it at all: an empty cell means "any", a
+// row that ends too early is an error.
+type cell struct {
+	text    string
+	present bool
+}
+
+// UnmarshalCSV implements gocsv.TypeUnmarshaller.
+func (c *cell) UnmarshalCSV(s string) error {
+	*c = cell{strings.TrimSpace(s), true}
+	return nil
+}
+
+const (
+	// In a headerless file these columns must be there in every row.
+	mandatoryColumns  = 8
+	headerlessColumns = 10
+	beyondColumn      = "(beyond the last column)"
+)
+
+var columnNames = []string{
+	"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes", "ranks", "pipe_ops", "reg_buff",
+	"ranks_per_node", "min_bytes_per_rank", "max_bytes_per_rank", "chunk_bytes", "when", "comment",
+}
+
+// columnByFolded maps every accepted spelling of a column's name to the one in
+// columnNames.
+var columnByFolded = func() map[string]string {
+	m := map[string]string{
+		"collectivetype": "collective", "colltype": "collective", "coll": "collective",
+		"algo": "algorithm", "proto": "protocol", "nchannels": "channels",
+		"nnodes": "nodes", "nranks": "ranks", "numpipeops": "pipe_ops",
+	}
+	for _, name := range columnNames {
+		m[fold(name)] = name
+	}
+	return m
+}()
+
+// readRules reads a whole file. Rules are returned in the file's order; any
+// problem makes them worthless.
+func readRules(file string, data []byte) ([]Rule, Problems) {
+	r := &reader{file: file}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
+		return nil, r.problems
+	}
+	data = unindentComments(data)
+	r.readHeader(data)
+	r.readRows(data)
+	r.problems.sort()
+	return r.rules, r.problems
+}
+
+type reader struct {
+	file       string
+	columns    []string // canonical name of each column, "" where unknown
+	headerLine int      // 0 without a header
+
+	rules    []Rule
+	problems Problems
+}
+
+func (r *reader) fail(line, column int, err error) {
+	r.problems = append(r.problems, Problem{r.file, line, column, err.Error()})
+}
+
+// readHeader finds the columns. A first row that names any column is a header:
+// no column's name is a legal cell of the first row of data.
+func (r *reader) readHeader(data []byte) {
+	r.columns = columnNames[:headerlessColumns]
+	in := newCSVReader(bytes.NewReader(data))
+	first, err := in.Read()
+	for err == nil && blank(first) {
+		first, err = in.Read()
+	}
+	isColumn := func(s string) bool { return columnByFolded[fold(strings.TrimSpace(s))] != "" }
+	if err != nil || !slices.ContainsFunc(first, isColumn) {
+		return
+	}
+	r.headerLine, _ = in.FieldPos(0)
+	r.columns = nil
+	for i, s := range first {
+		s = strings.TrimSpace(s)
+		name := columnByFolded[fold(s)]
+		switch {
+		case name == "":
+			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", quote(s),
+				didYouMean(s, columnNames), strings.Join(columnNames, ", ")))
+		case slices.Contains(r.columns, name):
+			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", name))
+			name = ""
+		}
+		r.columns = append(r.columns, name)
+	}
+	for _, name := range []string{"collective", "algorithm"} {
+		if !slices.Contains(r.columns, name) {
+			r.fail(r.headerLine, 0, fmt.Errorf("the header has no column %q", name))
+		}
+	}
+}
+
+// readRows lets gocsv fill one row struct per line. The columns found by
+// readHeader go in front as gocsv's header, which shifts lines by one.
+func (r *reader) readRows(data []byte) {
+	header := make([]string, len(r.columns)+1)
+	for i, name := range r.columns {
+		header[i] = name
+		if name == "" {
+			header[i] = fmt.Sprintf("(unknown %d)", i)
+		}
+	}
+	header[len(r.columns)] = beyondColumn
+	in := newCSVReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
+	in.ReuseRecord = true
+	rows, err := gocsv.NewUnmarshaller(in, &row{})
+	if err != nil {
+		r.fail(1, 0, err)
+		return
+	}
+	r.rules = make([]Rule, 0, 1+bytes.Count(data, []byte("\n")))
+	cells := cellReader{r: r}
+	for {
+		v, err := rows.Read()
+		var syntax *csv.ParseError
+		switch {
+		case err == io.EOF:
+			return
+		case errors.As(err, &syntax):
+			r.fail(syntax.Line-1, 0, syntaxText(syntax))
+			continue
+		case err != nil:
+			r.fail(1, 0, err)
+			return
+		}
+		line, _ := in.FieldPos(0)
+		rw := v.(*row)
+		cells.line, cells.row = line-1, rw
+		if cells.line != r.headerLine && !cells.blank() {
+			r.rules = append(r.rules, cells.rule())
+		}
+	}
+}
+
+func newCSVReader(in io.Reader) *csv.Reader {
+	r := csv.NewReader(in)
+	r.Comment = '#'
+	r.FieldsPerRecord = -1
+	return r
+}
+
+func syntaxText(e *csv.ParseError) error {
+	switch e.Err {
+	case csv.ErrQuote:
+		return errors.New(`a quoted cell is not closed, or text follows its closing quote (write a quote inside it as "")`)
+	case csv.ErrBareQuote:
+		return errors.New(`a quote stands inside an unquoted cell (quote the whole cell and write the quote as "")`)
+	}
+	return e.Err
+}
+
+func blank(record []string) bool {
+	return !slices.ContainsFunc(record, func(s string) bool { return strings.TrimSpace(s) != "" })
+}
+
+// unindentComments moves a # that only white space precedes to the start of its
+// line, where encoding/csv knows it as a comment.
+func unindentComments(data []byte) []byte {
+	if !bytes.Contains(data, []byte(" #")) && !bytes.Contains(data, []byte("\t#")) {
+		return data
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	for i, line := range lines {
+		if t := bytes.TrimLeft(line, " \t"); bytes.HasPrefix(t, []byte("#")) {
+			lines[i] = t
+		}
+	}
+	return bytes.Join(lines, nil)
+}
+
+// quote shows a cell in a message, cut where it would flood the log.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%q...", strings.ToValidUTF8(s[:most], ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,184 @@
+package policy
+
+import "math"
+
+// Query is what NCCL asks about one collective. Every field but RegBuff is the
+// same on all ranks of the communicator.
+type Query struct {
+	Coll    Coll
+	Bytes   uint64 // as nccl-tests' size column: element size x the larger of send and receive count
+	PipeOps int    // NCCL's numPipeOps
+	RegBuff int    // 0 or 1; -1 where the ABI does not say (v2, v3)
+	Costs   Costs
+}
+
+// Costs is NCCL's cost table: predicted microseconds per algorithm (rows) and
+// protocol (columns). A cell below zero is unavailable.
+type Costs struct {
+	Micros   []float32 // rows one after the other
+	NumProto int
+	// AvailableOnly says that the cells tell which are available but not what
+	// they cost, as with ABI v2.
+	AvailableOnly bool
+}
+
+// Decision is the answer to a Query.
+type Decision struct {
+	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
+
+	// Algo and Proto are the cell NCCL will choose once the decision is applied;
+	// -1 where that is not known.
+	Algo, Proto int
+	// Write asks to store Micros in that cell. Without it the table stays as it
+	// is, because NCCL would choose the cell anyway.
+	Write  bool
+	Micros float32
+
+	Channels   int    // 0: leave NCCL's count
+	ChunkBytes uint64 // 0: leave NCCL's chunk size
+}
+
+// Decide finds the first rule in the file that matches the query and has an
+// available cell. It never fails: where nothing applies, NCCL decides.
+func (v *View) Decide(q Query) Decision {
+	d := Decision{Rule: -1, Algo: -1, Proto: -1}
+	d.Algo, d.Proto = q.Costs.split(q.Costs.cheapest(everyCell))
+	if q.Coll < 0 || int(q.Coll) >= len(v.layers) || d.Algo < 0 && !q.Costs.AvailableOnly {
+		return d
+	}
+	perRank := q.Bytes / uint64(v.ranks)
+	for i := range v.layers[q.Coll] {
+		l := &v.layers[q.Coll][i]
+		if d.Rule >= 0 && int(l.first) > d.Rule {
+			break
+		}
+		if !l.matches(&q) {
+			continue
+		}
+		size := q.Bytes
+		if l.perRank {
+			size = perRank
+		}
+		r := l.rule(size)
+		if r < 0 || d.Rule >= 0 && r > d.Rule {
+			continue
+		}
+		if found, ok := v.apply(r, &q); ok {
+			d = found
+		}
+	}
+	return d
+}
+
+// apply returns what rule r makes of the query, and whether it can decide it.
+func (v *View) apply(r int, q *Query) (Decision, bool) {
+	rule := &v.policy.Rules[r]
+	d := Decision{Rule: r, Algo: -1, Proto: -1}
+	if q.Costs.AvailableOnly && rule.Cells == everyCell {
+		return d, true // NCCL's own choice, which it does not tell: nothing to add to it
+	}
+	cell := q.Costs.cheapest(rule.Cells)
+	if cell < 0 {
+		return d, false
+	}
+	d.Algo, d.Proto = q.Costs.split(cell)
+	if rule.Cells != everyCell {
+		micros, write, ok := q.Costs.makeCheapest(cell)
+		if !ok {
+			return d, false
+		}
+		d.Micros, d.Write = micros, write
+	}
+	if rule.Channels > 0 && channelsAreSafe(Algo(d.Algo), v.nodes) && !(rule.Cells == everyCell && q.Costs.tied(cell)) {
+		d.Channels = int(rule.Channels)
+	}
+	if rule.ChunkBytes > 0 {
+		d.ChunkBytes = max(rule.ChunkBytes, grain(Proto(d.Proto)))
+	}
+	return d, true
+}
+
+// channelsAreSafe reports whether NCCL checks a tuner's channel count against
+// what the communicator has. For CollNet, and for NVLS over several nodes, it
+// does not.
+func channelsAreSafe(a Algo, nodes int) bool {
+	switch a {
+	case AlgoTree, AlgoRing, AlgoNVLSTree, AlgoPAT:
+		return true
+	case AlgoNVLS:
+		return nodes == 1
+	}
+	return false
+}
+
+// grain is the smallest chunk of a protocol in bytes. NCCL rounds a chunk down
+// to a multiple of it; less than one grain becomes 0 and breaks the collective.
+func grain(p Proto) uint64 {
+	switch p {
+	case ProtoLL:
+		return 16
+	case ProtoLL128:
+		return 1920
+	}
+	return 512
+}
+
+// available: NCCL never chooses a cell below zero, nor one that is not below
+// FLT_MAX, the value its search starts from.
+func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
+
+func (c Costs) split(cell int) (algo, proto int) {
+	if cell < 0 {
+		return -1, -1
+	}
+	return cell / c.NumProto, cell % c.NumProto
+}
+
+// cheapest returns the cheapest available cell of the set, the first of equals,
+// or -1. Where costs are unknown there is no telling which of several is the
+// cheapest, and only a set of one cell has an answer.
+func (c Costs) cheapest(set CellSet) int {
+	if c.AvailableOnly && !set.single() {
+		return -1
+	}
+	best := -1
+	for i, micros := range c.Micros {
+		if !available(micros) || !set.contains(i/c.NumProto, i%c.NumProto) {
+			continue
+		}
+		if best < 0 || micros < c.Micros[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+func (c Costs) tied(cell int) bool {
+	for i, micros := range c.Micros {
+		if i != cell && micros == c.Micros[cell] {
+			return true
+		}
+	}
+	return false
+}
+
+// makeCheapest returns the cost at which a cell beats all others: its own if it
+// does so already, else the next number below the cheapest other one, so that
+// there is no tie (releases of NCCL break ties differently) and the estimate
+// stays believable. No positive cost beats a cell that costs 0: then ok is false.
+func (c Costs) makeCheapest(cell int) (micros float32, write, ok bool) {
+	other := float32(math.MaxFloat32)
+	for i, m := range c.Micros {
+		if i != cell && available(m) {
+			other = min(other, m)
+		}
+	}
+	switch {
+	case c.AvailableOnly:
+		return 0, true, true
+	case c.Micros[cell] < other:
+		return c.Micros[cell], false, true
+	}
+	micros = math.Nextafter32(other, 0)
+	return micros, true, micros > 0
+}

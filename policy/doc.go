@@ -1,0 +1,12 @@
+// Package policy decides what NCCL should use for a collective: algorithm,
+// protocol, number of channels and chunk size.
+//
+// A Policy is read from a file of rules, checked as a whole and compiled once.
+// It is immutable from then on and safe for any number of goroutines. For one
+// communicator, Policy.For narrows it to a View; View.Decide answers one Query.
+//
+// Decide is a pure function of the policy and the query: it reads no clock, no
+// environment and no memory of earlier calls. Every rank of a communicator must
+// get the same answer for the same collective, or the job hangs, and this is
+// what guarantees it.
+package policy

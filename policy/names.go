@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// Coll is a collective, numbered as NCCL's tuner ABI numbers it.
+type Coll int8
+
+const (
+	CollBroadcast Coll = iota
+	CollReduce
+	CollAllGather
+	CollReduceScatter
+	CollAllReduce
+
+	// NumColls is how many collectives NCCL asks a tuner about.
+	NumColls = 5
+)
+
+const (
+	// anyColl in a rule means each of the NumColls collectives.
+	anyColl Coll = -1
+	// collNeverAsked stands for operations that RCCL's and newer NCCL's files
+	// name but that no tuner is ever asked about. Their rows are checked like
+	// all others and then have no effect.
+	collNeverAsked Coll = -2
+)
+
+// Algo is an algorithm, numbered as the rows of NCCL's cost table.
+type Algo int8
+
+const (
+	AlgoTree Algo = iota
+	AlgoRing
+	AlgoCollNetDirect
+	AlgoCollNetChain
+	AlgoNVLS
+	AlgoNVLSTree
+	AlgoPAT // since NCCL 2.23
+)
+
+// Proto is a protocol, numbered as the columns of NCCL's cost table.
+type Proto int8
+
+const (
+	ProtoLL Proto = iota
+	ProtoLL128
+	ProtoSimple
+)
+
+var (
+	collNames  = newNames[Coll]("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
+	algoNames  = newNames[Algo]("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
+	protoNames = newNames[Proto]("ll", "ll128", "simple")
+
+	neverAsked = newNames[Coll]("alltoall", "alltoallv", "alltoallpivot", "gather", "scatter", "sendrecv", "send", "recv")
+)
+
+func (c Coll) String() string  { return collNames.name(c) }
+func (a Algo) String() string  { return algoNames.name(a) }
+func (p Proto) String() string { return protoNames.name(p) }
+
+// ParseColl reads a collective's name in any of the spellings in use:
+// allreduce, AllReduce, all_reduce, ...
+func ParseColl(s string) (Coll, error) {
+	if c, ok := collNames.parse(s); ok {
+		return c, nil
+	}
+	return 0, fmt.Errorf("%w)", collNames.unknown("collective", s))
+}
+
+// names are the spellings of an enumeration whose values count from 0.
+type names[T ~int8] struct {
+	canonical []string
+	byFolded  map[string]T
+}
+
+func newNames[T ~int8](canonical ...string) names[T] {
+	n := names[T]{canonical, make(map[string]T, len(canonical))}
+	for i, s := range canonical {
+		n.byFolded[fold(s)] = T(i)
+	}
+	return n
+}
+
+func (n names[T]) name(v T) string {
+	if v < 0 || int(v) >= len(n.canonical) {
+		return fmt.Sprintf("#%d", int8(v))
+	}
+	return n.canonical[v]
+}
+
+func (n names[T]) parse(s string) (T, bool) {
+	v, ok := n.byFolded[s]
+	if !ok {
+		v, ok = n.byFolded[fold(s)]
+	}
+	return v, ok
+}
+
+// unknown is the error for a spelling that parse refused. Its last parenthesis
+// is left open for what else the place allows.
+func (n names[T]) unknown(what, got string) error {
+	return fmt.Errorf("unknown %s %s (%sallowed: %s", what, quote(got),
+		didYouMean(got, n.canonical), strings.Join(n.canonical, ", "))
+}
+
+// fold removes what differs between NCCL_ALGO's, NCCL's log's and the CSV's
+// spelling of one name: case and separators.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '_', '-', ' ':
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+// didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
+// nothing when none is near.
+func didYouMean(got string, known []string) string {
+	best, distance := "", 1+len(fold(got))/3
+	for _, k := range known {
+		if d := levenshtein.Distance(fold(got), fold(k), nil); d <= distance && (best == "" || d < distance) {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q; ", best)
+}

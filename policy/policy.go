@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// Policy is a checked and compiled policy file. It does not change.
+type Policy struct {
+	File  string
+	Rules []Rule // in the file's order
+	// Digest is of the rules' meaning: comments, spelling and blank lines do not
+	// change it. Two ranks with equal digests decide alike.
+	Digest Digest
+	// NeverAsked counts the rules for operations that no tuner is asked about.
+	NeverAsked int
+
+	index index
+}
+
+// Digest identifies the meaning of a policy.
+type Digest [sha256.Size]byte
+
+// String returns the first 12 hexadecimal digits, enough to tell versions apart.
+func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
+
+// ReadCSV compiles a policy from the text of a CSV file. The file's name is for
+// messages only. An error is of type Problems and lists all that is wrong.
+func ReadCSV(file string, text []byte) (*Policy, error) {
+	rules, problems := readRules(file, text)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), index: buildIndex(rules)}
+	for _, r := range rules {
+		if r.Coll == collNeverAsked {
+			p.NeverAsked++
+		}
+	}
+	return p, nil
+}
+
+func digest(rules []Rule) (d Digest) {
+	h := sha256.New()
+	var buf []byte
+	for _, r := range rules {
+		if r.Coll == collNeverAsked {
+			continue
+		}
+		buf = buf[:0]
+		for _, n := range []uint64{
+			uint64(r.Coll), r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min, r.BytesPerRank.Max,
+			uint64(r.Nodes), uint64(r.Ranks), uint64(r.RanksPerNode), uint64(r.PipeOps), uint64(r.RegBuff),
+			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
+		} {
+			buf = binary.LittleEndian.AppendUint64(buf, n)
+		}
+		h.Write(buf)
+	}
+	h.Sum(d[:0])
+	return d
+}

@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"math"
+	"math/bits"
+)
+
+// anyInt in a rule's Nodes, Ranks, RanksPerNode, PipeOps or RegBuff matches
+// every value.
+const anyInt = -1
+
+// Inf is the open upper end of a Range.
+const Inf = math.MaxUint64
+
+// Range is an inclusive range of bytes.
+type Range struct{ Min, Max uint64 }
+
+var everySize = Range{0, Inf}
+
+func (r Range) contains(n uint64) bool { return r.Min <= n && n <= r.Max }
+
+// Rule is one row of a policy file.
+type Rule struct {
+	Line int // in the file, from 1
+
+	// What the rule matches. Only values that are equal on every rank can be
+	// named here, with one exception: RegBuff is what the local rank found, and
+	// NCCL may find it different elsewhere. It is there because NCCL's example
+	// format has it.
+	Coll         Coll
+	Bytes        Range
+	BytesPerRank Range // of Bytes / Ranks, rounded down
+	Nodes        int32
+	Ranks        int32
+	RanksPerNode int32 // Ranks / Nodes; no match where that is not whole
+	PipeOps      int32
+	RegBuff      int8
+
+	// What it asks for: the cheapest available cell of this set. A set with one
+	// cell is a plain override, the full set keeps NCCL's own choice.
+	Cells      CellSet
+	Channels   int8   // 1..64; 0 leaves NCCL's count
+	ChunkBytes uint64 // 0 leaves NCCL's chunk size
+}
+
+// CellSet is a set of cells of NCCL's cost table: the product of a set of
+// algorithms and a set of protocols. Bit i stands for row or column i, so that
+// the full set also holds algorithms that this code has no name for.
+type CellSet struct {
+	algos  uint16
+	protos uint8
+}
+
+var everyCell = CellSet{math.MaxUint16, math.MaxUint8}
+
+func (s CellSet) contains(a, p int) bool {
+	return s.algos>>a&1 != 0 && s.protos>>p&1 != 0
+}
+
+// single reports whether the set is one cell.
+func (s CellSet) single() bool {
+	return bits.OnesCount16(s.algos) == 1 && bits.OnesCount8(s.protos) == 1
+}

@@ -1,0 +1,125 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Version is this project's release.
+const Version = "0.1.0"
+
+// CommInfo is what NCCL tells about a communicator when it creates it.
+type CommInfo struct {
+	ID    uint64 // equal on all ranks; 0 before ABI v5
+	Ranks int
+	Nodes int
+	ABI   int // 2 to 7
+}
+
+func (c CommInfo) String() string {
+	id := ""
+	if c.ID != 0 {
+		id = fmt.Sprintf(" %#x", c.ID)
+	}
+	return fmt.Sprintf("communicator%s of %d ranks on %d nodes (ABI v%d)", id, c.Ranks, c.Nodes, c.ABI)
+}
+
+// Comm answers for one communicator. NCCL calls it from one thread at a time.
+type Comm struct {
+	log  Log
+	view *policy.View
+	// decisions, if not nil, gets each decision as text.
+	decisions *decisionLog
+}
+
+// Open prepares a communicator's policy. Without one, it returns a Comm that is
+// Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error, which has
+// been logged already.
+func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
+	settings, ok := readSettings(getenv, log)
+	c := &Comm{log: log}
+	p := loadPolicy(settings, log)
+	switch {
+	case settings.Strict && (!ok || p == nil && settings.ConfigFile != ""):
+		return nil, errors.New(EnvStrict + "=1 and the policy cannot be used")
+	case p == nil:
+		log.Infof("%s %s: no policy, NCCL decides", Version, info)
+		return c, nil
+	case info.ABI == 2 && settings.envChooses:
+		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
+		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
+		return c, nil
+	case info.Ranks < 1 || info.Nodes < 1:
+		log.Warnf("%s: not a communicator, NCCL decides", info)
+		return c, nil
+	}
+	view := p.For(info.Nodes, info.Ranks)
+	if view.Empty() {
+		log.Infof("%s %s: no row of %s (version %s) is for it, NCCL decides", Version, info, p.File, p.Digest)
+		return c, nil
+	}
+	log.Infof("%s %s: policy %s, %d rows, version %s", Version, info, p.File, len(p.Rules), p.Digest)
+	c.view = view
+	if settings.LogDecisions {
+		c.decisions = &decisionLog{log: log, policy: p}
+	}
+	return c, nil
+}
+
+// loadPolicy returns nil where there is no usable policy, and says why once per
+// version of the file.
+func loadPolicy(s Settings, log Log) *policy.Policy {
+	if s.ConfigFile == "" {
+		return nil
+	}
+	v, fresh := files.load(s.ConfigFile)
+	var problems policy.Problems
+	switch {
+	case v.err == nil:
+		if fresh && v.policy.NeverAsked > 0 {
+			log.Infof("%s: %d rows are for operations that NCCL asks no tuner about; they have no effect", s.ConfigFile, v.policy.NeverAsked)
+		}
+	case !errors.As(v.err, &problems):
+		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.ConfigFile, v.err)
+	case !fresh:
+		log.Warnf("%s: still has %s, reported before; no policy is used", s.ConfigFile, count(problems))
+	default:
+		warnProblems(s.ConfigFile, problems, log)
+	}
+	return v.policy
+}
+
+// maxWarned keeps a file of the wrong kind from flooding a job's log.
+const maxWarned = 100
+
+func warnProblems(file string, problems policy.Problems, log Log) {
+	log.Warnf("%s has %s; no policy is used:", file, count(problems))
+	for i, p := range problems {
+		if i == maxWarned {
+			log.Warnf("... and %d more", len(problems)-i)
+			return
+		}
+		log.Warnf("%s", p)
+	}
+}
+
+func count(problems policy.Problems) string {
+	if len(problems) == 1 {
+		return "1 problem"
+	}
+	return fmt.Sprintf("%d problems", len(problems))
+}
+
+// Idle reports that Decide never decides anything.
+func (c *Comm) Idle() bool { return c.view == nil }
+
+// Decide answers one query; see policy.View.Decide.
+func (c *Comm) Decide(q policy.Query) policy.Decision {
+	d := c.view.Decide(q)
+	if c.decisions != nil {
+		c.decisions.add(q, d)
+	}
+	return d
+}

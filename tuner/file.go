@@ -1,0 +1,127 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
+const maxFileBytes = 256 << 20
+
+// files keeps the last version of each policy file that this process has read,
+// so that the many communicators of a job compile it once. A file is looked at
+// anew at every init: a process that joins a running job and the ones that are
+// already there then start a new communicator on the same version.
+var files = fileCache{entries: map[string]*fileVersion{}}
+
+type fileCache struct {
+	mu      sync.Mutex
+	entries map[string]*fileVersion
+}
+
+// fileVersion is what one state of a file meant.
+type fileVersion struct {
+	id      fileID
+	settled bool   // no later change can have left the id as it is
+	sum     uint64 // of the content
+	policy  *policy.Policy
+	err     error // policy.Problems, or that the file could not be read
+}
+
+// fileID changes whenever the file's content may have.
+type fileID struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64
+}
+
+var sumSeed = maphash.MakeSeed()
+
+// load returns the file's version and whether it is a new one. An error in the
+// version is as good a result as a policy and is kept like one.
+func (c *fileCache) load(path string) (v *fileVersion, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.entries[path]
+	if old != nil && old.settled {
+		if info, err := os.Stat(path); err == nil && identify(info) == old.id {
+			return old, false
+		}
+	}
+	text, id, err := read(path)
+	if err != nil {
+		delete(c.entries, path)
+		return &fileVersion{err: err}, true
+	}
+	v = &fileVersion{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
+	if old != nil && old.sum == v.sum {
+		old.id, old.settled = v.id, v.settled
+		return old, false
+	}
+	v.policy, v.err = policy.ReadCSV(path, text)
+	c.entries[path] = v
+	// Reading leaves many times the policy's size in garbage. Nothing much is
+	// allocated later, so it would stay for the life of the job.
+	go debug.FreeOSMemory()
+	return v, true
+}
+
+func read(path string) (text []byte, id fileID, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, id, reason(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, id, reason(err)
+	case !info.Mode().IsRegular():
+		return nil, id, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+	case info.Size() > maxFileBytes:
+		return nil, id, fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(info.Size())), policy.FormatBytes(maxFileBytes))
+	}
+	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {
+		return nil, id, reason(err)
+	}
+	return text, identify(info), nil
+}
+
+// settled reports whether the file has been at rest long enough for its id to
+// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
+// own clock and of seconds where times are whole seconds: a second change within
+// the tick of the first leaves no trace.
+func (id fileID) settled() bool {
+	tick := 10 * time.Millisecond
+	if id.mtime%int64(time.Second) == 0 {
+		tick = 2 * time.Second
+	}
+	return time.Since(time.Unix(0, id.mtime)) > tick
+}
+
+func identify(info fs.FileInfo) fileID {
+	id := fileID{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
+	}
+	return id
+}
+
+// reason drops the path that the caller's message names already.
+func reason(err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}

@@ -1,0 +1,33 @@
+package tuner
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+)
+
+// Level is a severity of NCCL's logger.
+type Level int
+
+const (
+	Warn Level = 2 // what the user must fix; always shown
+	Info Level = 3 // shown with NCCL_DEBUG=INFO
+)
+
+// Log writes through NCCL's logger. The zero value drops everything: NCCL may
+// give no logger, and nothing may be printed in any other way.
+type Log struct {
+	// Emit gets one line of text and the place in the source it comes from.
+	Emit func(level Level, file string, line int, text string)
+}
+
+func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
+func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
+
+func (l Log) emit(level Level, format string, args []any) {
+	if l.Emit == nil {
+		return
+	}
+	_, file, line, _ := runtime.Caller(2)
+	l.Emit(level, filepath.Base(file), line, "TUNER/Go: "+fmt.Sprintf(format, args...))
+}

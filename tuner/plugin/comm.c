@@ -1,0 +1,45 @@
+#include "comm.h"
+
+#include <stdlib.h>
+
+#include "_cgo_export.h"
+
+int comm_open(const struct comm_info *info, void **ctx) {
+    *ctx = NULL; /* every call copes with it: NCCL decides */
+    struct comm *c = calloc(1, sizeof *c);
+    if (!c) return RESULT_SUCCESS;
+    c->nodes = info->nodes;
+    c->logger = info->logger;
+    int result = tunergoOpen((struct comm_info *)info, &c->go, &c->idle);
+    if (result != RESULT_SUCCESS) {
+        free(c);
+        return result;
+    }
+    if (!c->idle && !cache_open(&c->cache)) c->idle = true;
+    *ctx = c;
+    return RESULT_SUCCESS;
+}
+
+int comm_close(void *ctx) {
+    struct comm *c = ctx;
+    if (!c) return RESULT_SUCCESS;
+    tunergoClose(c->go);
+    cache_close(&c->cache);
+    free(c);
+    return RESULT_SUCCESS;
+}
+
+const struct answer *comm_ask(struct comm *c, const struct query *q) {
+    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return NULL;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return NULL;
+    struct cache_key key = cache_key(q->bytes, q->coll, q->pipe_ops, q->reg_buff, q->num_algo, q->num_proto);
+    const struct answer *known = cache_find(&c->cache, key, q->table);
+    if (known) return known;
+    c->latest = (struct answer){.write = -1, .chunk_slot = NO_CHUNK_SLOT};
+    if (!tunergoDecide(c->go, (struct query *)q, &c->latest)) {
+        c->idle = true; /* a defect of ours: say nothing more */
+        return NULL;
+    }
+    cache_add(&c->cache, key, q->table, &c->latest);
+    return &c->latest;
+}

@@ -1,0 +1,10 @@
+//go:build cgo
+
+package host
+
+// #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
+// #cgo LDFLAGS: -ldl
+import "C"
+
+// Supported reports whether this build can load plugins: it takes cgo.
+const Supported = true

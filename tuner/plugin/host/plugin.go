@@ -1,0 +1,171 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// Plugin is a tuner library, loaded in a child process. Its methods are not safe
+// for concurrent use.
+type Plugin struct {
+	path   string
+	child  *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// Line is what the plugin logged.
+type Line struct {
+	Warn bool // else INFO
+	Text string
+}
+
+// Comm is a communicator as the plugin sees it.
+type Comm struct {
+	plugin *Plugin
+	number int
+}
+
+// Call is one getCollInfo, in NCCL's numbers.
+type Call struct {
+	Coll     int
+	Bytes    int64
+	PipeOps  int
+	RegBuff  int
+	Table    []float32 // NCCL's predicted microseconds, one row per algorithm
+	NumProto int
+}
+
+// Answer is what the plugin made of a Call.
+type Answer struct {
+	Table      []float32
+	Channels   int   // 0: left alone
+	ChunkBytes int64 // 0: left alone; for the cell that the table makes NCCL choose
+	Log        []Line
+}
+
+// Load starts a child process that loads the library at path as NCCL would and
+// uses the newest version of the ABI that it has. Close ends it.
+func Load(path string) (*Plugin, error) {
+	if !Supported {
+		return nil, errors.New("this program was built without cgo and cannot load a plugin")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(path, "/") {
+		path = "./" + path // or dlopen would search the system's directories
+	}
+	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path}}}
+	p.child.Stderr = &p.stderr
+	if p.in, err = p.child.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.child.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start the plugin's host: %w", err)
+	}
+	return p, nil
+}
+
+// Close ends the child process.
+func (p *Plugin) Close() error {
+	p.in.Close()
+	return p.child.Wait()
+}
+
+// Setenv sets a variable in the plugin's process. It takes effect at the next
+// Open.
+func (p *Plugin) Setenv(name, value string) error {
+	if strings.ContainsAny(value, "\n\x00") {
+		return fmt.Errorf("%s=%q: a value is one line", name, value)
+	}
+	_, _, err := p.request("ok", "setenv %s %s", name, value)
+	return err
+}
+
+// Open creates a communicator. The plugin's log comes back even with an error.
+func (p *Plugin) Open(nodes, ranks int) (*Comm, []Line, error) {
+	fields, log, err := p.request("open", "open %d %d", ranks, nodes)
+	if err != nil {
+		return nil, log, err
+	}
+	if fields[0] != "0" {
+		return nil, log, fmt.Errorf("%s: init returned %s, which fails the communicator", p.path, fields[0])
+	}
+	number, err := strconv.Atoi(fields[1])
+	return &Comm{p, number}, log, err
+}
+
+// Ask calls the plugin's getCollInfo and getChunkSize.
+func (c *Comm) Ask(call Call) (Answer, error) {
+	var cells strings.Builder
+	for _, micros := range call.Table {
+		cells.WriteByte(' ')
+		cells.WriteString(strconv.FormatFloat(float64(micros), 'g', -1, 32))
+	}
+	fields, log, err := c.plugin.request("answer", "ask %d %d %d %d %d %d %d%s", c.number, call.Coll, call.Bytes, call.PipeOps,
+		call.RegBuff, len(call.Table)/call.NumProto, call.NumProto, cells.String())
+	a := Answer{Log: log}
+	if err != nil {
+		return a, err
+	}
+	numbers := make([]float64, len(fields))
+	for i, f := range fields {
+		if numbers[i], err = strconv.ParseFloat(f, 64); err != nil {
+			return a, err
+		}
+	}
+	a.Channels, a.ChunkBytes = int(numbers[0]), int64(numbers[1])
+	for _, n := range numbers[2:] {
+		a.Table = append(a.Table, float32(n))
+	}
+	return a, nil
+}
+
+// request sends one line and reads the answer up to its last line, which starts
+// with want.
+func (p *Plugin) request(want, format string, args ...any) (fields []string, log []Line, err error) {
+	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
+		return nil, nil, p.died()
+	}
+	for {
+		line, err := p.out.ReadString('\n')
+		if err != nil {
+			return nil, log, p.died()
+		}
+		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch word {
+		case "log":
+			level, text, _ := strings.Cut(rest, " ")
+			log = append(log, Line{Warn: level == "2", Text: text})
+		case want:
+			return strings.Fields(rest), log, nil
+		default:
+			return nil, log, fmt.Errorf("%s: the plugin printed %q: a plugin must print nothing", p.path, line)
+		}
+	}
+}
+
+// died says why the child is gone.
+func (p *Plugin) died() error {
+	p.in.Close()
+	err := p.child.Wait()
+	if said := strings.TrimSpace(p.stderr.String()); said != "" {
+		return fmt.Errorf("%s: %s", p.path, said)
+	}
+	return fmt.Errorf("%s: the process that loaded it ended: %v", p.path, err)
+}

@@ -1,0 +1,100 @@
+/*
+ * The plugin's host for tunefit. A program that is already running Go should not
+ * load a library that brings a second Go runtime, so tunefit starts itself again
+ * under the name below. This constructor runs before Go's: it serves and exits,
+ * and the process never becomes a Go program.
+ *
+ * It reads one request a line from standard input and answers on standard
+ * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
+ *
+ *   setenv NAME VALUE                             -> ok
+ *   open RANKS NODES                              -> open RESULT NUMBER
+ *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
+ *                                                 -> answer CHANNELS CHUNK CELL...
+ *
+ * CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
+ * leaves it alone. Whatever cannot be read ends the process: the other side of
+ * the pipe is this project's own (host.go).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host.h"
+
+enum { MAX_COMMS = 65536, MAX_TABLE = 64 };
+
+static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+    (void)flags, (void)file, (void)line;
+    char text[8192];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ' ';
+    printf("log %d %s\n", level, text);
+}
+
+static void fail(const char *what) {
+    fprintf(stderr, "%s\n", what);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void *comms[MAX_COMMS];
+static int num_comms;
+
+static void serve_open(const struct host *h) {
+    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = log_line};
+    if (scanf("%zu %zu", &comm.ranks, &comm.nodes) != 2 || num_comms == MAX_COMMS) fail("open: not understood");
+    int result = host_init(h, &comm, &comms[num_comms]);
+    printf("open %d %d\n", result, num_comms++);
+}
+
+static void serve_ask(const struct host *h) {
+    int number, channels = 0;
+    struct host_call c;
+    float table[MAX_TABLE];
+    if (scanf("%d %d %zu %d %d %d %d", &number, &c.coll, &c.bytes, &c.pipe_ops, &c.reg_buff, &c.num_algo, &c.num_proto) != 7 ||
+        number < 0 || number >= num_comms || c.num_algo < 1 || c.num_proto < 1 || c.num_algo * c.num_proto > MAX_TABLE)
+        fail("ask: not understood");
+    int cells = c.num_algo * c.num_proto;
+    for (int i = 0; i < cells; i++)
+        if (scanf("%f", &table[i]) != 1) fail("ask: not a table");
+    size_t chunk = 0;
+    int result = host_ask(h, comms[number], &c, table, &channels);
+    int chosen = host_choose(table, c.num_algo, c.num_proto);
+    if (result == RESULT_SUCCESS && chosen >= 0)
+        result = host_chunk_size(h, comms[number], c.coll, c.bytes, chosen / c.num_proto, chosen % c.num_proto, &chunk);
+    if (result != RESULT_SUCCESS) fail("the plugin returned an error: NCCL would abort the collective");
+    printf("answer %d %zu", channels, chunk);
+    for (int i = 0; i < cells; i++) printf(" %.9g", table[i]);
+    printf("\n");
+}
+
+static void serve_setenv(void) {
+    char name[256], value[8192];
+    if (scanf("%255s", name) != 1 || getchar() != ' ' || !fgets(value, sizeof value, stdin)) fail("setenv: not understood");
+    value[strcspn(value, "\n")] = 0;
+    setenv(name, value, 1);
+    printf("ok\n");
+}
+
+__attribute__((constructor)) static void serve(int argc, char **argv) {
+    if (argc != 2 || strcmp(argv[0], "tunefit-plugin-host") != 0) return;
+    struct host h;
+    const char *why = host_load(&h, argv[1], 0);
+    if (why) fail(why);
+    char request[16];
+    while (scanf("%15s", request) == 1) {
+        if (strcmp(request, "open") == 0) serve_open(&h);
+        else if (strcmp(request, "ask") == 0) serve_ask(&h);
+        else if (strcmp(request, "setenv") == 0) serve_setenv();
+        else fail("not a request");
+        fflush(stdout);
+    }
+    _exit(0);
+}

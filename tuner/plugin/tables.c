@@ -1,0 +1,134 @@
+/*
+ * The exported tables and the functions behind them: each ABI version's way of
+ * asking, turned into one. They return RESULT_SUCCESS whatever happens.
+ */
+#include "comm.h"
+
+static int open_before_v5(int abi, size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
+    return comm_open(&(struct comm_info){.ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger}, ctx);
+}
+
+static int init_v2(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
+    return open_before_v5(2, ranks, nodes, logger, ctx);
+}
+
+static int init_v3(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
+    return open_before_v5(3, ranks, nodes, logger, ctx);
+}
+
+static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
+    return open_before_v5(4, ranks, nodes, logger, ctx);
+}
+
+static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger) {
+    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger}, ctx);
+}
+
+/* nvl and constants may be NULL. The constants stay as NCCL made them. */
+static int init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
+                   struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
+    (void)nvl, (void)constants;
+    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger);
+}
+
+static int init_v6(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
+                   struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
+    (void)nvl, (void)constants;
+    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger);
+}
+
+static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
+                   struct abi_nvl_domain_info *nvl, struct abi_constants_v7 *constants) {
+    (void)nvl, (void)constants;
+    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger);
+}
+
+static inline int give(struct comm *c, const struct answer *a, float *table, int *channels) {
+    comm_note_chunk(c, a);
+    if (a->write >= 0) table[a->write] = a->micros;
+    if (a->channels > 0) *channels = a->channels;
+    return RESULT_SUCCESS;
+}
+
+static int ask(struct comm *c, const struct query *q, int *channels) {
+    const struct answer *a = comm_ask(c, q);
+    return a ? give(c, a, (float *)q->table, channels) : RESULT_SUCCESS;
+}
+
+/* What comm_known does not know goes through a function of its own with just the
+ * arguments of get_coll_info, so that the usual way has nothing to save for it. */
+static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
+                                            int num_proto, int reg_buff, int *channels) {
+    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto, false}, channels);
+}
+
+static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
+                            int reg_buff, int *channels) {
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto);
+    if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
+    return give(ctx, a, (float *)table, channels);
+}
+
+static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
+                            int *channels) {
+    const int reg_buff = -1; /* not told */
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
+    if (a) return give(ctx, a, (float *)table, channels);
+    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+}
+
+enum { NUM_ALGOS_V2 = 6 };
+
+/* v2 has no cost table, and NCCL 2.21 does what it is told without a check. So
+ * only what it offers in every build and on every machine counts as available:
+ * LL128 does not, because on some machines it corrupts data. */
+static void available_v2(const struct comm *c, int coll, int coll_net, int nvls, float table[NUM_ALGOS_V2][NUM_PROTOS]) {
+    const float yes = 0, no = -1;
+    for (int a = 0; a < NUM_ALGOS_V2; a++)
+        for (int p = 0; p < NUM_PROTOS; p++) table[a][p] = no;
+    table[ALGO_RING][PROTO_LL] = table[ALGO_RING][PROTO_SIMPLE] = yes;
+    const int all_reduce = 4, all_gather = 2, reduce_scatter = 3;
+    const bool one_node = c->nodes == 1;
+    if (coll == all_reduce) {
+        table[ALGO_TREE][PROTO_LL] = table[ALGO_TREE][PROTO_SIMPLE] = yes;
+        if (coll_net) table[ALGO_COLLNET_DIRECT][PROTO_SIMPLE] = table[ALGO_COLLNET_CHAIN][PROTO_SIMPLE] = yes;
+        if (nvls && (one_node || coll_net)) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
+        if (nvls && !one_node) table[ALGO_NVLS_TREE][PROTO_SIMPLE] = yes;
+    }
+    if ((coll == all_gather || coll == reduce_scatter) && nvls && one_node) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
+}
+
+static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo, int *proto,
+                            int *channels) {
+    struct comm *c = ctx;
+    if (!c || c->idle) return RESULT_SUCCESS;
+    float table[NUM_ALGOS_V2][NUM_PROTOS];
+    available_v2(c, coll, coll_net, nvls, table);
+    const struct answer *a = comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true});
+    if (!a || a->write < 0) return RESULT_SUCCESS;
+    *algo = a->write / NUM_PROTOS;
+    *proto = a->write % NUM_PROTOS;
+    if (a->channels > 0) *channels = a->channels;
+    return RESULT_SUCCESS;
+}
+
+static int get_chunk_size(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *chunk_size) {
+    (void)bytes, (void)channels; /* one channel's share: it does not tell the collective's size */
+    const struct comm *c = ctx;
+    if (!c || c->idle || coll < 0 || coll >= NUM_COLLS || algo < 0 || proto < 0 || proto >= NUM_PROTOS ||
+        algo >= MAX_CELLS / NUM_PROTOS)
+        return RESULT_SUCCESS;
+    uint64_t chunk = c->chunk[chunk_slot(coll, algo * NUM_PROTOS + proto)];
+    if (chunk) *chunk_size = chunk;
+    return RESULT_SUCCESS;
+}
+
+#define EXPORT __attribute__((visibility("default")))
+static const char name[] = "Go";
+
+EXPORT const struct abi_tuner_v2 ncclTunerPlugin_v2 = {name, init_v2, get_coll_info_v2, comm_close};
+EXPORT const struct abi_tuner_v3 ncclTunerPlugin_v3 = {name, init_v3, get_coll_info_v3, comm_close};
+EXPORT const struct abi_tuner_v4 ncclTunerPlugin_v4 = {name, init_v4, get_coll_info_v4, comm_close};
+EXPORT const struct abi_tuner_v5 ncclTunerPlugin_v5 = {name, init_v5, get_coll_info_v4, comm_close};
+EXPORT const struct abi_tuner_v6 ncclTunerPlugin_v6 = {name, init_v6, get_coll_info_v4, comm_close, get_chunk_size};
+EXPORT const struct abi_tuner_v7 ncclTunerPlugin_v7 = {name, init_v7, get_coll_info_v4, comm_close, get_chunk_size};

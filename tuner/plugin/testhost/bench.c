@@ -1,0 +1,206 @@
+/*
+ * bench TUNER.so EMPTY.so [PEER.so]: what a tuner costs NCCL, side by side with
+ * one that does nothing and, if named, with another one. All of them get the
+ * same calls in the same run, in turn, so that a slow moment of the machine hits
+ * them alike; the figures are medians over the rounds, the ratios medians of the
+ * rounds' ratios.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../host/host.h"
+#include "costs.h"
+
+enum { SHAPES = 64, CALLS = 200000, ROUNDS = 31, MAX_PLUGINS = 3, CELLS = NUM_ALGOS * NUM_PROTOS };
+
+static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "peer"};
+static int num_plugins;
+static char dir[] = "/tmp/nccl-tuner-go-bench-XXXXXX";
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(double *v, int n, double q) {
+    qsort(v, n, sizeof *v, by_value);
+    return v[(int)(q * (n - 1))];
+}
+
+static void die(const char *what, const char *why) {
+    fprintf(stderr, "bench: %s: %s\n", what, why);
+    exit(1);
+}
+
+/* Writes rows that cover 0..1 GiB for 8 ranks on 1 node in equal steps, so that
+ * every size has a row. */
+static const char *write_policy(int rows) {
+    static char path[96];
+    snprintf(path, sizeof path, "%s/%d.csv", dir, rows);
+    FILE *f = fopen(path, "w");
+    if (!f) die(path, "cannot write");
+    size_t step = ((size_t)1 << 30) / rows;
+    for (int i = 0; i < rows; i++)
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", i * step, (i + 1) * step - 1, i % 2 ? "ring" : "tree", 1 + i % 32);
+    if (fclose(f)) die(path, "cannot write");
+    return path;
+}
+
+static void use_policy(const char *path) { setenv("NCCL_TUNER_CONFIG_FILE", path, 1); }
+
+struct running {
+    struct host host;
+    void *ctx;
+};
+
+static void start(struct running *r, const char *path) {
+    const char *why = host_load(&r->host, path, 0);
+    if (why) die(path, why);
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1};
+    if (host_init(&r->host, &comm, &r->ctx)) die(path, "init failed");
+}
+
+static float filled[SHAPES][CELLS];
+static size_t shape_bytes[SHAPES];
+static volatile int sink;
+
+static void make_shapes(void) {
+    for (int i = 0; i < SHAPES; i++) {
+        shape_bytes[i] = 4096 + (size_t)i * i * 100003 % ((1 << 30) - 8192);
+        costs_fill(filled[i], NUM_ALGOS, NUM_PROTOS, shape_bytes[i]);
+    }
+}
+
+/* One round of calls with shapes that repeat. With choose, the host also looks
+ * for the cheapest cell afterwards, as NCCL does after every call. */
+static double known_round(const struct running *r, int choose) {
+    float table[CELLS];
+    double t = now();
+    for (int i = 0; i < CALLS; i++) {
+        int s = i % SHAPES, channels = 0;
+        memcpy(table, filled[s], sizeof table);
+        struct host_call call = {4, shape_bytes[s], 1, 0, NUM_ALGOS, NUM_PROTOS};
+        host_ask(&r->host, r->ctx, &call, table, &channels);
+        sink = choose ? host_choose(table, NUM_ALGOS, NUM_PROTOS) : channels;
+    }
+    return (now() - t) / CALLS;
+}
+
+static void bench_known(int rows, int choose) {
+    use_policy(write_policy(rows));
+    struct running r[MAX_PLUGINS];
+    static double ns[MAX_PLUGINS][ROUNDS], ratio[MAX_PLUGINS][ROUNDS];
+    for (int p = 0; p < num_plugins; p++) {
+        start(&r[p], paths[p]);
+        known_round(&r[p], choose);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        for (int p = 0; p < num_plugins; p++) ns[p][i] = known_round(&r[p], choose);
+    for (int i = 0; i < ROUNDS; i++)
+        for (int p = 0; p < num_plugins; p++) ratio[p][i] = ns[p][i] / ns[1][i];
+    printf("%s, %6d rows", choose ? "known shape + choice" : "known shape         ", rows);
+    for (int p = 0; p < num_plugins; p++)
+        printf("  %9.1f ns (x%.2f)", quantile(ns[p], ROUNDS, 0.5), quantile(ratio[p], ROUNDS, 0.5));
+    printf("\n");
+    for (int p = 0; p < num_plugins; p++) host_finalize(&r[p].host, r[p].ctx);
+}
+
+/* Every call has a size that was never asked before. */
+static void bench_new(int rows) {
+    enum { NEW = 2000 };
+    use_policy(write_policy(rows));
+    static double ns[NEW];
+    printf("new shape, %6d rows          ", rows);
+    for (int p = 0; p < num_plugins; p++) {
+        struct running r;
+        start(&r, paths[p]);
+        for (int i = 0; i < NEW; i++) {
+            float table[CELLS];
+            int channels = 0;
+            struct host_call call = {4, 4096 + (size_t)i * 500009, 1, 0, NUM_ALGOS, NUM_PROTOS};
+            costs_fill(table, NUM_ALGOS, NUM_PROTOS, call.bytes);
+            double t = now();
+            host_ask(&r.host, r.ctx, &call, table, &channels);
+            ns[i] = now() - t;
+        }
+        double median = quantile(ns, NEW, 0.5);
+        printf("  %7.2f us (p99 %.1f)", median / 1e3, quantile(ns, NEW, 0.99) / 1e3);
+        host_finalize(&r.host, r.ctx);
+    }
+    printf("\n");
+}
+
+/* In a process of its own: dlopen and the first init, then later ones. Prints
+ * nanoseconds: first, later with the same shape, later with another shape. */
+static int load_once(const char *path) {
+    double t = now();
+    struct running r;
+    start(&r, path);
+    double first = now() - t, same[20], other[20];
+    for (int i = 0; i < 20; i++) {
+        void *ctx;
+        struct host_comm a = {.id = 2, .ranks = 8, .nodes = 1}, b = {.id = 3, .ranks = 16 + i, .nodes = 2};
+        t = now();
+        host_init(&r.host, &a, &ctx);
+        same[i] = now() - t;
+        t = now();
+        host_init(&r.host, &b, &ctx);
+        other[i] = now() - t;
+    }
+    printf("%.0f %.0f %.0f\n", first, quantile(same, 20, 0.5), quantile(other, 20, 0.5));
+    return 0;
+}
+
+static void bench_load(const char *self, int rows) {
+    enum { RUNS = 15 };
+    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS];
+    use_policy(write_policy(rows));
+    for (int i = 0; i < RUNS; i++) {
+        for (int p = 0; p < num_plugins; p++) {
+            char command[1024];
+            snprintf(command, sizeof command, "'%s' --load '%s'", self, paths[p]);
+            FILE *child = popen(command, "r");
+            if (!child || fscanf(child, "%lf %lf %lf", &first[p][i], &same[p][i], &other[p][i]) != 3 || pclose(child))
+                die(command, "failed");
+        }
+    }
+    printf("dlopen + first init, %6d rows", rows);
+    for (int p = 0; p < num_plugins; p++) printf("  %9.2f ms        ", quantile(first[p], RUNS, 0.5) / 1e6);
+    printf("\nlater init, %6d rows, same shape", rows);
+    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(same[p], RUNS, 0.5) / 1e3);
+    printf("\nlater init, %6d rows, new shape ", rows);
+    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(other[p], RUNS, 0.5) / 1e3);
+    printf("\n");
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "--load") == 0) return load_once(argv[2]);
+    if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench TUNER.so EMPTY.so [PEER.so]");
+    num_plugins = argc - 1;
+    for (int p = 0; p < num_plugins; p++) paths[p] = argv[1 + p];
+    if (!mkdtemp(dir)) die(dir, "cannot make");
+    make_shapes();
+    printf("%-34s", "");
+    for (int p = 0; p < num_plugins; p++) printf("  %-19s", names[p]);
+    printf("\n");
+    fflush(stdout);
+    bench_load(argv[0], 10000);
+    int sizes[] = {10, 10000, 100000};
+    for (int choose = 0; choose < 2; choose++)
+        for (int i = 0; i < 3; i++) bench_known(sizes[i], choose);
+    for (int i = 0; i < 3; i++) bench_new(sizes[i]);
+    char clean[64];
+    snprintf(clean, sizeof clean, "rm -r '%s'", dir);
+    return system(clean);
+}

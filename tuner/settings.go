@@ -1,0 +1,48 @@
+package tuner
+
+// The environment variables that the plugin reads, at each communicator's init.
+const (
+	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
+	EnvStrict     = "NCCL_TUNER_STRICT"
+	EnvLog        = "NCCL_TUNER_LOG"
+)
+
+// Settings is what the environment asks for.
+type Settings struct {
+	// ConfigFile is the policy file; empty for none. There is no default: a file
+	// that happens to lie in the working directory must not steer a job.
+	ConfigFile string
+	// Strict makes init fail where the plugin would otherwise start without a
+	// policy: a missing or faulty file, a setting it does not understand.
+	Strict bool
+	// LogDecisions asks for one INFO line per new decision.
+	LogDecisions bool
+
+	// envChooses: the user restricts NCCL's choice by NCCL_ALGO or NCCL_PROTO.
+	envChooses bool
+}
+
+// readSettings asks getenv, which returns "" for what is not set. A value that
+// means nothing is reported and counts as not set.
+func readSettings(getenv func(string) string, log Log) (s Settings, ok bool) {
+	ok = true
+	s.ConfigFile = getenv(EnvConfigFile)
+	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
+	switch v := getenv(EnvStrict); v {
+	case "", "0":
+	case "1":
+		s.Strict = true
+	default:
+		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvStrict, v)
+		s.Strict, ok = true, false // whoever sets it wants to be stopped
+	}
+	switch v := getenv(EnvLog); v {
+	case "":
+	case "decisions":
+		s.LogDecisions = true
+	default:
+		log.Warnf("%s=%q is not understood (allowed: decisions)", EnvLog, v)
+		ok = false
+	}
+	return s, ok
+}
