@@ -1,0 +1,331 @@
+package topo
+
+import "math"
+
+// CPU architectures and vendors in NCCL's numbering (NCCL 2.30.7, graph.h); -1 is unknown.
+const (
+	CPUArchX86   = 1
+	CPUArchPower = 2
+	CPUArchARM   = 3
+	CPUArchMixed = 4
+
+	CPUVendorIntel   = 1
+	CPUVendorAMD     = 2
+	CPUVendorZhaoxin = 3
+	CPUVendorMixed   = 4
+)
+
+// CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
+type CommFacts struct {
+	NNodes        int // nodes as NCCL counts them, >= 1
+	NRanks        int // >= 1
+	MinLocalRanks int // fewest ranks on a node; 0 means NRanks/NNodes
+	MaxLocalRanks int // most ranks on a node; 0 means NRanks/NNodes rounded up
+	MinCompCap    int // 10*major+minor
+	MaxCompCap    int
+	CPUArch       int
+	CPUVendor     int
+	MinNetBw      float32 // GB/s of the slowest NIC in use; 0 without a network
+	NVSwitches    int     // NVSwitch nodes in the topology; CollNetDirect needs one
+	NVLS          bool    // GPUs and driver can multicast
+
+	// MaxTreePattern is the worst tree pattern over all nodes, which NCCL's ranks exchange at init; with PatternTree
+	// trees lose 15 % of their bandwidth. Usually it is the pattern of the tree graph. Empty: nothing is taken off.
+	MaxTreePattern string
+
+	CollNet              bool // a network that reduces is present and enabled
+	CollNetHeads         int  // GPUs per node that talk to it
+	CollNetAllGather     bool // it offers AllGather
+	CollNetReduceScatter bool // it offers ReduceScatter
+}
+
+// maxSimpleThreads is the default of NCCL 2.30.7 (device.h) for Simple and LL; ring over one slow PCI link gets fewer.
+const (
+	maxSimpleThreads = 512
+	fewSimpleThreads = 256
+	slowRingGBps     = 12 // PCI Gen3 x16 in NCCL's units; graph/topo.h
+	minCollNetNodes  = 2  // NCCL's default of NCCL_COLLNET_NODE_THRESHOLD
+)
+
+// DeriveTuning computes NCCL 2.30.7's cost model of a communicator from its channel graphs, with NCCL's defaults
+// (no NCCL_* variables set, host network transport).
+func DeriveTuning(graphs ChannelGraphs, facts CommFacts) *Tuning {
+	t := &Tuning{
+		NNodes: facts.NNodes, NRanks: facts.NRanks,
+		MaxLocalRanks: facts.MaxLocalRanks,
+		MinCompCap:    facts.MinCompCap,
+		CPUArch:       facts.CPUArch,
+		NVLS:          facts.NVLS && graphs.NVLS.NChannels > 0,
+		CollNet:       facts.CollNet && facts.NNodes >= minCollNetNodes && graphs.CollNetChain.NChannels > 0,
+		CollNetHeads:  facts.CollNetHeads,
+	}
+	facts.CollNet = t.CollNet
+	t.NChannels = collChannels(graphs, facts)
+	if t.NVLS {
+		t.NVLSChannels = nvlsChannels(facts)
+	}
+	m := newCostModel(graphs, facts)
+	m.threads(t)
+	if facts.NRanks <= 1 || facts.NNodes < 1 {
+		return t
+	}
+	for coll := range t.Bandwidths {
+		for a := range t.Bandwidths[coll] {
+			for p := range t.Bandwidths[coll][a] {
+				if !m.modelled(coll, a, p) {
+					continue
+				}
+				t.Latencies[coll][a][p] = m.latency(coll, a, p)
+				if m.enabled(a, p) {
+					t.Bandwidths[coll][a][p] = m.bandwidth(coll, a, p)
+				}
+			}
+		}
+	}
+	return t
+}
+
+// costModel holds what the formulas share.
+type costModel struct {
+	facts CommFacts
+	costs costConstants
+	graph [NumAlgos]ChannelGraph
+
+	gpu   int     // row of the per-GPU tables
+	scale int     // column of the per-scale tables
+	ppn   float32 // ranks per node
+	llMax float64 // GB/s that LL can reach in total
+}
+
+func newCostModel(graphs ChannelGraphs, facts CommFacts) *costModel {
+	m := &costModel{facts: facts, costs: defaultCosts, graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap)}
+	if facts.NNodes < 1 {
+		return m
+	}
+	m.scale = min(facts.NNodes-1, 2)
+	m.ppn = float32(facts.NRanks) / float32(facts.NNodes)
+	// On one node the GPU limits LL, over several the CPU does.
+	row := m.gpu
+	if facts.NNodes > 1 {
+		row = 0
+		if facts.CPUVendor == CPUVendorAMD || facts.CPUVendor == CPUVendorMixed {
+			row = 1
+		}
+	}
+	m.llMax = m.costs.llMax[row][m.scale]
+	if facts.CPUArch == CPUArchPower {
+		m.costs.hopLatency[wirePCI][AlgoTree][ProtoSimple] = m.costs.hopLatency[wirePCI][AlgoRing][ProtoSimple]
+	}
+	return m
+}
+
+// modelled says whether NCCL computes the cell at all. The others stay 0 in both tables.
+func (m *costModel) modelled(coll, algo, proto int) bool {
+	switch coll {
+	case CollBroadcast, CollReduce:
+		return algo == AlgoRing
+	case CollAllGather, CollReduceScatter:
+		switch algo {
+		case AlgoPAT:
+			// PAT wants one GPU per node, and atomics of compute capability 6.0.
+			return proto == ProtoSimple && m.facts.MinCompCap >= 60 && m.facts.NNodes == m.facts.NRanks
+		case AlgoNVLS:
+			return proto == ProtoSimple && m.graph[algo].NChannels >= 2
+		}
+		return algo == AlgoRing || algo == AlgoCollNetDirect
+	case CollAllReduce:
+		switch algo {
+		case AlgoPAT:
+			return false
+		case AlgoNVLS, AlgoNVLSTree:
+			return proto == ProtoSimple && m.graph[algo].NChannels >= 2
+		}
+		return true
+	}
+	return false
+}
+
+// enabled applies NCCL's defaults for what may be used: LL128 only over paths known to keep 128-byte stores whole.
+func (m *costModel) enabled(algo, proto int) bool {
+	f := m.facts
+	switch algo {
+	case AlgoNVLSTree:
+		if f.NNodes == 1 {
+			return false
+		}
+	case AlgoNVLS:
+		if f.NNodes > 1 && !f.CollNet {
+			return false
+		}
+	case AlgoCollNetDirect:
+		if !f.CollNet || f.NVSwitches == 0 {
+			return false
+		}
+	case AlgoCollNetChain:
+		if !f.CollNet {
+			return false
+		}
+	}
+	if proto != ProtoLL128 {
+		return true
+	}
+	worstInter := "PXB"
+	if f.MinCompCap >= 90 {
+		worstInter = "PXN"
+	}
+	return pathRank(m.graph[algo].TypeInter) <= pathRank(worstInter) &&
+		pathRank(m.graph[algo].TypeIntra) <= pathRank("NVB") &&
+		(f.MinCompCap == f.MaxCompCap || f.MinCompCap >= 90) && f.MinCompCap >= 70
+}
+
+// threads sets the limits on threads and the sizes at which NCCL starts to save them.
+func (m *costModel) threads(t *Tuning) {
+	ring := m.graph[AlgoRing]
+	simple := maxSimpleThreads
+	if float64(ring.BwIntra*float32(ring.NChannels)) <= slowRingGBps {
+		simple = fewSimpleThreads
+	}
+	t.MaxThreads[AlgoRing] = [NumProtos]int{maxSimpleThreads, maxThreads, simple}
+	t.MaxThreads[AlgoTree] = [NumProtos]int{maxSimpleThreads, maxThreads, maxSimpleThreads}
+	for _, a := range []int{AlgoCollNetDirect, AlgoCollNetChain, AlgoNVLS, AlgoNVLSTree} {
+		t.MaxThreads[a][ProtoSimple] = maxThreads
+	}
+	if m.facts.NRanks <= 1 {
+		return
+	}
+	for a := range t.ThreadThresholds {
+		t.ThreadThresholds[a] = [NumProtos]int64{8, 8, 64}
+	}
+	t.ThreadThresholds[AlgoRing][ProtoLL] *= int64(m.facts.NRanks)
+	t.ThreadThresholds[AlgoCollNetDirect][ProtoSimple] = 512
+	t.ThreadThresholds[AlgoCollNetChain][ProtoSimple] = 512
+}
+
+// steps is the number of steps of a ring.
+func (m *costModel) steps(coll int) int {
+	switch coll {
+	case CollAllReduce:
+		return 2 * (m.facts.NRanks - 1)
+	case CollReduceScatter, CollAllGather:
+		return m.facts.NRanks - 1
+	}
+	return m.facts.NRanks
+}
+
+// bandwidth is NCCL's algorithm bandwidth: bytes of the collective per time, GB/s.
+func (m *costModel) bandwidth(coll, algo, proto int) float32 {
+	bus := m.busBandwidth(coll, algo, proto)
+	if algo != AlgoRing && (coll == CollAllGather || coll == CollReduceScatter) {
+		return bus
+	}
+	switch algo {
+	case AlgoRing, AlgoNVLS, AlgoNVLSTree:
+		return bus * float32(float64(m.facts.NRanks)/float64(m.steps(coll)))
+	}
+	return bus * .5
+}
+
+// busBandwidth is what all channels together move, with the limits measured per protocol. The float32 conversions
+// stand where NCCL stores into a float.
+func (m *costModel) busBandwidth(coll, algo, proto int) float32 {
+	g := m.graph[algo]
+	n := float64(g.NChannels)
+	link := g.BwInter
+	if m.facts.NNodes <= 2 || algo == AlgoCollNetDirect || algo == AlgoCollNetChain {
+		link = g.BwIntra
+	}
+	bus := float32(g.NChannels) * link
+	switch algo {
+	case AlgoRing:
+		switch proto {
+		case ProtoLL:
+			bus = float32(min(m.llMax, float64(bus)*.5))
+		case ProtoLL128:
+			bus = float32(min(float64(bus)*.92, n*m.costs.ringLL128PerChan[m.gpu][m.scale]))
+		}
+	case AlgoTree:
+		bus = float32(min(float64(bus)*.92, n*m.costs.treePerChan[m.gpu][m.scale]))
+		switch proto {
+		case ProtoLL:
+			bus = float32(min(float64(bus)/3.8, m.llMax))
+		case ProtoLL128:
+			share := 120. / 128
+			if m.facts.NNodes == 1 {
+				share = 7. / 9
+			}
+			bus = float32(min(float64(bus)*share, n*m.costs.treeLL128PerChan[m.gpu][m.scale]))
+		}
+		if m.facts.MaxTreePattern == PatternTree {
+			bus = float32(float64(bus) * .85)
+		}
+	case AlgoPAT:
+		bus = float32(float64(bus) * .75)
+	case AlgoNVLS, AlgoNVLSTree:
+		bus = m.nvlsBusBandwidth(coll, algo)
+	case AlgoCollNetDirect:
+		bus = m.collNetBusBandwidth(coll, proto, bus)
+	case AlgoCollNetChain:
+		if proto != ProtoSimple {
+			bus = 0
+		}
+	}
+	return bus
+}
+
+func (m *costModel) nvlsBusBandwidth(coll, algo int) float32 {
+	g := m.graph[algo]
+	intra := g.BwIntra * m.costs.nvlsEfficiency[m.gpu] * float32(g.NChannels-1) / float32(g.NChannels)
+	if coll == CollAllReduce {
+		intra *= 2 // reduction and broadcast overlap
+	} else {
+		intra *= (m.ppn - 1) / m.ppn
+		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
+			return 0
+		}
+	}
+	inter := g.BwInter
+	limit := float32(math.MaxFloat32)
+	if algo == AlgoNVLSTree {
+		limit = float32(m.costs.nvlsTreePerChan[m.gpu][m.scale])
+		if m.facts.NNodes <= 2 {
+			inter *= 2
+		}
+	}
+	return float32(g.NChannels) * min(intra, inter, limit)
+}
+
+func (m *costModel) collNetBusBandwidth(coll, proto int, bus float32) float32 {
+	if proto != ProtoSimple {
+		return 0
+	}
+	g := m.graph[AlgoCollNetDirect]
+	if coll == CollAllGather || coll == CollReduceScatter {
+		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
+			return 0
+		}
+		return m.ppn * min(g.BwIntra, float32(g.BwInter*.9))
+	}
+	// Full speed wants a NIC next to each GPU.
+	gpusPerNIC := float32(float64(m.ppn) / float64(g.NChannels))
+	gpusPerNIC -= (gpusPerNIC - 1) / 2
+	bus /= gpusPerNIC
+	if m.facts.MinCompCap >= 90 {
+		bus = float32(float64(bus) * .85)
+	}
+	return bus
+}
+
+// collNetGathers says whether the reducing network serves AllGather or ReduceScatter over nodes: it must offer it
+// and have a head for every local rank.
+func (m *costModel) collNetGathers(coll int) bool {
+	f := m.facts
+	offered := f.CollNetAllGather
+	if coll == CollReduceScatter {
+		offered = f.CollNetReduceScatter
+	}
+	local := f.MaxLocalRanks
+	if local == 0 {
+		local = (f.NRanks + f.NNodes - 1) / f.NNodes
+	}
+	return f.CollNet && offered && local <= f.CollNetHeads
+}
