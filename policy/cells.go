@@ -116,7 +116,7 @@ func (c *cellReader) checkLength() {
 	}
 	for _, column := range columns {
 		if slices.Contains(columnNames[:mandatoryColumns], column) && !c.row.cell(column).present {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends after %d cells, before %s (allowed: %s)", c.length(), column, want))
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with cell %d, before %s (allowed: %s)", c.length(), column, want))
 			return
 		}
 	}

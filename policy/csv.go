@@ -165,7 +165,7 @@ func (r *reader) readRows(data []byte) {
 		case err == io.EOF:
 			return
 		case errors.As(err, &syntax):
-			r.fail(syntax.Line-1, 0, syntaxText(syntax))
+			r.fail(syntax.StartLine-1, 0, syntaxText(syntax))
 			continue
 		case err != nil:
 			r.fail(1, 0, err)

@@ -5,20 +5,22 @@ import (
 	"strings"
 
 	"github.com/agext/levenshtein"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Coll is a collective, numbered as NCCL's tuner ABI numbers it.
 type Coll int8
 
 const (
-	CollBroadcast Coll = iota
-	CollReduce
-	CollAllGather
-	CollReduceScatter
-	CollAllReduce
+	CollBroadcast     Coll = topo.CollBroadcast
+	CollReduce        Coll = topo.CollReduce
+	CollAllGather     Coll = topo.CollAllGather
+	CollReduceScatter Coll = topo.CollReduceScatter
+	CollAllReduce     Coll = topo.CollAllReduce
 
 	// NumColls is how many collectives NCCL asks a tuner about.
-	NumColls = 5
+	NumColls = topo.NumColls
 )
 
 const (
@@ -34,28 +36,28 @@ const (
 type Algo int8
 
 const (
-	AlgoTree Algo = iota
-	AlgoRing
-	AlgoCollNetDirect
-	AlgoCollNetChain
-	AlgoNVLS
-	AlgoNVLSTree
-	AlgoPAT // since NCCL 2.23
+	AlgoTree          Algo = topo.AlgoTree
+	AlgoRing          Algo = topo.AlgoRing
+	AlgoCollNetDirect Algo = topo.AlgoCollNetDirect
+	AlgoCollNetChain  Algo = topo.AlgoCollNetChain
+	AlgoNVLS          Algo = topo.AlgoNVLS
+	AlgoNVLSTree      Algo = topo.AlgoNVLSTree
+	AlgoPAT           Algo = topo.AlgoPAT // since NCCL 2.23
 )
 
 // Proto is a protocol, numbered as the columns of NCCL's cost table.
 type Proto int8
 
 const (
-	ProtoLL Proto = iota
-	ProtoLL128
-	ProtoSimple
+	ProtoLL     Proto = topo.ProtoLL
+	ProtoLL128  Proto = topo.ProtoLL128
+	ProtoSimple Proto = topo.ProtoSimple
 )
 
 var (
-	collNames  = newNames[Coll]("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
-	algoNames  = newNames[Algo]("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-	protoNames = newNames[Proto]("ll", "ll128", "simple")
+	collNames  = newNames[Coll](topo.CollNames[:]...)
+	algoNames  = newNames[Algo](topo.AlgoNames[:]...)
+	protoNames = newNames[Proto](topo.ProtoNames[:]...)
 
 	neverAsked = newNames[Coll]("alltoall", "alltoallv", "alltoallpivot", "gather", "scatter", "sendrecv", "send", "recv")
 )
@@ -124,9 +126,10 @@ func fold(s string) string {
 // didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
 // nothing when none is near.
 func didYouMean(got string, known []string) string {
-	best, distance := "", 1+len(fold(got))/3
+	got = fold(strings.TrimPrefix(got, "!"))
+	best, distance := "", 2+len(got)/4 // a transposition is two edits
 	for _, k := range known {
-		if d := levenshtein.Distance(fold(got), fold(k), nil); d <= distance && (best == "" || d < distance) {
+		if d := levenshtein.Distance(got, fold(k), nil); d < distance {
 			best, distance = k, d
 		}
 	}

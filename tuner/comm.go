@@ -23,7 +23,7 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %d ranks on %d nodes (ABI v%d)", id, c.Ranks, c.Nodes, c.ABI)
+	return fmt.Sprintf("communicator%s of %d ranks on %s (ABI v%d)", id, c.Ranks, plural(c.Nodes, "node", "nodes"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -60,7 +60,7 @@ func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 		log.Infof("%s %s: no row of %s (version %s) is for it, NCCL decides", Version, info, p.File, p.Digest)
 		return c, nil
 	}
-	log.Infof("%s %s: policy %s, %d rows, version %s", Version, info, p.File, len(p.Rules), p.Digest)
+	log.Infof("%s %s: policy %s, %s, version %s", Version, info, p.File, plural(len(p.Rules), "row", "rows"), p.Digest)
 	c.view = view
 	if settings.LogDecisions {
 		c.decisions = &decisionLog{log: log, policy: p}
@@ -79,12 +79,12 @@ func loadPolicy(s Settings, log Log) *policy.Policy {
 	switch {
 	case v.err == nil:
 		if fresh && v.policy.NeverAsked > 0 {
-			log.Infof("%s: %d rows are for operations that NCCL asks no tuner about; they have no effect", s.ConfigFile, v.policy.NeverAsked)
+			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", s.ConfigFile, plural(v.policy.NeverAsked, "row is", "rows are"))
 		}
 	case !errors.As(v.err, &problems):
 		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.ConfigFile, v.err)
 	case !fresh:
-		log.Warnf("%s: still has %s, reported before; no policy is used", s.ConfigFile, count(problems))
+		log.Warnf("%s: still has %s, reported before; no policy is used", s.ConfigFile, plural(len(problems), "problem", "problems"))
 	default:
 		warnProblems(s.ConfigFile, problems, log)
 	}
@@ -95,7 +95,7 @@ func loadPolicy(s Settings, log Log) *policy.Policy {
 const maxWarned = 100
 
 func warnProblems(file string, problems policy.Problems, log Log) {
-	log.Warnf("%s has %s; no policy is used:", file, count(problems))
+	log.Warnf("%s has %s; no policy is used:", file, plural(len(problems), "problem", "problems"))
 	for i, p := range problems {
 		if i == maxWarned {
 			log.Warnf("... and %d more", len(problems)-i)
@@ -105,11 +105,11 @@ func warnProblems(file string, problems policy.Problems, log Log) {
 	}
 }
 
-func count(problems policy.Problems) string {
-	if len(problems) == 1 {
-		return "1 problem"
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d problems", len(problems))
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Idle reports that Decide never decides anything.

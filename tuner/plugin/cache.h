@@ -20,7 +20,7 @@ enum {
     MAX_CELLS = 24, /* NCCL has NUM_ALGOS x NUM_PROTOS; a larger table is left alone */
     MIN_SLOTS = 128,
     MAX_SLOTS = 8192, /* of 128 bytes: 1 MiB */
-    WINDOW = 8,
+    WINDOW = 16,
 };
 
 struct answer {

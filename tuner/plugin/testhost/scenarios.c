@@ -4,6 +4,7 @@
  * What the plugin logs goes to standard output, one line each.
  */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -382,6 +383,68 @@ static void many_shapes(void) {
     finalize(&h, ctx);
 }
 
+/* One and the same table, with all else different: each part of a call counts. */
+static void keys(void) {
+    use_policy("p.csv",
+               "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nallgather,1,1,tree,simple,3,-1,-1,-1,-1\n"
+               "allreduce,3,3,ring,ll,4,-1,-1,1,-1\nallreduce,3,3,ring,ll128,5,-1,-1,2,-1\nallreduce,3,3,ring,simple,6,-1,-1,3,1\n"
+               "allreduce,3,3,nvls,simple,7,-1,-1,3,0\n");
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    const struct host_call calls[] = {
+        {ALL_REDUCE, 1, 1, 0, 7, 3}, {ALL_REDUCE, 2, 1, 0, 7, 3}, {ALL_GATHER, 1, 1, 0, 7, 3}, {ALL_REDUCE, 3, 1, 0, 7, 3},
+        {ALL_REDUCE, 3, 2, 0, 7, 3}, {ALL_REDUCE, 3, 3, 1, 7, 3},  {ALL_REDUCE, 3, 3, 0, 7, 3},
+    };
+    for (int again = 0; again < 3; again++) {
+        for (int i = 0; i < 7; i++) {
+            float table[CELLS];
+            for (int j = 0; j < CELLS; j++) table[j] = 50 + (float)j;
+            int channels = 0;
+            CHECK(host_ask(&h, ctx, &calls[i], table, &channels) == RESULT_SUCCESS && channels == i + 1, "call %d: %d channels", i, channels);
+        }
+    }
+    finalize(&h, ctx);
+}
+
+/* A known shape does not reach Go again: with NCCL_TUNER_LOG=decisions each
+ * decision of Go's is a line. And however many shapes there are, memory has a
+ * bound. */
+static atomic_int decisions;
+static void count_decisions(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+    (void)level, (void)flags, (void)file, (void)line;
+    va_list args;
+    va_start(args, fmt);
+    decisions += strstr(va_arg(args, const char *), "decided by") != NULL;
+    va_end(args);
+}
+
+static void remembers(void) {
+    use_policy("p.csv", ring_simple);
+    setenv("NCCL_TUNER_LOG", "decisions", 1);
+    struct host h = load(0);
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = count_decisions};
+    void *ctx;
+    CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+    const int shapes = 4000;
+    for (int again = 0; again < 4; again++)
+        for (int i = 0; i < shapes; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4096);
+    CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
+    float table[18];
+    for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
+        for (int i = 0; i < 100; i++) {
+            costs_fill(table, 6, 3, (size_t)i * 4096);
+            ask_table(&h, ctx, ALL_REDUCE, (size_t)i * 4096, 6, 3, table);
+        }
+    }
+    CHECK(decisions == shapes + 100, "%d decisions", decisions - shapes);
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < 100000; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4100);
+    struct mallinfo2 after = mallinfo2();
+    size_t grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+    CHECK(grown < 2 * MiB, "%zu bytes more after 100 000 shapes", grown);
+    finalize(&h, ctx);
+}
+
 /* Several communicators on several threads, as NCCL drives eight GPUs. Each
  * thread's policy decides by size, so that a mix-up would show. */
 static void *one_gpu(void *arg) {
@@ -536,7 +599,8 @@ static const struct {
     void (*run)(void);
 } scenarios[] = {
     {"versions", versions}, {"believable", believable}, {"nulls", nulls}, {"constants", constants}, {"table_sizes", table_sizes},
-    {"odd_tables", odd_tables}, {"channels", channels}, {"v2", v2}, {"chunks", chunks}, {"many_shapes", many_shapes},
+    {"odd_tables", odd_tables}, {"channels", channels}, {"v2", v2}, {"chunks", chunks}, {"many_shapes", many_shapes}, {"keys", keys},
+    {"remembers", remembers},
     {"threads", threads}, {"again", again}, {"forks", forks}, {"signals", signals}, {"panics", panics}, {"strict", strict}, {"logs", logs},
 };
 

@@ -1,0 +1,9 @@
+// Package configs holds the ready-to-use files that tunefit carries with it.
+package configs
+
+import _ "embed"
+
+// HGXH100 is NCCL's cost model on an HGX H100, for topo.ReadTuning.
+//
+//go:embed tuning/hgx-h100.json
+var HGXH100 string

@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// plainRow is a row as a reader of the format's description would scan it: one
+// after the other, no index, no compilation.
+type plainRow struct {
+	coll                   string
+	min, max               uint64
+	minPerRank, maxPerRank uint64
+	algo, proto            string
+	nodes, ranks, perNode  int
+	pipeOps, regBuff       int
+}
+
+var (
+	plainColls  = []string{"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}
+	plainAlgos  = []string{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}
+	plainProtos = []string{"ll", "ll128", "simple"}
+)
+
+func (r plainRow) matches(q Query, nodes, ranks int) bool {
+	is := func(want, got int) bool { return want == -1 || want == got }
+	perRank := q.Bytes / uint64(ranks)
+	perNode := -2
+	if ranks%nodes == 0 {
+		perNode = ranks / nodes
+	}
+	return (r.coll == "any" || r.coll == plainColls[q.Coll]) &&
+		r.min <= q.Bytes && q.Bytes <= r.max && r.minPerRank <= perRank && perRank <= r.maxPerRank &&
+		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) && is(r.regBuff, q.RegBuff)
+}
+
+func allows(want, name string) bool {
+	if avoid, ok := strings.CutPrefix(want, "!"); ok {
+		return avoid != name
+	}
+	return want == "-1" || want == "default" || want == name
+}
+
+// plainScan returns the deciding row and the cell it decides for, or -1.
+func plainScan(rows []plainRow, q Query, nodes, ranks int) (row, cell int) {
+	for i, r := range rows {
+		if !r.matches(q, nodes, ranks) {
+			continue
+		}
+		best := -1
+		for c, micros := range q.Costs.Micros {
+			if micros >= 0 && allows(r.algo, plainAlgos[c/3]) && allows(r.proto, plainProtos[c%3]) && (best < 0 || micros < q.Costs.Micros[best]) {
+				best = c
+			}
+		}
+		if best >= 0 {
+			return i, best
+		}
+	}
+	return -1, -1
+}
+
+// randomCosts fills a table of which some cells are unavailable.
+func randomCosts(rng *rand.Rand) Costs {
+	micros := make([]float32, 21)
+	for i := range micros {
+		micros[i] = float32(5 + rng.IntN(40)) // whole numbers, so that ties occur
+		if rng.IntN(3) == 0 {
+			micros[i] = -1
+		}
+	}
+	return Costs{Micros: micros, NumProto: 3}
+}
+
+func compare(t *testing.T, v *View, rows []plainRow, q Query, nodes, ranks int) {
+	t.Helper()
+	wantRow, wantCell := plainScan(rows, q, nodes, ranks)
+	got := v.Decide(q)
+	if got.Rule != wantRow || wantRow >= 0 && got.Algo*3+got.Proto != wantCell {
+		t.Fatalf("%+v on %d nodes, %d ranks:\ngot row %d, cell %d,%d; the plain scan says row %d, cell %d",
+			q, nodes, ranks, got.Rule, got.Algo, got.Proto, wantRow, wantCell)
+	}
+	if wantRow >= 0 && v.policy.Rules[wantRow].Cells != everyCell { // else the table stays NCCL's, ties and all
+		checkWins(t, q.Costs, got)
+	}
+}
+
+// checkWins applies a decision to the table: NCCL must then choose that cell,
+// with no tie, and whatever was written must be a believable time.
+func checkWins(t *testing.T, costs Costs, d Decision) {
+	t.Helper()
+	cell := d.Algo*costs.NumProto + d.Proto
+	after := append([]float32(nil), costs.Micros...)
+	if d.Write {
+		after[cell] = d.Micros
+	}
+	for i, micros := range after {
+		if i != cell && micros >= 0 && micros <= after[cell] {
+			t.Fatalf("cell %d (%g) is not above the chosen cell %d (%g)", i, micros, cell, after[cell])
+		}
+	}
+	if before := costs.Micros[cell]; before < 0 || after[cell] <= 0 || after[cell] > before {
+		t.Fatalf("cell %d goes from %g to %g", cell, before, after[cell])
+	}
+}
+
+// The 3000 rows that AMD publishes for MI355X answer as a plain scan of them.
+func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
+	const file = "../../shared/data/policies/amd_xai_gfx950_tuner.conf"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Skipf("SKIPPED, the reference data is not there: %v", err)
+	}
+	p, err := ReadCSV(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []plainRow
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), ",")
+		if f[0] == "collective_type" || f[0] == "" {
+			continue
+		}
+		number := func(i int) int {
+			n, err := strconv.Atoi(f[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: Inf, algo: f[3], proto: f[4],
+			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9)})
+	}
+	if len(p.Rules) != len(rows) || len(rows) < 3000 {
+		t.Fatalf("%d rules of %d rows", len(p.Rules), len(rows))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	decided := 0
+	for range 40_000 {
+		nodes := 1 + rng.IntN(10)
+		q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(600 << 20), PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
+		if rng.IntN(2) == 0 { // at an edge of some row
+			r := rows[rng.IntN(len(rows))]
+			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
+		}
+		v := p.For(nodes, 8*nodes)
+		compare(t, v, rows, q, nodes, 8*nodes)
+		if v.Decide(q).Rule >= 0 {
+			decided++
+		}
+	}
+	if decided < 1000 {
+		t.Errorf("only %d of the queries met a row: the test is too weak", decided)
+	}
+}
+
+// Random files with every kind of overlap, wildcard and avoidance.
+func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		rows, text := randomFile(rng, 1+rng.IntN(120))
+		p, err := ReadCSV("random.csv", []byte(text))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for range 400 {
+			nodes := 1 + rng.IntN(3)
+			ranks := nodes*(1+rng.IntN(3)) + rng.IntN(2)
+			q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
+			if rng.IntN(20) == 0 {
+				q.Bytes = Inf - rng.Uint64N(3)
+			}
+			compare(t, p.For(nodes, ranks), rows, q, nodes, ranks)
+		}
+	}
+}
+
+func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
+	var b strings.Builder
+	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank\n")
+	either := func(values ...string) string { return values[rng.IntN(len(values))] }
+	small := func(from, n int) int { // -1 most of the time
+		if rng.IntN(3) > 0 {
+			return -1
+		}
+		return from + rng.IntN(n)
+	}
+	for range n {
+		r := plainRow{
+			coll: either(append(plainColls, "any")...), maxPerRank: Inf, max: Inf,
+			algo: either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"), proto: either("ll", "simple", "ll128", "-1", "!ll"),
+			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2),
+		}
+		if r.algo == "default" {
+			r.proto = "-1"
+		}
+		r.min = rng.Uint64N(60)
+		if rng.IntN(4) > 0 {
+			r.max = r.min + rng.Uint64N(20)
+		}
+		if rng.IntN(4) == 0 {
+			r.minPerRank = rng.Uint64N(20)
+			if rng.IntN(2) == 0 {
+				r.maxPerRank = r.minPerRank + rng.Uint64N(10)
+			}
+		}
+		rows = append(rows, r)
+		max := func(n uint64) string {
+			if n == Inf {
+				return either("inf", "-1", "any", "", "18446744073709551615")
+			}
+			return strconv.FormatUint(n, 10)
+		}
+		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,-1,%d,%d,%d,%d,%d,%d,%s\n", r.coll, r.min, max(r.max), r.algo, r.proto,
+			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank))
+	}
+	return rows, b.String()
+}

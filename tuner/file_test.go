@@ -1,0 +1,222 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// recorder is a Log that keeps what it is told.
+type recorder struct{ lines []string }
+
+func (r *recorder) log() Log {
+	return Log{Emit: func(level Level, file string, line int, text string) {
+		if !strings.HasSuffix(file, ".go") || line == 0 {
+			panic("no place in the source")
+		}
+		r.lines = append(r.lines, map[Level]string{Warn: "WARN ", Info: "INFO "}[level]+text)
+	}}
+}
+
+func (r *recorder) count(substring string) (n int) {
+	for _, l := range r.lines {
+		if strings.Contains(l, substring) {
+			n++
+		}
+	}
+	return n
+}
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
+
+// decidedAlgo opens a communicator and asks for one collective.
+func decidedAlgo(t *testing.T, file string) policy.Algo {
+	t.Helper()
+	c, err := Open(eightRanks, env(EnvConfigFile, file), Log{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Idle() {
+		return -1
+	}
+	costs := policy.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
+	return policy.Algo(c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}).Algo)
+}
+
+// Whatever happens to a file between two communicators, the second one gets what
+// the file says then.
+func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
+	const ring, tree = "allreduce,0,inf,ring,simple,-1,-1,-1\n", "allreduce,0,inf,tree,simple,-1,-1,-1\n"
+	for name, change := range map[string]func(t *testing.T, file string){
+		"rewritten in place, same size": func(t *testing.T, file string) { write(t, file, tree) },
+		"rewritten with the old times": func(t *testing.T, file string) {
+			before, _ := os.Stat(file)
+			write(t, file, tree)
+			os.Chtimes(file, before.ModTime(), before.ModTime())
+		},
+		"renamed over": func(t *testing.T, file string) {
+			write(t, file+".new", tree)
+			if err := os.Rename(file+".new", file); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"symbolic link moved": func(t *testing.T, file string) {
+			write(t, file+".v2", tree)
+			os.Remove(file)
+			if err := os.Symlink(file+".v2", file); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, age := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprintf("%s, %v old", name, age), func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "p.csv")
+				write(t, file, ring)
+				then := time.Now().Add(-age)
+				os.Chtimes(file, then, then)
+				if got := decidedAlgo(t, file); got != policy.AlgoRing {
+					t.Fatalf("first: %v", got)
+				}
+				change(t, file)
+				if got := decidedAlgo(t, file); got != policy.AlgoTree {
+					t.Errorf("after the change: %v", got)
+				}
+			})
+		}
+	}
+}
+
+// Communicators of one file version share one compiled policy.
+func TestFileIsCompiledOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	first, fresh := files.load(file)
+	if !fresh {
+		t.Fatal("a file that was never read is not fresh")
+	}
+	if again, fresh := files.load(file); again != first || fresh {
+		t.Error("read just now: compiled again")
+	}
+	old := time.Now().Add(-time.Hour)
+	os.Chtimes(file, old, old)
+	if again, fresh := files.load(file); again != first || fresh {
+		t.Error("touched: compiled again")
+	}
+	if again, fresh := files.load(file); again != first || fresh || !again.settled {
+		t.Error("at rest: compiled again")
+	}
+}
+
+func TestOpenWithoutAUsablePolicy(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
+	write(t, good, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	write(t, bad, "allreduce,0,inf,rign,simple,-1,-1,-1\nx,0,inf,ring,simple,-1,-1,-1\n")
+	for _, c := range []struct {
+		name   string
+		env    []string
+		strict bool // fails with NCCL_TUNER_STRICT=1
+		says   string
+	}{
+		{"no file named", nil, false, "INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
+		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir + "/absent.csv: no such file or directory; no policy is used"},
+		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file"},
+		{"faulty", []string{EnvConfigFile, bad}, true, "WARN TUNER/Go: " + bad + ":2:1: unknown collective \"x\""},
+		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true, `NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},
+		{"odd log", []string{EnvConfigFile, good, EnvLog, "all"}, true, `NCCL_TUNER_LOG="all" is not understood (allowed: decisions)`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r recorder
+			oddStrict := env(c.env...)(EnvStrict) != ""
+			comm, err := Open(eightRanks, env(c.env...), r.log())
+			if (err != nil) != oddStrict {
+				t.Errorf("Open: %v", err)
+			}
+			if r.count(c.says) != 1 {
+				t.Errorf("%q is not said once: %q", c.says, r.lines)
+			}
+			if err == nil && c.name != "odd log" && !comm.Idle() {
+				t.Error("decides without a policy")
+			}
+			_, err = Open(eightRanks, env(append([]string{EnvStrict, "1"}, c.env...)...), Log{})
+			if (err != nil) != c.strict {
+				t.Errorf("strict: %v", err)
+			}
+		})
+	}
+}
+
+// All problems are logged once; later communicators of the process say so in one line.
+func TestProblemsAreLoggedOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bad.csv")
+	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
+	var r recorder
+	for range 3 {
+		if _, err := Open(eightRanks, env(EnvConfigFile, file), r.log()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.count("unknown algorithm"); n != maxWarned {
+		t.Errorf("%d problems logged", n)
+	}
+	if r.count("... and 5 more") != 1 || r.count("still has 105 problems, reported before") != 2 {
+		t.Errorf("%q", r.lines)
+	}
+}
+
+func TestTooLargeAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "large.csv")
+	write(t, file, "")
+	if err := os.Truncate(file, maxFileBytes+1); err != nil {
+		t.Skip(err)
+	}
+	if _, _, err := read(file); err == nil || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+func TestDecisionLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\nallreduce,0,1M,ring,simple,4,,,64K\nallreduce,1048577,2M,default,,,,,\n")
+	var r recorder
+	c, err := Open(eightRanks, env(EnvConfigFile, file, EnvLog, "decisions"), r.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := policy.Costs{Micros: []float32{5, 5, 6, 5, 5, 5}, NumProto: 3}
+	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20} {
+		c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+	}
+	want := []string{
+		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB, decided by " + file + ":2",
+		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
+		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: no row matches, decided by NCCL",
+	}
+	if got := r.lines[1:]; strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,211 @@
+//go:build cgo
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// built holds what the tests load and run; it is made once, by the Makefile, as
+// users get it.
+var built struct{ dir, so, scenarios string }
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "nccl-tuner-go-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		built.dir = dir
+		if built.so, built.scenarios, err = build(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// build makes the library and the host with make variables such as SANITIZE=x.
+func build(dir string, variables ...string) (so, scenarios string, err error) {
+	so, scenarios = filepath.Join(dir, "libnccl-tuner-go.so"), filepath.Join(dir, "scenarios")
+	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, so, scenarios}, variables...)
+	out, err := exec.Command("make", args...).CombinedOutput()
+	if err != nil {
+		return "", "", fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return so, scenarios, nil
+}
+
+// scenario runs one scenario of testhost/scenarios.c and returns what the plugin
+// logged. Anything on standard error is a failure: a plugin prints nothing.
+func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []string) {
+	t.Helper()
+	cmd := exec.Command(scenarios, so, name)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
+	cmd.Env = append(append(cmd.Env, "SCENARIO_DIR="+t.TempDir()), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v\n%s%s", err, stdout.String(), stderr.String())
+	}
+	for line := range strings.Lines(stdout.String()) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "INFO TUNER/Go: ") && !strings.HasPrefix(line, "WARN TUNER/Go: ") {
+			t.Errorf("printed past the logger: %q", line)
+		}
+		log = append(log, line)
+	}
+	return log
+}
+
+var scenarios = []string{
+	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "v2", "chunks", "many_shapes", "keys", "remembers",
+	"threads", "again", "forks", "signals", "strict",
+}
+
+// What NCCL does to a tuner, done to the library by a C program.
+func TestScenarios(t *testing.T) {
+	for _, name := range scenarios {
+		t.Run(name, func(t *testing.T) { scenario(t, built.scenarios, built.so, name) })
+	}
+}
+
+// The library exports the tables of the ABI and nothing else.
+func TestExports(t *testing.T) {
+	out, err := exec.Command("nm", "-D", "--defined-only", "--format=posix", built.so).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		got = append(got, f[0]+" "+f[1])
+	}
+	slices.Sort(got)
+	var want []string
+	for v := 2; v <= 7; v++ {
+		want = append(want, fmt.Sprintf("ncclTunerPlugin_v%d D", v))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("exported: %q\nwant: %q", got, want)
+	}
+}
+
+// A policy file in the working directory is not picked up, and without a setting
+// nothing but one INFO line per communicator is said.
+func TestNoFileIsFoundByItself(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"nccl_tuner.conf", "nccl_tuner.csv", "policy.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("allreduce,0,inf,tree,simple,-1,-1,-1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	log := scenario(t, built.scenarios, built.so, "logs")
+	if len(log) != 2 || !strings.Contains(log[0], "no policy, NCCL decides") {
+		t.Errorf("log: %q", log)
+	}
+}
+
+// What a user reads in the log, from init to the decisions.
+func TestLogs(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
+	os.WriteFile(good, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nalltoall,0,inf,ring,simple,4,-1,-1\n"), 0o644)
+	os.WriteFile(bad, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\nallreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
+	for _, c := range []struct {
+		name string
+		env  []string
+		want []string // regular expressions
+	}{
+		{"good", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_LOG=decisions"}, []string{
+			`INFO .*good\.csv: 1 row is for operations that NCCL asks no tuner about, without effect`,
+			`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v7\): policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels, decided by .*good\.csv:1`,
+			`INFO .*: broadcast 1MiB, 1 pipelined: no row matches, decided by NCCL`,
+			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`,
+		}},
+		{"bad", []string{"NCCL_TUNER_CONFIG_FILE=" + bad}, []string{
+			`WARN TUNER/Go: .*/bad\.csv has 3 problems; no policy is used:`,
+			`WARN TUNER/Go: .*/bad\.csv:2:6: channels is "400" \(allowed: 1 to 64, .*`,
+			`WARN TUNER/Go: .*/bad\.csv:3:4: unknown algorithm "treee" \(did you mean "tree"; allowed: .*`,
+			`WARN TUNER/Go: .*/bad\.csv:3:8: ranks is "x" \(allowed: .*`,
+			`INFO .* no policy, NCCL decides`, `WARN .*still has 3 problems.*`, `INFO .* no policy, NCCL decides`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := scenario(t, built.scenarios, built.so, "logs", c.env...)
+			if len(log) != len(c.want) {
+				t.Fatalf("%d lines, want %d:\n%s", len(log), len(c.want), strings.Join(log, "\n"))
+			}
+			for i, want := range c.want {
+				if !regexp.MustCompile("^" + want + "$").MatchString(log[i]) {
+					t.Errorf("line %d: %q\nwant %q", i+1, log[i], want)
+				}
+			}
+		})
+	}
+}
+
+// A panic in Go stays inside: one WARN, then the plugin behaves as if no row matched.
+func TestPanics(t *testing.T) {
+	for _, function := range []string{"open", "decide"} {
+		t.Run(function, func(t *testing.T) {
+			so, _, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var warned []string
+			for _, line := range scenario(t, built.scenarios, so, "panics") {
+				if strings.HasPrefix(line, "WARN") {
+					warned = append(warned, line)
+				}
+			}
+			if len(warned) != 1 || !strings.Contains(warned[0], "a defect in the plugin: provoked in "+function) || !strings.Contains(warned[0], "main.tunergo") {
+				t.Errorf("warnings: %q", warned)
+			}
+		})
+	}
+}
+
+// The C side under AddressSanitizer and UndefinedBehaviorSanitizer, and under
+// ThreadSanitizer. The Go code in the library is not instrumented.
+func TestSanitizers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	for _, c := range []struct {
+		sanitizers string
+		env        string
+		scenarios  []string
+	}{
+		{"address,undefined", "ASAN_OPTIONS=detect_leaks=1:handle_segv=0", scenarios},
+		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks"}},
+	} {
+		t.Run(c.sanitizers, func(t *testing.T) {
+			if out, err := exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+c.sanitizers+" -x c -o /dev/null -").CombinedOutput(); err != nil {
+				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s: %s", c.sanitizers, out)
+			}
+			so, host, err := build(t.TempDir(), "SANITIZE="+c.sanitizers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range c.scenarios {
+				env := c.env
+				if name == "forks" { // the child that exits would look for leaks in threads it does not have
+					env = strings.Replace(env, "detect_leaks=1", "detect_leaks=0", 1)
+				}
+				t.Run(name, func(t *testing.T) { scenario(t, host, so, name, env) })
+			}
+		})
+	}
+}
