@@ -223,7 +223,8 @@ func (a *asker) ask(policyFile string, coll policy.Coll, s shape, bytes uint64) 
 func (a *asker) noteStandIns(w io.Writer, shown []shape) {
 	for _, s := range shown {
 		if by, ok := a.standIn[s]; ok {
-			fmt.Fprintf(w, "note: no costs for %s in %s; those of %s stand in\n", s, a.tuning.System, by)
+			system, _, _ := strings.Cut(a.tuning.System, ":")
+			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
 		}
 	}
 }

@@ -21,6 +21,7 @@ func showCommand() *cobra.Command {
 		Short: "Print what a policy decides",
 		Long: `Print what a policy decides, for collectives, sizes and communicators: what NCCL
 would choose by itself, what it chooses with the policy, and the row that says so.
+A - means that the policy leaves it to NCCL.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
@@ -117,9 +118,10 @@ func writeOutcomes(w io.Writer, file string, outcomes []outcome) {
 	tw.Flush()
 }
 
+// orNCCL writes - for what the policy leaves to NCCL.
 func orNCCL(n int64, text string) string {
 	if n == 0 {
-		return "NCCL's"
+		return "-"
 	}
 	return text
 }

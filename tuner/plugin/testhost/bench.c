@@ -3,7 +3,8 @@
  * one that does nothing and, if named, with another one. All of them get the
  * same calls in the same run, in turn, so that a slow moment of the machine hits
  * them alike; the figures are medians over the rounds, the ratios medians of the
- * rounds' ratios.
+ * rounds' ratios. "known shape" fills a table and calls the tuner; with "choice"
+ * the host then looks for the cheapest cell, as NCCL does after every call.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -82,8 +83,7 @@ static void make_shapes(void) {
     }
 }
 
-/* One round of calls with shapes that repeat. With choose, the host also looks
- * for the cheapest cell afterwards, as NCCL does after every call. */
+/* One round of calls with shapes that repeat. */
 static double known_round(const struct running *r, int choose) {
     float table[CELLS];
     double t = now();
@@ -162,6 +162,40 @@ static int load_once(const char *path) {
     return 0;
 }
 
+/* What a process has more of a second after it loaded the tuner. */
+static long status(const char *key) {
+    long value = 0;
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) value = atol(line + strlen(key));
+    if (f) fclose(f);
+    return value;
+}
+
+static int guest_once(const char *path) {
+    long threads = status("Threads:"), resident = status("VmRSS:"), own = status("RssAnon:");
+    struct running r;
+    start(&r, path);
+    sleep(1);
+    printf("%ld %ld %ld\n", status("Threads:") - threads, status("VmRSS:") - resident, status("RssAnon:") - own);
+    return 0;
+}
+
+static void bench_guest(const char *self, int rows) {
+    use_policy(write_policy(rows));
+    printf("guest, %6d rows              ", rows);
+    for (int p = 0; p < num_plugins; p++) {
+        char command[1024];
+        long threads, resident, own;
+        snprintf(command, sizeof command, "'%s' --guest '%s'", self, paths[p]);
+        FILE *child = popen(command, "r");
+        if (!child || fscanf(child, "%ld %ld %ld", &threads, &resident, &own) != 3 || pclose(child)) die(command, "failed");
+        printf("  %ld threads, %.1f MB resident, %.1f MB of them private;", threads, (double)resident / 1024, (double)own / 1024);
+    }
+    printf("\n");
+}
+
 static void bench_load(const char *self, int rows) {
     enum { RUNS = 15 };
     static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS];
@@ -186,6 +220,7 @@ static void bench_load(const char *self, int rows) {
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--load") == 0) return load_once(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--guest") == 0) return guest_once(argv[2]);
     if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench TUNER.so EMPTY.so [PEER.so]");
     num_plugins = argc - 1;
     for (int p = 0; p < num_plugins; p++) paths[p] = argv[1 + p];
@@ -200,6 +235,8 @@ int main(int argc, char **argv) {
     for (int choose = 0; choose < 2; choose++)
         for (int i = 0; i < 3; i++) bench_known(sizes[i], choose);
     for (int i = 0; i < 3; i++) bench_new(sizes[i]);
+    fflush(stdout);
+    for (int i = 0; i < 3; i++) bench_guest(argv[0], sizes[i]);
     char clean[64];
     snprintf(clean, sizeof clean, "rm -r '%s'", dir);
     return system(clean);

@@ -425,7 +425,7 @@ static void remembers(void) {
     struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = count_decisions};
     void *ctx;
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
-    const int shapes = 4000;
+    const int shapes = 3000;
     for (int again = 0; again < 4; again++)
         for (int i = 0; i < shapes; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4096);
     CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
+)
+
+// root is the project's folder; library the plugin that the tests ask, built by
+// the Makefile.
+var root, library string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if root, err = filepath.Abs("../.."); err != nil {
+			panic(err)
+		}
+		if host.Supported {
+			dir, err := os.MkdirTemp("", "tunefit-test-")
+			if err != nil {
+				panic(err)
+			}
+			defer os.RemoveAll(dir)
+			library = filepath.Join(dir, libraryName)
+			if out, err := exec.Command("make", "-s", "-C", root, "BUILD="+dir, library).CombinedOutput(); err != nil {
+				os.Stderr.Write(out)
+				return 1
+			}
+		}
+		return m.Run()
+	}())
+}
+
+func needPlugin(t *testing.T) {
+	t.Helper()
+	if !host.Supported {
+		t.Skip("SKIPPED: built without cgo, there is no plugin to ask")
+	}
+}
+
+// tunefit runs the command line and returns what it prints.
+func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	if len(args) > 0 && (args[0] == "show" || args[0] == "diff") && library != "" {
+		args = append(args, "--plugin", library)
+	}
+	var out, errs bytes.Buffer
+	if code := run(args, strings.NewReader(""), &out, &errs); code != wantCode {
+		t.Errorf("tunefit %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, wantCode, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+func policyFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const sample = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes
+allreduce,0,32K,tree,ll,,,8,
+allreduce,1M,4M,ring,simple,12,2,8,64K
+allreduce,,,default,,,1,,
+`
+
+func TestShow(t *testing.T) {
+	needPlugin(t)
+	file := policyFile(t, "p.csv", sample)
+	got, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
+	want := strings.ReplaceAll(`
+collective  comm  size             NCCL alone        with policy       channels  chunk  decided by
+allreduce   1x8   16KiB - 32KiB    ring/ll           tree/ll           -         -      FILE:2
+allreduce   1x8   64KiB - 1MiB     ring/ll           ring/ll           -         -      FILE:4
+allreduce   1x8   2MiB - 8MiB      nvls/simple       nvls/simple       -         -      FILE:4
+allreduce   2x8   16KiB - 32KiB    tree/ll           tree/ll           -         -      FILE:2
+allreduce   2x8   64KiB - 128KiB   tree/ll           tree/ll           -         -      NCCL
+allreduce   2x8   256KiB - 512KiB  tree/ll128        tree/ll128        -         -      NCCL
+allreduce   2x8   1MiB             tree/ll128        ring/simple       12        64KiB  FILE:3
+allreduce   2x8   2MiB - 4MiB      nvls_tree/simple  ring/simple       12        64KiB  FILE:3
+allreduce   2x8   8MiB             nvls_tree/simple  nvls_tree/simple  -         -      NCCL
+`[1:], "FILE", file)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestShowJSON(t *testing.T) {
+	needPlugin(t)
+	file := policyFile(t, "p.csv", sample)
+	out, _ := tunefit(t, exitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
+	var got []outcomeJSON
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if len(got) != 2 || got[0].Row != 0 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
+		t.Errorf("%+v", got)
+	}
+	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, Bytes: 2 << 20, NCCL: got[1].NCCL,
+		Policy: choiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
+	if got[1] != want {
+		t.Errorf("got %+v\nwant %+v", got[1], want)
+	}
+}
+
+// The communicators shown are those that the rows are for.
+func TestShownCommunicators(t *testing.T) {
+	needPlugin(t)
+	for _, c := range []struct{ rows, want string }{
+		{"allreduce,0,inf,ring,simple,-1,-1,-1\n", "1x8 2x8"},
+		{"allreduce,0,inf,ring,simple,-1,3,24\nallreduce,0,inf,ring,simple,-1,1,4\n", "1x4 3x8"},
+		{"allreduce,0,inf,ring,simple,-1,4,-1\nallreduce,0,inf,ring,simple,-1,-1,64\n", "4x8 8x8"},
+	} {
+		out, _ := tunefit(t, exitOK, "show", policyFile(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
+		var got []string
+		for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
+			got = append(got, strings.Fields(line)[1])
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q: %q, want %q", c.rows, got, c.want)
+		}
+	}
+}
+
+// Costs of a communicator that the tuning does not have are named as such.
+func TestStandInIsSaid(t *testing.T) {
+	needPlugin(t)
+	_, said := tunefit(t, exitOK, "show", policyFile(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x8", "--sizes", "1M")
+	if said != "note: no NCCL costs of HGX H100 for 7x8; those for 8x8 stand in\n" {
+		t.Errorf("%q", said)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	needPlugin(t)
+	old := policyFile(t, "old.csv", sample)
+	changed := policyFile(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
+	if out, _ := tunefit(t, exitOK, "diff", old, old); out != "no difference\n" {
+		t.Errorf("%q", out)
+	}
+	out, _ := tunefit(t, exitFailed, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
+	want := strings.NewReplacer("OLD", old, "NEW", changed).Replace(`
+collective  comm  size         old                                decided by  new                                decided by
+allreduce   1x8   32769        ring/ll                            OLD:4  tree/ll                            NEW:2
+allreduce   2x8   1MiB - 4MiB  ring/simple, 12 ch, chunks of 64KiB  OLD:3  ring/simple, 16 ch, chunks of 64KiB  NEW:3
+`[1:])
+	squeeze := func(s string) string { return regexp.MustCompile(` +`).ReplaceAllString(s, " ") }
+	if squeeze(out) != squeeze(want) {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+	out, _ = tunefit(t, exitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
+	var got []differenceJSON
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 || got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestBadCommandLines(t *testing.T) {
+	file := policyFile(t, "p.csv", sample)
+	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"shwo"}, exitUsage, `unknown command "shwo"`},
+		{[]string{"show"}, exitUsage, "0 arguments given (needed: the policy file)"},
+		{[]string{"show", file, "--size", "1"}, exitUsage, "unknown flag: --size"},
+		{[]string{"show", file, "--sizes", "1MB"}, exitUsage, `--sizes: "1MB" is ambiguous`},
+		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes 4M-1M: a range runs from"},
+		{[]string{"show", file, "--coll", "allredcue"}, exitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
+		{[]string{"show", file, "--comm", "8"}, exitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
+		{[]string{"show", file + ".absent"}, exitFailed, "no such file or directory"},
+		{[]string{"show", bad}, exitFailed, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"show", file, "--tuning", file}, exitFailed, "p.csv"},
+		{[]string{"diff", file}, exitUsage, "1 arguments given (needed: the old and the new policy file)"},
+	} {
+		out, said := tunefit(t, c.code, c.args...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
+		}
+	}
+}
+
+// A library that is none, or that crashes, ends in a message.
+func TestBadPlugins(t *testing.T) {
+	needPlugin(t)
+	file := policyFile(t, "p.csv", sample)
+	notALibrary := policyFile(t, "libx.so", "hello")
+	crash := filepath.Join(t.TempDir(), "libcrash.so")
+	source := `#include "tuner/plugin/abi.h"
+static int init(size_t r, size_t n, abi_logger l, void **ctx) { (void)r; (void)n; (void)l; (void)ctx; return *(volatile int *)8; }
+const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
+	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", crash, "-")
+	cc.Stdin = strings.NewReader(source)
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for plugin, says := range map[string]string{
+		file + ".so": "cannot open shared object file",
+		notALibrary:  "file too short",
+		crash:        "segmentation fault",
+	} {
+		var out, errs bytes.Buffer
+		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), says) {
+			t.Errorf("%s: exit code %d, %q, want %q", plugin, code, errs.String(), says)
+		}
+	}
+}
+
+// Every command of the README works. `make test` runs this test and is not run
+// by it.
+func TestREADME(t *testing.T) {
+	needPlugin(t)
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	home := t.TempDir()
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(block[1]) {
+			line = strings.TrimSpace(line)
+			if line == "make test" {
+				continue
+			}
+			commands++
+			cmd := exec.Command("sh", "-euc", line)
+			cmd.Dir = root
+			cmd.Env = append(os.Environ(), "HOME="+home, "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOFLAGS="+goEnv(t, "GOFLAGS"), "GOPROXY="+goEnv(t, "GOPROXY"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", line, err, out)
+			}
+		}
+	}
+	if commands < 5 {
+		t.Errorf("only %d commands found", commands)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".local/lib", libraryName)); err != nil {
+		t.Errorf("make install: %v", err)
+	}
+}
+
+func goEnv(t *testing.T, name string) string {
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
