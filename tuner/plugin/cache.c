@@ -2,60 +2,70 @@
 
 #include <stdlib.h>
 
-static struct cache_entry *new_entries(uint32_t n) {
-    struct cache_entry *e = NULL;
-    if (posix_memalign((void **)&e, 64, n * sizeof *e) != 0) return NULL;
-    for (uint32_t i = 0; i < n; i++) e[i].key.shape = EMPTY_SHAPE;
-    return e;
-}
-
-bool cache_open(struct cache *c) {
-    *c = (struct cache){.entries = new_entries(MIN_SLOTS), .mask = MIN_SLOTS - 1};
+static bool open_slots(struct cache *c, unsigned log2) {
+    uint32_t slots = 1u << log2;
+    *c = (struct cache){.mask = slots - 1, .shift = 64 - log2};
+    if (posix_memalign((void **)&c->entries, 64, slots * sizeof *c->entries) != 0) c->entries = NULL;
+    for (uint32_t i = 0; c->entries && i < slots; i++) c->entries[i].key.shape = EMPTY_SHAPE;
     return c->entries != NULL;
 }
+
+bool cache_open(struct cache *c) { return open_slots(c, MIN_SLOTS_LOG2); }
 
 void cache_close(struct cache *c) {
     free(c->entries);
     *c = (struct cache){0};
 }
 
+/* The i-th slot of the window of a hash. */
+static struct cache_entry *slot(const struct cache *c, uint64_t hash, unsigned i) {
+    return &c->entries[((hash >> c->shift) + i) & c->mask];
+}
+
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table) {
-    uint32_t at = cache_hash(key, table);
+    uint64_t hash = cache_hash(key, table);
     for (unsigned i = 0; i < WINDOW; i++) {
-        const struct cache_entry *e = &c->entries[(at + i) & c->mask];
+        const struct cache_entry *e = slot(c, hash, i);
         if (cache_entry_is(e, key, table, cache_cells(key))) return &e->answer;
         if (e->key.shape == EMPTY_SHAPE) break; /* entries are never removed: no later slot holds it */
     }
     return NULL;
 }
 
-/* Returns the slot for a new entry: the first empty one, else one to evict. */
-static struct cache_entry *slot_for(struct cache *c, uint32_t at) {
+/* Returns the first empty slot of the window, counted as used, or NULL. */
+static struct cache_entry *take_slot(struct cache *c, uint64_t hash) {
     for (unsigned i = 0; i < WINDOW; i++) {
-        struct cache_entry *e = &c->entries[(at + i) & c->mask];
+        struct cache_entry *e = slot(c, hash, i);
         if (e->key.shape == EMPTY_SHAPE) {
             c->used++;
             return e;
         }
     }
-    return &c->entries[(at + c->victim++ % WINDOW) & c->mask];
+    return NULL;
 }
 
-/* Doubles the table, or leaves it as it is where there is no memory. */
-static void grow(struct cache *c) {
-    struct cache bigger = {.entries = new_entries(2 * (c->mask + 1)), .mask = 2 * c->mask + 1};
-    if (!bigger.entries) return;
+/* Doubles the table. An entry without a place in the new one is forgotten.
+ * Returns false where the table is as large as it may be, or memory is short. */
+static bool grow(struct cache *c) {
+    struct cache bigger;
+    unsigned log2 = 64 - c->shift;
+    if (log2 == MAX_SLOTS_LOG2 || !open_slots(&bigger, log2 + 1)) return false;
     for (uint32_t i = 0; i <= c->mask; i++) {
         const struct cache_entry *e = &c->entries[i];
-        if (e->key.shape != EMPTY_SHAPE) *slot_for(&bigger, cache_hash(e->key, e->table)) = *e;
+        struct cache_entry *to = e->key.shape == EMPTY_SHAPE ? NULL : take_slot(&bigger, cache_hash(e->key, e->table));
+        if (to) *to = *e;
     }
     free(c->entries);
     *c = bigger;
+    return true;
 }
 
 void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer) {
-    if (2 * c->used > c->mask && c->mask + 1 < MAX_SLOTS) grow(c);
-    struct cache_entry *e = slot_for(c, cache_hash(key, table));
+    uint64_t hash = cache_hash(key, table);
+    if (2 * c->used > c->mask) grow(c);
+    struct cache_entry *e = take_slot(c, hash);
+    while (!e && grow(c)) e = take_slot(c, hash);
+    if (!e) e = slot(c, hash, c->victim++ % WINDOW);
     e->key = key;
     memcpy(e->table, table, cache_cells(key) * sizeof *table);
     e->answer = *answer;

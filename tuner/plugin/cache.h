@@ -4,8 +4,8 @@
  * the one that the policy would give, whatever was asked before.
  *
  * Open addressing: an entry lies within WINDOW slots of where its hash points.
- * The table doubles when it is half full, up to MAX_SLOTS; then it fills up, and
- * a new entry takes the place of an old one where its window is full.
+ * The table doubles when it is half full, or when a window is, up to MAX_SLOTS;
+ * from then on a new entry takes the place of an old one where its window is full.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -18,8 +18,8 @@
 
 enum {
     MAX_CELLS = 24, /* NCCL has NUM_ALGOS x NUM_PROTOS; a larger table is left alone */
-    MIN_SLOTS = 128,
-    MAX_SLOTS = 8192, /* of 128 bytes: 1 MiB */
+    MIN_SLOTS_LOG2 = 7,
+    MAX_SLOTS_LOG2 = 13, /* of 128 bytes each: 1 MiB */
     WINDOW = 16,
 };
 
@@ -57,7 +57,8 @@ _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
 struct cache {
     struct cache_entry *entries;
     uint32_t mask;   /* number of slots, a power of two, - 1 */
-    uint32_t used;   /* entries, at most half the slots while the table can grow */
+    uint32_t shift;  /* leaves of a hash's 64 bits those that number the slots */
+    uint32_t used;   /* entries */
     uint32_t victim; /* picks the slot to evict, in turn */
 };
 
@@ -69,14 +70,15 @@ const struct answer *cache_find(const struct cache *c, struct cache_key key, con
 /* Adds what cache_find did not find. */
 void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer);
 
-/* The slot where a key's entry is looked for first. Of the table, two of ring's
- * cells take part: they are always there, and they differ where calls that are
- * alike in all else differ (FP8). The factor is odd and without a pattern (from
- * the golden ratio), so that the product's high half depends on every bit. */
-static inline uint32_t cache_hash(struct cache_key key, const float *table) {
+/* The number whose highest bits say where a key's entry is looked for first. Of
+ * the table, two of ring's cells take part: they are always there, and they differ
+ * where calls that are alike in all else differ (FP8). The factor is odd and
+ * without a pattern (from the golden ratio): the product's high bits depend on
+ * every bit. */
+static inline uint64_t cache_hash(struct cache_key key, const float *table) {
     uint64_t ring = 0;
     if (cache_cells(key) >= 6) memcpy(&ring, table + 4, sizeof ring);
-    return (uint32_t)(((ring ^ key.shape) + key.bytes) * 0x9e3779b97f4a7c15u >> 32);
+    return ((ring ^ key.shape) + key.bytes) * 0x9e3779b97f4a7c15u;
 }
 
 /* Whether an entry is for this key and table; all compared bit for bit. With a
@@ -108,7 +110,7 @@ static inline __attribute__((always_inline)) bool cache_entry_is(const struct ca
 static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t bytes, int coll,
                                                                             int pipe_ops, int reg_buff, const float *table) {
     struct cache_key key = cache_key(bytes, coll, pipe_ops, reg_buff, NUM_ALGOS, NUM_PROTOS);
-    const struct cache_entry *e = &c->entries[cache_hash(key, table) & c->mask];
+    const struct cache_entry *e = &c->entries[cache_hash(key, table) >> c->shift];
     return cache_entry_is(e, key, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
 }
 
