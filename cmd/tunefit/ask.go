@@ -79,14 +79,15 @@ func (o outcome) same(b outcome) bool {
 }
 
 func (f *askFlags) open() (*asker, error) {
+	tuning, err := f.readTuning()
+	if err != nil {
+		return nil, err
+	}
 	library, err := f.library()
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
-	if a.tuning, err = f.readTuning(); err != nil {
-		return nil, err
-	}
+	a := &asker{tuning: tuning, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
