@@ -222,8 +222,8 @@ func (s *sweep) row() {
 	if m.Micros, err = strconv.ParseFloat(s.cell(colMicros), 64); err != nil {
 		m.Micros = math.NaN()
 	}
-	m.AlgBW = bandwidth([]byte(s.cell(colAlgBW)))
-	m.BusBW = bandwidth([]byte(s.cell(colBusBW)))
+	m.AlgBW = bandwidth(s.cell(colAlgBW))
+	m.BusBW = bandwidth(s.cell(colBusBW))
 	if !s.configuration(&m) {
 		return
 	}

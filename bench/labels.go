@@ -116,6 +116,9 @@ var (
 
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
 func parseAlgo(s string) (policy.Algo, bool) {
+	if a, ok := algoByName[s]; ok {
+		return a, true
+	}
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumAlgos {
 		return policy.Algo(n), true
 	}
@@ -129,6 +132,9 @@ func parseAlgo(s string) (policy.Algo, bool) {
 }
 
 func parseProto(s string) (policy.Proto, bool) {
+	if p, ok := protoByName[s]; ok {
+		return p, true
+	}
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumProtos {
 		return policy.Proto(n), true
 	}

@@ -233,8 +233,8 @@ func (c columns) readHalf(r *row, tokens [][]byte) {
 		micros *= 1000
 	}
 	r.micros = micros
-	r.algBW = bandwidth(tokens[c.algBW])
-	r.busBW = bandwidth(tokens[c.busBW])
+	r.algBW = bandwidth(string(tokens[c.algBW]))
+	r.busBW = bandwidth(string(tokens[c.busBW]))
 	switch wrong := tokens[c.check]; {
 	case c.cpuTime:
 		r.reason = rejectCPUTime
@@ -254,8 +254,11 @@ func (c columns) readHalf(r *row, tokens [][]byte) {
 	r.check()
 }
 
-func bandwidth(t []byte) float64 {
-	v, err := strconv.ParseFloat(string(t), 64)
+func bandwidth(t string) float64 {
+	if t == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(t, 64)
 	if err != nil {
 		return 0
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,8 @@ type run struct {
 	footer  bool // it came to its end
 	failed  bool // its last lines say that values were wrong
 
-	cells bool // the rows are those of a CSV file
+	cells    bool // the rows are those of a CSV file
+	outcomes map[evidence]merged
 
 	blankRedOp bool
 	rows       []row
@@ -106,35 +108,66 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 
 // label says what one row ran with.
 func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, claims []claim) Origin {
-	all := make([]claim, 0, len(claims)+2)
-	if u.cells && row.measured != noLabel {
-		all = append(all, claim{label: row.measured, from: OriginCells, forces: row.selection == SelectionForced})
-	} else if row.measured != noLabel {
-		all = append(all, claim{label: row.measured, from: OriginMeasured})
-	}
 	measured, agreed, found := u.log.find(op, row.bytes, scale)
-	switch {
-	case found && !agreed:
+	if found && !agreed {
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.bytes)
 		measured = noLabel
-		fallthrough
-	case found && measured == noLabel:
-		// What was asked for is known not to be what ran.
-		_, _, forced, _ := merge(append(all, claims...))
-		s.Selection = selection(forced)
-		return OriginNone
-	case found:
-		all = append(all, claim{label: measured, from: OriginMeasured})
 	}
-	l, from, forced, clash := merge(append(all, claims...))
-	if clash != "" {
-		r.note(row.line, "%s", clash)
+	m := u.merged(evidence{row.measured, measured, found, row.selection}, claims)
+	if m.clash != "" {
+		r.note(row.line, "%s", m.clash)
 	}
-	s.Algo, s.Proto, s.Channels, s.Selection = l.algo, l.proto, l.channels, selection(forced)
-	if u.cells && (row.selection != SelectionUnknown || from == OriginCells) {
-		s.Selection = row.selection
+	s.Algo, s.Proto, s.Channels, s.Selection = m.algo, m.proto, m.channels, m.selection
+	return m.from
+}
+
+// evidence is what is known of one row alone.
+type evidence struct {
+	cells     label // RCCL's columns, or a CSV file's cells
+	log       label
+	logged    bool // the log knows the size; with noLabel: it names no algorithm
+	selection Selection
+}
+
+type merged struct {
+	label
+	from      Origin
+	selection Selection
+	clash     string
+}
+
+// merged weighs a row's evidence against the run's claims. Most rows of a run
+// have equal evidence, so outcomes are kept.
+func (u *run) merged(e evidence, claims []claim) merged {
+	if m, ok := u.outcomes[e]; ok {
+		return m
 	}
-	return from
+	all := slices.Clone(claims)
+	switch {
+	case e.cells == noLabel:
+	case u.cells:
+		all = append(all, claim{label: e.cells, from: OriginCells, forces: e.selection == SelectionForced})
+	default:
+		all = append(all, claim{label: e.cells, from: OriginMeasured})
+	}
+	if e.logged && e.log != noLabel {
+		all = append(all, claim{label: e.log, from: OriginMeasured})
+	}
+	var m merged
+	var forced bool
+	m.label, m.from, forced, m.clash = merge(all)
+	m.selection = selection(forced)
+	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
+		m.label, m.from, m.clash = noLabel, OriginNone, ""
+	}
+	if u.cells && (e.selection != SelectionUnknown || m.from == OriginCells) {
+		m.selection = e.selection
+	}
+	if u.outcomes == nil {
+		u.outcomes = map[evidence]merged{}
+	}
+	u.outcomes[e] = m
+	return m
 }
 
 func selection(forced bool) Selection {
