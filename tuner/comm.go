@@ -123,7 +123,7 @@ func plural(n int, one, many string) string {
 
 // Close waits until nothing of the plugin's runs any more on the communicator's
 // account: at most the few milliseconds after a file was read.
-func (c *Comm) Close() { files.cleanup.Wait() }
+func (c *Comm) Close() { files.wait() }
 
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.view == nil }

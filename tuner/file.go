@@ -27,7 +27,13 @@ var files = fileCache{entries: map[string]*fileVersion{}}
 type fileCache struct {
 	mu      sync.Mutex
 	entries map[string]*fileVersion
-	cleanup sync.WaitGroup // goroutines that give memory back
+	cleanup sync.RWMutex // held for reading while a goroutine gives memory back
+}
+
+// wait returns when no memory is being given back.
+func (c *fileCache) wait() {
+	c.cleanup.Lock()
+	defer c.cleanup.Unlock()
 }
 
 // fileVersion is what one state of a file meant.
@@ -88,7 +94,11 @@ func (c *fileCache) load(path string) *fileVersion {
 	c.entries[path] = v
 	// Reading leaves many times the policy's size in garbage. Nothing much is
 	// allocated later, so it would stay for the life of the job.
-	c.cleanup.Go(debug.FreeOSMemory)
+	c.cleanup.RLock()
+	go func() {
+		defer c.cleanup.RUnlock()
+		debug.FreeOSMemory()
+	}()
 	return v
 }
 
