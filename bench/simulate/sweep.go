@@ -1,0 +1,220 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Options say what to sweep on which communicator.
+type Options struct {
+	Tuning *Tuning // of a communicator with 2 ranks or more
+	System string  // names the cluster in the samples' source, without a comma
+	Seed   uint64  // picks the cluster and the noise
+
+	Colls []policy.Coll
+	Sizes []uint64 // bytes, 1 to MaxBytes
+	// Channels are the counts to force, 1 or more. Those that an algorithm does not
+	// have are left out for it; where NCCL obeys no count, its own is the only one.
+	Channels []int
+	// Repetitions of the whole sweep, 1 to MaxRepetitions.
+	Repetitions int
+	// Noise is the typical deviation of one time (robust standard deviation) between
+	// 64 KiB and 16 MiB, as a part, 0 to MaxNoise; twice that below and half of it
+	// above. On real clusters it is 0.003 to 0.013. 0: times are the Truth's.
+	Noise float64
+}
+
+// Bounds of Options.
+const (
+	MaxBytes       = 1 << 40
+	MaxRepetitions = 100
+	MaxNoise       = .2
+)
+
+func (o *Options) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Tuning == nil || o.Tuning.NRanks < 2 {
+		bad("a sweep needs a communicator with 2 ranks or more")
+	}
+	if len(o.Colls) == 0 {
+		bad("no collective to sweep")
+	}
+	if len(o.Sizes) == 0 {
+		bad("no size to sweep")
+	}
+	if len(o.Channels) == 0 {
+		bad("no number of channels to sweep")
+	}
+	for _, n := range o.Sizes {
+		if n < 1 || n > MaxBytes {
+			bad("size %d (allowed: 1 to %s)", n, policy.FormatBytes(MaxBytes))
+		}
+	}
+	for _, n := range o.Channels {
+		if n < 1 {
+			bad("%d channels (allowed: 1 or more)", n)
+		}
+	}
+	if o.Repetitions < 1 || o.Repetitions > MaxRepetitions {
+		bad("%d repetitions (allowed: 1 to %d)", o.Repetitions, MaxRepetitions)
+	}
+	if !(o.Noise >= 0 && o.Noise <= MaxNoise) {
+		bad("noise %v (allowed: 0 to %v)", o.Noise, MaxNoise)
+	}
+	return errors.Join(errs...)
+}
+
+// Sweep returns the samples of the sweep in the order in which they would have
+// been measured: per collective first NCCL's default, then one configuration
+// after the other, each repeated. An error is about the options.
+func Sweep(o Options) ([]bench.Sample, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := sweep{
+		Options: o, truth: NewTruth(o.Tuning, o.Seed), costs: costs{o.Tuning},
+		source: "simulated:" + o.System + "/seed" + strconv.FormatUint(o.Seed, 10),
+	}
+	for _, coll := range o.Colls {
+		for rep := range o.Repetitions {
+			s.defaults(coll, rep)
+		}
+		for _, x := range s.costs.cells(coll) {
+			for _, channels := range s.counts(x.algo) {
+				for rep := range o.Repetitions {
+					s.forced(x, channels, rep)
+				}
+			}
+		}
+	}
+	return s.samples, nil
+}
+
+type sweep struct {
+	Options
+	truth   *Truth
+	costs   costs
+	source  string
+	samples []bench.Sample
+}
+
+// counts returns the numbers of channels to force.
+func (s *sweep) counts(a policy.Algo) (counts []int) {
+	limit := s.costs.channels(a)
+	if !s.costs.settable(a) {
+		return []int{limit}
+	}
+	for _, n := range s.Channels {
+		if n <= limit && !slices.Contains(counts, n) {
+			counts = append(counts, n)
+		}
+	}
+	return counts
+}
+
+func (s *sweep) defaults(coll policy.Coll, rep int) {
+	run := s.draw(aboutRun, int64(coll), -1, -1, 0, int64(rep)).heavy()
+	for _, bytes := range s.Sizes {
+		x, channels, ok := s.costs.choose(coll, bytes)
+		if !ok {
+			continue
+		}
+		d := s.draw(aboutTime, int64(coll), -1, -1, 0, int64(rep), int64(bytes))
+		s.add(x, channels, bytes, bench.SelectionDefault, run, d)
+	}
+}
+
+func (s *sweep) forced(x cell, channels, rep int) {
+	run := s.draw(aboutRun, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep)).heavy()
+	for _, bytes := range s.Sizes {
+		d := s.draw(aboutTime, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep), int64(bytes))
+		s.add(x, channels, bytes, bench.SelectionForced, run, d)
+	}
+}
+
+func (s *sweep) draw(about int, key ...int64) draw {
+	return newDraw(s.Seed, about, append([]int64{int64(s.costs.nodes()), int64(s.costs.ranks())}, key...)...)
+}
+
+// add times a configuration once. run is the run's deviation, d the time's own.
+func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run float64, d draw) {
+	us, ok := s.truth.Micros(x.coll, x.algo, x.proto, channels, bytes)
+	if !ok {
+		return
+	}
+	us = printed(us * s.deviation(bytes, run, d))
+	algBW := float64(bytes) / 1000 / us
+	m := bench.Sample{
+		Coll: x.coll, Bytes: bytes, DType: "float", Algo: x.algo, Proto: x.proto, Channels: channels,
+		Nodes: s.costs.nodes(), Ranks: s.costs.ranks(), Selection: by,
+		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * busFactor(x.coll, s.costs.ranks())),
+		Source: s.source, Simulated: true,
+	}
+	if x.coll == policy.CollAllReduce || x.coll == policy.CollReduceScatter || x.coll == policy.CollReduce {
+		m.RedOp = "sum"
+	}
+	s.samples = append(s.samples, m)
+}
+
+const (
+	runPart     = .5   // of the noise is common to a run: clocks, placement of buffers
+	ownPart     = .866 // the rest, so that the squares of both sum to 1
+	outlierRate = .004 // another job, a retransmission: nccl-tests' mean of 20 moves
+)
+
+// deviation is the factor by which a time is off.
+func (s *sweep) deviation(bytes uint64, run float64, d draw) float64 {
+	if s.Noise == 0 {
+		return 1
+	}
+	noise := s.Noise
+	switch {
+	case bytes < 64<<10:
+		noise *= 2
+	case bytes > 16<<20:
+		noise /= 2
+	}
+	off := float64(runPart*run) + float64(ownPart*d.heavy())
+	factor := max(.5, 1+float64(noise*off))
+	if rare, far := d.uniform(), d.uniform(); rare < outlierRate {
+		factor *= 1.05 + float64(.6*float64(far*far))
+	}
+	return factor
+}
+
+// printed rounds a time to the digits that nccl-tests has room for.
+func printed(us float64) float64 {
+	switch {
+	case us < 1e4:
+		return max(.01, math.Round(us*100)/100)
+	case us < 1e5:
+		return math.Round(us*10) / 10
+	}
+	return math.Round(us)
+}
+
+func printedBW(gbps float64) float64 {
+	if gbps < 1 {
+		return math.Round(gbps*1e4) / 1e4
+	}
+	return math.Round(gbps*100) / 100
+}
+
+// busFactor is busbw/algbw, from nccl-tests' PERFORMANCE.md.
+func busFactor(coll policy.Coll, ranks int) float64 {
+	n := float64(ranks)
+	switch coll {
+	case policy.CollAllReduce:
+		return 2 * (n - 1) / n
+	case policy.CollAllGather, policy.CollReduceScatter:
+		return (n - 1) / n
+	}
+	return 1
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+type simulateFlags struct {
+	costFlags
+	grid     gridFlags
+	nodes    []int
+	perNode  int
+	channels []int
+	reps     int
+	seed     uint64
+	noise    float64
+	output   string
+	force    bool
+}
+
+func simulateCommand() *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Make up a sweep of a cluster that is not there",
+		Long: `Make up a sweep: the measurements that nccl-tests would print on a cluster that
+is not there, as a sweep CSV for trying out commands that learn from sweeps.
+
+Times begin with NCCL's own cost model and add what that model does not know and
+real clusters show: limits per channel, latency that grows with channels,
+contention for NICs, steps between sizes, and noise with outliers. What NCCL
+would choose by itself is swept as well, and is right at most sizes but not at
+all. The seed picks the cluster and the noise: equal commands give equal files,
+on every machine.
+
+Every row says that it is simulated: its source begins with "simulated:". A policy
+learnt from it is of no use on a real cluster.`,
+		Example: `  tunefit simulate --nodes 1,2 -o sweep.csv
+  tunefit simulate --nodes 4 --coll allreduce --sizes 1M-64M --channels 8,16 --seed 7 > sweep.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unexpected argument %q (needed: flags only)", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	f.register(cmd)
+	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
+	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
+	flags.StringSliceVar(&f.grid.colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives")
+	flags.StringVar(&f.grid.sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
+	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to force; those that the communicator does not have are left out")
+	flags.IntVar(&f.reps, "reps", 2, "repetitions of every measurement")
+	flags.Uint64Var(&f.seed, "seed", 1, "picks the cluster and the noise")
+	flags.Float64Var(&f.noise, "noise", .007, "typical deviation of a measurement, as a part; 0: none")
+	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
+	flags.BoolVar(&f.force, "force", false, "overwrite the file of -o")
+	return cmd
+}
+
+func (f *simulateFlags) run(cmd *cobra.Command) error {
+	asked, err := f.options()
+	if err != nil {
+		return err
+	}
+	if err := mayCreate(f.output, f.force); err != nil {
+		return err
+	}
+	costs, err := f.read()
+	if err != nil {
+		return err
+	}
+	if f.tuning != "" {
+		asked.System = strings.TrimSuffix(filepath.Base(f.tuning), filepath.Ext(f.tuning))
+	}
+	var all []bench.Sample
+	var summaries []sweepSummary
+	for _, nodes := range f.nodes {
+		o := asked
+		if o.Tuning = costs.set.For(nodes, nodes*f.perNode); o.Tuning == nil {
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --tuning", nodes, f.perNode, costs.shapes())
+		}
+		samples, err := simulate.Sweep(o)
+		if err != nil {
+			return usageError{err}
+		}
+		all = append(all, samples...)
+		summaries = append(summaries, summarise(shape{nodes, nodes * f.perNode}, o, samples))
+	}
+	if f.output == "" {
+		err = bench.WriteTidy(cmd.OutOrStdout(), all)
+	} else {
+		err = createWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
+	}
+	if err != nil {
+		return err
+	}
+	return writeSummaries(cmd.ErrOrStderr(), summaries)
+}
+
+// options checks the flags that need no cost model.
+func (f *simulateFlags) options() (simulate.Options, error) {
+	o := simulate.Options{System: "hgx-h100", Seed: f.seed, Repetitions: f.reps, Noise: f.noise}
+	colls, err := f.grid.parseColls()
+	if err != nil {
+		return o, err
+	}
+	for _, c := range colls {
+		if !slices.Contains(o.Colls, c) {
+			o.Colls = append(o.Colls, c)
+		}
+	}
+	if o.Sizes, _, err = f.grid.parseSizes(); err != nil {
+		return o, err
+	}
+	if n := o.Sizes[len(o.Sizes)-1]; o.Sizes[0] < 1 || n > simulate.MaxBytes {
+		return o, usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, policy.FormatBytes(simulate.MaxBytes))
+	}
+	if f.perNode < 1 || f.perNode > 1<<16 {
+		return o, usagef("--ranks-per-node %d (allowed: 1 or more)", f.perNode)
+	}
+	f.nodes = sortedOnce(f.nodes)
+	for _, n := range f.nodes {
+		if n < 1 || n > 1<<16 || n*f.perNode < 2 {
+			return o, usagef("--nodes %d (allowed: 1 or more, and 2 ranks or more in all)", n)
+		}
+	}
+	o.Channels = sortedOnce(f.channels)
+	for _, n := range o.Channels {
+		if n < 1 || n > 64 {
+			return o, usagef("--channels %d (allowed: 1 to 64)", n)
+		}
+	}
+	if len(f.nodes) == 0 || len(o.Channels) == 0 {
+		return o, usagef("--nodes and --channels need a number each")
+	}
+	if o.Repetitions < 1 || o.Repetitions > simulate.MaxRepetitions {
+		return o, usagef("--reps %d (allowed: 1 to %d)", o.Repetitions, simulate.MaxRepetitions)
+	}
+	if !(o.Noise >= 0 && o.Noise <= simulate.MaxNoise) {
+		return o, usagef("--noise %v (allowed: 0 to %v)", o.Noise, simulate.MaxNoise)
+	}
+	return o, nil
+}
+
+func sortedOnce(numbers []int) []int {
+	return slices.Compact(slices.Sorted(slices.Values(numbers)))
+}
+
+// shapes lists the communicators that there are costs for.
+func (m *costModel) shapes() string {
+	var names []string
+	for _, t := range m.set.Tunings {
+		names = append(names, shape{t.NNodes, t.NRanks}.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// sweepSummary says what one communicator's sweep is worth learning from.
+type sweepSummary struct {
+	shape   shape
+	rows    int
+	mean    float64 // default's time / best configuration's, over collectives and sizes, without noise
+	worst   float64
+	leftOut []int // channel counts that no algorithm has
+}
+
+func summarise(s shape, o simulate.Options, samples []bench.Sample) sweepSummary {
+	type question struct {
+		coll  policy.Coll
+		bytes uint64
+	}
+	truth := simulate.NewTruth(o.Tuning, o.Seed)
+	byDefault, best := map[question]float64{}, map[question]float64{}
+	seen := map[int]bool{}
+	for _, m := range samples {
+		us, _ := truth.Micros(m.Coll, m.Algo, m.Proto, m.Channels, m.Bytes)
+		q := question{m.Coll, m.Bytes}
+		if m.Selection == bench.SelectionDefault {
+			byDefault[q] = us
+		} else {
+			seen[m.Channels] = true
+		}
+		if old, ok := best[q]; !ok || us < old {
+			best[q] = us
+		}
+	}
+	sum := sweepSummary{shape: s, rows: len(samples)}
+	for _, coll := range o.Colls {
+		for _, bytes := range o.Sizes {
+			q := question{coll, bytes}
+			regret := byDefault[q] / best[q]
+			sum.mean += regret / float64(len(o.Colls)*len(o.Sizes))
+			sum.worst = max(sum.worst, regret)
+		}
+	}
+	for _, n := range o.Channels {
+		if !seen[n] {
+			sum.leftOut = append(sum.leftOut, n)
+		}
+	}
+	return sum
+}
+
+func writeSummaries(w io.Writer, summaries []sweepSummary) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "simulated\trows\tdefault / best\tat most\tchannels left out")
+	for _, s := range summaries {
+		left := "-"
+		if len(s.leftOut) > 0 {
+			left = strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.leftOut)), ","), "[]")
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%.3f\t%.3f\t%s\n", s.shape, s.rows, s.mean, s.worst, left)
+	}
+	return tw.Flush()
+}
+
+// mayCreate refuses a file that is there already, before any work is done.
+func mayCreate(file string, force bool) error {
+	if file == "" || force {
+		return nil
+	}
+	switch _, err := os.Lstat(file); {
+	case err == nil:
+		return fmt.Errorf("%s is there already (--force overwrites it)", file)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return err
+	}
+}
+
+// createWhole makes a file whole or not at all.
+func createWhole(name string, force bool, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := write(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	// CreateTemp's mode is for secrets.
+	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
+		return err
+	}
+	if err := mayCreate(name, force); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

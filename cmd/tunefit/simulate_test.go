@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+)
+
+// The sweeps that come with the project are what their README says.
+func TestShippedSweeps(t *testing.T) {
+	sweeps := filepath.Join(root, "configs/sweeps")
+	text, err := os.ReadFile(filepath.Join(sweeps, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for line := range strings.Lines(string(text)) {
+		args := strings.Fields(line)
+		if len(args) < 2 || args[0] != "tunefit" || args[1] != "simulate" {
+			continue
+		}
+		made++
+		shipped := args[len(args)-1]
+		file := filepath.Join(t.TempDir(), shipped)
+		args[len(args)-1] = file
+		out, said := tunefit(t, exitOK, args[1:]...)
+		if out != "" || !strings.HasPrefix(said, "simulated  rows  default / best  at most") {
+			t.Errorf("it printed %q and said %q", out, said)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(sweeps, shipped))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what its command makes", shipped)
+		}
+		r, err := bench.ReadFile(file, bench.Options{})
+		if err != nil || r.NumRejected() != 0 {
+			t.Fatalf("%v, rejected %v", err, r.Rejected)
+		}
+		defaults := 0
+		for _, m := range r.Samples {
+			if !m.Simulated {
+				t.Fatalf("not marked: %+v", m)
+			}
+			if m.Selection == bench.SelectionDefault {
+				defaults++
+			}
+		}
+		if defaults != 2*3*21 {
+			t.Errorf("%s has %d rows of the default", shipped, defaults)
+		}
+	}
+	if made != 2 {
+		t.Errorf("%d commands in the README", made)
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	args := []string{"simulate", "--nodes", "2,1,2", "--coll", "allreduce,allreduce", "--sizes", "64K,1M", "--channels", "24,8,32", "--reps", "1"}
+	out, said := tunefit(t, exitOK, args...)
+	// 1x8: {ring, tree} x 3 x {8, 24}, nvls 8; 2x8: {ring, tree} x 3 x {8}, nvls_tree 16.
+	if rows := strings.Count(out, "\n") - 1; rows != 2*(13+1)+2*(7+1) || strings.Count(out, ",simulated:hgx-h100/seed1\n") != rows {
+		t.Errorf("%d rows:\n%s", rows, out)
+	}
+	if !strings.Contains(said, "1x8        28 ") || !strings.Contains(said, "  24,32\n") {
+		t.Errorf("%s", said)
+	}
+	if again, _ := tunefit(t, exitOK, args...); again != out {
+		t.Error("the second time it is different")
+	}
+	if other, _ := tunefit(t, exitOK, append(args, "--seed", "2")...); other == out {
+		t.Error("another seed makes no difference")
+	}
+	if same, _ := tunefit(t, exitOK, append(args, "--tuning", filepath.Join(root, "configs/tuning/hgx-h100.json"))...); same != out {
+		t.Error("the default is not the file that it is said to be")
+	}
+}
+
+// A file that is there is not touched, and nothing is left beside it.
+func TestSimulateOutput(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sweep.csv")
+	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"simulate", "--coll", "allreduce", "--sizes", "1M", "-o", file}
+	if _, said := tunefit(t, exitFailed, args...); !strings.Contains(said, "is there already (--force overwrites it)") {
+		t.Errorf("%q", said)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "mine" {
+		t.Errorf("overwritten: %q", text)
+	}
+	tunefit(t, exitOK, append(args, "--force")...)
+	if r, err := bench.ReadFile(file, bench.Options{}); err != nil || len(r.Samples) == 0 {
+		t.Errorf("%v", err)
+	}
+	tunefit(t, exitFailed, "simulate", "--sizes", "1M", "-o", filepath.Join(dir, "absent", "x.csv"))
+	tunefit(t, exitFailed, "simulate", "--sizes", "1M", "--force", "-o", dir)
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestBadSimulate(t *testing.T) {
+	notTuning := policyFile(t, "p.csv", sample)
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"sweep.csv", exitUsage, `unexpected argument "sweep.csv"`},
+		{"--nodes 3", exitFailed, "there are no NCCL costs for 3x8 (allowed: 1x8, 2x8, 4x8, "},
+		{"--nodes 0", exitUsage, "--nodes 0 (allowed: 1 or more"},
+		{"--nodes two", exitUsage, `invalid argument "two"`},
+		{"--ranks-per-node 1", exitUsage, "--nodes 1 (allowed: 1 or more, and 2 ranks or more in all)"},
+		{"--ranks-per-node 0", exitUsage, "--ranks-per-node 0"},
+		{"--ranks-per-node 4", exitFailed, "there are no NCCL costs for 1x4"},
+		{"--coll allredcue", exitUsage, `did you mean "allreduce"`},
+		{"--sizes 1MB", exitUsage, `"1MB" is ambiguous`},
+		{"--sizes 0", exitUsage, "--sizes 0: not all from 1 to 1TiB"},
+		{"--sizes 2T", exitUsage, "--sizes 2T: not all from 1 to 1TiB"},
+		{"--channels 65", exitUsage, "--channels 65 (allowed: 1 to 64)"},
+		{"--channels -1", exitUsage, "--channels -1 (allowed: 1 to 64)"},
+		{"--reps 0", exitUsage, "--reps 0 (allowed: 1 to 100)"},
+		{"--noise 2", exitUsage, "--noise 2 (allowed: 0 to 0.2)"},
+		{"--noise NaN", exitUsage, "--noise NaN (allowed: 0 to 0.2)"},
+		{"--seed -1", exitUsage, `invalid argument "-1"`},
+		{"--tuning " + notTuning, exitFailed, "p.csv"},
+		{"--tuning " + notTuning + ".absent", exitFailed, "no such file"},
+	} {
+		out, said := tunefit(t, c.code, append([]string{"simulate"}, strings.Fields(c.args)...)...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%s: printed %q and said %q, want %q", c.args, out, said, c.says)
+		}
+	}
+}
+
+// The examples of the help text work.
+func TestSimulateExamples(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for line := range strings.Lines(simulateCommand().Example) {
+		command, _, _ := strings.Cut(line, ">")
+		tunefit(t, exitOK, strings.Fields(command)[1:]...)
+	}
+}
