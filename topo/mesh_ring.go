@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,29 +80,10 @@ func (m *Mesh) BestRing() (Ring, error) {
 			return Ring{}, err
 		}
 	}
-	search, exact := heuristicCycle, false
-	if n <= maxExactRing {
-		search, exact = exactCycle, true
-	}
-	weights := m.ringWeights()
-	order := search(weights.atLeast(0))
+	order, exact := m.ringWeights().widestCycle(maxExactRing)
 	best, err := m.RingOf(order)
 	if err != nil {
 		return Ring{}, m.noRing(order, exact)
-	}
-	// All rings found so far hold at widths up to lo; hi is the first width known to be too much.
-	widths := weights.distinct()
-	for lo, hi := 0, len(widths); hi-lo > 1; {
-		mid := (lo + hi) / 2
-		r, err := m.RingOf(search(weights.atLeast(widths[mid])))
-		if err != nil || r.GBps < widths[mid] {
-			hi = mid
-			continue
-		}
-		lo = mid
-		if cmp.Or(cmp.Compare(r.GBps, best.GBps), cmp.Compare(r.Sum, best.Sum)) > 0 {
-			best = r
-		}
 	}
 	best.Exact = exact
 	if n > 2 && best.Order[n-1] < best.Order[1] {
@@ -127,9 +107,6 @@ func (m *Mesh) noRing(order []int, exact bool) *NoRingError {
 	return e
 }
 
-// ringWeights are the bandwidths of all pairs.
-type ringWeights [][]float64
-
 func (m *Mesh) ringWeights() ringWeights {
 	w := make(ringWeights, len(m.Nodes))
 	for a := range w {
@@ -139,38 +116,4 @@ func (m *Mesh) ringWeights() ringWeights {
 		}
 	}
 	return w
-}
-
-// atLeast makes each pair narrower than a width so bad that any order with fewer of them is better.
-func (w ringWeights) atLeast(width float64) ringWeights {
-	penalty := 1.0
-	for _, row := range w {
-		for _, bw := range row {
-			penalty += bw
-		}
-	}
-	out := make(ringWeights, len(w))
-	for a, row := range w {
-		out[a] = slices.Clone(row)
-		for b, bw := range row {
-			if bw == 0 || bw < width {
-				out[a][b] = -penalty
-			}
-		}
-	}
-	return out
-}
-
-// distinct lists the bandwidths of linked pairs in ascending order.
-func (w ringWeights) distinct() []float64 {
-	var all []float64
-	for _, row := range w {
-		for _, bw := range row {
-			if bw > 0 {
-				all = append(all, bw)
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

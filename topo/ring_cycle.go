@@ -159,6 +159,15 @@ func cycleWeight(w ringWeights, order []int) float64 {
 	return sum
 }
 
+// cycleWidth is the narrowest step.
+func cycleWidth(w ringWeights, order []int) float64 {
+	width := math.Inf(1)
+	for i, a := range order {
+		width = min(width, w[a][order[(i+1)%len(order)]])
+	}
+	return width
+}
+
 func sequence(n int) []int {
 	s := make([]int, n)
 	for i := range s {
