@@ -61,7 +61,7 @@ func verbsPorts(fs *sysfs) []NIC {
 				continue
 			}
 			ports = append(ports, port{NIC{
-				Name: name, Plugin: "IB", PCIPath: adapterPath(full), GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
+				Name: name, Plugin: "IB", PCIPath: adapterPath(full), BusID: busIDOf(adapterPath(full)), GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
 				Port: int(cInt(number, 10)), Mbps: verbsMbps(fs.read(dir, "rate")), MaxComms: verbsMaxComms,
 				PtrSupport: ptr, InUse: true,
 			}, parseBusID(path.Base(full))})
@@ -95,6 +95,14 @@ func adapterPath(p string) string {
 		return p
 	}
 	return p[:len(p)-len("00.0")] + "00.0"
+}
+
+// busIDOf is the PCI address of a device directory, "" when the device is not on the PCI bus itself.
+func busIDOf(p string) string {
+	if base := path.Base(p); isBusID(base) {
+		return base
+	}
+	return ""
 }
 
 // verbsGUID reads b83f:d203:00a1:b2c4. Verbs keeps it in network order, and NCCL prints it as a number of the host.
@@ -166,7 +174,7 @@ func socketNIC(fs *sysfs, name string, dev int) NIC {
 		mbps = socketMbps
 	}
 	return NIC{
-		Name: name, Plugin: "Socket", PCIPath: device, GUID: uint64(dev), Mbps: mbps,
+		Name: name, Plugin: "Socket", PCIPath: device, BusID: busIDOf(device), GUID: uint64(dev), Mbps: mbps,
 		MaxComms: socketMaxComms, PtrSupport: PtrHost,
 	}
 }

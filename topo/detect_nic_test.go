@@ -11,11 +11,28 @@ func TestDetectNICsTellsWhatANetPluginTells(t *testing.T) {
 	got := DetectNICs(m.root)
 	const first = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0/0000:05:00.0"
 	want := []NIC{
-		{"mlx5_0", "IB", first, 0xc4b2a10003d23fb8, 1, 200000, 0, 131072, PtrHost | PtrCUDA, true},
-		{"mlx5_1", "IB", first, 0xc4b2a10003d23fb8, 2, 200000, 0, 131072, PtrHost | PtrCUDA, true},
-		{"mlx5_2", "IB", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0",
+		{"mlx5_0", "IB", first, "0000:05:00.0", 0xc4b2a10003d23fb8, 1, 200000, 0, 131072, PtrHost | PtrCUDA, true},
+		{"mlx5_1", "IB", first, "0000:05:00.0", 0xc4b2a10003d23fb8, 2, 200000, 0, 131072, PtrHost | PtrCUDA, true},
+		{"mlx5_2", "IB", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0", "0000:85:00.0",
 			0xffffa10003d23fb8, 1, 400000, 0, 131072, PtrHost | PtrCUDA, true},
-		{"eno1", "Socket", "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0", 0, 0, 25000, 0, 65536, PtrHost, false},
+		{"eno1", "Socket", "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0", "0000:06:00.0", 0, 0, 25000, 0, 65536, PtrHost, false},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// The table of NICs can be had from a file too, as far as the file tells.
+func TestNICsOfADocument(t *testing.T) {
+	m := twoSockets(t)
+	doc, err := Detect(m.root, fourA100())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := doc.NICs()
+	want := DetectNICs(m.root)[:3]
+	for i := range want {
+		want[i].Plugin, want[i].PCIPath = "", ""
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,39 @@ func TestDetectInAVirtualMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkXML(t, doc, "testdata/detect_vm.xml")
+}
+
+// A NIC on a port of the CPU itself, and a Broadcom switch whose other half is known to its driver.
+func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
+	m := twoSockets(t)
+	m.pci("pci0000:40/0000:40:01.0", "class=0x020000", "vendor=0x15b3", "max_link_speed=32.0 GT/s PCIe", "max_link_width=16",
+		"numa_node=1")
+	m.pci("pci0000:50/0000:50:01.0/0000:51:00.0", "class=0x060400", "vendor=0x1000", "device=0xc030", "max_link_speed=32.0 GT/s PCIe",
+		"max_link_width=16", "numa_node=0")
+	m.pci("pci0000:50/0000:50:01.0", "max_link_speed=Unknown", "max_link_width=8")
+	m.write("/sys/kernel/pci_switch_link/virtual_switch_links/0000:51:00.0/0000:01:00.0", "")
+	m.write("/sys/kernel/pci_switch_link/virtual_switch_links/0000:51:00.0/0000:ff:00.0", "") // not there
+	d := &detector{fs: newSysfs(m.root), root: NewElement("system"), parent: make(map[*Element]*Element)}
+	for busID, want := range map[string]*Element{
+		// No width at the upper end makes 0, which NCCL then takes for 16.
+		"0000:40:01.0": NewElement("pci", "busid", "0000:40:01.0", "class", "0x020000", "vendor", "0x15b3",
+			"link_speed", "32.0 GT/s PCIe", "link_width", "0"),
+		"0000:51:00.0": NewElement("pci", "busid", "0000:51:00.0", "class", "0x060400", "vendor", "0x1000", "device", "0xc030",
+			"link_speed", "32.0 GT/s PCIe", "link_width", "8"),
+		"0000:99:00.0": NewElement("pci", "busid", "0000:99:00.0", "class", "0x02", "link_speed", "", "link_width", ""),
+	} {
+		got := d.pci(busID, classNetwork)
+		if !reflect.DeepEqual(got.Attrs, want.Attrs) {
+			t.Errorf("%s: %v\nwant %v", busID, got.Attrs, want.Attrs)
+		}
+		if numa, _ := d.parent[got].Attr("numaid"); numa != map[string]string{"0000:40:01.0": "1", "0000:51:00.0": "0", "0000:99:00.0": "-1"}[busID] {
+			t.Errorf("%s is on NUMA node %s", busID, numa)
+		}
+	}
+	links := d.pci("0000:51:00.0", classNetwork).Children
+	if len(links) != 1 || !sameAttrs(links[0], NewElement("pcilink", "target", "0000:01:00.0")) {
+		t.Errorf("links of the switch: %v", links)
+	}
 }
 
 func TestDetectWithoutGPUSaysWhy(t *testing.T) {

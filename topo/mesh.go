@@ -3,6 +3,7 @@ package topo
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 type Mesh struct {
 	Nodes []MeshNode
 	links [][][]MeshLink // [from][to]
+	bw    ringWeights    // of all links of a pair
 }
 
 // MeshNode is one machine.
@@ -71,16 +73,18 @@ func NewMesh(nodes []MeshNode) (*Mesh, error) {
 	if err := checkSubnets(nodes); err != nil {
 		return nil, err
 	}
-	m := &Mesh{Nodes: nodes, links: make([][][]MeshLink, len(nodes))}
+	m := &Mesh{Nodes: nodes, links: make([][][]MeshLink, len(nodes)), bw: make(ringWeights, len(nodes))}
 	for a := range nodes {
-		m.links[a] = make([][]MeshLink, len(nodes))
+		m.links[a], m.bw[a] = make([][]MeshLink, len(nodes)), make([]float64, len(nodes))
 	}
 	for a := range nodes {
 		for b := a + 1; b < len(nodes); b++ {
 			m.links[a][b] = cables(nodes, a, b)
 			for _, l := range m.links[a][b] {
 				m.links[b][a] = append(m.links[b][a], l.reverse())
+				m.bw[a][b] += l.GBps
 			}
+			m.bw[b][a] = m.bw[a][b]
 		}
 	}
 	return m, nil
@@ -88,27 +92,26 @@ func NewMesh(nodes []MeshNode) (*Mesh, error) {
 
 func checkSubnets(nodes []MeshNode) error {
 	owners := make(map[netip.Prefix][]string)
-	var subnets []netip.Prefix // in the order of the nodes
 	for _, n := range nodes {
 		for _, nic := range n.NICs {
 			subnet := nic.Address.Masked()
-			if owners[subnet] == nil {
-				subnets = append(subnets, subnet)
-			}
 			if !slices.Contains(owners[subnet], n.Name) {
 				owners[subnet] = append(owners[subnet], n.Name)
 			}
 		}
 	}
+	// In this order a subnet comes right before those inside it.
+	subnets := slices.SortedFunc(maps.Keys(owners), func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
 	for i, subnet := range subnets {
 		if on := owners[subnet]; len(on) > 2 {
 			return fmt.Errorf("subnet %s joins %d nodes (%s), but a direct link joins two", subnet, len(on), strings.Join(on, ", "))
 		}
-		for _, other := range subnets[:i] {
-			if subnet.Overlaps(other) {
-				return fmt.Errorf("subnets %s (%s) and %s (%s) overlap: the masks of a link must be the same at both ends",
-					other, strings.Join(owners[other], ", "), subnet, strings.Join(owners[subnet], ", "))
-			}
+		if i > 0 && subnet.Overlaps(subnets[i-1]) {
+			other := subnets[i-1]
+			return fmt.Errorf("subnets %s (%s) and %s (%s) overlap: the masks of a link must be the same at both ends",
+				other, strings.Join(owners[other], ", "), subnet, strings.Join(owners[subnet], ", "))
 		}
 	}
 	return nil
@@ -171,13 +174,7 @@ func (m *Mesh) noLink(from, to int) *NoDirectLinkError {
 }
 
 // BW is the bandwidth between two nodes in GB/s over all direct links, each way; 0 when there is none.
-func (m *Mesh) BW(a, b int) float64 {
-	var sum float64
-	for _, l := range m.links[a][b] {
-		sum += l.GBps
-	}
-	return sum
-}
+func (m *Mesh) BW(a, b int) float64 { return m.bw[a][b] }
 
 // Unlinked lists the pairs without a direct link, by index.
 func (m *Mesh) Unlinked() [][2]int {

@@ -62,9 +62,7 @@ func (m *Mesh) Trees(order []int) (MeshTrees, error) {
 			}
 			e := TreeEdge{Child: order[i], Parent: order[p]}
 			if e.Way = m.route(e.Child, e.Parent); e.Way == nil {
-				err := m.noLink(e.Child, e.Parent)
-				err.Apart = true
-				return MeshTrees{}, err
+				return MeshTrees{}, m.apart(e.Child, e.Parent)
 			}
 			if len(e.Way) > 2 {
 				t.Relayed++

@@ -72,15 +72,11 @@ func (m *Mesh) RingOf(order []int) (Ring, error) {
 //
 // The error is a *NoDirectLinkError when two nodes are apart altogether, else a *NoRingError.
 func (m *Mesh) BestRing() (Ring, error) {
-	n := len(m.Nodes)
-	for b := 1; b < n; b++ {
-		if m.route(0, b) == nil {
-			err := m.noLink(0, b)
-			err.Apart = true
-			return Ring{}, err
-		}
+	if b := m.unreached(); b > 0 {
+		return Ring{}, m.apart(0, b)
 	}
-	order, exact := m.ringWeights().widestCycle(maxExactRing)
+	n := len(m.Nodes)
+	order, exact := m.bw.widestCycle(maxExactRing)
 	best, err := m.RingOf(order)
 	if err != nil {
 		return Ring{}, m.noRing(order, exact)
@@ -105,15 +101,4 @@ func (m *Mesh) noRing(order []int, exact bool) *NoRingError {
 		}
 	}
 	return e
-}
-
-func (m *Mesh) ringWeights() ringWeights {
-	w := make(ringWeights, len(m.Nodes))
-	for a := range w {
-		w[a] = make([]float64, len(m.Nodes))
-		for b := range w[a] {
-			w[a][b] = m.BW(a, b)
-		}
-	}
-	return w
 }

@@ -262,7 +262,7 @@ func TestHeuristicRing(t *testing.T) {
 			continue
 		}
 		all++
-		if r, err := m.RingOf(heuristicCycle(m.ringWeights().atLeast(exact.GBps))); err == nil && r.GBps == exact.GBps {
+		if r, err := m.RingOf(heuristicCycle(m.bw.atLeast(exact.GBps))); err == nil && r.GBps == exact.GBps {
 			best++
 		}
 	}
@@ -314,4 +314,18 @@ func FuzzReadMesh(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkBestRing(b *testing.B) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{8, 16, 64, 256} {
+		m := randomMesh(b, rng, n, 0.5)
+		b.Run(fmt.Sprint("nodes=", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := m.Cost(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

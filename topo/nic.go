@@ -8,8 +8,9 @@ import (
 // NIC is what a net plugin tells NCCL about one network port.
 type NIC struct {
 	Name       string // mlx5_0, eth0
-	Plugin     string // the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"
-	PCIPath    string // directory of the device in /sys; "" for a virtual NIC
+	Plugin     string // the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"; "" when read from a file
+	PCIPath    string // directory of the device in /sys; "" for a virtual NIC, and when read from a file
+	BusID      string // PCI address of the device; "" for a virtual NIC
 	GUID       uint64 // ports with one GUID are ports of one adapter
 	Port       int    // from 1 for IB, counting the functions of one adapter; 0 for Socket
 	Mbps       int    // Mbit/s
@@ -65,4 +66,39 @@ func (n *NIC) attributes(dev int) []Attr {
 		{"gdr", gdr},
 		{"net", "1"},
 	}
+}
+
+// NICs lists the network ports of a topology file, in file order. What the file leaves out is 0 or "".
+func (d *Document) NICs() []NIC {
+	var nics []NIC
+	var walk func(e *Element, busID string)
+	walk = func(e *Element, busID string) {
+		switch e.Name {
+		case "cpu":
+			busID = ""
+		case "pci":
+			busID, _ = e.Attr("busid")
+		case "net":
+			nics = append(nics, nicOf(e, busID))
+		}
+		for _, c := range e.Children {
+			walk(c, busID)
+		}
+	}
+	walk(d.Root, "")
+	return nics
+}
+
+func nicOf(net *Element, busID string) NIC {
+	name, _ := net.Attr("name")
+	guid, _ := net.Attr("guid")
+	latency, _ := net.Attr("latency")
+	n := NIC{
+		Name: name, BusID: busID, GUID: cUint(guid, 0), Port: net.Int("port", 0), Mbps: net.Int("speed", 0),
+		Latency: Micros(cFloat(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
+	}
+	if net.Int("gdr", 0) != 0 {
+		n.PtrSupport |= PtrCUDA // by which means, the file does not say
+	}
+	return n
 }
