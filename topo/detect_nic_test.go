@@ -63,7 +63,7 @@ func TestSocketInterfacesAreThoseNCCLPicks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newMachine(t)
+			m := newFakeMachine(t)
 			m.write("/proc/net/route", routes)
 			m.write("/proc/net/if_inet6", "fe80 0b 40 20 80 ibp12s0\nfe80 0c 40 20 80 docker0\nfe80 0d 40 20 80 virbr0\n")
 			for name, state := range tt.ifs {
@@ -95,7 +95,7 @@ func TestDMABUFNeedsKernelAndDriver(t *testing.T) {
 		{"5.4.0", open, PtrHost},
 		{"6.8.0", closed, PtrHost},
 	} {
-		m := newMachine(t)
+		m := newFakeMachine(t)
 		m.write("/proc/sys/kernel/osrelease", tt.kernel+"\n")
 		m.write("/proc/driver/nvidia/version", tt.driver+"\n")
 		if got := verbsPtrSupport(newSysfs(m.root)); got != tt.want {

@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// machine builds the files of a fake machine below a temporary directory.
-type machine struct {
+// fakeMachine builds the files of a fake machine below a temporary directory.
+type fakeMachine struct {
 	t    *testing.T
 	root string
 }
 
-func newMachine(t *testing.T) *machine { return &machine{t, t.TempDir()} }
+func newFakeMachine(t *testing.T) *fakeMachine { return &fakeMachine{t, t.TempDir()} }
 
-func (m *machine) write(path, text string) {
+func (m *fakeMachine) write(path, text string) {
 	m.t.Helper()
 	full := filepath.Join(m.root, path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o777); err != nil {
@@ -32,7 +32,7 @@ func (m *machine) write(path, text string) {
 }
 
 // link makes a relative symbolic link, as sysfs has them.
-func (m *machine) link(path, target string) {
+func (m *fakeMachine) link(path, target string) {
 	m.t.Helper()
 	full := filepath.Join(m.root, path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o777); err != nil {
@@ -48,7 +48,7 @@ func (m *machine) link(path, target string) {
 }
 
 // pci adds a PCI device below /sys/devices. attributes are name=value.
-func (m *machine) pci(path string, attributes ...string) {
+func (m *fakeMachine) pci(path string, attributes ...string) {
 	m.t.Helper()
 	dir := "/sys/devices/" + path
 	for _, a := range attributes {
@@ -60,20 +60,20 @@ func (m *machine) pci(path string, attributes ...string) {
 	m.link("/sys/bus/pci/devices/"+filepath.Base(path), dir)
 }
 
-func (m *machine) bridge(path, numa string) {
+func (m *fakeMachine) bridge(path, numa string) {
 	m.t.Helper()
 	m.pci(path, "class=0x060400", "vendor=0x10b5", "device=0x8796", "subsystem_vendor=0x10b5", "subsystem_device=0x8796",
 		"max_link_speed=16.0 GT/s PCIe", "max_link_width=16", "numa_node="+numa)
 }
 
-func (m *machine) gpu(path, numa string) {
+func (m *fakeMachine) gpu(path, numa string) {
 	m.t.Helper()
 	m.pci(path, "class=0x030200", "vendor=0x10de", "device=0x20b0", "max_link_speed=16.0 GT/s PCIe",
 		"max_link_width=16", "numa_node="+numa)
 }
 
 // mlx adds one function of an adapter with its verbs port.
-func (m *machine) mlx(path, numa, name, guid, state, rate string) {
+func (m *fakeMachine) mlx(path, numa, name, guid, state, rate string) {
 	m.t.Helper()
 	m.pci(path, "class=0x020700", "vendor=0x15b3", "device=0x101b", "subsystem_vendor=0x15b3", "subsystem_device=0x0007",
 		"max_link_speed=16.0 GT/s PCIe", "max_link_width=16", "numa_node="+numa)
@@ -87,7 +87,7 @@ func (m *machine) mlx(path, numa, name, guid, state, rate string) {
 }
 
 // netif adds an interface; device is its directory below /sys/devices, "" for a virtual one.
-func (m *machine) netif(device, name, operstate string, index int, speed string) {
+func (m *fakeMachine) netif(device, name, operstate string, index int, speed string) {
 	m.t.Helper()
 	dir := "/sys/devices/virtual/net/" + name
 	if device != "" {
@@ -105,8 +105,8 @@ const xeon = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\
 
 // twoSockets is a machine with, on each socket, a PCI switch over two GPUs and an adapter. The adapter of the first has
 // two ports; there is an Ethernet card too.
-func twoSockets(t *testing.T) *machine {
-	m := newMachine(t)
+func twoSockets(t *testing.T) *fakeMachine {
+	m := newFakeMachine(t)
 	m.write("/proc/cpuinfo", xeon)
 	m.write("/proc/sys/kernel/osrelease", "6.8.0-40-generic\n")
 	m.write("/sys/module/nvidia_peermem/version", "550.54.15\n")
@@ -186,7 +186,7 @@ func TestDetectDescribesTheMachineAsNCCLDoes(t *testing.T) {
 }
 
 func TestDetectInAVirtualMachine(t *testing.T) {
-	m := newMachine(t)
+	m := newFakeMachine(t)
 	m.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n")
 	// The GPU hangs off the root complex without a NUMA node or link; the other end of its NVLinks is hidden.
 	m.pci("pci0001:00/0001:00:00.0", "class=0x030200", "vendor=0x10de", "numa_node=-1")
@@ -268,7 +268,7 @@ func TestDetectWithoutGPUSaysWhy(t *testing.T) {
 }
 
 func TestDetectOnAnUnknownProcessor(t *testing.T) {
-	m := newMachine(t)
+	m := newFakeMachine(t)
 	m.write("/proc/cpuinfo", "processor\t: 0\nhart\t: 0\nisa\t: rv64imafdc\n")
 	if _, err := Detect(m.root, fourA100()); err == nil || !strings.Contains(err.Error(), "/proc/cpuinfo: not an x86-64") {
 		t.Errorf("error %v", err)
