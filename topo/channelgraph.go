@@ -19,8 +19,8 @@ type ChannelGraph struct {
 	MinChannels  int     `json:"minChannels"`
 	MaxChannels  int     `json:"maxChannels"`
 
-	Intra [][]int `json:"intra,omitempty"` // per channel the GPUs (ranks) in order
-	Inter [][]int `json:"inter,omitempty"` // per channel the NICs at both ends
+	Intra [][]int   `json:"intra,omitempty"` // per channel the GPUs (ranks) in order
+	Inter [][]int64 `json:"inter,omitempty"` // per channel the ids of the NICs at both ends
 }
 
 // Patterns of a channel graph.
