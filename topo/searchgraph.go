@@ -12,11 +12,11 @@ type searchGraph struct {
 	channels             int
 	bwIntra, bwInter     float32
 	latency              float32
-	typeIntra, typeInter int
+	typeIntra, typeInter PathType
 	hops                 int
 
-	intra [maxChannels + 1][]int    // per channel the ranks in order
-	inter [maxChannels + 1][2]int64 // per channel the NICs it comes from and goes to
+	intra [maxChannels + 1][]int // per channel the ranks in order
+	inter [maxChannels + 1][2]ID // per channel the NICs it comes from and goes to
 }
 
 func newSearchGraph(pattern string, gpus, minChannels, maxChans int) *searchGraph {
@@ -76,8 +76,8 @@ func (g *searchGraph) duplicate(minCC int) {
 func (g *searchGraph) result(s *searchSystem, id int) ChannelGraph {
 	r := ChannelGraph{
 		ID: id, Pattern: g.pattern, CrossNIC: g.crossNIC, NChannels: g.channels,
-		BwIntra: g.bwIntra, BwInter: g.bwInter, LatencyInter: g.latency,
-		TypeIntra: pathTypeNames[g.typeIntra], TypeInter: pathTypeNames[g.typeInter],
+		BWIntra: g.bwIntra, BWInter: g.bwInter, LatencyInter: g.latency,
+		TypeIntra: g.typeIntra, TypeInter: g.typeInter,
 		NHops: g.hops, MinChannels: g.minChannels, MaxChannels: g.maxChannels,
 	}
 	if g.same {
@@ -86,7 +86,7 @@ func (g *searchGraph) result(s *searchSystem, id int) ChannelGraph {
 	for c := range g.channels {
 		r.Intra = append(r.Intra, append([]int(nil), g.intra[c]...))
 		if s.inter {
-			r.Inter = append(r.Inter, []int64{g.inter[c][0], g.inter[c][1]})
+			r.Inter = append(r.Inter, []ID{g.inter[c][0], g.inter[c][1]})
 		}
 	}
 	return r

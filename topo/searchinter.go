@@ -13,20 +13,20 @@ func (w *walk) fromNets(goal goals) {
 		}
 		n := nets[(g.channels+i)%len(nets)]
 		net := &w.nets[n]
-		if g.collNet && !net.coll || net.bw < bw {
+		if g.collNet && !net.Coll || net.free < bw {
 			continue
 		}
 		if g.pattern == PatternRing && g.crossNIC == 2 && g.channels%2 == 1 && net.id != g.inter[g.channels-1][1] {
 			continue
 		}
 		g.inter[g.channels][0] = net.id
-		g.latency = net.latency
+		g.latency = net.Latency
 		w.reserve(n, bw)
 		reachable := true
 		switch {
 		case heads:
-			if g.channels < len(nets) && w.newHead(net.localGPU) {
-				w.startFromNet(n, net.localGPU, goal, orderFree)
+			if g.channels < len(nets) && w.newHead(net.LocalGPU) {
+				w.startFromNet(n, net.LocalGPU, goal, orderFree)
 				found = true
 			}
 		case g.channels > 0 && g.same:
@@ -65,12 +65,12 @@ func (w *walk) startNear(n int, goal goals) bool {
 			*w.steps = -1
 		}
 	}
-	local := w.nets[n].localGPU
+	local := w.nets[n].LocalGPU
 	if local != -1 {
 		w.startFromNet(n, local, goal, orderFree)
 	}
 	gpus, kind := closest(w.netGPU[n])
-	if kind == pathDIS {
+	if kind == PathDIS {
 		return false
 	}
 	for _, g := range gpus {

@@ -2,8 +2,8 @@ package topo
 
 import "slices"
 
-// score ranks the GPUs that could come next in a channel; whole GB/s, as NCCL compares them.
-type score struct {
+// preference ranks the GPUs that could come next in a channel; whole GB/s, as NCCL compares them.
+type preference struct {
 	gpu      int
 	distance int // from the current GPU, in enumeration order
 
@@ -12,7 +12,7 @@ type score struct {
 }
 
 // before says whether a is to be tried before b.
-func (a *score) before(b *score) bool {
+func (a *preference) before(b *preference) bool {
 	switch {
 	case a.interBw != b.interBw:
 		return a.interBw > b.interBw
@@ -40,6 +40,9 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 		w.order = append(w.order, w.previous(step+1))
 		return w.order[held:]
 	}
+	if w.nvs > 0 {
+		return w.neighbours(g)
+	}
 	n := len(w.gpus)
 	flag := uint64(1) << w.graph.channels
 	var toNet []searchPath
@@ -54,9 +57,9 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 		if len(p.links) == 0 || w.gpus[next].used&flag != 0 {
 			continue
 		}
-		sc := score{gpu: next, distance: i, intraHops: len(p.links), intraBw: int(p.bw)}
+		sc := preference{gpu: next, distance: i, intraHops: len(p.links), intraBw: int(p.bw)}
 		if toNet != nil {
-			sc.interHops, sc.interPCI, sc.interBw = len(toNet[next].links), w.pciBw(next), int(toNet[next].bw)
+			sc.interHops, sc.interPCI, sc.interBw = len(toNet[next].links), w.pciBW(next), int(toNet[next].bw)
 		}
 		// Few GPUs, mostly in order already: insertion is fastest.
 		scores = append(scores, sc)
@@ -72,13 +75,10 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	if goal.backToNet != -1 && goal.backToNet != step+1 && sameIntra(scores) {
 		slices.Reverse(next) // leave the GPUs near the NIC for the end
 	}
-	if w.nvs > 0 {
-		next = w.neighbours(g, next)
-	}
 	return next
 }
 
-func sameIntra(scores []score) bool {
+func sameIntra(scores []preference) bool {
 	for _, sc := range scores {
 		if sc.intraBw != scores[0].intraBw || sc.intraHops != scores[0].intraHops {
 			return false
@@ -87,8 +87,8 @@ func sameIntra(scores []score) bool {
 	return true
 }
 
-// neighbours keeps the GPUs next to g in enumeration order: NVSwitches like few peers. It changes next.
-func (w *walk) neighbours(g int, next []int) []int {
+// neighbours lists the GPUs next to g in enumeration order, the only ones to try with NVSwitches: these like few peers.
+func (w *walk) neighbours(g int) []int {
 	n := len(w.gpus)
 	after, before := (g+1)%n, (g-1+n)%n
 	prefer := [2]int{after, -1}
@@ -99,12 +99,12 @@ func (w *walk) neighbours(g int, next []int) []int {
 	case w.graph.pattern == PatternSplitTree, w.graph.pattern == PatternBalancedTree:
 		prefer = [2]int{after, before}
 	}
-	kept := 0
+	held := len(w.order)
+	flag := uint64(1) << w.graph.channels
 	for _, p := range prefer {
-		if p >= 0 && slices.Contains(next, p) {
-			prefer[kept] = p
-			kept++
+		if p >= 0 && len(w.gpuGPU[g][p].links) > 0 && w.gpus[p].used&flag == 0 {
+			w.order = append(w.order, p)
 		}
 	}
-	return next[:copy(next, prefer[:kept])]
+	return w.order[held:]
 }

@@ -26,8 +26,8 @@ type walk struct {
 	best  *searchGraph
 	steps *int // left; -1 once a perfect solution is found
 
-	order  []int   // candidates of all steps that are under way, a stack
-	scores []score // scratch space
+	order  []int        // candidates of all steps that are under way, a stack
+	scores []preference // scratch space
 }
 
 // goals of one channel: after which step it goes back to the network and to its first GPU; -1 never.
@@ -109,7 +109,7 @@ func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool
 	if intra {
 		bw, worst = g.bwIntra, g.typeIntra
 	}
-	if p.kind >= pathDIS {
+	if p.kind >= PathDIS {
 		return false
 	}
 	if share == 1 {
