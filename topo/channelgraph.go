@@ -1,6 +1,9 @@
 package topo
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // ChannelGraph is the outcome of NCCL's channel search for one pattern: how many channels fit on a system and how
 // fast each is. Field names in JSON are those of NCCL's own structure.
@@ -19,8 +22,19 @@ type ChannelGraph struct {
 	MinChannels  int      `json:"minChannels"`
 	MaxChannels  int      `json:"maxChannels"`
 
-	Intra [][]int `json:"intra,omitempty"` // per channel the GPUs (ranks) in order
-	Inter [][]ID  `json:"inter,omitempty"` // per channel the ids of the NICs at both ends
+	Intra [][]int `json:"intra,omitzero"` // per channel the GPUs (ranks) in order
+	Inter [][]ID  `json:"inter,omitzero"` // per channel the ids of the NICs at both ends
+}
+
+// MarshalJSON writes bandwidths with nine digits, see Float32.
+func (g ChannelGraph) MarshalJSON() ([]byte, error) {
+	type plain ChannelGraph
+	return json.Marshal(struct {
+		plain
+		BWIntra      Float32 `json:"bwIntra"`
+		BWInter      Float32 `json:"bwInter"`
+		LatencyInter Float32 `json:"latencyInter"`
+	}{plain(g), Float32(g.BWIntra), Float32(g.BWInter), Float32(g.LatencyInter)})
 }
 
 // Patterns of a channel graph.

@@ -83,6 +83,10 @@ func (g *searchGraph) result(s *searchSystem, id int) ChannelGraph {
 	if g.same {
 		r.SameChannels = 1
 	}
+	r.Intra = [][]int{}
+	if s.inter {
+		r.Inter = [][]ID{}
+	}
 	for c := range g.channels {
 		r.Intra = append(r.Intra, append([]int(nil), g.intra[c]...))
 		if s.inter {

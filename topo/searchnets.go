@@ -1,11 +1,5 @@
 package topo
 
-// netsKey is a question to selectNets.
-type netsKey struct {
-	worst PathType
-	gpu   int
-}
-
 // closest returns the ends of the widest paths; among equally wide ones those of the best type. kind is that type.
 func closest(paths []searchPath) (ends []int, kind PathType) {
 	kind = PathDIS
@@ -25,11 +19,14 @@ func closest(paths []searchPath) (ends []int, kind PathType) {
 // selectNets lists the NICs to try, best first: those that the GPUs prefer, then others within reach of a path type.
 // gpu -1 asks for all GPUs, worst -1 for the preferred ones only.
 func (s *searchSystem) selectNets(worst PathType, gpu int) []int {
-	key := netsKey{worst, gpu}
-	if nets, ok := s.netOrder[key]; ok {
-		return nets
+	if s.netOrder[worst+1] == nil {
+		s.netOrder[worst+1] = make([][]int, len(s.gpus)+1)
 	}
-	var nets []int
+	known := &s.netOrder[worst+1][gpu+1]
+	if *known != nil {
+		return *known
+	}
+	nets := []int{}
 	seen := make([]bool, len(s.nets))
 	add := func(n int) {
 		if !seen[n] {
@@ -67,7 +64,7 @@ func (s *searchSystem) selectNets(worst PathType, gpu int) []int {
 			}
 		}
 	}
-	s.netOrder[key] = nets
+	*known = nets
 	return nets
 }
 

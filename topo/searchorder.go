@@ -1,31 +1,44 @@
 package topo
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// preference ranks the GPUs that could come next in a channel; whole GB/s, as NCCL compares them.
+// preference ranks the GPUs that could come next in a channel that has to end near a NIC; whole GB/s, as NCCL
+// compares them. What decides last comes from nearness.
 type preference struct {
-	gpu      int
-	distance int // from the current GPU, in enumeration order
-
-	intraHops, intraBw           int
-	interHops, interPCI, interBw int
+	gpu             int32
+	bw, pciBW, hops int32 // between the GPU and the NIC
 }
 
 // before says whether a is to be tried before b.
 func (a *preference) before(b *preference) bool {
 	switch {
-	case a.interBw != b.interBw:
-		return a.interBw > b.interBw
-	case a.interPCI != b.interPCI:
-		return a.interPCI > b.interPCI
-	case a.interHops != b.interHops:
-		return a.interHops < b.interHops
-	case a.intraBw != b.intraBw:
-		return a.intraBw > b.intraBw
-	case a.intraHops != b.intraHops:
-		return a.intraHops < b.intraHops
+	case a.bw != b.bw:
+		return a.bw > b.bw
+	case a.pciBW != b.pciBW:
+		return a.pciBW > b.pciBW
 	}
-	return a.distance < b.distance
+	return a.hops < b.hops
+}
+
+// nearness lists, for each GPU, the others from the widest path to the narrowest (whole GB/s), then by hops, then in
+// enumeration order. GPUs that cannot be reached are left out.
+func (s *searchSystem) nearness() [][]int {
+	all := make([][]int, len(s.gpus))
+	for g := range all {
+		for i := 1; i < len(s.gpus); i++ {
+			if next := (g + i) % len(s.gpus); len(s.gpuGPU[g][next].links) > 0 {
+				all[g] = append(all[g], next)
+			}
+		}
+		slices.SortStableFunc(all[g], func(a, b int) int {
+			p, q := &s.gpuGPU[g][a], &s.gpuGPU[g][b]
+			return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(len(p.links), len(q.links)))
+		})
+	}
+	return all
 }
 
 // candidates lists the GPUs to try after g, best first. What is tried first decides what is found, because the
@@ -43,48 +56,48 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	if w.nvs > 0 {
 		return w.neighbours(g)
 	}
-	n := len(w.gpus)
 	flag := uint64(1) << w.graph.channels
-	var toNet []searchPath
-	if goal.backToNet != -1 {
-		// The channel has to end near the NIC it came from.
-		toNet = w.netGPU[w.netIndex(w.graph.inter[w.graph.channels][0])]
+	if goal.backToNet == -1 {
+		for _, next := range w.near[g] {
+			if w.gpus[next].used&flag == 0 {
+				w.order = append(w.order, next)
+			}
+		}
+		return w.order[held:]
 	}
-	scores := w.scores[:0]
-	for i := 1; i < n; i++ {
-		next := (g + i) % n
-		p := &w.gpuGPU[g][next]
-		if len(p.links) == 0 || w.gpus[next].used&flag != 0 {
+	toNet := w.netGPU[w.netIndex(w.graph.inter[w.graph.channels][0])]
+	sorted := w.sorted[:0]
+	alike, first := true, -1
+	for _, next := range w.near[g] {
+		if w.gpus[next].used&flag != 0 {
 			continue
 		}
-		sc := preference{gpu: next, distance: i, intraHops: len(p.links), intraBw: int(p.bw)}
-		if toNet != nil {
-			sc.interHops, sc.interPCI, sc.interBw = len(toNet[next].links), w.pciBW(next), int(toNet[next].bw)
+		p := &toNet[next]
+		sorted = append(sorted, preference{int32(next), int32(p.bw), int32(w.pciBW(next)), int32(len(p.links))})
+		// Few GPUs, often in order already: insertion is fastest.
+		last := len(sorted) - 1
+		for k := last; k > 0 && sorted[k].before(&sorted[k-1]); k-- {
+			sorted[k], sorted[k-1] = sorted[k-1], sorted[k]
 		}
-		// Few GPUs, mostly in order already: insertion is fastest.
-		scores = append(scores, sc)
-		for k := len(scores) - 1; k > 0 && scores[k].before(&scores[k-1]); k-- {
-			scores[k], scores[k-1] = scores[k-1], scores[k]
+		if first < 0 {
+			first = next
 		}
+		alike = alike && w.alike(g, first, next)
 	}
-	w.scores = scores
-	for i := range scores {
-		w.order = append(w.order, scores[i].gpu)
+	w.sorted = sorted
+	for i := range sorted {
+		w.order = append(w.order, int(sorted[i].gpu))
 	}
-	next := w.order[held:]
-	if goal.backToNet != -1 && goal.backToNet != step+1 && sameIntra(scores) {
-		slices.Reverse(next) // leave the GPUs near the NIC for the end
+	if goal.backToNet != step+1 && alike {
+		slices.Reverse(w.order[held:]) // leave the GPUs near the NIC for the end
 	}
-	return next
+	return w.order[held:]
 }
 
-func sameIntra(scores []preference) bool {
-	for _, sc := range scores {
-		if sc.intraBw != scores[0].intraBw || sc.intraHops != scores[0].intraHops {
-			return false
-		}
-	}
-	return true
+// alike says whether two GPUs are equally near to g.
+func (s *searchSystem) alike(g, a, b int) bool {
+	p, q := &s.gpuGPU[g][a], &s.gpuGPU[g][b]
+	return int(p.bw) == int(q.bw) && len(p.links) == len(q.links)
 }
 
 // neighbours lists the GPUs next to g in enumeration order, the only ones to try with NVSwitches: these like few peers.

@@ -16,6 +16,7 @@ type searchSystem struct {
 
 	gpuGPU, gpuNet, netGPU [][]searchPath // [from][to]
 	gpuNVS, nvsGPU         []searchPath   // to and from the first NVSwitch
+	near                   [][]int        // see nearness
 
 	inter     bool    // the communicator reaches beyond this system
 	maxBW     float32 // GB/s, the fastest that one channel could be
@@ -26,7 +27,7 @@ type searchSystem struct {
 	cpuVendor CPUVendor
 	hosts     int // hosts that share the NVLink domain
 
-	netOrder map[netsKey][]int // answers of selectNets
+	netOrder [PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
 }
 
 type searchNode struct {
@@ -70,8 +71,7 @@ func newSearchSystem(sys *System, policy NetDevs) (*searchSystem, error) {
 		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
 		nvs: len(sys.Nodes[NodeNVS]), devs: len(sys.Nodes[NodeDEV]), minCC: sys.minSM(),
 		cpuArch: sys.Nodes[NodeCPU][0].CPU.Arch, cpuVendor: sys.Nodes[NodeCPU][0].CPU.Vendor,
-		hosts:    max(1, len(sys.HostHashes)),
-		netOrder: map[netsKey][]int{},
+		hosts: max(1, len(sys.HostHashes)),
 	}
 	number := sys.numbering()
 	link := map[*Link]int{}
@@ -125,6 +125,7 @@ func newSearchSystem(sys *System, policy NetDevs) (*searchSystem, error) {
 		}
 		s.nvsGPU = paths(NodeNVS, NodeGPU)[0]
 	}
+	s.near = s.nearness()
 	return s, s.findLocalNets(sys, policy)
 }
 

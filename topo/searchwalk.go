@@ -27,7 +27,7 @@ type walk struct {
 	steps *int // left; -1 once a perfect solution is found
 
 	order  []int        // candidates of all steps that are under way, a stack
-	scores []preference // scratch space
+	sorted []preference // scratch space
 }
 
 // goals of one channel: after which step it goes back to the network and to its first GPU; -1 never.
