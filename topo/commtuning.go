@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// TuneOptions describe a communicator over hosts that are all alike.
+// TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
 type TuneOptions struct {
 	Build    BuildOptions
 	Settings Settings
-	Hosts    int  // >= 1; all GPUs of each host belong to the communicator
 	CollNet  bool // the network reduces and NCCL is told to use that; all ports take part
 
 	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
@@ -28,68 +27,92 @@ type CommTuning struct {
 	P2PChannelsPerPeer int  // of these, for one peer
 }
 
-// Tune goes the whole way from one host's topology to NCCL 2.30.7's cost model for a communicator over hosts like it. No
-// GPU is needed.
+// Tune goes the whole way from one host's topology to NCCL 2.30.7's cost model, for communicators over each given number
+// of hosts like it. No GPU is needed.
 //
 // GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
-func Tune(doc *Document, opt TuneOptions) (*CommTuning, error) {
-	if opt.Hosts < 1 {
-		return nil, fmt.Errorf("%s: a communicator over %d hosts is impossible", doc.File, opt.Hosts)
+func Tune(doc *Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
+	var all []*CommTuning
+	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
+	for _, n := range hosts {
+		if n < 1 {
+			return nil, fmt.Errorf("%s: a communicator over %d hosts is impossible", doc.File, n)
+		}
+		if surveys[n > 1] == nil {
+			s, err := survey(doc, opt, n > 1)
+			if err != nil {
+				return nil, err
+			}
+			surveys[n > 1] = s
+		}
+		c := *surveys[n > 1]
+		c.Hosts = n
+		c.Facts.NNodes *= n
+		c.Facts.NRanks *= n
+		if opt.PlainTrees {
+			c.Facts.MaxTreePattern = ""
+		}
+		c.Tuning = DeriveTuning(c.Graphs, c.Facts)
+		c.fitP2PChannels()
+		all = append(all, &c)
 	}
-	c := &CommTuning{Hosts: opt.Hosts}
-	left, err := hostRanks(doc, opt.Build)
+	return all, nil
+}
+
+// survey finds out what depends on the host but not on how many there are. Facts count one host only.
+func survey(doc *Document, opt TuneOptions, others bool) (*CommTuning, error) {
+	sys, err := Build(doc, opt.Build)
 	if err != nil {
 		return nil, err
 	}
-	c.Facts.NRanks = len(left) * opt.Hosts
-	for first := true; len(left) > 0; first = false {
-		sys, err := Build(doc, opt.Build)
+	left := sys.ranks()
+	if len(left) == 0 {
+		return nil, fmt.Errorf("%s: no GPU with a rank", doc.File)
+	}
+	slices.Sort(left)
+	c := &CommTuning{Facts: CommFacts{NRanks: len(left)}}
+	for len(left) > 0 {
+		comm := &Comm{Rank: left[0], NRanks: c.Facts.NRanks}
+		if others {
+			comm.NRanks++
+		}
+		sys, err := commSystem(doc, opt, comm)
 		if err != nil {
 			return nil, err
 		}
-		if opt.CollNet {
-			for _, n := range sys.Nodes[NodeNET] {
-				n.Net.Coll = true
-			}
-		}
-		comm := &Comm{Rank: left[0], NRanks: c.Facts.NRanks}
-		if err := sys.Init(opt.Settings, comm); err != nil {
-			return nil, fmt.Errorf("%s: %w", doc.File, err)
-		}
-		if err := c.addDomain(sys, opt, first); err != nil {
+		if err := c.addDomain(sys, opt); err != nil {
 			return nil, fmt.Errorf("%s: %w", doc.File, err)
 		}
 		domain := sys.ranks()
 		left = slices.DeleteFunc(left, func(r int) bool { return slices.Contains(domain, r) })
 	}
-	if opt.PlainTrees {
-		c.Facts.MaxTreePattern = ""
-	}
-	c.Tuning = DeriveTuning(c.Graphs, c.Facts)
-	c.setP2PChannels()
 	return c, nil
 }
 
-// hostRanks lists the ranks of one host in ascending order.
-func hostRanks(doc *Document, opts BuildOptions) ([]int, error) {
-	sys, err := Build(doc, opts)
+// commSystem is the system as a communicator sees it.
+func commSystem(doc *Document, opt TuneOptions, comm *Comm) (*System, error) {
+	sys, err := Build(doc, opt.Build)
 	if err != nil {
 		return nil, err
 	}
-	ranks := sys.ranks()
-	if len(ranks) == 0 {
-		return nil, fmt.Errorf("%s: no GPU with a rank", doc.File)
+	if opt.CollNet {
+		for _, n := range sys.Nodes[NodeNET] {
+			n.Net.Coll = true
+		}
 	}
-	slices.Sort(ranks)
-	return ranks, nil
+	if err := sys.Init(opt.Settings, comm); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return sys, nil
+}
+
+func (s *System) search(opt TuneOptions) (*ChannelGraphs, error) {
+	return s.SearchChannels(SearchOptions{NVLS: s.HasMulticast(), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs})
 }
 
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
-func (c *CommTuning) addDomain(sys *System, opt TuneOptions, first bool) error {
-	f := &c.Facts
-	gpus := len(sys.Nodes[NodeGPU])
-	nvls := sys.HasMulticast()
-	graphs, err := sys.SearchChannels(SearchOptions{NVLS: nvls, CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs})
+func (c *CommTuning) addDomain(sys *System, opt TuneOptions) error {
+	graphs, err := sys.search(opt)
 	if err != nil {
 		return err
 	}
@@ -101,42 +124,38 @@ func (c *CommTuning) addDomain(sys *System, opt TuneOptions, first bool) error {
 	if err != nil {
 		return err
 	}
+	gpus := sys.Nodes[NodeGPU]
 	_, worst := sys.gpuPathRange()
-	f.NNodes += c.Hosts
-	if first {
+	f := &c.Facts
+	if f.NNodes == 0 {
 		cpu := sys.Nodes[NodeCPU][0].CPU
 		f.CPUArch, f.CPUVendor = cpu.Arch, cpu.Vendor
 		f.NVSwitches = len(sys.Nodes[NodeNVS])
-		f.MinLocalRanks, f.MaxLocalRanks = gpus, gpus
-		f.MinNetBW, f.NVLS = netBW, nvls
-		f.MinCompCap, f.MaxCompCap = sys.Nodes[NodeGPU][0].GPU.SM, sys.Nodes[NodeGPU][0].GPU.SM
-		f.MaxTreePattern = graphs.Tree.Pattern
-		f.CollNet = opt.CollNet
-		f.CollNetHeads = graphs.CollNetDirect.heads()
+		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
+		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
+		f.NVLS, c.AllNVLink, c.P2PChannelsPerPeer = true, true, perPeer
 		c.Graphs = *graphs
-		c.AllNVLink = worst < PathPIX
-		c.P2PChannelsPerPeer = perPeer
-	} else {
-		f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, gpus), max(f.MaxLocalRanks, gpus)
-		f.MinNetBW, f.NVLS = min(f.MinNetBW, netBW), f.NVLS && nvls
-		f.MaxTreePattern = worsePattern(f.MaxTreePattern, graphs.Tree.Pattern)
-		c.Graphs.settle(graphs)
-		c.AllNVLink = c.AllNVLink && worst < PathPIX
-		c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
 	}
-	for _, g := range sys.Nodes[NodeGPU] {
+	f.NNodes++
+	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
+	f.MinNetBW = min(f.MinNetBW, netBW)
+	f.NVLS = f.NVLS && sys.HasMulticast()
+	f.MaxTreePattern = worsePattern(f.MaxTreePattern, graphs.Tree.Pattern)
+	for _, g := range gpus {
 		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)
 	}
+	c.Graphs.settle(graphs)
+	c.AllNVLink = c.AllNVLink && worst < PathPIX
+	c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
 	return nil
 }
 
 // settle lowers graphs to what other ranks have found.
 func (g *ChannelGraphs) settle(o *ChannelGraphs) {
-	pairs := [...][2]*ChannelGraph{
-		{&g.Ring, &o.Ring}, {&g.Tree, &o.Tree}, {&g.CollNetChain, &o.CollNetChain}, {&g.CollNetDirect, &o.CollNetDirect},
-		{&g.NVLS, &o.NVLS},
-	}
-	for _, p := range pairs {
+	for _, p := range [...][2]*ChannelGraph{
+		{&g.Ring, &o.Ring}, {&g.Tree, &o.Tree}, {&g.NVLS, &o.NVLS},
+		{&g.CollNetChain, &o.CollNetChain}, {&g.CollNetDirect, &o.CollNetDirect},
+	} {
 		a, b := p[0], p[1]
 		a.NChannels = min(a.NChannels, b.NChannels)
 		a.SameChannels = min(a.SameChannels, b.SameChannels)

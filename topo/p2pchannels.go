@@ -89,8 +89,8 @@ func (s *System) netChannels(gpu *Node, policy NetDevs) (int, error) {
 	return max(count, (int(total)+p2pChannelGBps-1)/p2pChannelGBps), nil
 }
 
-// setP2PChannels fits point-to-point to the channels of the communicator, both in powers of two.
-func (c *CommTuning) setP2PChannels() {
+// fitP2PChannels fits point-to-point to the channels of the communicator, both in powers of two.
+func (c *CommTuning) fitP2PChannels() {
 	c.P2PChannels = min(pow2Up(max(1, c.Tuning.NChannels)), maxChannels)
 	c.P2PChannelsPerPeer = pow2Up(c.P2PChannelsPerPeer)
 	if c.Facts.NNodes == 1 {

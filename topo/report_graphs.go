@@ -24,49 +24,40 @@ type GraphsCase struct {
 func Graphs(doc *Document, opts BuildOptions, set Settings) (GraphsReport, error) {
 	report := GraphsReport{}
 	for name, hosts := range map[string]int{"single": 1, "multi": 2} {
-		for _, collNet := range []bool{false, true} {
-			key := name
-			if collNet {
-				key += "_collnet"
-			}
-			one, err := graphsCase(doc, opts, set, hosts, collNet)
+		for suffix, collNet := range map[string]bool{"": false, "_collnet": true} {
+			one, err := graphsCase(doc, TuneOptions{Build: opts, Settings: set, CollNet: collNet}, hosts)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", doc.File, key, err)
+				return nil, err
 			}
-			report[key] = one
+			report[name+suffix] = one
 		}
 	}
 	return report, nil
 }
 
-func graphsCase(doc *Document, opts BuildOptions, set Settings, hosts int, collNet bool) (c GraphsCase, err error) {
-	sys, err := Build(doc, opts)
+func graphsCase(doc *Document, opt TuneOptions, hosts int) (c GraphsCase, err error) {
+	sys, err := Build(doc, opt.Build)
 	if err != nil {
 		return c, err
 	}
 	if len(sys.Nodes[NodeGPU]) == 0 {
-		return c, fmt.Errorf("no GPU with a rank")
-	}
-	if collNet {
-		for _, n := range sys.Nodes[NodeNET] {
-			n.Net.Coll = true
-		}
+		return c, fmt.Errorf("%s: no GPU with a rank", doc.File)
 	}
 	comm := WholeComm(sys)
 	comm.NRanks *= hosts
-	if err := sys.Init(set, comm); err != nil {
+	if sys, err = commSystem(doc, opt, comm); err != nil {
 		return c, err
 	}
-	nvls := sys.HasMulticast()
-	graphs, err := sys.SearchChannels(SearchOptions{NVLS: nvls, CollNet: collNet, NetDevs: set.NetDevs})
+	graphs, err := sys.search(opt)
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	totals := sys.Totals()
 	c = GraphsCase{
-		Inter: totals.Inter, GPUs: totals.GPUs, MaxBW: totals.MaxBW, TotalBW: totals.TotalBW, NVLSSupport: *bit(nvls),
+		Inter: totals.Inter, GPUs: totals.GPUs, MaxBW: totals.MaxBW, TotalBW: totals.TotalBW,
+		NVLSSupport: *bit(sys.HasMulticast()),
 	}
-	if collNet {
+	if opt.CollNet {
 		c.CollNetChain, c.CollNetDirect = &graphs.CollNetChain, &graphs.CollNetDirect
 	} else {
 		c.Ring, c.Tree, c.NVLS = &graphs.Ring, &graphs.Tree, &graphs.NVLS

@@ -81,8 +81,7 @@ func (c ChoiceEntry) MarshalJSON() ([]byte, error) {
 
 func cellName(algo, proto int) string { return ncclAlgos[algo] + "/" + ncclProtos[proto] }
 
-// ReportTuning computes the cost model for several numbers of hosts. opt.Hosts does not matter. A communicator of one
-// rank is left out, since NCCL has nothing to tune there.
+// ReportTuning computes the cost model for several numbers of hosts. A communicator of one rank is left out, since NCCL has nothing to tune there.
 func ReportTuning(doc *Document, opt TuneOptions, hosts []int) (*TuningReport, error) {
 	r := &TuningReport{
 		NCCL:  "2.30.7",
@@ -90,14 +89,13 @@ func ReportTuning(doc *Document, opt TuneOptions, hosts []int) (*TuningReport, e
 		Algos: ncclAlgos, Protos: ncclProtos, Colls: ncclColls[:],
 		Nodes: map[string]NodeTuning{},
 	}
-	for _, n := range hosts {
-		opt.Hosts = n
-		c, err := Tune(doc, opt)
-		if err != nil {
-			return nil, err
-		}
+	comms, err := Tune(doc, opt, hosts...)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range comms {
 		if c.Facts.NRanks > 1 {
-			r.Nodes[strconv.Itoa(n)] = c.report()
+			r.Nodes[strconv.Itoa(c.Hosts)] = c.report()
 		}
 	}
 	return r, nil
