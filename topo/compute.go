@@ -35,10 +35,8 @@ func (s *System) ComputePaths(set Settings, comm *Comm) error {
 		return err
 	}
 	for _, net := range s.Nodes[NodeNET] {
-		for _, gpu := range s.Nodes[NodeGPU] {
-			if err := s.divertNet(gpu, net, set); err != nil {
-				return err
-			}
+		if err := s.divertNet(net, set); err != nil {
+			return err
 		}
 	}
 	for _, net := range s.Nodes[NodeNET] {
@@ -113,60 +111,73 @@ func (s *System) markP2C() error {
 	return nil
 }
 
-// divertNet diverts the path of a GPU to a port through the port's own GPU, and both directions through the CPU if
-// GPUDirect RDMA is not used.
-func (s *System) divertNet(gpu, net *Node, set Settings) error {
-	if !set.PXNDisable {
-		relay, err := s.relay(gpu, net, set)
-		if err != nil {
-			return err
-		}
-		if relay != nil {
-			if err := divert(gpu, relay, net); err != nil {
+// divertNet diverts the paths of GPUs to a port through the port's own GPU (PXN), and both directions through the CPU
+// where GPUDirect RDMA is not used.
+func (s *System) divertNet(net *Node, set Settings) error {
+	var own *Node // the port's GPU, looked up again when paths have changed
+	changed := true
+	for _, gpu := range s.Nodes[NodeGPU] {
+		if changed && !set.PXNDisable {
+			var err error
+			if own, err = s.LocalGPU(net, set.NetDevs); err != nil {
 				return err
 			}
 		}
+		relayed, err := s.relay(gpu, own, net, set)
+		if err != nil {
+			return err
+		}
+		staged, err := s.stage(gpu, net, set)
+		if err != nil {
+			return err
+		}
+		changed = relayed || staged
 	}
-	if gpu.path(net).Type >= PathPHB {
-		return nil
-	}
-	gdr, err := s.CheckGDR(gpu, net, false, set)
-	if err != nil || gdr != GDROff {
-		return err
-	}
-	cpu, err := s.LocalCPU(gpu)
-	if err != nil {
-		return err
-	}
-	if err := divert(net, cpu, gpu); err != nil {
-		return err
-	}
-	return divert(gpu, cpu, net)
+	return nil
 }
 
-// relay returns the GPU to reach a port through (PXN), or nil. Only sending is relayed: a port receives for its own
-// GPU.
-func (s *System) relay(gpu, net *Node, set Settings) (*Node, error) {
-	peer, err := s.LocalGPU(net, set.NetDevs)
-	if err != nil || peer == nil || peer == gpu {
-		return nil, err
+// relay makes a GPU reach a port through the port's own GPU if that is better. Only sending is relayed: a port receives
+// for its own GPU.
+func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error) {
+	if own == nil || own == gpu {
+		return false, nil
 	}
-	gdr, err := s.CheckGDR(peer, net, true, set)
+	gdr, err := s.CheckGDR(own, net, true, set)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	farthest := PathP2C
 	if set.PXNC2CDisable {
 		farthest = PathPXB
 	}
-	near, own := peer.path(net), gpu.path(net)
-	if gdr == GDROff || near.Type > farthest || peer.path(gpu).Type > PathNVL || !sameHost(peer, gpu) {
-		return nil, nil
+	there, here := own.path(net), gpu.path(net)
+	if gdr == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
+		return false, nil
 	}
-	if near.BW <= own.BW && own.Type <= PathPXN {
-		return nil, nil
+	if there.BW <= here.BW && here.Type <= PathPXN {
+		return false, nil
 	}
-	return peer, nil
+	return true, divert(gpu, own, net)
+}
+
+// stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
+// RDMA but do not use it.
+func (s *System) stage(gpu, net *Node, set Settings) (done bool, err error) {
+	if gpu.path(net).Type >= PathPHB {
+		return false, nil
+	}
+	gdr, err := s.CheckGDR(gpu, net, false, set)
+	if err != nil || gdr != GDROff {
+		return false, err
+	}
+	cpu, err := s.LocalCPU(gpu)
+	if err != nil {
+		return false, err
+	}
+	if err := divert(net, cpu, gpu); err != nil {
+		return false, err
+	}
+	return true, divert(gpu, cpu, net)
 }
 
 // divert makes the path between two nodes go through a third.

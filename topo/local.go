@@ -8,15 +8,18 @@ import (
 // local returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
 // best type. Nodes without a path are all equally near if there are no others.
 func (s *System) local(n *Node, t NodeType) []*Node {
-	var near []*Node
-	best := Path{Type: PathDIS}
+	best, count := noPath, 0
 	for i := range n.paths[t] {
-		p := &n.paths[t][i]
-		if p.BW > best.BW || p.BW == best.BW && p.Type < best.Type {
-			best = *p
-			near = near[:0]
+		switch p := &n.paths[t][i]; {
+		case p.BW > best.BW || p.BW == best.BW && p.Type < best.Type:
+			best, count = *p, 1
+		case p.BW == best.BW && p.Type == best.Type:
+			count++
 		}
-		if p.BW == best.BW && p.Type == best.Type {
+	}
+	near := make([]*Node, 0, count)
+	for i := range n.paths[t] {
+		if p := &n.paths[t][i]; p.BW == best.BW && p.Type == best.Type {
 			near = append(near, s.Nodes[t][i])
 		}
 	}
@@ -40,39 +43,44 @@ func (s *System) LocalCPU(gpu *Node) (*Node, error) {
 // LocalNet returns the network port that a GPU uses for a channel (0..63). GPUs that are near the same ports share them
 // so that they collide as little as possible.
 func (s *System) LocalNet(gpu *Node, channel int, policy NetDevs) (*Node, error) {
-	ports, err := s.netRotation(gpu, policy)
+	r, err := s.netRotation(gpu, policy)
 	if err != nil {
 		return nil, err
 	}
-	return ports[channel%len(ports)], nil
+	return r.port(channel), nil
 }
 
-// netRotation returns the ports that a GPU uses for its channels in turn.
-func (s *System) netRotation(gpu *Node, policy NetDevs) ([]*Node, error) {
+// rotation is the order in which the channels of a GPU take turns on the ports near it.
+type rotation struct {
+	nets   []*Node
+	first  int // of nets, for channel 0
+	perGPU int // ports used
+}
+
+func (r rotation) port(channel int) *Node {
+	return r.nets[(r.first+channel%r.perGPU)%len(r.nets)]
+}
+
+func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
 	nets := s.local(gpu, NodeNET)
 	if len(nets) == 0 {
-		return nil, fmt.Errorf("no path from %s to the network", gpu.Name())
+		return rotation{}, fmt.Errorf("no path from %s to the network", gpu.Name())
 	}
 	gpus := len(s.local(nets[0], NodeGPU))
 	if gpus == 0 {
-		return nil, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
+		return rotation{}, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
 	}
-	perGPU := (len(nets) + gpus - 1) / gpus
+	r := rotation{nets: nets, first: max(0, gpu.GPU.Dev) % gpus, perGPU: (len(nets) + gpus - 1) / gpus}
 	switch {
 	case policy.All:
-		perGPU = len(nets)
+		r.perGPU = len(nets)
 	case policy.Max > 0:
-		perGPU = min(policy.Max, len(nets))
+		r.perGPU = min(policy.Max, len(nets))
 	}
-	first := gpu.GPU.Dev % gpus
 	if len(nets)&(len(nets)-1) == 0 {
-		first = mirrorBits(first, len(nets))
+		r.first = mirrorBits(r.first, len(nets))
 	}
-	ports := make([]*Node, perGPU)
-	for i := range ports {
-		ports[i] = nets[max(0, first+i)%len(nets)]
-	}
-	return ports, nil
+	return r, nil
 }
 
 // mirrorBits reverses the bits of n below size, a power of 2, so that consecutive numbers end up far apart.
@@ -85,19 +93,19 @@ func mirrorBits(n, size int) int {
 // the port.
 func (s *System) LocalGPU(net *Node, policy NetDevs) (*Node, error) {
 	gpus := s.local(net, NodeGPU)
-	rotations := make([][]*Node, len(gpus))
+	rotations := make([]rotation, len(gpus))
 	longest := 0
 	for i, g := range gpus {
-		ports, err := s.netRotation(g, policy)
+		r, err := s.netRotation(g, policy)
 		if err != nil {
 			return nil, err
 		}
-		rotations[i] = ports
-		longest = max(longest, len(ports))
+		rotations[i] = r
+		longest = max(longest, r.perGPU)
 	}
 	for c := range min(longest, maxChannels) {
 		for i, g := range gpus {
-			if rotations[i][c%len(rotations[i])].ID == net.ID {
+			if rotations[i].port(c).ID == net.ID {
 				return g, nil
 			}
 		}
