@@ -1,5 +1,9 @@
 package topo
 
+import "errors"
+
+var errNoRank = errors.New("no GPU with a rank")
+
 // SearchOptions say which graphs a communicator needs. All ranks must agree on them.
 type SearchOptions struct {
 	NVLS    bool    // the GPUs can multicast, see System.HasMulticast
@@ -13,6 +17,9 @@ type SearchOptions struct {
 //
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere.
 func (s *System) SearchChannels(opt SearchOptions) (*ChannelGraphs, error) {
+	if len(s.Nodes[NodeGPU]) == 0 {
+		return nil, errNoRank
+	}
 	work, err := newSearchSystem(s, opt.NetDevs)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func survey(doc *Document, opt TuneOptions, others bool) (*CommTuning, error) {
 	}
 	left := sys.ranks()
 	if len(left) == 0 {
-		return nil, fmt.Errorf("%s: no GPU with a rank", doc.File)
+		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	slices.Sort(left)
 	c := &CommTuning{Facts: CommFacts{NRanks: len(left)}}

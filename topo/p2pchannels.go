@@ -19,6 +19,22 @@ func (s *System) gpuPathRange() (best, worst PathType) {
 	return best, worst
 }
 
+// ownPorts lists the ports of a GPU by channel, until the first one comes again.
+func (s *System) ownPorts(gpu *Node, policy NetDevs) ([]*Node, error) {
+	var ports []*Node
+	for channel := range maxChannels {
+		p, err := s.LocalNet(gpu, channel, policy)
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 && p == ports[0] {
+			break
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
 // minNetBW is the bandwidth in GB/s of the slowest way from a GPU to one of its own ports; 0 without ports.
 func (s *System) minNetBW(policy NetDevs) (float32, error) {
 	var lowest float32
@@ -26,7 +42,7 @@ func (s *System) minNetBW(policy NetDevs) (float32, error) {
 		return 0, nil
 	}
 	for i, g := range s.Nodes[NodeGPU] {
-		ports, err := s.netRotation(g, policy)
+		ports, err := s.ownPorts(g, policy)
 		if err != nil {
 			return 0, err
 		}
@@ -72,7 +88,7 @@ func (s *System) netChannels(gpu *Node, policy NetDevs) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ports, err := s.netRotation(gpu, policy)
+	ports, err := s.ownPorts(gpu, policy)
 	if err != nil {
 		return 0, err
 	}

@@ -41,7 +41,7 @@ func graphsCase(doc *Document, opt TuneOptions, hosts int) (c GraphsCase, err er
 		return c, err
 	}
 	if len(sys.Nodes[NodeGPU]) == 0 {
-		return c, fmt.Errorf("%s: no GPU with a rank", doc.File)
+		return c, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	comm := WholeComm(sys)
 	comm.NRanks *= hosts

@@ -104,20 +104,17 @@ func (s *searchSystem) reserve(n int, bw float32) {
 	}
 }
 
-// findLocalNets lists each GPU's own NICs by channel until the first one comes again.
+// findLocalNets lists each GPU's own NICs.
 func (s *searchSystem) findLocalNets(sys *System, policy NetDevs) error {
 	if len(s.nets) == 0 && !s.inter {
 		return nil
 	}
 	for g, gpu := range sys.Nodes[NodeGPU] {
-		ports, err := sys.netRotation(gpu, policy)
+		ports, err := sys.ownPorts(gpu, policy)
 		if err != nil {
 			return err
 		}
-		for _, p := range ports[:min(len(ports), maxChannels)] {
-			if len(s.gpus[g].nets) > 0 && p.Index == s.gpus[g].nets[0] {
-				break
-			}
+		for _, p := range ports {
 			s.gpus[g].nets = append(s.gpus[g].nets, p.Index)
 		}
 	}

@@ -186,7 +186,7 @@ func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) 
 		if to.CPU != nil && to.CPU.Arch == ArchPOWER && link.kind == LinkNVL {
 			back += forward
 		}
-		if link.bw < forward || back != 0 && s.links[link.reverse].bw < back {
+		if link.bw < forward || back != 0 && (link.reverse < 0 || s.links[link.reverse].bw < back) {
 			return i
 		}
 		link.bw = round3(link.bw - forward)
