@@ -1,26 +1,40 @@
 package topo
 
-import "slices"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // ChannelGraph is the outcome of NCCL's channel search for one pattern: how many channels fit on a system and how
 // fast each is. Field names in JSON are those of NCCL's own structure.
 type ChannelGraph struct {
-	ID           int     `json:"id"`      // 0 ring, 1 tree, 2 CollNet chain, 3 NVLS, 4 CollNet direct
-	Pattern      string  `json:"pattern"` // one of the Pattern constants
-	CrossNIC     int     `json:"crossNic"`
-	NChannels    int     `json:"nChannels"`    // 0: not searched or not found
-	BwIntra      float32 `json:"bwIntra"`      // GB/s per channel between GPUs of a node
-	BwInter      float32 `json:"bwInter"`      // GB/s per channel between a GPU and its NIC
-	LatencyInter float32 `json:"latencyInter"` // microseconds that the NIC adds
-	TypeIntra    string  `json:"typeIntra"`    // worst path type between GPUs, "NVL", "PIX", ...
-	TypeInter    string  `json:"typeInter"`    // worst path type between a GPU and its NIC
-	SameChannels int     `json:"sameChannels"` // 1 when all channels are alike
-	NHops        int     `json:"nHops"`
-	MinChannels  int     `json:"minChannels"`
-	MaxChannels  int     `json:"maxChannels"`
+	ID           int      `json:"id"`      // 0 ring, 1 tree, 2 CollNet chain, 3 NVLS, 4 CollNet direct
+	Pattern      string   `json:"pattern"` // one of the Pattern constants
+	CrossNIC     int      `json:"crossNic"`
+	NChannels    int      `json:"nChannels"`    // 0: not searched or not found
+	BWIntra      float32  `json:"bwIntra"`      // GB/s per channel between GPUs of a node
+	BWInter      float32  `json:"bwInter"`      // GB/s per channel between a GPU and its NIC
+	LatencyInter float32  `json:"latencyInter"` // microseconds that the NIC adds
+	TypeIntra    PathType `json:"typeIntra"`    // worst between GPUs
+	TypeInter    PathType `json:"typeInter"`    // worst between a GPU and its NIC
+	SameChannels int      `json:"sameChannels"` // 1 when all channels are alike
+	NHops        int      `json:"nHops"`
+	MinChannels  int      `json:"minChannels"`
+	MaxChannels  int      `json:"maxChannels"`
 
-	Intra [][]int `json:"intra,omitempty"` // per channel the GPUs (ranks) in order
-	Inter [][]int `json:"inter,omitempty"` // per channel the NICs at both ends
+	Intra [][]int `json:"intra,omitzero"` // per channel the GPUs (ranks) in order
+	Inter [][]ID  `json:"inter,omitzero"` // per channel the ids of the NICs at both ends
+}
+
+// MarshalJSON writes bandwidths with nine digits, see Float32.
+func (g ChannelGraph) MarshalJSON() ([]byte, error) {
+	type plain ChannelGraph
+	return json.Marshal(struct {
+		plain
+		BWIntra      Float32 `json:"bwIntra"`
+		BWInter      Float32 `json:"bwInter"`
+		LatencyInter Float32 `json:"latencyInter"`
+	}{plain(g), Float32(g.BWIntra), Float32(g.BWInter), Float32(g.LatencyInter)})
 }
 
 // Patterns of a channel graph.
@@ -52,16 +66,15 @@ func (g ChannelGraphs) byAlgo() [NumAlgos]ChannelGraph {
 	}
 }
 
-// pathTypeNames are NCCL's path types from best to worst (NCCL 2.30.7, graph.h and topo.cc).
-var pathTypeNames = []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"}
+// MarshalText and UnmarshalText use NCCL's names.
+func (t PathType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// pathRank is the place of a path type from best (0) to worst. The empty string is that of a graph not searched for.
-func pathRank(name string) int {
-	if name == "" {
-		return 0
+func (t *PathType) UnmarshalText(text []byte) error {
+	for k, name := range pathTypeNames {
+		if name == string(text) {
+			*t = PathType(k)
+			return nil
+		}
 	}
-	if i := slices.Index(pathTypeNames, name); i >= 0 {
-		return i
-	}
-	return len(pathTypeNames)
+	return fmt.Errorf("unknown path type %q (known: %v)", text, pathTypeNames)
 }

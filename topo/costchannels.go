@@ -1,18 +1,15 @@
 package topo
 
-// maxChannels bounds all channel counts; NCCL 2.30.7, device.h.
-const maxChannels = 64
-
 // collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
 // more often where that is known to pay (NCCL 2.30.7, graph/connect.cc).
 func collChannels(graphs ChannelGraphs, f CommFacts) int {
 	ring, chain := graphs.Ring, graphs.CollNetChain
 	n := min(maxChannels, 2*min(ring.NChannels, graphs.Tree.NChannels))
-	if f.CollNet && chain.BwIntra > chain.BwInter && f.NRanks > f.NNodes {
+	if f.CollNet && chain.BWIntra > chain.BWInter && f.NRanks > f.NNodes {
 		n = min(maxChannels, n+n/2)
 	}
 	// Fewer than 8 ranks per node: four compute channels per channel found.
-	if f.MinCompCap >= 90 && f.NNodes > 1 && ring.BwIntra > 45 && n < 16 {
+	if f.MinCompCap >= 90 && f.NNodes > 1 && ring.BWIntra > 45 && n < 16 {
 		n *= 2
 	}
 	return n
@@ -38,14 +35,14 @@ func nvlsChannels(f CommFacts) int {
 		local = f.NRanks / f.NNodes
 	}
 	switch {
-	case f.NNodes == 2 && f.MinNetBw >= ndrGBps:
+	case f.NNodes == 2 && f.MinNetBW >= ndrGBps:
 		return blackwell
-	case f.MinNetBw >= xdrGBps:
+	case f.MinNetBW >= xdrGBps:
 		if local <= 8 {
 			return blackwellDomain
 		}
 		return blackwell
-	case f.MinNetBw >= ndrGBps:
+	case f.MinNetBW >= ndrGBps:
 		return blackwellDomain
 	}
 	return blackwell

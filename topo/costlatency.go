@@ -7,7 +7,7 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 	g := m.graph[algo]
 	hop := &m.costs.hopLatency
 	near := wirePCI
-	if g.TypeIntra == "NVL" {
+	if g.TypeIntra == PathNVL {
 		near = wireNVLink
 	}
 	base := float32(m.costs.baseLatency[algo][proto])
@@ -70,7 +70,7 @@ func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) flo
 	if f.NNodes > 1 {
 		// Each step costs at least the time to post to the network.
 		post := float32(1)
-		if f.CPUArch == CPUArchX86 && f.CPUVendor == CPUVendorAMD {
+		if f.CPUArch == ArchX86 && f.CPUVendor == VendorAMD {
 			post = 2
 		}
 		if proto == ProtoSimple {

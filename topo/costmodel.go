@@ -2,18 +2,8 @@ package topo
 
 import "math"
 
-// CPU architectures and vendors in NCCL's numbering (NCCL 2.30.7, graph.h); -1 is unknown.
-const (
-	CPUArchX86   = 1
-	CPUArchPower = 2
-	CPUArchARM   = 3
-	CPUArchMixed = 4
-
-	CPUVendorIntel   = 1
-	CPUVendorAMD     = 2
-	CPUVendorZhaoxin = 3
-	CPUVendorMixed   = 4
-)
+// VendorMixed stands for a communicator whose nodes have CPUs of different vendors. Value of NCCL 2.30.7, graph.h.
+const VendorMixed CPUVendor = 4
 
 // CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
 type CommFacts struct {
@@ -23,9 +13,9 @@ type CommFacts struct {
 	MaxLocalRanks int // most ranks on a node; 0 means NRanks/NNodes rounded up
 	MinCompCap    int // 10*major+minor
 	MaxCompCap    int
-	CPUArch       int
-	CPUVendor     int
-	MinNetBw      float32 // GB/s of the slowest NIC in use; 0 without a network
+	CPUArch       CPUArch
+	CPUVendor     CPUVendor
+	MinNetBW      float32 // GB/s of the slowest NIC in use; 0 without a network
 	NVSwitches    int     // NVSwitch nodes in the topology; CollNetDirect needs one
 	NVLS          bool    // GPUs and driver can multicast
 
@@ -108,12 +98,12 @@ func newCostModel(graphs ChannelGraphs, facts CommFacts) *costModel {
 	row := m.gpu
 	if facts.NNodes > 1 {
 		row = 0
-		if facts.CPUVendor == CPUVendorAMD || facts.CPUVendor == CPUVendorMixed {
+		if facts.CPUVendor == VendorAMD || facts.CPUVendor == VendorMixed {
 			row = 1
 		}
 	}
 	m.llMax = m.costs.llMax[row][m.scale]
-	if facts.CPUArch == CPUArchPower {
+	if facts.CPUArch == ArchPOWER {
 		m.costs.hopLatency[wirePCI][AlgoTree][ProtoSimple] = m.costs.hopLatency[wirePCI][AlgoRing][ProtoSimple]
 	}
 	return m
@@ -169,12 +159,11 @@ func (m *costModel) enabled(algo, proto int) bool {
 	if proto != ProtoLL128 {
 		return true
 	}
-	worstInter := "PXB"
+	worstInter := PathPXB
 	if f.MinCompCap >= 90 {
-		worstInter = "PXN"
+		worstInter = PathPXN
 	}
-	return pathRank(m.graph[algo].TypeInter) <= pathRank(worstInter) &&
-		pathRank(m.graph[algo].TypeIntra) <= pathRank("NVB") &&
+	return m.graph[algo].TypeInter <= worstInter && m.graph[algo].TypeIntra <= PathNVB &&
 		(f.MinCompCap == f.MaxCompCap || f.MinCompCap >= 90) && f.MinCompCap >= 70
 }
 
@@ -182,7 +171,7 @@ func (m *costModel) enabled(algo, proto int) bool {
 func (m *costModel) threads(t *Tuning) {
 	ring := m.graph[AlgoRing]
 	simple := maxSimpleThreads
-	if float64(ring.BwIntra*float32(ring.NChannels)) <= slowRingGBps {
+	if float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
 		simple = fewSimpleThreads
 	}
 	t.MaxThreads[AlgoRing] = [NumProtos]int{maxSimpleThreads, maxThreads, simple}
@@ -230,9 +219,9 @@ func (m *costModel) bandwidth(coll, algo, proto int) float32 {
 func (m *costModel) busBandwidth(coll, algo, proto int) float32 {
 	g := m.graph[algo]
 	n := float64(g.NChannels)
-	link := g.BwInter
+	link := g.BWInter
 	if m.facts.NNodes <= 2 || algo == AlgoCollNetDirect || algo == AlgoCollNetChain {
-		link = g.BwIntra
+		link = g.BWIntra
 	}
 	bus := float32(g.NChannels) * link
 	switch algo {
@@ -274,7 +263,7 @@ func (m *costModel) busBandwidth(coll, algo, proto int) float32 {
 
 func (m *costModel) nvlsBusBandwidth(coll, algo int) float32 {
 	g := m.graph[algo]
-	intra := g.BwIntra * m.costs.nvlsEfficiency[m.gpu] * float32(g.NChannels-1) / float32(g.NChannels)
+	intra := g.BWIntra * m.costs.nvlsEfficiency[m.gpu] * float32(g.NChannels-1) / float32(g.NChannels)
 	if coll == CollAllReduce {
 		intra *= 2 // reduction and broadcast overlap
 	} else {
@@ -283,7 +272,7 @@ func (m *costModel) nvlsBusBandwidth(coll, algo int) float32 {
 			return 0
 		}
 	}
-	inter := g.BwInter
+	inter := g.BWInter
 	limit := float32(math.MaxFloat32)
 	if algo == AlgoNVLSTree {
 		limit = float32(m.costs.nvlsTreePerChan[m.gpu][m.scale])
@@ -303,7 +292,7 @@ func (m *costModel) collNetBusBandwidth(coll, proto int, bus float32) float32 {
 		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
 			return 0
 		}
-		return m.ppn * min(g.BwIntra, float32(g.BwInter*.9))
+		return m.ppn * min(g.BWIntra, float32(g.BWInter*.9))
 	}
 	// Full speed wants a NIC next to each GPU.
 	gpusPerNIC := float32(float64(m.ppn) / float64(g.NChannels))

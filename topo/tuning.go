@@ -60,7 +60,7 @@ type Tuning struct {
 
 	MaxLocalRanks int // most ranks on one node; 0 means NRanks/NNodes
 	MinCompCap    int // lowest compute capability, 10*major+minor: 80, 90, 100, ...
-	CPUArch       int // NCCL's number, see CommFacts
+	CPUArch       CPUArch
 
 	NVLS         bool // multicast is usable on all ranks
 	CollNet      bool // the network can reduce (SHARP) and it is enabled

@@ -17,7 +17,7 @@ func readDumpedTuning(name string, data []byte) (*TuningSet, error) {
 			NVLSChannels     int                                    `json:"nvlsChannels"`
 			NVLS             int                                    `json:"nvlsSupport"`
 			MinCompCap       int                                    `json:"minCompCap"`
-			CPUArch          int                                    `json:"cpuArch"`
+			CPUArch          CPUArch                                `json:"cpuArch"`
 			MaxThreads       [NumAlgos][NumProtos]int               `json:"maxThreads"`
 			ThreadThresholds [NumAlgos][NumProtos]int64             `json:"threadThresholds"`
 			Lat              [NumColls][NumAlgos][NumProtos]float32 `json:"lat"`

@@ -50,9 +50,9 @@ type goldenNode struct {
 	NVLSSupport      int                                    `json:"nvlsSupport"`
 	MinCompCap       int                                    `json:"minCompCap"`
 	MaxCompCap       int                                    `json:"maxCompCap"`
-	CPUArch          int                                    `json:"cpuArch"`
-	CPUVendor        int                                    `json:"cpuVendor"`
-	MinNetBw         float32                                `json:"minNetBw"`
+	CPUArch          CPUArch                                `json:"cpuArch"`
+	CPUVendor        CPUVendor                              `json:"cpuVendor"`
+	MinNetBW         float32                                `json:"minNetBw"`
 	Graphs           ChannelGraphs                          `json:"graphs"`
 	MaxThreads       [NumAlgos][NumProtos]int               `json:"maxThreads"`
 	ThreadThresholds [NumAlgos][NumProtos]int64             `json:"threadThresholds"`
@@ -81,7 +81,7 @@ func (c *goldenChoice) UnmarshalJSON(data []byte) error {
 func (n goldenNode) facts() CommFacts {
 	return CommFacts{
 		NNodes: n.NNodes, NRanks: n.NRanks, MinCompCap: n.MinCompCap, MaxCompCap: n.MaxCompCap,
-		CPUArch: n.CPUArch, CPUVendor: n.CPUVendor, MinNetBw: n.MinNetBw, NVLS: n.NVLSSupport != 0,
+		CPUArch: n.CPUArch, CPUVendor: n.CPUVendor, MinNetBW: n.MinNetBW, NVLS: n.NVLSSupport != 0,
 	}
 }
 

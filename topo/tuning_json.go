@@ -37,16 +37,16 @@ type tuningFile struct {
 }
 
 type tuningEntry struct {
-	Nodes         int  `json:"nodes"`
-	Ranks         int  `json:"ranks"`
-	Channels      int  `json:"channels"`
-	NVLSChannels  int  `json:"nvls_channels,omitempty"`
-	MaxLocalRanks int  `json:"max_local_ranks,omitempty"`
-	MinCompCap    int  `json:"min_comp_cap"`
-	CPUArch       int  `json:"cpu_arch"`
-	NVLS          bool `json:"nvls,omitempty"`
-	CollNet       bool `json:"collnet,omitempty"`
-	CollNetHeads  int  `json:"collnet_heads,omitempty"`
+	Nodes         int     `json:"nodes"`
+	Ranks         int     `json:"ranks"`
+	Channels      int     `json:"channels"`
+	NVLSChannels  int     `json:"nvls_channels,omitempty"`
+	MaxLocalRanks int     `json:"max_local_ranks,omitempty"`
+	MinCompCap    int     `json:"min_comp_cap"`
+	CPUArch       CPUArch `json:"cpu_arch"`
+	NVLS          bool    `json:"nvls,omitempty"`
+	CollNet       bool    `json:"collnet,omitempty"`
+	CollNetHeads  int     `json:"collnet_heads,omitempty"`
 
 	MaxThreads       map[string]perProto[int]                `json:"max_threads"`
 	ThreadThresholds map[string]perProto[int64]              `json:"thread_thresholds"`

@@ -34,7 +34,7 @@ func hgxH100(t testing.TB, nNodes int) *Tuning {
 	}
 	return DeriveTuning(graphs, CommFacts{
 		NNodes: nNodes, NRanks: 8 * nNodes, MinLocalRanks: 8, MaxLocalRanks: 8, MinCompCap: 90, MaxCompCap: 90,
-		CPUArch: CPUArchX86, CPUVendor: CPUVendorIntel, MinNetBw: 48, NVSwitches: 4, NVLS: true,
+		CPUArch: ArchX86, CPUVendor: VendorIntel, MinNetBW: 48, NVSwitches: 4, NVLS: true,
 		MaxTreePattern: graphs.Tree.Pattern,
 	})
 }
@@ -163,7 +163,7 @@ func TestChooseFromEdges(t *testing.T) {
 
 func TestDeriveTuningTreePattern(t *testing.T) {
 	_, multi := hgxH100Graphs(t)
-	facts := CommFacts{NNodes: 4, NRanks: 32, MinCompCap: 90, MaxCompCap: 90, CPUArch: CPUArchX86, CPUVendor: CPUVendorIntel}
+	facts := CommFacts{NNodes: 4, NRanks: 32, MinCompCap: 90, MaxCompCap: 90, CPUArch: ArchX86, CPUVendor: VendorIntel}
 	without := DeriveTuning(multi, facts).Bandwidths[CollAllReduce][AlgoTree][ProtoSimple]
 	facts.MaxTreePattern = PatternTree
 	with := DeriveTuning(multi, facts).Bandwidths[CollAllReduce][AlgoTree][ProtoSimple]

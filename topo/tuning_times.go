@@ -78,7 +78,7 @@ func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32
 	if coll == CollAllReduce {
 		step := log2(bytes>>6, -1)
 		corrected := algo == AlgoTree && step < 23 ||
-			algo == AlgoNVLSTree && step < 24 && t.MinCompCap >= 100 && t.CPUArch == CPUArchX86
+			algo == AlgoNVLSTree && step < 24 && t.MinCompCap >= 100 && t.CPUArch == ArchX86
 		if corrected && step >= 0 {
 			bw = bw * treeCorrection[proto][step]
 		}
