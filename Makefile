@@ -45,9 +45,13 @@ $(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
-$(BENCH) $(SCENARIOS): $(BUILD)/%: tuner/plugin/testhost/%.c $(HOST) $(C_SOURCES)
+$(BENCH): tuner/plugin/testhost/bench.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lpthread -lm
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
+
+$(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -o $@ $(wildcard tuner/plugin/testhost/scenario*.c) $(HOST) -ldl -lpthread -lm
 
 .PHONY: demo
 demo: all ## build, load the tuner as NCCL does and show what a sample policy decides

@@ -231,6 +231,7 @@ func TestREADME(t *testing.T) {
 	}
 	commands := 0
 	home := t.TempDir()
+	text = append(text, "\n```sh\nmake help\n```\n"...)
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
 			line = strings.TrimSpace(line)

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/cgo"
+	"runtime/debug"
 	"unsafe"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -36,8 +37,12 @@ import (
 
 func main() {} // never runs: a c-shared library has none, but must name one
 
-// A training process has better uses for its cores.
-func init() { runtime.GOMAXPROCS(2) }
+// A training process has better uses for its cores and its memory. The limit is a
+// soft one: beyond it, garbage is collected more eagerly.
+func init() {
+	runtime.GOMAXPROCS(2)
+	debug.SetMemoryLimit(64 << 20)
+}
 
 // panicIn makes one exported function panic. Only a test's build sets it, with
 // -ldflags -X, to see that a panic stays inside.

@@ -45,7 +45,7 @@ func build(dir string, variables ...string) (so, scenarios string, err error) {
 	return so, scenarios, nil
 }
 
-// scenario runs one scenario of testhost/scenarios.c and returns what the plugin
+// scenario runs one scenario of testhost and returns what the plugin
 // logged. Anything on standard error is a failure: a plugin prints nothing.
 func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []string) {
 	t.Helper()

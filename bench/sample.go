@@ -1,0 +1,44 @@
+package bench
+
+import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
+
+// Sample is one measured time of one collective: a row of nccl-tests, with what
+// is known of the configuration it ran with.
+type Sample struct {
+	Coll  policy.Coll
+	Bytes uint64 // nccl-tests' size column, what NCCL calls nBytes
+	DType string // "float", ...; empty: not known
+	RedOp string // "sum", ...; empty: none or not known
+
+	// Algo and Proto are what ran, not what was asked for; Unknown where nothing
+	// says so.
+	Algo  policy.Algo
+	Proto policy.Proto
+	// Channels is the number of channels that ran; 0: not known.
+	Channels int
+
+	Nodes int // 0: not known
+	Ranks int // 0: not known
+
+	InPlace   bool
+	Selection Selection
+
+	Micros float64 // one operation
+	AlgBW  float64 // GB/s (1e9 bytes/s); 0: not known
+	BusBW  float64 // GB/s; 0: not known
+
+	Source    string // file, and line where there is one
+	Simulated bool   // made up by the simulator, not measured
+}
+
+// Unknown is the Algo or Proto of a sample whose configuration nothing tells.
+const Unknown = -1
+
+// Selection is who chose the configuration.
+type Selection int8
+
+const (
+	SelectionUnknown Selection = iota
+	SelectionDefault           // the library
+	SelectionForced            // NCCL_ALGO and the like, or a tuner
+)

@@ -1,0 +1,66 @@
+/* What the scenarios share: loading the tuner, asking it, checking. */
+#ifndef NCCL_TUNER_GO_SCENARIO_H
+#define NCCL_TUNER_GO_SCENARIO_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../host/host.h"
+
+enum { BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE };
+enum { CELLS = NUM_ALGOS * NUM_PROTOS, MAX_TABLE = 64 };
+#define CELL(algo, proto) ((algo) * NUM_PROTOS + (proto))
+#define MiB ((size_t)1 << 20)
+
+extern atomic_int failures;
+
+#define CHECK(condition, ...)                                        \
+    do {                                                             \
+        if (!(condition)) {                                          \
+            failures++;                                              \
+            printf("%s:%d: not so: %s: ", __FILE__, __LINE__, #condition); \
+            printf(__VA_ARGS__);                                     \
+            printf("\n");                                            \
+        }                                                            \
+    } while (0)
+
+/* A logger that prints, as NCCL's does. */
+void to_stdout(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+
+/* Files lie in the directory SCENARIO_DIR, which the test gives. */
+const char *in_dir(const char *name);
+void write_policy(const char *name, const char *text);
+/* Writes the file and makes it the policy of communicators opened from now on. */
+void use_policy(const char *name, const char *text);
+
+/* Loads the tuner; abi 0 takes its newest version. */
+struct host load(int abi);
+void *open_comm(const struct host *h, size_t ranks, size_t nodes);
+void finalize(const struct host *h, void *ctx);
+
+enum { no_channels = 0 }; /* what NCCL passes in: its own count */
+
+struct outcome {
+    float before[MAX_TABLE], table[MAX_TABLE];
+    int channels, chosen;
+};
+/* Asks once and checks what must hold for every answer: success, and nothing
+ * written but finite positive costs into available cells. */
+struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes, int num_algo, int num_proto, const float *before);
+/* Asks with the costs of costs.h. */
+struct outcome ask(const struct host *h, void *ctx, int coll, size_t bytes);
+/* Whether not one bit changed. */
+int untouched(const struct outcome *o);
+
+static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
+
+/* scenario_abi.c: what each call of the ABI does. */
+void versions(void), believable(void), nulls(void), constants(void), table_sizes(void), odd_tables(void), channels(void), v2(void), chunks(void);
+/* scenario_life.c: what happens over the life of a process. */
+void many_shapes(void), keys(void), remembers(void), threads(void), again(void), forks(void), signals(void), panics(void), strict(void), logs(void);
+
+#endif

@@ -1,0 +1,244 @@
+/* What each call of the ABI does. */
+#include "scenario.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "costs.h"
+
+/* Every version: a row that matches decides, and where none does not one bit of
+ * the table changes. */
+void versions(void) {
+    use_policy("p.csv", ring_simple);
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        CHECK(strcmp(*(const char **)h.table, "Go") == 0, "name");
+        void *ctx = open_comm(&h, 8, 1);
+        for (int again = 0; again < 3; again++) {
+            struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB);
+            CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d chose %d", abi, o.chosen);
+            CHECK(o.channels == 12, "ABI v%d: %d channels", abi, o.channels);
+            o = ask(&h, ctx, ALL_REDUCE, 8 * MiB + 1);
+            CHECK(untouched(&o), "ABI v%d touched a call that no row matches", abi);
+            o = ask(&h, ctx, ALL_GATHER, 4 * MiB);
+            CHECK(untouched(&o), "ABI v%d touched another collective", abi);
+        }
+        finalize(&h, ctx);
+    }
+}
+
+/* The cell is made just cheaper than the best other one, on NCCL's own scale. */
+void believable(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    CHECK(h.abi == 7, "newest is v%d", h.abi);
+    void *ctx = open_comm(&h, 8, 1);
+    struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB);
+    float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)], now = o.table[CELL(ALGO_RING, PROTO_SIMPLE)];
+    CHECK(now < best && now > 0.99f * best, "%g, the best was %g", now, best);
+    for (int i = 0; i < CELLS; i++)
+        if (i != CELL(ALGO_RING, PROTO_SIMPLE)) CHECK(o.table[i] == o.before[i], "cell %d changed too", i);
+    finalize(&h, ctx);
+}
+
+/* NULL for everything that may be NULL. */
+void nulls(void) {
+    use_policy("p.csv", ring_simple);
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        struct host_comm comm = {.ranks = 8, .nodes = 1};
+        void *ctx = NULL;
+        CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "ABI v%d", abi);
+        CHECK(ask(&h, ctx, ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
+        finalize(&h, ctx);
+        size_t chunk = 4096;
+        struct outcome o = ask(&h, NULL, ALL_REDUCE, 4 * MiB);
+        CHECK(untouched(&o), "ABI v%d without a context", abi);
+        CHECK(host_chunk_size(&h, NULL, ALL_REDUCE, MiB, ALGO_RING, PROTO_SIMPLE, &chunk) == RESULT_SUCCESS && chunk == 4096, "chunk");
+        finalize(&h, NULL);
+    }
+}
+
+/* v5 to v7 pass in constants and a domain; they stay as they are. */
+void constants(void) {
+    use_policy("p.csv", ring_simple);
+    for (int abi = 5; abi <= 7; abi++) {
+        struct host h = load(abi);
+        struct abi_constants_v7 constants, before;
+        for (size_t i = 0; i < sizeof constants / sizeof(double); i++) ((double *)&constants)[i] = 0.5 + (double)i;
+        before = constants;
+        struct abi_nvl_domain_info nvl = {2, 4, 4};
+        struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .nvl = &nvl, .constants = &constants};
+        void *ctx;
+        CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+        CHECK(memcmp(&constants, &before, sizeof constants) == 0, "ABI v%d changed the constants", abi);
+        finalize(&h, ctx);
+    }
+}
+
+/* Tables of other sizes: 6 algorithms (NCCL 2.22), 8 (a coming one), and one too
+ * large to be NCCL's. */
+void table_sizes(void) {
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\nallgather,0,inf,pat,simple,-1,-1,-1\nallgather,0,inf,ring,ll,-1,-1,-1\n");
+    struct host h = load(4);
+    void *ctx = open_comm(&h, 8, 1);
+    int sizes[][2] = {{6, 3}, {7, 3}, {8, 3}, {9, 3}, {1, 3}, {2, 2}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int num_algo = sizes[s][0], num_proto = sizes[s][1];
+        for (int again = 0; again < 2; again++) {
+            float table[MAX_TABLE];
+            for (int i = 0; i < num_algo * num_proto; i++) table[i] = 10 + i % 5;
+            struct outcome o = ask_table(&h, ctx, ALL_REDUCE, MiB, num_algo, num_proto, table);
+            bool has_ring_simple = num_algo > ALGO_RING && num_proto > PROTO_SIMPLE && num_algo * num_proto <= 24;
+            CHECK(has_ring_simple ? o.chosen == ALGO_RING * num_proto + PROTO_SIMPLE : untouched(&o), "%d x %d: %d", num_algo, num_proto, o.chosen);
+            if (num_proto != 3 || num_algo > 8) continue;
+            o = ask_table(&h, ctx, ALL_GATHER, MiB, num_algo, num_proto, table);
+            int want = num_algo > ALGO_PAT ? CELL(ALGO_PAT, PROTO_SIMPLE) : num_algo > ALGO_RING ? CELL(ALGO_RING, PROTO_LL) : 0;
+            CHECK(o.chosen == want, "%d x %d allgather: %d, want %d", num_algo, num_proto, o.chosen, want);
+        }
+    }
+    float table[6] = {0};
+    int channels = 0;
+    struct host_call odd[] = {{ALL_REDUCE, MiB, 1, 0, 0, 3}, {ALL_REDUCE, MiB, 1, 0, -1, 3}, {ALL_REDUCE, MiB, 1, 0, 2, 0},
+                              {5, MiB, 1, 0, 2, 3}, {-1, MiB, 1, 0, 2, 3}, {1 << 30, MiB, 1, 0, 2, 3}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        CHECK(host_ask(&h, ctx, &odd[i], table, &channels) == RESULT_SUCCESS, "call %zu", i);
+        for (int j = 0; j < 6; j++) CHECK(table[j] == 0 && channels == 0, "call %zu wrote", i);
+    }
+    finalize(&h, ctx);
+}
+
+/* Cells that NCCL offers in an odd way. */
+void odd_tables(void) {
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,4,-1,-1\nreduce,0,inf,-1,simple,4,-1,-1\n");
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    float none[CELLS];
+    for (int i = 0; i < CELLS; i++) none[i] = -1;
+    struct outcome o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, none);
+    CHECK(untouched(&o), "a table with nothing available");
+    float fp8[CELLS]; /* ring switched off reads -1024 under the FP8 guard */
+    costs_fill(fp8, NUM_ALGOS, NUM_PROTOS, MiB);
+    fp8[CELL(ALGO_RING, PROTO_SIMPLE)] = -1024;
+    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, fp8);
+    CHECK(untouched(&o), "an unavailable cell of -1024");
+    float tie[CELLS];
+    for (int i = 0; i < CELLS; i++) tie[i] = 20;
+    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, tie);
+    CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.table[o.chosen] < 20, "a table of equals leaves a tie");
+    float zero[CELLS]; /* another cell is free: no positive cost beats it */
+    costs_fill(zero, NUM_ALGOS, NUM_PROTOS, MiB);
+    zero[CELL(ALGO_TREE, PROTO_LL)] = 0;
+    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, zero);
+    CHECK(untouched(&o), "a cell that costs nothing");
+    float only[CELLS];
+    memcpy(only, none, sizeof only);
+    only[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
+    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
+    CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels", o.table[o.chosen], o.channels);
+    float special[CELLS];
+    costs_fill(special, NUM_ALGOS, NUM_PROTOS, MiB);
+    special[CELL(ALGO_TREE, PROTO_LL)] = NAN;
+    o = (struct outcome){0};
+    struct host_call call = {ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
+    CHECK(host_ask(&h, ctx, &call, special, &o.channels) == RESULT_SUCCESS, "NaN");
+    CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) && host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE), "NaN");
+    float inf[CELLS];
+    memcpy(inf, none, sizeof inf);
+    inf[CELL(ALGO_TREE, PROTO_LL)] = INFINITY;
+    inf[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
+    CHECK(host_ask(&h, ctx, &call, inf, &o.channels) == RESULT_SUCCESS && inf[CELL(ALGO_RING, PROTO_SIMPLE)] == 33, "infinity");
+    finalize(&h, ctx);
+}
+
+/* Channels are left alone where NCCL would not check them. */
+void channels(void) {
+    use_policy("p.csv",
+               "allreduce,1,1,collnet_direct,simple,8,-1,-1\nallreduce,2,2,collnet_chain,simple,8,-1,-1\nallreduce,3,3,nvls,simple,8,-1,-1\n"
+               "allreduce,4,4,nvls_tree,simple,8,-1,-1\nallreduce,5,5,ring,simple,64,-1,-1\nallreduce,6,6,ring,simple,96,-1,-1\n"
+               "allreduce,7,7,-1,-1,8,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1\n");
+    struct host h = load(0);
+    for (size_t nodes = 1; nodes <= 2; nodes++) {
+        void *ctx = open_comm(&h, 8 * nodes, nodes);
+        int want[] = {0, 0, nodes == 1 ? 8 : 0, 8, 64, 64, 8, 0};
+        for (size_t bytes = 1; bytes <= 8; bytes++) {
+            float table[CELLS];
+            for (int i = 0; i < CELLS; i++) table[i] = 20 + (float)i;
+            struct outcome o = ask_table(&h, ctx, ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
+            CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels, want[bytes - 1]);
+        }
+        finalize(&h, ctx);
+    }
+}
+
+/* What v2 may be told. It gives no table, does not say what is available, and
+ * obeys blindly. */
+void v2(void) {
+    use_policy("p.csv",
+               "allreduce,1,1,ring,ll128,-1,-1,-1\nallreduce,2,2,nvls,simple,-1,-1,-1\nallreduce,3,3,-1,simple,4,-1,-1\n"
+               "allreduce,4,4,tree,ll,4,-1,-1\nbroadcast,5,5,tree,simple,-1,-1,-1\nallreduce,6,6,default,-1,-1,-1,-1\nallreduce,6,6,ring,ll,-1,-1,-1\n"
+               "allreduce,7,7,pat,simple,-1,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1,-1,1\n");
+    struct host h = load(2);
+    void *ctx = open_comm(&h, 16, 2);
+    struct {
+        int coll;
+        size_t bytes;
+        int coll_net, nvls, algo, proto, channels;
+    } cases[] = {
+        {ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
+        {ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {ALL_REDUCE, 2, 0, 1, -1, -1, 0}, {ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
+        {ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
+        {ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {BROADCAST, 5, 0, 0, -1, -1, 0},
+        {ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {ALL_REDUCE, 7, 1, 1, -1, -1, 0},
+        {ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int again = 0; again < 2; again++) {
+            int algo = -1, proto = -1, channels = 0;
+            CHECK(h.v2->get_coll_info(ctx, cases[i].coll, cases[i].bytes, cases[i].coll_net, cases[i].nvls, 1, &algo, &proto, &channels) == 0, "v2");
+            CHECK(algo == cases[i].algo && proto == cases[i].proto && channels == cases[i].channels, "case %zu: %d %d %d", i, algo, proto, channels);
+        }
+    }
+    finalize(&h, ctx);
+    setenv("NCCL_ALGO", "Ring", 1); /* v2 would beat it: NCCL 2.21 obeys the tuner */
+    ctx = open_comm(&h, 16, 2);
+    int algo = -1, proto = -1, channels = 0;
+    h.v2->get_coll_info(ctx, ALL_REDUCE, 4, 0, 0, 1, &algo, &proto, &channels);
+    CHECK(algo == -1, "v2 beats NCCL_ALGO");
+    finalize(&h, ctx);
+}
+
+/* The chunk size belongs to the row that decided, and to nothing else. */
+void chunks(void) {
+    use_policy("p.csv",
+               "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"
+               "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,-1,-1,-1,-1\n"
+               "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n");
+    struct host h = load(6);
+    void *ctx = open_comm(&h, 8, 1);
+    struct {
+        size_t bytes;
+        int algo, proto;
+        size_t want;
+    } cases[] = {
+        {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
+        {MiB, ALGO_TREE, PROTO_SIMPLE, 7777},     /* another cell than the row's */
+        {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* a row without a chunk size */
+        {4 * MiB, ALGO_RING, PROTO_LL128, 1920},  /* not below the grain */
+        {8 * MiB, ALGO_NVLS, PROTO_SIMPLE, 65536}, /* NCCL's own choice */
+        {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ask(&h, ctx, ALL_REDUCE, cases[i].bytes);
+        size_t chunk = 7777;
+        CHECK(host_chunk_size(&h, ctx, ALL_REDUCE, cases[i].bytes / 8, cases[i].algo, cases[i].proto, &chunk) == 0, "getChunkSize");
+        CHECK(chunk == cases[i].want, "case %zu: %zu, want %zu", i, chunk, cases[i].want);
+    }
+    size_t chunk = 7777;
+    host_chunk_size(&h, ctx, ALL_GATHER, MiB, ALGO_RING, PROTO_SIMPLE, &chunk);
+    host_chunk_size(&h, ctx, 99, MiB, ALGO_RING, PROTO_SIMPLE, &chunk);
+    host_chunk_size(&h, ctx, ALL_REDUCE, MiB, -1, PROTO_SIMPLE, &chunk);
+    host_chunk_size(&h, ctx, ALL_REDUCE, MiB, 99, 99, &chunk);
+    CHECK(chunk == 7777, "a chunk size out of nowhere: %zu", chunk);
+    finalize(&h, ctx);
+}

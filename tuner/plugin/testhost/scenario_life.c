@@ -1,0 +1,252 @@
+/* What happens over the life of a process: caching, threads, forks, signals,
+ * settings that change. */
+#include "scenario.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "costs.h"
+
+/* More shapes than the cache holds, each asked again later, against a
+ * communicator that has never seen them. */
+void many_shapes(void) {
+    char text[4096] = "";
+    for (int i = 0; i < 30; i++) {
+        char row[128];
+        const char *algo = i % 3 == 0 ? "ring" : i % 3 == 1 ? "tree" : "nvls";
+        snprintf(row, sizeof row, "allreduce,%d,%d,%s,simple,%d,1,8\n", i * 100000, i * 100000 + 80000, algo, i + 1);
+        strcat(text, row);
+    }
+    use_policy("p.csv", text);
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    srand(1);
+    for (int i = 0; i < 60000; i++) {
+        size_t bytes = (size_t)(i % 3 ? rand() % 300 * 10007 : rand() % 3000000);
+        struct outcome cached = ask(&h, ctx, ALL_REDUCE, bytes);
+        if (i % 20) continue;
+        struct host_comm quiet = {.ranks = 8, .nodes = 1};
+        void *fresh;
+        host_init(&h, &quiet, &fresh);
+        struct outcome first = ask(&h, fresh, ALL_REDUCE, bytes);
+        CHECK(memcmp(&cached, &first, sizeof cached) == 0, "%zu bytes", bytes);
+        finalize(&h, fresh);
+    }
+    finalize(&h, ctx);
+}
+
+/* One and the same table, with all else different: each part of a call counts. */
+void keys(void) {
+    use_policy("p.csv",
+               "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nallgather,1,1,tree,simple,3,-1,-1,-1,-1\n"
+               "allreduce,3,3,ring,ll,4,-1,-1,1,-1\nallreduce,3,3,ring,ll128,5,-1,-1,2,-1\nallreduce,3,3,ring,simple,6,-1,-1,3,1\n"
+               "allreduce,3,3,nvls,simple,7,-1,-1,3,0\n");
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    const struct host_call calls[] = {
+        {ALL_REDUCE, 1, 1, 0, 7, 3}, {ALL_REDUCE, 2, 1, 0, 7, 3}, {ALL_GATHER, 1, 1, 0, 7, 3}, {ALL_REDUCE, 3, 1, 0, 7, 3},
+        {ALL_REDUCE, 3, 2, 0, 7, 3}, {ALL_REDUCE, 3, 3, 1, 7, 3},  {ALL_REDUCE, 3, 3, 0, 7, 3},
+    };
+    for (int again = 0; again < 3; again++) {
+        for (int i = 0; i < 7; i++) {
+            float table[CELLS];
+            for (int j = 0; j < CELLS; j++) table[j] = 50 + (float)j;
+            int channels = 0;
+            CHECK(host_ask(&h, ctx, &calls[i], table, &channels) == RESULT_SUCCESS && channels == i + 1, "call %d: %d channels", i, channels);
+        }
+    }
+    finalize(&h, ctx);
+}
+
+/* A known shape does not reach Go again: with NCCL_TUNER_LOG=decisions each
+ * decision of Go's is a line. And however many shapes there are, memory has a
+ * bound. */
+static atomic_int decisions;
+static void count_decisions(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+    (void)level, (void)flags, (void)file, (void)line;
+    va_list args;
+    va_start(args, fmt);
+    decisions += strstr(va_arg(args, const char *), "decided by") != NULL;
+    va_end(args);
+}
+
+void remembers(void) {
+    use_policy("p.csv", ring_simple);
+    setenv("NCCL_TUNER_LOG", "decisions", 1);
+    struct host h = load(0);
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = count_decisions};
+    void *ctx;
+    CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+    const int shapes = 3000;
+    for (int again = 0; again < 4; again++)
+        for (int i = 0; i < shapes; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4096);
+    CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
+    float table[18];
+    for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
+        for (int i = 0; i < 100; i++) {
+            costs_fill(table, 6, 3, (size_t)i * 4096);
+            ask_table(&h, ctx, ALL_REDUCE, (size_t)i * 4096, 6, 3, table);
+        }
+    }
+    CHECK(decisions == shapes + 100, "%d decisions", decisions - shapes);
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < 100000; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4100);
+    struct mallinfo2 after = mallinfo2();
+    size_t grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+    CHECK(grown < 2 * MiB, "%zu bytes more after 100 000 shapes", grown);
+    finalize(&h, ctx);
+}
+
+/* Several communicators on several threads, as NCCL drives eight GPUs. Each
+ * thread's policy decides by size, so that a mix-up would show. */
+static void *one_gpu(void *arg) {
+    const struct host *h = arg;
+    struct host_comm spec = {.id = 0xabc, .ranks = 8, .nodes = 1, .logger = to_stdout};
+    unsigned seed = (unsigned)(size_t)pthread_self();
+    for (int round = 0; round < 5; round++) {
+        void *ctx;
+        CHECK(host_init(h, &spec, &ctx) == RESULT_SUCCESS, "init");
+        for (int i = 0; i < 4000; i++) {
+            size_t bytes = (size_t)(rand_r(&seed) % 4096) * 1024;
+            struct outcome o = ask(h, ctx, ALL_REDUCE, bytes);
+            int want = bytes < MiB ? CELL(ALGO_TREE, PROTO_LL) : bytes < 2 * MiB ? CELL(ALGO_RING, PROTO_LL128) : CELL(ALGO_RING, PROTO_SIMPLE);
+            CHECK(o.chosen == want, "%zu bytes: %d, want %d", bytes, o.chosen, want);
+        }
+        finalize(h, ctx);
+    }
+    return NULL;
+}
+
+void threads(void) {
+    use_policy("p.csv", "allreduce,0,1048575,tree,ll,1,1,8\nallreduce,1048576,2097151,ring,ll128,2,1,8\nallreduce,2097152,inf,ring,simple,3,1,8\n");
+    struct host h = load(0);
+    pthread_t t[8];
+    for (int i = 0; i < 8; i++) pthread_create(&t[i], NULL, one_gpu, &h);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
+}
+
+/* Communicators come and go, the library is closed and opened, and settings
+ * change in between. */
+void again(void) {
+    struct host h = load(0);
+    for (int round = 0; round < 4; round++) {
+        use_policy("p.csv", round % 2 ? "allreduce,0,inf,tree,simple,-1,-1,-1\n" : "allreduce,0,inf,ring,simple,-1,-1,-1\n");
+        void *ctx = open_comm(&h, 8, 1);
+        int want = CELL(round % 2 ? ALGO_TREE : ALGO_RING, PROTO_SIMPLE);
+        struct outcome o = ask(&h, ctx, ALL_REDUCE, MiB);
+        CHECK(o.chosen == want, "round %d: %d", round, o.chosen);
+        finalize(&h, ctx);
+        host_unload(&h);
+        h = load(round % 2 ? 6 : 4);
+    }
+    write_policy("other.csv", "allreduce,0,inf,nvls,simple,-1,-1,-1\n");
+    setenv("NCCL_TUNER_CONFIG_FILE", in_dir("other.csv"), 1);
+    void *ctx = open_comm(&h, 8, 1);
+    CHECK(ask(&h, ctx, ALL_REDUCE, MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "another file");
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    void *without = open_comm(&h, 8, 1);
+    struct outcome o = ask(&h, without, ALL_REDUCE, MiB);
+    CHECK(untouched(&o), "no file");
+    CHECK(ask(&h, ctx, ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "the older communicator keeps its policy");
+    finalize(&h, without);
+    finalize(&h, ctx);
+}
+
+/* A data loader is forked while communicators are alive, and ends in every way
+ * there is. */
+void forks(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    for (int way = 0; way < 3; way++) {
+        ask(&h, ctx, ALL_REDUCE, 4 * MiB + way);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            char *memory = malloc(1 << 20);
+            memset(memory, way, 1 << 20);
+            free(memory);
+            if (way == 0) exit(0);
+            if (way == 1) _exit(0);
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(127);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d", way, status);
+        CHECK(ask(&h, ctx, ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent after way %d", way);
+    }
+    finalize(&h, ctx);
+}
+
+/* Preemption of goroutines by SIGURG is off: a busy plugin sends none. */
+static atomic_int urgent;
+static void count_urgent(int sig) {
+    (void)sig;
+    urgent++;
+}
+
+void signals(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    signal(SIGURG, count_urgent);
+    for (int i = 0; i < 50; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.csv", i);
+        use_policy(name, ring_simple); /* a new file: parsing, then a collection */
+        void *ctx = open_comm(&h, 8, 1);
+        for (int j = 0; j < 2000; j++) ask(&h, ctx, ALL_REDUCE, (size_t)j * 4099);
+        finalize(&h, ctx);
+    }
+    CHECK(urgent == 0, "%d SIGURG", urgent);
+}
+
+/* With a build whose Go side panics, see panicIn in main.go. */
+void panics(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
+    void *ctx = NULL;
+    CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+    for (int i = 0; i < 3; i++) {
+        struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB + i % 2);
+        CHECK(untouched(&o), "an answer after a panic");
+    }
+    finalize(&h, ctx);
+}
+
+/* Strict: init fails, and NCCL goes on to use the context it was not given. */
+void strict(void) {
+    setenv("NCCL_TUNER_STRICT", "1", 1);
+    struct host h = load(0);
+    const struct {
+        const char *policy;
+        int want;
+    } cases[] = {{"allreduce,0,inf,rign,simple,-1,-1,-1\n", RESULT_INVALID_USAGE}, {ring_simple, RESULT_SUCCESS}, {NULL, RESULT_INVALID_USAGE}};
+    for (int i = 0; i < 3; i++) {
+        if (cases[i].policy) use_policy("p.csv", cases[i].policy);
+        else setenv("NCCL_TUNER_CONFIG_FILE", in_dir("absent.csv"), 1);
+        struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
+        void *ctx = NULL;
+        int result = host_init(&h, &comm, &ctx);
+        CHECK(result == cases[i].want, "case %d: init returned %d", i, result);
+        CHECK((ctx != NULL) == (result == RESULT_SUCCESS), "case %d: context", i);
+        if (ctx) finalize(&h, ctx);
+    }
+}
+
+/* Opens two communicators with the policy that the test wrote; the test reads
+ * the log. */
+void logs(void) {
+    struct host h = load(0);
+    for (int i = 0; i < 2; i++) {
+        void *ctx = open_comm(&h, 8, 1);
+        for (int j = 0; j < 3; j++) ask(&h, ctx, ALL_REDUCE, MiB);
+        ask(&h, ctx, BROADCAST, MiB);
+        finalize(&h, ctx);
+    }
+}
