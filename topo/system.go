@@ -110,6 +110,15 @@ func (s *System) find(t NodeType, id ID) *Node {
 	return nil
 }
 
+// firstWithID returns the node that stands for n where NCCL goes by IDs: a broken file may give one device number to
+// several ports, and then the first one answers for all.
+func (s *System) firstWithID(n *Node) *Node {
+	if first := s.find(n.Type, n.ID); first != nil {
+		return first
+	}
+	return n
+}
+
 func (s *System) add(n *Node) (*Node, error) {
 	if len(s.Nodes[n.Type]) == MaxNodes {
 		return nil, fmt.Errorf("more than %d nodes of type %s", MaxNodes, n.Type)
