@@ -29,6 +29,9 @@ func flattenBCM(s *System) error {
 		if gen == 0 {
 			continue
 		}
+		if slices.ContainsFunc(top.Links, func(l Link) bool { return l.To == top }) {
+			return fmt.Errorf("%s is linked to itself", top.Name())
+		}
 		var lower []*Node
 		top.Links = slices.DeleteFunc(top.Links, func(l Link) bool {
 			is := l.To.Type == NodePCI && bcmGeneration(l.To.PCI.PCIID, 1) == gen

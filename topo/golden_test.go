@@ -71,9 +71,9 @@ func compare(s *score, path string, got, want any) (diff string) {
 		return diff
 	case []any:
 		g, _ := got.([]any)
-		if _, isRow := rowType(w); isRow {
-			if len(w) == 3 && len(g) > 3 {
-				g = g[:3]
+		if isRow(w) {
+			if len(g) > len(w) {
+				g = g[:len(w)]
 			}
 			same := reflect.DeepEqual(g, w)
 			s.add(same)
@@ -102,12 +102,14 @@ func compare(s *score, path string, got, want any) (diff string) {
 	return diff
 }
 
-func rowType(row []any) (string, bool) {
-	if len(row) < 3 {
-		return "", false
+// isRow tells rows such as ["PIX",4,12] from lists.
+func isRow(list []any) bool {
+	if len(list) < 3 {
+		return false
 	}
-	name, ok := row[0].(string)
-	return name, ok && len(name) == 3
+	_, named := list[0].(string)
+	_, numbered := list[1].(float64)
+	return named && numbered
 }
 
 func asJSON(t testing.TB, v any) any {
@@ -137,12 +139,15 @@ func loadJSON(t testing.TB, path string, into any) bool {
 
 func TestPathsAgreeWithNCCL(t *testing.T) {
 	scores := map[Stage]*score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
-	var reports score
+	var reports, multi score
 	for _, dir := range goldenSystems(t) {
 		doc := readGolden(t, dir)
 		var golden struct{ Stages map[Stage]any }
 		if !loadJSON(t, filepath.Join(dir, "paths.json"), &golden) {
 			continue
+		}
+		if diff := compare(&multi, "", asJSON(t, totalsOfTwo(t, doc)), golden.Stages["multi"]); diff != "" {
+			t.Errorf("%s multi: %s", dir, diff)
 		}
 		for stage, s := range scores {
 			want, ok := golden.Stages[stage]
@@ -164,7 +169,19 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 	for stage, s := range scores {
 		t.Logf("paths.json, %s: %v values agree", stage, s)
 	}
+	t.Logf("paths.json, multi: %v values agree", multi)
 	t.Logf("paths.json: %v stages are identical; large ones are cut in the golden file", reports)
+}
+
+// totalsOfTwo is what the system starts its search from when it is one of two alike.
+func totalsOfTwo(t *testing.T, doc *Document) *Totals {
+	s := build(t, doc)
+	comm := WholeComm(s)
+	comm.NRanks *= 2
+	if err := s.Init(Settings{}, comm); err != nil {
+		t.Error(err)
+	}
+	return s.Totals()
 }
 
 func TestLinksAgreeWithNCCL(t *testing.T) {

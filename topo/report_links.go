@@ -5,23 +5,23 @@ import "fmt"
 // LinksReport says for each pair how it communicates, for JSON. Matrices are [source][target], GPUs and network ports in
 // the order of Ranks and Nets. Everything but AfterTrim... is before the system is trimmed.
 type LinksReport struct {
-	Ranks        []int         `json:"ranks"`
-	Nets         []string      `json:"nets"`
-	P2P          [][]int       `json:"p2p"`          // P2P.OK
-	Read         [][]int       `json:"read"`         // P2P.Read
-	Intermediate [][]int       `json:"intermediate"` // P2P.Via
-	CUDAP2P      [][]int       `json:"cudaP2p"`      // P2P.Driver
-	UseNet       [][]int       `json:"useNet"`       // NetIsFaster
-	TransportP2P [][]int       `json:"transportP2p"` // UsesP2P
-	TransportSHM [][]int       `json:"transportShm"` // UsesSHM
-	GDRRecv      [][]int       `json:"gdrRecv"`      // GDRMode
-	GDRSend      [][]int       `json:"gdrSend"`      // GDRMode
+	Ranks        []int          `json:"ranks"`
+	Nets         []string       `json:"nets"`
+	P2P          [][]int        `json:"p2p"`          // P2P.OK
+	Read         [][]int        `json:"read"`         // P2P.Read
+	Intermediate [][]int        `json:"intermediate"` // P2P.Via
+	CUDAP2P      [][]int        `json:"cudaP2p"`      // P2P.Driver
+	UseNet       [][]int        `json:"useNet"`       // NetIsFaster
+	TransportP2P [][]int        `json:"transportP2p"` // UsesP2P
+	TransportSHM [][]int        `json:"transportShm"` // UsesSHM
+	GDRRecv      [][]int        `json:"gdrRecv"`      // GDRMode
+	GDRSend      [][]int        `json:"gdrSend"`      // GDRMode
 	GPUGPU       [][]*PathEntry `json:"gpuGpu"`
 	GPUNet       [][]*PathEntry `json:"gpuNet"`
 	NetGPU       [][]*PathEntry `json:"netGpu"`
 	GPUCPU       [][]*PathEntry `json:"gpuCpu"`
-	LocalNet     [][]int       `json:"localNet"` // device number, for channels 0 to 3; -1 none
-	LocalGPU     []int         `json:"localGpu"` // index of a GPU, -1 none
+	LocalNet     [][]int        `json:"localNet"` // device number, for channels 0 to 3; -1 none
+	LocalGPU     []int          `json:"localGpu"` // index of a GPU, -1 none
 
 	AfterTrimSingle TrimReport `json:"afterTrimSingle"` // communicator of this system alone
 	AfterTrimMulti  TrimReport `json:"afterTrimMulti"`  // this system is one of two alike
@@ -29,8 +29,8 @@ type LinksReport struct {
 
 // TrimReport is what is left of a system after trimming it to a communicator.
 type TrimReport struct {
-	Inter  int           `json:"inter"`
-	Ranks  []int         `json:"ranks"`
+	Inter  int            `json:"inter"`
+	Ranks  []int          `json:"ranks"`
 	GPUGPU [][]*PathEntry `json:"gpuGpu"`
 	GPUNet [][]*PathEntry `json:"gpuNet"`
 	NetGPU [][]*PathEntry `json:"netGpu"`
@@ -40,123 +40,106 @@ const localNetChannels = 4 // how many channels LinksReport.LocalNet shows
 
 // Links computes what each pair of GPUs, and of GPU and network port, uses. peerAccess is Comm.PeerAccess.
 func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1, dev2 int) bool) (*LinksReport, error) {
-	var r LinksReport
-	for _, alone := range []bool{true, false} {
+	r := &LinksReport{}
+	for i, after := range []*TrimReport{&r.AfterTrimSingle, &r.AfterTrimMulti} {
 		s, err := Build(doc, opts)
 		if err != nil {
 			return nil, err
 		}
 		comm := WholeComm(s)
+		comm.NRanks *= i + 1
 		comm.PeerAccess = peerAccess
-		after := &r.AfterTrimSingle
-		if !alone {
-			comm.NRanks *= 2
-			after = &r.AfterTrimMulti
-		}
-		if err := r.fill(s, set, comm, after); err != nil {
+		if err := s.ComputePaths(set, comm); err != nil {
 			return nil, fmt.Errorf("%s: %w", doc.File, err)
 		}
+		if i == 0 {
+			if err := r.pairs(s, set, comm); err != nil {
+				return nil, fmt.Errorf("%s: %w", doc.File, err)
+			}
+		}
+		s.Trim(comm)
+		if err := s.ComputePaths(set, comm); err != nil {
+			return nil, fmt.Errorf("%s: trimmed: %w", doc.File, err)
+		}
+		*after = TrimReport{
+			Inter:  bit(s.Inter),
+			Ranks:  s.ranks(),
+			GPUGPU: s.matrix(NodeGPU, NodeGPU),
+			GPUNet: s.matrix(NodeGPU, NodeNET),
+			NetGPU: s.matrix(NodeNET, NodeGPU),
+		}
 	}
-	return &r, nil
+	return r, nil
 }
 
-// fill takes a system through communicator init.
-func (r *LinksReport) fill(s *System, set Settings, comm *Comm, after *TrimReport) error {
-	if err := s.ComputePaths(set, comm); err != nil {
-		return err
-	}
-	if err := r.pairs(s, set, comm); err != nil {
-		return err
-	}
-	s.Trim(comm)
-	if err := s.ComputePaths(set, comm); err != nil {
-		return err
-	}
-	*after = TrimReport{
-		Inter:  *bit(s.Inter),
-		Ranks:  s.ranks(),
-		GPUGPU: s.matrix(NodeGPU, NodeGPU),
-		GPUNet: s.matrix(NodeGPU, NodeNET),
-		NetGPU: s.matrix(NodeNET, NodeGPU),
-	}
-	return nil
-}
-
+// pairs fills in all but what is left after trimming.
 func (r *LinksReport) pairs(s *System, set Settings, comm *Comm) error {
-	*r = LinksReport{
-		AfterTrimSingle: r.AfterTrimSingle,
-		Ranks:           s.ranks(),
-		Nets:            []string{},
-		GPUGPU:          s.matrix(NodeGPU, NodeGPU),
-		GPUNet:          s.matrix(NodeGPU, NodeNET),
-		NetGPU:          s.matrix(NodeNET, NodeGPU),
-		GPUCPU:          s.matrix(NodeGPU, NodeCPU),
-		LocalGPU:        []int{},
+	gpus, nets := s.Nodes[NodeGPU], s.Nodes[NodeNET]
+	r.Ranks, r.Nets, r.LocalGPU = s.ranks(), make([]string, len(nets)), make([]int, len(nets))
+	for i, net := range nets {
+		r.Nets[i], r.LocalGPU[i] = net.Name(), net.Net.LocalGPU
 	}
-	for _, net := range s.Nodes[NodeNET] {
-		r.Nets = append(r.Nets, net.Name())
-		r.LocalGPU = append(r.LocalGPU, net.Net.LocalGPU)
+	for _, m := range []*[][]int{&r.P2P, &r.Read, &r.Intermediate, &r.CUDAP2P, &r.UseNet, &r.TransportP2P, &r.TransportSHM} {
+		*m = table(len(gpus), len(gpus))
 	}
-	for _, gpu := range s.Nodes[NodeGPU] {
-		if err := r.gpuRow(s, gpu, set, comm); err != nil {
-			return err
+	r.GDRRecv, r.GDRSend = table(len(gpus), len(nets)), table(len(gpus), len(nets))
+	r.LocalNet = table(len(gpus), localNetChannels)
+	r.GPUGPU, r.GPUNet = s.matrix(NodeGPU, NodeGPU), s.matrix(NodeGPU, NodeNET)
+	r.NetGPU, r.GPUCPU = s.matrix(NodeNET, NodeGPU), s.matrix(NodeGPU, NodeCPU)
+	for i, gpu := range gpus {
+		for j, peer := range gpus {
+			if err := r.gpuPair(s, gpu, peer, i, j, set, comm); err != nil {
+				return err
+			}
 		}
-		if err := r.netRow(s, gpu, set); err != nil {
-			return err
+		for j, net := range nets {
+			if err := r.netPair(s, gpu, net, i, j, set); err != nil {
+				return err
+			}
+		}
+		for c := range localNetChannels {
+			r.LocalNet[i][c] = -1
+			if net, err := s.LocalNet(gpu, c, set.NetDevs); err == nil {
+				r.LocalNet[i][c] = net.Net.Dev
+			}
 		}
 	}
 	return nil
 }
 
-// gpuRow adds what one GPU uses towards each GPU.
-func (r *LinksReport) gpuRow(s *System, gpu *Node, set Settings, comm *Comm) error {
-	n := len(s.Nodes[NodeGPU])
-	p2p, read, via, driver := make([]int, n), make([]int, n), make([]int, n), make([]int, n)
-	useNet, transportP2P, transportSHM := make([]int, n), make([]int, n), make([]int, n)
-	for i, peer := range s.Nodes[NodeGPU] {
-		d, err := s.CheckP2P(gpu, peer, set, comm)
-		if err != nil {
-			return err
-		}
-		p2p[i], read[i], via[i], driver[i] = *bit(d.OK), *bit(d.Read), d.Via, *bit(d.Driver)
-		useNet[i] = *bit(s.NetIsFaster(gpu, peer, set))
-		if peer == gpu {
-			continue
-		}
-		connects, err := s.UsesP2P(gpu, peer, set, comm)
-		if err != nil {
-			return err
-		}
-		transportP2P[i], transportSHM[i] = *bit(connects), *bit(s.UsesSHM(gpu, peer, set))
+// gpuPair fills in what two GPUs use. A GPU needs no transport to itself.
+func (r *LinksReport) gpuPair(s *System, gpu, peer *Node, i, j int, set Settings, comm *Comm) error {
+	p2p, err := s.CheckP2P(gpu, peer, set, comm)
+	if err != nil {
+		return err
 	}
-	r.P2P, r.Read, r.Intermediate, r.CUDAP2P = append(r.P2P, p2p), append(r.Read, read), append(r.Intermediate, via), append(r.CUDAP2P, driver)
-	r.UseNet, r.TransportP2P, r.TransportSHM = append(r.UseNet, useNet), append(r.TransportP2P, transportP2P), append(r.TransportSHM, transportSHM)
-	return nil
+	r.P2P[i][j], r.Read[i][j], r.Intermediate[i][j], r.CUDAP2P[i][j] = bit(p2p.OK), bit(p2p.Read), p2p.Via, bit(p2p.Driver)
+	r.UseNet[i][j] = bit(s.NetIsFaster(gpu, peer, set))
+	if peer == gpu {
+		return nil
+	}
+	connects, err := s.UsesP2P(gpu, peer, set, comm)
+	r.TransportP2P[i][j], r.TransportSHM[i][j] = bit(connects), bit(s.UsesSHM(gpu, peer, set))
+	return err
 }
 
-// netRow adds what one GPU uses towards each network port.
-func (r *LinksReport) netRow(s *System, gpu *Node, set Settings) error {
-	n := len(s.Nodes[NodeNET])
-	recv, send, local := make([]int, n), make([]int, n), make([]int, localNetChannels)
-	for i, net := range s.Nodes[NodeNET] {
-		in, err := s.CheckGDR(gpu, net, false, set)
-		if err != nil {
-			return err
-		}
-		out, err := s.CheckGDR(gpu, net, true, set)
-		if err != nil {
-			return err
-		}
-		recv[i], send[i] = int(in), int(out)
+// netPair fills in what a GPU and a network port use.
+func (r *LinksReport) netPair(s *System, gpu, net *Node, i, j int, set Settings) error {
+	recv, err := s.CheckGDR(gpu, net, false, set)
+	if err != nil {
+		return err
 	}
-	for c := range local {
-		local[c] = -1
-		if net, err := s.LocalNet(gpu, c, set.NetDevs); err == nil {
-			local[c] = net.Net.Dev
-		}
+	send, err := s.CheckGDR(gpu, net, true, set)
+	r.GDRRecv[i][j], r.GDRSend[i][j] = int(recv), int(send)
+	return err
+}
+
+func table(rows, columns int) [][]int {
+	t := make([][]int, rows)
+	for i := range t {
+		t[i] = make([]int, columns)
 	}
-	r.GDRRecv, r.GDRSend, r.LocalNet = append(r.GDRRecv, recv), append(r.GDRSend, send), append(r.LocalNet, local)
-	return nil
+	return t
 }
 
 func (s *System) ranks() []int {

@@ -178,7 +178,7 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 	}
 	switch {
 	case n.GPU != nil:
-		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, bit(n.GPU.GDR), &n.GPU.MLOPart
+		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(bit(n.GPU.GDR)), &n.GPU.MLOPart
 	case n.Dev != nil:
 		r.Dev, r.SM, r.NGPUs = &n.Dev.Dev, &n.Dev.SM, &n.Dev.NGPUs
 	case n.PCI != nil:
@@ -186,18 +186,17 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 	case n.CPU != nil:
 		r.Arch, r.Vendor, r.Model = &n.CPU.Arch, &n.CPU.Vendor, &n.CPU.Model
 	case n.Net != nil:
-		bw, latency := Float32(n.Net.BW), Float32(n.Net.Latency)
-		r.Dev, r.Port, r.BW, r.Latency, r.MaxConn = &n.Net.Dev, &n.Net.Port, &bw, &latency, &n.Net.MaxConn
-		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), bit(n.Net.GDR), bit(n.Net.Coll)
+		r.Dev, r.Port, r.MaxConn = &n.Net.Dev, &n.Net.Port, &n.Net.MaxConn
+		r.BW, r.Latency = new(Float32(n.Net.BW)), new(Float32(n.Net.Latency))
+		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), new(bit(n.Net.GDR)), new(bit(n.Net.Coll))
 		r.LocalGPU = &n.Net.LocalGPU
 	}
 	return r
 }
 
-func bit(b bool) *int {
-	n := 0
+func bit(b bool) int {
 	if b {
-		n = 1
+		return 1
 	}
-	return &n
+	return 0
 }
