@@ -57,9 +57,11 @@ func (s *searchSystem) searchAll(opt SearchOptions) (*ChannelGraphs, error) {
 		}
 	}
 	nvls := newSearchGraph(PatternNVLS, gpus, 1, maxChannels)
-	if !opt.NVLS {
-		graphs.NVLS = nvls.result(s, 3)
-		return &graphs, nil
+	graphs.NVLS = nvls.result(s, 3) // what NCCL has when it does not search
+	if opt.NVLS {
+		if err := find(3, nvls, &graphs.NVLS); err != nil {
+			return nil, err
+		}
 	}
-	return &graphs, find(3, nvls, &graphs.NVLS)
+	return &graphs, nil
 }

@@ -85,10 +85,10 @@ func (m *costModel) nvlsBusBandwidth(coll, algo int) float32 {
 }
 
 func (m *costModel) collNetBusBandwidth(coll, proto int, bus float32) float32 {
-	if proto != ProtoSimple {
+	g := m.graph[AlgoCollNetDirect]
+	if proto != ProtoSimple || g.NChannels == 0 {
 		return 0
 	}
-	g := m.graph[AlgoCollNetDirect]
 	if coll == CollAllGather || coll == CollReduceScatter {
 		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
 			return 0
