@@ -79,8 +79,8 @@ func (b *builder) err() error {
 	return errors.Join(joined...)
 }
 
-// str returns an attribute that NCCL cannot do without.
-func (b *builder) str(e *Element, name string) string {
+// text returns an attribute that NCCL cannot do without.
+func (b *builder) text(e *Element, name string) string {
 	v, ok := e.Attr(name)
 	if !ok {
 		b.fail(e, "<%s> has no %s", e.Name, name)
@@ -88,13 +88,13 @@ func (b *builder) str(e *Element, name string) string {
 	return v
 }
 
-func (b *builder) int(e *Element, name string) int {
-	return int(int32(cInt(b.str(e, name), 0)))
+func (b *builder) number(e *Element, name string) int {
+	return int(int32(cInt(b.text(e, name), 0)))
 }
 
 // add creates a node and fails at e if there are too many.
 func (b *builder) add(e *Element, n *Node) *Node {
-	if _, err := b.sys.add(n); err != nil {
+	if err := b.sys.add(n); err != nil {
 		b.fail(e, "%v", err)
 	}
 	return n
@@ -128,17 +128,17 @@ func (b *builder) host(e *Element) int {
 
 func (b *builder) cpu(e *Element) {
 	system := b.host(e)
-	c := &CPU{Arch: lookup(cpuArchs, b.str(e, "arch"), 0), Vendor: -1, Model: -1}
+	c := &CPU{Arch: lookup(cpuArchs, b.text(e, "arch"), 0), Vendor: -1, Model: -1}
 	if c.Arch == ArchX86 {
-		c.Vendor = lookup(cpuVendors, b.str(e, "vendor"), 0)
+		c.Vendor = lookup(cpuVendors, b.text(e, "vendor"), 0)
 		switch c.Vendor {
 		case VendorIntel:
-			c.Model = intelModel(b.int(e, "familyid"), b.int(e, "modelid"))
+			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"))
 		case VendorZhaoxin:
-			c.Model = zhaoxinModel(b.int(e, "familyid"), b.int(e, "modelid"))
+			c.Model = zhaoxinModel(b.number(e, "familyid"), b.number(e, "modelid"))
 		}
 	}
-	cpu := b.add(e, &Node{Type: NodeCPU, ID: makeID(system, int64(b.int(e, "numaid"))), CPU: c})
+	cpu := b.add(e, &Node{Type: NodeCPU, ID: makeID(system, int64(b.number(e, "numaid"))), CPU: c})
 	for _, child := range e.Children {
 		switch child.Name {
 		case "pci":
@@ -169,8 +169,8 @@ var pciClasses = []keyword[NodeType]{
 
 // pci adds a PCI device with all below it. Devices that hold nothing NCCL uses leave no trace.
 func (b *builder) pci(e *Element, parent *Node, system int) {
-	class := lookup(pciClasses, b.str(e, "class"), NodePCI)
-	busID := parseBusID(b.str(e, "busid"))
+	class := lookup(pciClasses, b.text(e, "class"), NodePCI)
+	busID := parseBusID(b.text(e, "busid"))
 	speed, _ := e.Attr("link_speed")
 	bw := pciBW(speed, e.Int("link_width", 0))
 
@@ -196,7 +196,7 @@ func (b *builder) pci(e *Element, parent *Node, system int) {
 		case "pci":
 			b.pci(child, sw, system)
 		case "gpu":
-			b.fail(child, "gpu in a PCI device of class %q, want 0x03...", b.str(e, "class"))
+			b.fail(child, "gpu in a PCI device of class %q, want 0x03...", b.text(e, "class"))
 		}
 	}
 	b.connectBoth(e, sw, parent, LinkPCI, bw)
@@ -238,7 +238,7 @@ func (b *builder) nic(e *Element, nic *Node, system int) {
 			if p.Int(kind.attr, kind.def) == 0 {
 				continue
 			}
-			port := b.add(p, &Node{Type: kind.t, ID: makeID(system, int64(b.int(p, "dev")))})
+			port := b.add(p, &Node{Type: kind.t, ID: makeID(system, int64(b.number(p, "dev")))})
 			port.Net = netOf(p, port.ID)
 			b.connectBoth(p, nic, port, LinkNET, port.Net.BW)
 		}

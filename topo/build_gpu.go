@@ -22,7 +22,7 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 	id := b.deviceID(e, system, busID)
 	dev := b.sys.find(NodeDEV, id)
 	if dev == nil {
-		dev = b.add(e, &Node{Type: NodeDEV, ID: id, Dev: &Device{PCIID: pciID(pci), Dev: b.int(e, "dev"), SM: b.int(e, "sm")}})
+		dev = b.add(e, &Node{Type: NodeDEV, ID: id, Dev: &Device{PCIID: pciID(pci), Dev: b.number(e, "dev"), SM: b.number(e, "sm")}})
 		b.connectBoth(e, dev, parent, LinkPCI, bw)
 		for _, half := range b.devicesAt(id) {
 			if half != dev {
@@ -30,7 +30,7 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 			}
 		}
 	}
-	rank := b.int(e, "rank")
+	rank := b.number(e, "rank")
 	if b.sys.byRank(rank) != nil {
 		b.fail(e, "rank %d is given to two GPUs", rank)
 	}
@@ -38,9 +38,9 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 	local := int64(dev.Dev.NGPUs)<<rankShift | id.Local()&(1<<rankShift-1)
 	gpu := b.add(e, &Node{Type: NodeGPU, ID: makeID(system, local), GPU: &GPU{
 		Rank:    rank,
-		Dev:     b.int(e, "dev"),
-		SM:      b.int(e, "sm"),
-		GDR:     b.int(e, "gdr") != 0,
+		Dev:     b.number(e, "dev"),
+		SM:      b.number(e, "sm"),
+		GDR:     b.number(e, "gdr") != 0,
 		MLOPart: part,
 		Device:  dev,
 	}})

@@ -55,11 +55,11 @@ func (b *builder) nvlink(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(b.int(e, "count")) * nvLinkBW(dev.Dev.SM)
+	bw := float32(b.number(e, "count")) * nvLinkBW(dev.Dev.SM)
 	parts := float32(len(b.devicesAt(dev.ID)))
-	switch lookup(pciClasses, b.str(e, "tclass"), NodePCI) {
+	switch lookup(pciClasses, b.text(e, "tclass"), NodePCI) {
 	case NodeGPU:
-		peers := b.devicesAt(makeID(at.system, parseBusID(b.str(e, "target"))))
+		peers := b.devicesAt(makeID(at.system, parseBusID(b.text(e, "target"))))
 		for _, p := range peers {
 			b.connect(e, dev, p, LinkNVL, bw/float32(len(peers))/parts)
 		}
@@ -87,7 +87,7 @@ func (b *builder) c2c(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(float64(int32(b.int(e, "bw")*b.int(e, "count"))) / 1000)
+	bw := float32(float64(int32(b.number(e, "bw")*b.number(e, "count"))) / 1000)
 	cpu := cpuAbove(dev, nil)
 	if cpu == nil {
 		return
@@ -116,7 +116,7 @@ func (b *builder) pcilink(at site, e *Element) {
 		b.fail(e, "pcilink of %s, which is no PCI switch of this system", busID)
 		return
 	}
-	to := b.sys.find(NodePCI, makeID(at.system, parseBusID(b.str(e, "target"))))
+	to := b.sys.find(NodePCI, makeID(at.system, parseBusID(b.text(e, "target"))))
 	if to != nil {
 		b.connect(e, from, to, LinkLOC, bwLocal)
 	}

@@ -33,9 +33,9 @@ func TestP2P(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := links(t, tt.file, tt.env)
-		if !reflect.DeepEqual(r.P2P, tt.p2p) || !reflect.DeepEqual(r.TransportP2P, tt.transport) || !reflect.DeepEqual(r.TransportSHM, tt.shm) {
-			t.Errorf("%s %s: p2p %v, transports P2P %v and SHM %v; want %v, %v, %v", tt.file, tt.env,
-				r.P2P, r.TransportP2P, r.TransportSHM, tt.p2p, tt.transport, tt.shm)
+		got, want := [][][]int{r.P2P, r.TransportP2P, r.TransportSHM}, [][][]int{tt.p2p, tt.transport, tt.shm}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s %s: p2p, transport P2P, transport SHM are %v, want %v", tt.file, tt.env, got, want)
 		}
 	}
 }
@@ -80,7 +80,8 @@ func TestGDR(t *testing.T) {
 	for _, tt := range tests {
 		r := links(t, tt.file, tt.env)
 		if r.GDRRecv[0][0] != tt.recv || r.GDRSend[0][0] != tt.send {
-			t.Errorf("%s %s: receive %d, send %d; want %d, %d", tt.file, tt.env, r.GDRRecv[0][0], r.GDRSend[0][0], tt.recv, tt.send)
+			t.Errorf("%s %s: receive %d, send %d; want %d, %d", tt.file, tt.env,
+				r.GDRRecv[0][0], r.GDRSend[0][0], tt.recv, tt.send)
 		}
 	}
 }

@@ -13,6 +13,7 @@ const (
 
 // CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or receiving.
 func (s *System) CheckGDR(gpu, net *Node, send bool, set Settings) (GDRMode, error) {
+	net = s.firstWithID(net)
 	if !net.Net.GDR || !gpu.GPU.GDR || gpu.GPU.MLOPart != noMLOPart && !set.GDRMLOPart {
 		return GDROff, nil
 	}

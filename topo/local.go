@@ -92,6 +92,7 @@ func mirrorBits(n, size int) int {
 // LocalGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
 // the port.
 func (s *System) LocalGPU(net *Node, policy NetDevs) (*Node, error) {
+	net = s.firstWithID(net)
 	gpus := s.local(net, NodeGPU)
 	rotations := make([]rotation, len(gpus))
 	longest := 0

@@ -55,7 +55,7 @@ func graphsCase(doc *Document, opt TuneOptions, hosts int) (c GraphsCase, err er
 	totals := sys.Totals()
 	c = GraphsCase{
 		Inter: totals.Inter, GPUs: totals.GPUs, MaxBW: totals.MaxBW, TotalBW: totals.TotalBW,
-		NVLSSupport: *bit(sys.HasMulticast()),
+		NVLSSupport: bit(sys.HasMulticast()),
 	}
 	if opt.CollNet {
 		c.CollNetChain, c.CollNetDirect = &graphs.CollNetChain, &graphs.CollNetDirect

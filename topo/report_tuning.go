@@ -105,9 +105,9 @@ func (c *CommTuning) report() NodeTuning {
 	t, f := c.Tuning, c.Facts
 	n := NodeTuning{
 		NHosts: c.Hosts, NNodes: f.NNodes, NRanks: f.NRanks, NChannels: t.NChannels, NVLSChannels: t.NVLSChannels,
-		P2PChannels: c.P2PChannels, P2PChannelsPerPeer: c.P2PChannelsPerPeer, NVLSSupport: *bit(t.NVLS),
+		P2PChannels: c.P2PChannels, P2PChannelsPerPeer: c.P2PChannelsPerPeer, NVLSSupport: bit(t.NVLS),
 		MinCompCap: f.MinCompCap, MaxCompCap: f.MaxCompCap, CPUArch: f.CPUArch, CPUVendor: f.CPUVendor,
-		MinNetBW: Float32(f.MinNetBW), AllNVLink: *bit(c.AllNVLink),
+		MinNetBW: Float32(f.MinNetBW), AllNVLink: bit(c.AllNVLink),
 		Graphs:     map[string]ChannelGraph{"ring": c.Graphs.Ring, "tree": c.Graphs.Tree, "nvls": c.Graphs.NVLS},
 		MaxThreads: t.MaxThreads, ThreadThresholds: t.ThreadThresholds,
 		Pipe1: t.times(1), Pipe4: t.times(4),

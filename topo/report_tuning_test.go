@@ -7,35 +7,14 @@ import (
 	"testing"
 )
 
-func TestGraphsReportAgreesWithNCCL(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: the search is compared in TestSearchAgreesWithNCCL already")
-	}
-	var total score
-	for _, dir := range goldenSystems(t) {
-		var want map[string]any
-		if !loadJSON(t, filepath.Join(dir, "graphs.json"), &want) {
-			continue
-		}
-		report, err := Graphs(readGolden(t, dir), BuildOptions{}, Settings{})
-		if err != nil {
-			t.Errorf("%s: %v", dir, err)
-			continue
-		}
-		if diff := compare(&total, "", asJSON(t, report), want); diff != "" {
-			t.Errorf("%s: %s", dir, diff)
-		}
-	}
-	t.Logf("graphs: %s values agree with NCCL", total)
-}
-
 func TestTuningReportAgreesWithNCCL(t *testing.T) {
 	var total score
-	for _, dir := range goldenSystems(t) {
+	for _, file := range goldenFiles(t, "tuning.json") {
 		var want map[string]any
-		if !loadJSON(t, filepath.Join(dir, "tuning.json"), &want) {
+		if !loadJSON(t, file, &want) {
 			continue
 		}
+		dir := filepath.Dir(file)
 		// The reference was made without the exchange of tree patterns between ranks.
 		report, err := ReportTuning(readGolden(t, dir), TuneOptions{PlainTrees: true}, []int{1, 2, 4, 8, 16, 64})
 		if err != nil {

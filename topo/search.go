@@ -123,7 +123,8 @@ func (s *search) follow(n *Node, l *Link) error {
 	return nil
 }
 
-// bridgeHops is how long a path to the base may be before one more NVLink makes it a bridge: base GPU, its device, next device.
+// bridgeHops is how long a path to the base may be before one more NVLink makes it a bridge: from a device to the next,
+// and for a base GPU the step to its device.
 func (s *search) bridgeHops() int {
 	if s.base.Type == NodeGPU {
 		return 2

@@ -110,13 +110,22 @@ func (s *System) find(t NodeType, id ID) *Node {
 	return nil
 }
 
-func (s *System) add(n *Node) (*Node, error) {
+// firstWithID returns the node that stands for n where NCCL goes by IDs: a broken file may give one device number to
+// several ports, and then the first one answers for all.
+func (s *System) firstWithID(n *Node) *Node {
+	if first := s.find(n.Type, n.ID); first != nil {
+		return first
+	}
+	return n
+}
+
+func (s *System) add(n *Node) error {
 	if len(s.Nodes[n.Type]) == MaxNodes {
-		return nil, fmt.Errorf("more than %d nodes of type %s", MaxNodes, n.Type)
+		return fmt.Errorf("more than %d nodes of type %s", MaxNodes, n.Type)
 	}
 	n.Index = len(s.Nodes[n.Type])
 	s.Nodes[n.Type] = append(s.Nodes[n.Type], n)
-	return n, nil
+	return nil
 }
 
 // remove takes a node and all links to it out of the system.
@@ -149,11 +158,4 @@ func connect(from, to *Node, t LinkType, bw float32) error {
 		from.Links[i-1], from.Links[i] = from.Links[i], from.Links[i-1]
 	}
 	return nil
-}
-
-func connectBoth(a, b *Node, t LinkType, bw float32) error {
-	if err := connect(a, b, t, bw); err != nil {
-		return err
-	}
-	return connect(b, a, t, bw)
 }

@@ -1,15 +1,5 @@
 package topo
 
-// Init does what NCCL does with a topology when a communicator is created: compute paths, trim the system to what the
-// communicator reaches without the network, and compute them again.
-func (s *System) Init(set Settings, comm *Comm) error {
-	if err := s.ComputePaths(set, comm); err != nil {
-		return err
-	}
-	s.Trim(comm)
-	return s.ComputePaths(set, comm)
-}
-
 // Totals are the bandwidths that bound NCCL's channel search: MaxBW that of one channel, the widest path from any device to
 // another (to the network if the communicator goes beyond the system); TotalBW what a device's links carry together.
 func (s *System) Totals() *Totals {

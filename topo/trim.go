@@ -28,3 +28,13 @@ func (s *System) Trim(comm *Comm) {
 	}
 	s.Inter = len(s.Nodes[NodeGPU]) != comm.NRanks
 }
+
+// Init does what NCCL does with a topology when a communicator is created: compute paths, trim the system to what the
+// communicator reaches without the network, and compute them again.
+func (s *System) Init(set Settings, comm *Comm) error {
+	if err := s.ComputePaths(set, comm); err != nil {
+		return err
+	}
+	s.Trim(comm)
+	return s.ComputePaths(set, comm)
+}

@@ -85,7 +85,10 @@ func ReadTuning(r io.Reader, name string) (*TuningSet, error) {
 		return nil, err
 	}
 	set.sort()
-	return set, validateTuningSet(name, set)
+	if err := validateTuningSet(name, set); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 func readCompactTuning(name string, data []byte) (*TuningSet, error) {

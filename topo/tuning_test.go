@@ -26,7 +26,7 @@ func hgxH100Graphs(t testing.TB) (single, multi ChannelGraphs) {
 	return f.Single, f.Multi
 }
 
-func hgxH100(t testing.TB, nNodes int) *Tuning {
+func hgxH100Tuning(t testing.TB, nNodes int) *Tuning {
 	single, multi := hgxH100Graphs(t)
 	graphs := multi
 	if nNodes == 1 {
@@ -34,7 +34,7 @@ func hgxH100(t testing.TB, nNodes int) *Tuning {
 	}
 	return DeriveTuning(graphs, CommFacts{
 		NNodes: nNodes, NRanks: 8 * nNodes, MinLocalRanks: 8, MaxLocalRanks: 8, MinCompCap: 90, MaxCompCap: 90,
-		CPUArch: ArchX86, CPUVendor: VendorIntel, MinNetBW: 48, NVSwitches: 4, NVLS: true,
+		CPUArch: ArchX86, CPUVendor: VendorIntel, MinNetBW: 48, NVSwitches: 1, NVLS: true,
 		MaxTreePattern: graphs.Tree.Pattern,
 	})
 }
@@ -48,8 +48,12 @@ func TestReferenceTuningIsUpToDate(t *testing.T) {
 			"search finds on this system: 12 x 30 GB/s on one node, 8 x 48 GB/s over nodes, NVLS with 8 heads",
 		NCCL: "2.30.7",
 	}
-	for nodes := 1; nodes <= 64; nodes *= 2 {
-		set.Tunings = append(set.Tunings, hgxH100(t, nodes))
+	comms, err := Tune(hgxH100.document(), TuneOptions{}, 1, 2, 4, 8, 16, 32, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range comms {
+		set.Tunings = append(set.Tunings, c.Tuning)
 	}
 	var text bytes.Buffer
 	if err := WriteTuning(&text, set); err != nil {
@@ -85,7 +89,7 @@ func TestReferenceTuningIsUpToDate(t *testing.T) {
 
 // The numbers are those NCCL 2.30.7 prints for this system.
 func TestDeriveTuningHGXH100(t *testing.T) {
-	one, two := hgxH100(t, 1), hgxH100(t, 2)
+	one, two := hgxH100Tuning(t, 1), hgxH100Tuning(t, 2)
 	if one.NChannels != 24 || one.NVLSChannels != 16 || two.NChannels != 16 {
 		t.Errorf("channels %d, NVLS %d, over two nodes %d; want 24, 16, 16", one.NChannels, one.NVLSChannels, two.NChannels)
 	}
@@ -119,7 +123,7 @@ func TestDeriveTuningHGXH100(t *testing.T) {
 }
 
 func TestChooseHGXH100(t *testing.T) {
-	one := hgxH100(t, 1)
+	one := hgxH100Tuning(t, 1)
 	for _, c := range []struct {
 		coll, pipeOps   int
 		bytes           int64
@@ -140,7 +144,7 @@ func TestChooseHGXH100(t *testing.T) {
 }
 
 func TestChooseFromEdges(t *testing.T) {
-	one := hgxH100(t, 1)
+	one := hgxH100Tuning(t, 1)
 	var none CostTable
 	for a := range none {
 		for p := range none[a] {
@@ -219,7 +223,7 @@ func FuzzReadTuning(f *testing.F) {
 }
 
 func BenchmarkTable(b *testing.B) {
-	tuning := hgxH100(b, 2)
+	tuning := hgxH100Tuning(b, 2)
 	for b.Loop() {
 		tuning.Table(CollAllReduce, 1<<20, 1)
 	}

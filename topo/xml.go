@@ -83,7 +83,8 @@ func (e *Element) Child(name string) *Element {
 	return nil
 }
 
-// Find returns, depth first, the first element below e (or e itself) with this name whose attribute has the value, or nil.
+// Find returns, depth first, the first element below e (or e itself) with this name whose attribute has the value in
+// upper or lower case, or nil.
 func (e *Element) Find(name, attr, value string) *Element {
 	for d := range e.All() {
 		if d.Name != name {

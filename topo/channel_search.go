@@ -24,8 +24,7 @@ func (s *System) SearchChannels(opt SearchOptions) (*ChannelGraphs, error) {
 	if err != nil {
 		return nil, err
 	}
-	graphs := work.searchAll(opt)
-	return &graphs, nil
+	return work.searchAll(opt)
 }
 
 // HasMulticast says whether NVLS can be expected: GPUs of Hopper or later on NVSwitch. NCCL asks the driver.
@@ -33,31 +32,36 @@ func (s *System) HasMulticast() bool {
 	return len(s.Nodes[NodeNVS]) > 0 && len(s.Nodes[NodeGPU]) > 1 && s.minSM() >= 90
 }
 
-// searchAll finds all graphs of a communicator in NCCL's order.
-func (s *searchSystem) searchAll(want SearchOptions) ChannelGraphs {
+// searchAll finds all graphs of a communicator in NCCL's order: the tree has as many channels as the ring, and each graph
+// sees the rounding errors of those before it.
+func (s *searchSystem) searchAll(opt SearchOptions) (*ChannelGraphs, error) {
 	var graphs ChannelGraphs
 	gpus := len(s.gpus)
-	ring := newSearchGraph(PatternRing, gpus, 1, maxChannels/2)
-	s.search(ring)
-	graphs.Ring = ring.result(s, 0)
-	n := ring.channels
-	tree := newSearchGraph(PatternBalancedTree, gpus, n, n)
-	s.search(tree)
-	graphs.Tree = tree.result(s, 1)
-	if want.CollNet {
-		chain := newSearchGraph(PatternTree, gpus, n, n)
-		chain.collNet = true
-		s.search(chain)
-		graphs.CollNetChain = chain.result(s, 2)
-		direct := newSearchGraph(PatternCollNetDirect, gpus, 1, maxChannels)
-		direct.collNet = true
-		s.search(direct)
-		graphs.CollNetDirect = direct.result(s, 4)
+	find := func(id int, g *searchGraph, into *ChannelGraph) error {
+		err := s.search(g)
+		*into = g.result(s, id)
+		return err
+	}
+	if err := find(0, newSearchGraph(PatternRing, gpus, 1, maxChannels/2), &graphs.Ring); err != nil {
+		return nil, err
+	}
+	n := graphs.Ring.NChannels
+	if err := find(1, newSearchGraph(PatternBalancedTree, gpus, n, n), &graphs.Tree); err != nil {
+		return nil, err
+	}
+	if opt.CollNet {
+		chain, direct := newSearchGraph(PatternTree, gpus, n, n), newSearchGraph(PatternCollNetDirect, gpus, 1, maxChannels)
+		chain.collNet, direct.collNet = true, true
+		if err := errors.Join(find(2, chain, &graphs.CollNetChain), find(4, direct, &graphs.CollNetDirect)); err != nil {
+			return nil, err
+		}
 	}
 	nvls := newSearchGraph(PatternNVLS, gpus, 1, maxChannels)
-	if want.NVLS {
-		s.search(nvls)
+	graphs.NVLS = nvls.result(s, 3) // what NCCL has when it does not search
+	if opt.NVLS {
+		if err := find(3, nvls, &graphs.NVLS); err != nil {
+			return nil, err
+		}
 	}
-	graphs.NVLS = nvls.result(s, 3)
-	return graphs
+	return &graphs, nil
 }

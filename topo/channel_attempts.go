@@ -1,6 +1,9 @@
 package topo
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Speeds per channel in GB/s that NCCL tries, fastest first, inside a node and over the network, by GPU generation.
 // Source: NCCL 2.30.7, graph/search.cc.
@@ -45,8 +48,9 @@ type attempts struct {
 	stepsLeft            int      // of all attempts together
 }
 
-// search finds the channels for the pattern that graph asks for. The graph must be new.
-func (s *searchSystem) search(graph *searchGraph) {
+// search finds the channels for the pattern that graph asks for. The graph must be new. It fails where NCCL cannot
+// create the communicator.
+func (s *searchSystem) search(graph *searchGraph) error {
 	gpus := len(s.gpus)
 	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
 	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.pattern) {
@@ -60,7 +64,7 @@ func (s *searchSystem) search(graph *searchGraph) {
 	switch graph.pattern {
 	case PatternNVLS:
 		if s.nvs == 0 || s.minCC < 90 {
-			return
+			return nil
 		}
 		graph.maxChannels = min(maxNVLSRanks, gpus)
 	case PatternCollNetDirect:
@@ -83,8 +87,9 @@ func (s *searchSystem) search(graph *searchGraph) {
 	a.firstPass()
 	a.secondPass()
 	if graph.channels == 0 && !graph.collNet && graph.pattern != PatternNVLS {
-		s.simpleOrder(graph)
+		return s.simpleOrder(graph)
 	}
+	return nil
 }
 
 // limits sets the range of path types to try.
@@ -226,18 +231,18 @@ func (a *attempts) secondPass() {
 	}
 }
 
-// simpleOrder is what NCCL falls back to: one slow channel in enumeration order.
-func (s *searchSystem) simpleOrder(g *searchGraph) {
+// simpleOrder is what NCCL falls back to: one slow channel in enumeration order. It wants NICs even where none is used.
+func (s *searchSystem) simpleOrder(g *searchGraph) error {
+	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
+	if len(first) == 0 || len(last) == 0 {
+		return fmt.Errorf("no %s channel fits on the links, and there is no network port to fall back on", g.pattern)
+	}
 	for i := range s.gpus {
 		g.intra[0][i] = s.gpus[i].rank
 	}
+	g.inter[0] = [2]ID{s.nets[first[0]].id, s.nets[last[0]].id}
 	g.bwIntra, g.typeIntra = .1, PathSYS
-	g.bwInter, g.typeInter = 0, PathDIS
-	g.inter[0] = [2]ID{-1, -1}
-	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
-	if len(first) > 0 && len(last) > 0 {
-		g.inter[0] = [2]ID{s.nets[first[0]].id, s.nets[last[0]].id}
-		g.bwInter, g.typeInter = .1, PathSYS
-	}
+	g.bwInter, g.typeInter = .1, PathSYS
 	g.channels = 1
+	return nil
 }
