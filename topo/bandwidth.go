@@ -20,8 +20,8 @@ const (
 	defaultWidth = 16    // PCI lanes, where the width is 0 or missing
 )
 
-// nvLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
-func nvLinkBW(sm int) float32 {
+// NVLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
+func NVLinkBW(sm int) float32 {
 	switch {
 	case sm >= 100:
 		return 40.1

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // BuildOptions are the settings that change the graph itself. The zero value is NCCL's default.
@@ -89,7 +91,7 @@ func (b *builder) text(e *Element, name string) string {
 }
 
 func (b *builder) number(e *Element, name string) int {
-	return int(int32(cInt(b.text(e, name), 0)))
+	return int(int32(cnum.Int(b.text(e, name), 0)))
 }
 
 // add creates a node and fails at e if there are too many.
@@ -114,7 +116,7 @@ func (b *builder) connectBoth(e *Element, from, to *Node, t LinkType, bw float32
 // host returns the number of the host that a CPU belongs to.
 func (b *builder) host(e *Element) int {
 	hash, _ := e.Attr("host_hash")
-	h := cUint(hash, 16)
+	h := cnum.Uint(hash, 16)
 	i := slices.Index(b.sys.HostHashes, h)
 	if i < 0 {
 		if i = len(b.sys.HostHashes); i == maxHosts {
@@ -170,7 +172,7 @@ var pciClasses = []keyword[NodeType]{
 // pci adds a PCI device with all below it. Devices that hold nothing NCCL uses leave no trace.
 func (b *builder) pci(e *Element, parent *Node, system int) {
 	class := lookup(pciClasses, b.text(e, "class"), NodePCI)
-	busID := parseBusID(b.text(e, "busid"))
+	busID := cnum.BusID(b.text(e, "busid"))
 	speed, _ := e.Attr("link_speed")
 	bw := pciBW(speed, e.Int("link_width", 0))
 
@@ -207,7 +209,7 @@ func pciID(e *Element) uint64 {
 	var id uint64
 	for i, name := range []string{"vendor", "device", "subsystem_vendor", "subsystem_device"} {
 		s, _ := e.Attr(name)
-		id += uint64(cInt(s, 0)) << (48 - 16*i)
+		id += uint64(cnum.Int(s, 0)) << (48 - 16*i)
 	}
 	return id
 }
@@ -245,21 +247,23 @@ func (b *builder) nic(e *Element, nic *Node, system int) {
 	}
 }
 
-// maxChannels is NCCL's MAXCHANNELS.
+// maxChannels is NCCL's MAXCHANNELS, and the connections of a port whose file does not say how many it takes.
 const maxChannels = 64
 
 func netOf(e *Element, id ID) *Net {
 	guid := uint64(id)
 	if s, ok := e.Attr("guid"); ok {
-		guid = cUint(s, 16)
+		guid = cnum.Uint(s, 16)
 	}
 	latency, _ := e.Attr("latency")
 	return &Net{
 		Dev:     e.Int("dev", 0),
 		GUID:    guid,
 		Port:    e.Int("port", 0),
+		Rail:    int(int16(e.Int("rail", -1))),
+		Plane:   int(int16(e.Int("plane", -1))),
 		BW:      netBW(e.Int("speed", 0)),
-		Latency: cFloat(latency),
+		Latency: cnum.Float(latency),
 		GDR:     e.Int("gdr", 0) != 0,
 		Coll:    e.Int("coll", 0) != 0,
 		MaxConn: e.Int("maxconn", maxChannels),

@@ -1,6 +1,10 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
 
 // links adds the links that are not PCI, when all nodes are there. The order of the passes is that of NCCL and shows in
 // the order of the links.
@@ -45,7 +49,7 @@ func (b *builder) device(at site) *Node {
 		return nil
 	}
 	busID, _ := at.pci.Attr("busid")
-	return b.sys.find(NodeDEV, b.deviceID(at.gpu, at.system, parseBusID(busID)))
+	return b.sys.find(NodeDEV, b.deviceID(at.gpu, at.system, cnum.BusID(busID)))
 }
 
 // nvlink adds NVLinks to another GPU (this end only: the other GPU's elements describe the other end), to the CPU
@@ -55,11 +59,11 @@ func (b *builder) nvlink(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(b.number(e, "count")) * nvLinkBW(dev.Dev.SM)
+	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM)
 	parts := float32(len(b.devicesAt(dev.ID)))
 	switch lookup(pciClasses, b.text(e, "tclass"), NodePCI) {
 	case NodeGPU:
-		peers := b.devicesAt(makeID(at.system, parseBusID(b.text(e, "target"))))
+		peers := b.devicesAt(makeID(at.system, cnum.BusID(b.text(e, "target"))))
 		for _, p := range peers {
 			b.connect(e, dev, p, LinkNVL, bw/float32(len(peers))/parts)
 		}
@@ -111,12 +115,12 @@ func (b *builder) pcilink(at site, e *Element) {
 		return
 	}
 	busID, _ := at.pci.Attr("busid")
-	from := b.sys.find(NodePCI, makeID(at.system, parseBusID(busID)))
+	from := b.sys.find(NodePCI, makeID(at.system, cnum.BusID(busID)))
 	if from == nil {
 		b.fail(e, "pcilink of %s, which is no PCI switch of this system", busID)
 		return
 	}
-	to := b.sys.find(NodePCI, makeID(at.system, parseBusID(b.text(e, "target"))))
+	to := b.sys.find(NodePCI, makeID(at.system, cnum.BusID(b.text(e, "target"))))
 	if to != nil {
 		b.connect(e, from, to, LinkLOC, bwLocal)
 	}

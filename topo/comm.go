@@ -22,6 +22,15 @@ func WholeComm(s *System) *Comm {
 	return c
 }
 
+// Ranks lists the ranks of the system in the order of its GPUs.
+func (s *System) Ranks() []int {
+	ranks := []int{}
+	for _, g := range s.Nodes[NodeGPU] {
+		ranks = append(ranks, g.GPU.Rank)
+	}
+	return ranks
+}
+
 // byRank returns the first GPU with a rank, or nil.
 func (s *System) byRank(rank int) *Node {
 	for _, g := range s.Nodes[NodeGPU] {

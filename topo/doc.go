@@ -8,6 +8,9 @@
 //	err = sys.ComputePaths(settings, comm)          // paths, with the diversions that NCCL_* settings ask for
 //	path := sys.Path(gpu, nic)
 //
+// What follows from a topology is in packages below: channels (NCCL's channel search and the cost model that comes of
+// it), tuning (that cost model as data), detect (the machine this runs on) and mesh (clusters without a switch).
+//
 // A System belongs to one goroutine while its paths are computed; afterwards it may be read by many. Nothing here
 // reads the environment, touches a device or keeps state between calls.
 //

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
 func fingerprint(t testing.TB, doc *Document) Fingerprint {
@@ -18,7 +20,7 @@ func fingerprint(t testing.TB, doc *Document) Fingerprint {
 
 // renamed is the same machine with other numbers, names and orders.
 func renamed(doc *Document) *Document {
-	root := clone(doc.Root)
+	root := doc.Root.Clone()
 	gpus := 0
 	for e := range root.All() {
 		if e.Name == "gpu" {
@@ -50,31 +52,22 @@ func renamed(doc *Document) *Document {
 }
 
 func TestFingerprintDoesNotDependOnNumbersAndNames(t *testing.T) {
-	doc, err := Detect(twoSockets(t).root, fourA100())
-	if err != nil {
-		t.Fatal(err)
-	}
-	docs := map[string]*Document{"detected": doc}
-	for _, file := range []string{"testdata/detect_two_sockets.xml", "testdata/detect_vm.xml"} {
-		if docs[file], err = ReadFile(file); err != nil {
-			t.Fatal(err)
-		}
+	docs := map[string]*Document{}
+	for _, name := range []string{"two_sockets.xml", "vm.xml"} {
+		docs[name] = fixture(t, "../detect/testdata/"+name)
 	}
 	for name, doc := range docs {
 		if a, b := fingerprint(t, doc), fingerprint(t, renamed(doc)); a != b {
 			t.Errorf("%s: %v, renamed %v", name, a, b)
 		}
 	}
-	if docs["detected"] == nil || fingerprint(t, doc) == fingerprint(t, docs["testdata/detect_vm.xml"]) {
+	if fingerprint(t, docs["two_sockets.xml"]) == fingerprint(t, docs["vm.xml"]) {
 		t.Error("different machines have one fingerprint")
 	}
 }
 
 func TestFingerprintTellsMachinesApart(t *testing.T) {
-	base, err := ReadFile("testdata/detect_two_sockets.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := fixture(t, "../detect/testdata/two_sockets.xml")
 	set := func(name, attr, value string) func(*Element) {
 		return func(root *Element) {
 			for e := range root.All() {
@@ -106,7 +99,7 @@ func TestFingerprintTellsMachinesApart(t *testing.T) {
 	}
 	want := fingerprint(t, base)
 	for _, tt := range tests {
-		root := clone(base.Root)
+		root := base.Root.Clone()
 		tt.change(root)
 		got := fingerprint(t, &Document{Root: root})
 		if got.SameMachine(want) != tt.same || got.Similar(want) != tt.similar {
@@ -117,8 +110,9 @@ func TestFingerprintTellsMachinesApart(t *testing.T) {
 
 func TestFingerprintsOfKnownSystems(t *testing.T) {
 	seen := make(map[string]string)
-	for _, dir := range goldenSystems(t) {
-		doc := readGolden(t, dir)
+	for _, file := range golden.Files(t, "system.xml") {
+		dir := golden.System(file)
+		doc := readGolden(t, file)
 		f := fingerprint(t, doc)
 		if g := fingerprint(t, renamed(doc)); f != g {
 			t.Errorf("%s: %v, renamed %v", dir, f, g)

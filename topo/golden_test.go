@@ -1,156 +1,33 @@
 package topo
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
-// goldenSystems returns the folders of the systems whose answers were taken from NCCL. They lie beside the checkout and
-// are not part of it.
-func goldenSystems(t testing.TB) []string {
+func readGolden(t testing.TB, answers string) *Document {
 	t.Helper()
-	const dir = "../../shared/data/topo"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("NCCL's answers are not there, so nothing is compared with them: %v", err)
-	}
-	var dirs []string
-	for _, pattern := range []string{dir + "/*/system.xml", dir + "/fuzz/*/system.xml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			dirs = append(dirs, filepath.Dir(f))
-		}
-	}
-	return dirs
-}
-
-func readGolden(t testing.TB, dir string) *Document {
-	t.Helper()
-	doc, err := ReadFile(filepath.Join(dir, "system.xml"))
+	doc, err := ReadFile(golden.Topology(answers))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
 }
 
-// score counts values that agree with NCCL's.
-type score struct{ agree, total int }
-
-func (s *score) add(same bool) {
-	s.total++
-	if same {
-		s.agree++
-	}
-}
-
-func (s score) String() string {
-	return fmt.Sprintf("%d of %d (%.2f %%)", s.agree, s.total, 100*float64(s.agree)/float64(max(1, s.total)))
-}
-
-// compare scores the leaves of want; a row such as [type, hops, bandwidth] is a leaf. What only got has is not looked
-// at, since large golden files are cut. The first difference is returned.
-func compare(s *score, path string, got, want any) (diff string) {
-	keep := func(d string) {
-		if diff == "" {
-			diff = d
-		}
-	}
-	switch w := want.(type) {
-	case map[string]any:
-		g, _ := got.(map[string]any)
-		for k, v := range w {
-			keep(compare(s, path+"/"+k, g[k], v))
-		}
-		return diff
-	case []any:
-		g, _ := got.([]any)
-		if isRow(w) {
-			if len(g) > len(w) {
-				g = g[:len(w)]
-			}
-			same := reflect.DeepEqual(g, w)
-			s.add(same)
-			if !same {
-				keep(fmt.Sprintf("%s: got %v, want %v", path, g, w))
-			}
-			return diff
-		}
-		if len(g) != len(w) {
-			keep(fmt.Sprintf("%s: got %d entries, want %d", path, len(g), len(w)))
-		}
-		for i, v := range w {
-			var e any
-			if i < len(g) {
-				e = g[i]
-			}
-			keep(compare(s, fmt.Sprintf("%s/%d", path, i), e, v))
-		}
-		return diff
-	}
-	same := reflect.DeepEqual(got, want)
-	s.add(same)
-	if !same {
-		keep(fmt.Sprintf("%s: got %v, want %v", path, got, want))
-	}
-	return diff
-}
-
-// isRow tells rows such as ["PIX",4,12] from lists.
-func isRow(list []any) bool {
-	if len(list) < 3 {
-		return false
-	}
-	_, named := list[0].(string)
-	_, numbered := list[1].(float64)
-	return named && numbered
-}
-
-func asJSON(t testing.TB, v any) any {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out any
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func loadJSON(t testing.TB, path string, into any) bool {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return false
-	}
-	if err := json.Unmarshal(b, into); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return true
-}
-
 func TestPathsAgreeWithNCCL(t *testing.T) {
-	scores := map[Stage]*score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
-	var reports, multi score
-	for _, dir := range goldenSystems(t) {
-		doc := readGolden(t, dir)
-		var golden struct{ Stages map[Stage]any }
-		if !loadJSON(t, filepath.Join(dir, "paths.json"), &golden) {
-			continue
-		}
-		if diff := compare(&multi, "", asJSON(t, totalsOfTwo(t, doc)), golden.Stages["multi"]); diff != "" {
-			t.Errorf("%s multi: %s", dir, diff)
+	scores := map[Stage]*golden.Score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
+	var reports, multi golden.Score
+	for _, file := range golden.Files(t, "paths.json") {
+		doc := readGolden(t, file)
+		var answers struct{ Stages map[Stage]any }
+		golden.LoadJSON(t, file, &answers)
+		if diff := golden.Compare(&multi, golden.AsJSON(t, totalsOfTwo(t, doc)), answers.Stages["multi"]); diff != "" {
+			t.Errorf("%s multi: %s", golden.System(file), diff)
 		}
 		for stage, s := range scores {
-			want, ok := golden.Stages[stage]
+			want, ok := answers.Stages[stage]
 			if !ok {
 				continue
 			}
@@ -159,10 +36,10 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			got := asJSON(t, report)
-			reports.add(reflect.DeepEqual(got, want))
-			if diff := compare(s, "", got, want); diff != "" {
-				t.Errorf("%s %s: %s", dir, stage, diff)
+			got := golden.AsJSON(t, report)
+			reports.Add(reflect.DeepEqual(got, want))
+			if diff := golden.Compare(s, got, want); diff != "" {
+				t.Errorf("%s %s: %s", golden.System(file), stage, diff)
 			}
 		}
 	}
@@ -185,28 +62,22 @@ func totalsOfTwo(t *testing.T, doc *Document) *Totals {
 }
 
 func TestLinksAgreeWithNCCL(t *testing.T) {
-	var all, entries score
+	var all, entries golden.Score
 	files := 0
-	for _, dir := range goldenSystems(t) {
-		doc := readGolden(t, dir)
-		var golden map[string]map[string]any
-		if !loadJSON(t, filepath.Join(dir, "p2p_gdr.json"), &golden) {
-			continue
-		}
+	for _, file := range golden.Files(t, "p2p_gdr.json") {
+		doc := readGolden(t, file)
+		var answers map[string]map[string]any
+		golden.LoadJSON(t, file, &answers)
 		files++
-		for variant, changed := range golden {
+		for variant, changed := range answers {
 			want := map[string]any{}
-			for k, v := range golden["default"] {
+			for k, v := range answers["default"] {
 				want[k] = v
 			}
 			for k, v := range changed {
 				want[k] = v
 			}
-			env := map[string]string{}
-			for setting := range strings.SplitSeq(variant, ",") {
-				name, value, _ := strings.Cut(setting, "=")
-				env[name] = value
-			}
+			env := golden.Environment(variant)
 			var peerAccess func(int, int) bool
 			if env["ORACLE_NVML_P2P_OFF"] == "1" {
 				peerAccess = func(int, int) bool { return false }
@@ -214,9 +85,9 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 			set := SettingsFromEnv(func(name string) string { return env[name] })
 			report, err := Links(doc, BuildOptions{}, set, peerAccess)
 			if _, fails := changed["error"]; fails {
-				all.add(err != nil)
+				all.Add(err != nil)
 				if err == nil {
-					t.Errorf("%s %s: no error, NCCL has %v", dir, variant, changed["message"])
+					t.Errorf("%s %s: no error, NCCL has %v", golden.System(file), variant, changed["message"])
 				}
 				continue
 			}
@@ -224,10 +95,10 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			got := asJSON(t, report)
-			entries.add(reflect.DeepEqual(got, any(want)))
-			if diff := compare(&all, "", got, want); diff != "" {
-				t.Errorf("%s %s: %s", dir, variant, diff)
+			got := golden.AsJSON(t, report)
+			entries.Add(reflect.DeepEqual(got, any(want)))
+			if diff := golden.Compare(&all, got, want); diff != "" {
+				t.Errorf("%s %s: %s", golden.System(file), variant, diff)
 			}
 		}
 	}

@@ -1,8 +1,9 @@
 package topo
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // NIC is what a net plugin tells NCCL about one network port.
@@ -50,24 +51,6 @@ func (p PtrSupport) String() string {
 	return strings.Join(names, "+")
 }
 
-// attributes are what NCCL writes on the <net> of the port, after its name, when it is the dev-th of its plugin.
-func (n *NIC) attributes(dev int) []Attr {
-	gdr := "0"
-	if n.PtrSupport.GDR() {
-		gdr = "1"
-	}
-	return []Attr{
-		{"dev", fmt.Sprint(dev)},
-		{"latency", fmt.Sprintf("%g", float64(n.Latency))},
-		{"speed", fmt.Sprint(n.Mbps)},
-		{"port", fmt.Sprint(n.Port)},
-		{"guid", fmt.Sprintf("%#x", n.GUID)},
-		{"maxconn", fmt.Sprint(n.MaxComms)},
-		{"gdr", gdr},
-		{"net", "1"},
-	}
-}
-
 // NICs lists the network ports of a topology file, in file order. What the file leaves out is 0 or "".
 func (d *Document) NICs() []NIC {
 	var nics []NIC
@@ -94,8 +77,8 @@ func nicOf(net *Element, busID string) NIC {
 	guid, _ := net.Attr("guid")
 	latency, _ := net.Attr("latency")
 	n := NIC{
-		Name: name, BusID: busID, GUID: cUint(guid, 0), Port: net.Int("port", 0), Mbps: net.Int("speed", 0),
-		Latency: Micros(cFloat(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
+		Name: name, BusID: busID, GUID: cnum.Uint(guid, 0), Port: net.Int("port", 0), Mbps: net.Int("speed", 0),
+		Latency: Micros(cnum.Float(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
 	}
 	if net.Int("gdr", 0) != 0 {
 		n.PtrSupport |= PtrCUDA // by which means, the file does not say

@@ -132,7 +132,7 @@ func TestTrimLeavesWhatNeedsNoNetwork(t *testing.T) {
 	if err := s.Init(Settings{SHMDisable: true}, comm); err != nil {
 		t.Fatal(err)
 	}
-	if ranks := s.ranks(); !slices.Equal(ranks, []int{0}) || !s.Inter {
+	if ranks := s.Ranks(); !slices.Equal(ranks, []int{0}) || !s.Inter {
 		t.Errorf("ranks %v, inter %t: want rank 0 alone, and the network between", ranks, s.Inter)
 	}
 	// One GPU and a 12.5 GB/s port behind 12 GB/s of PCI.

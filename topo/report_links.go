@@ -1,6 +1,10 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
 
 // LinksReport says for each pair how it communicates, for JSON. Matrices are [source][target], GPUs and network ports in
 // the order of Ranks and Nets. Everything but AfterTrim... is before the system is trimmed.
@@ -62,8 +66,8 @@ func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1,
 			return nil, fmt.Errorf("%s: trimmed: %w", doc.File, err)
 		}
 		*after = TrimReport{
-			Inter:  bit(s.Inter),
-			Ranks:  s.ranks(),
+			Inter:  cnum.Bit(s.Inter),
+			Ranks:  s.Ranks(),
 			GPUGPU: s.matrix(NodeGPU, NodeGPU),
 			GPUNet: s.matrix(NodeGPU, NodeNET),
 			NetGPU: s.matrix(NodeNET, NodeGPU),
@@ -75,7 +79,7 @@ func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1,
 // pairs fills in all but what is left after trimming.
 func (r *LinksReport) pairs(s *System, set Settings, comm *Comm) error {
 	gpus, nets := s.Nodes[NodeGPU], s.Nodes[NodeNET]
-	r.Ranks, r.Nets, r.LocalGPU = s.ranks(), make([]string, len(nets)), make([]int, len(nets))
+	r.Ranks, r.Nets, r.LocalGPU = s.Ranks(), make([]string, len(nets)), make([]int, len(nets))
 	for i, net := range nets {
 		r.Nets[i], r.LocalGPU[i] = net.Name(), net.Net.LocalGPU
 	}
@@ -113,13 +117,13 @@ func (r *LinksReport) gpuPair(s *System, gpu, peer *Node, i, j int, set Settings
 	if err != nil {
 		return err
 	}
-	r.P2P[i][j], r.Read[i][j], r.Intermediate[i][j], r.CUDAP2P[i][j] = bit(p2p.OK), bit(p2p.Read), p2p.Via, bit(p2p.Driver)
-	r.UseNet[i][j] = bit(s.NetIsFaster(gpu, peer, set))
+	r.P2P[i][j], r.Read[i][j], r.Intermediate[i][j], r.CUDAP2P[i][j] = cnum.Bit(p2p.OK), cnum.Bit(p2p.Read), p2p.Via, cnum.Bit(p2p.Driver)
+	r.UseNet[i][j] = cnum.Bit(s.NetIsFaster(gpu, peer, set))
 	if peer == gpu {
 		return nil
 	}
 	connects, err := s.UsesP2P(gpu, peer, set, comm)
-	r.TransportP2P[i][j], r.TransportSHM[i][j] = bit(connects), bit(s.UsesSHM(gpu, peer, set))
+	r.TransportP2P[i][j], r.TransportSHM[i][j] = cnum.Bit(connects), cnum.Bit(s.UsesSHM(gpu, peer, set))
 	return err
 }
 
@@ -140,14 +144,6 @@ func table(rows, columns int) [][]int {
 		t[i] = make([]int, columns)
 	}
 	return t
-}
-
-func (s *System) ranks() []int {
-	ranks := []int{}
-	for _, g := range s.Nodes[NodeGPU] {
-		ranks = append(ranks, g.GPU.Rank)
-	}
-	return ranks
 }
 
 // matrix lists the paths from all nodes of one type to all of another; nil where no search has come near.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // Stage is a point in NCCL's work on paths.
@@ -117,16 +119,17 @@ func (s *System) pathsAt(set Settings, stage Stage) (*PathsReport, error) {
 		if err := s.Init(set, WholeComm(s)); err != nil {
 			return nil, err
 		}
-		r := s.report()
+		r := s.Report()
 		r.Totals = s.Totals()
 		return r, nil
 	default:
 		return nil, fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
 	}
-	return s.report(), nil
+	return s.Report(), nil
 }
 
-func (s *System) report() *PathsReport {
+// Report is the graph with the paths that are known.
+func (s *System) Report() *PathsReport {
 	r := &PathsReport{Paths: map[string]map[string][]PathEntry{}}
 	number := s.numbering()
 	for _, nodes := range s.Nodes {
@@ -178,7 +181,7 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 	}
 	switch {
 	case n.GPU != nil:
-		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(bit(n.GPU.GDR)), &n.GPU.MLOPart
+		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(cnum.Bit(n.GPU.GDR)), &n.GPU.MLOPart
 	case n.Dev != nil:
 		r.Dev, r.SM, r.NGPUs = &n.Dev.Dev, &n.Dev.SM, &n.Dev.NGPUs
 	case n.PCI != nil:
@@ -188,15 +191,8 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 	case n.Net != nil:
 		r.Dev, r.Port, r.MaxConn = &n.Net.Dev, &n.Net.Port, &n.Net.MaxConn
 		r.BW, r.Latency = new(Float32(n.Net.BW)), new(Float32(n.Net.Latency))
-		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), new(bit(n.Net.GDR)), new(bit(n.Net.Coll))
+		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), new(cnum.Bit(n.Net.GDR)), new(cnum.Bit(n.Net.Coll))
 		r.LocalGPU = &n.Net.LocalGPU
 	}
 	return r
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

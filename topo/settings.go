@@ -3,6 +3,8 @@ package topo
 import (
 	"math"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // Settings are the NCCL_* variables that change paths and what they are used for. The zero value is NCCL's default.
@@ -59,7 +61,7 @@ type NetDevs struct {
 func SettingsFromEnv(getenv func(string) string) Settings {
 	number := func(name string, def int64) int64 {
 		text := getenv(name)
-		n := cInt(text, 0)
+		n := cnum.Int(text, 0)
 		if text == "" || n == math.MaxInt64 || n == math.MinInt64 {
 			return def
 		}
@@ -78,7 +80,7 @@ func SettingsFromEnv(getenv func(string) string) Settings {
 		PXNC2CDisable:     number("NCCL_PXN_C2C", 1) == 0,
 		NetDevs:           netDevsOf(getenv("NCCL_NETDEVS_POLICY")),
 	}
-	if cInt(getenv("NCCL_P2P_DISABLE"), 0) == 1 {
+	if cnum.Int(getenv("NCCL_P2P_DISABLE"), 0) == 1 {
 		s.P2PLevel = UpTo(PathLOC)
 	}
 	switch read := number("NCCL_NET_GDR_READ", -1); {
@@ -101,7 +103,7 @@ func levelOf(text string) Level {
 		return Level{}
 	}
 	numbered := [...]PathType{PathLOC, PathPIX, PathPXB, PathPHB, PathSYS, PathSYS}
-	return UpTo(numbered[min(cInt(text, 0), int64(len(numbered)-1))])
+	return UpTo(numbered[min(cnum.Int(text, 0), int64(len(numbered)-1))])
 }
 
 func netDevsOf(text string) NetDevs {
@@ -110,7 +112,7 @@ func netDevsOf(text string) NetDevs {
 		return NetDevs{All: true}
 	}
 	if n, ok := strings.CutPrefix(text, "MAX:"); ok {
-		return NetDevs{Max: max(0, int(int32(cInt(n, 10))))}
+		return NetDevs{Max: max(0, int(int32(cnum.Int(n, 10))))}
 	}
 	return NetDevs{}
 }

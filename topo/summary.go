@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
 )
 
 // Summary holds the numbers of a machine that rules and models may use. They follow from the topology and the settings
@@ -103,7 +105,7 @@ func (n *Node) hasNVSwitch() bool {
 
 func (s *System) summarizePairs(sum *Summary) {
 	gpus := s.Nodes[NodeGPU]
-	w := make(ringWeights, len(gpus))
+	w := make(cycle.Weights, len(gpus))
 	farthest := PathLOC
 	for i, a := range gpus {
 		w[i] = make([]float64, len(gpus))
@@ -120,8 +122,8 @@ func (s *System) summarizePairs(sum *Summary) {
 	}
 	sum.Intra = farthest.String()
 	if len(gpus) > 1 {
-		order, _ := w.widestCycle(maxSummaryRing)
-		sum.IntraBW = cycleWidth(w, order)
+		order, _ := w.Widest(maxSummaryRing)
+		sum.IntraBW = cycle.Width(w, order)
 	}
 }
 

@@ -3,10 +3,11 @@ package topo
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
 func summarize(t testing.TB, doc *Document) Summary {
@@ -24,10 +25,7 @@ func summarize(t testing.TB, doc *Document) Summary {
 
 // What was detected goes all the way to the numbers that rules see.
 func TestSummaryOfADetectedMachine(t *testing.T) {
-	doc, err := Detect(twoSockets(t).root, fourA100())
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := fixture(t, "../detect/testdata/two_sockets.xml")
 	want := Summary{
 		GPUs: 4, Hosts: 1, CPUs: 2, SM: 80, Arch: "x86_64",
 		// The pairs on a socket have twelve NVLinks of 20 GB/s each. Between sockets NCCL prefers the NICs (24 GB/s) to
@@ -47,10 +45,7 @@ func TestSummaryOfADetectedMachine(t *testing.T) {
 }
 
 func TestSummaryWithoutNICs(t *testing.T) {
-	doc, err := Detect(twoSockets(t).root, fourA100())
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := fixture(t, "../detect/testdata/two_sockets.xml")
 	for e := range doc.Root.All() {
 		e.Children = slicesWithout(e.Children, "nic")
 	}
@@ -88,13 +83,14 @@ func TestSummaryOfKnownSystems(t *testing.T) {
 		"issue-nccl1519-h100vm": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true, IntraBW: 370.8,
 			MinPairBW: 370.8, Intra: "NVL", NVLinkBW: 370.8, NICs: 7, NICBW: 25, NetBW: 168, GPUNIC: "PHB", GPUNICBW: 24},
 	}
-	for _, dir := range goldenSystems(t) {
-		want, ok := known[filepath.Base(dir)]
+	for _, file := range golden.Files(t, "system.xml") {
+		dir := golden.System(file)
+		want, ok := known[dir]
 		if !ok {
 			continue
 		}
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			if got := summarize(t, readGolden(t, dir)); !closeTo(got, want) {
+		t.Run(dir, func(t *testing.T) {
+			if got := summarize(t, readGolden(t, file)); !closeTo(got, want) {
 				t.Errorf("got\n%#v\nwant\n%#v", got, want)
 			}
 		})
@@ -117,8 +113,9 @@ func closeTo(a, b Summary) bool {
 }
 
 func TestSummaryOfEverySystemIsPlausible(t *testing.T) {
-	for _, dir := range goldenSystems(t) {
-		s, err := Build(readGolden(t, dir), BuildOptions{})
+	for _, file := range golden.Files(t, "system.xml") {
+		dir := golden.System(file)
+		s, err := Build(readGolden(t, file), BuildOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,8 @@ type Net struct {
 	Dev      int     // number the net plugin gives it
 	GUID     uint64  // ports with one GUID share an adapter; the node's ID when the file has none
 	Port     int     // of the adapter
+	Rail     int     // which network of a rail-optimised cluster it is on; -1 unknown
+	Plane    int     // which of several separate networks; ports of two never talk to each other; -1 unknown
 	BW       float32 // GB/s
 	Latency  float32 // us
 	GDR      bool    // GPUDirect RDMA

@@ -1,5 +1,7 @@
 package topo
 
+import "fmt"
+
 // PathType tells what a path goes through, from best to worst. The order is NCCL's and is what NCCL_P2P_LEVEL and
 // NCCL_NET_GDR_LEVEL compare with.
 type PathType int8
@@ -22,6 +24,19 @@ const (
 var pathTypeNames = [...]string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"}
 
 func (t PathType) String() string { return pathTypeNames[t] }
+
+// MarshalText and UnmarshalText use NCCL's names.
+func (t PathType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+func (t *PathType) UnmarshalText(text []byte) error {
+	for k, name := range pathTypeNames {
+		if name == string(text) {
+			*t = PathType(k)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown path type %q (known: %v)", text, pathTypeNames)
+}
 
 // LinkType is the kind of one link.
 type LinkType int8

@@ -1,6 +1,11 @@
 package topo
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
 
 // Document is a topology file in memory. File is used in messages only.
 type Document struct {
@@ -29,6 +34,15 @@ func NewElement(name string, nameValues ...string) *Element {
 		e.Set(nameValues[i], nameValues[i+1])
 	}
 	return e
+}
+
+// Attrs makes attributes of names and values in turn.
+func Attrs(nameValues ...string) []Attr {
+	attrs := make([]Attr, 0, len(nameValues)/2)
+	for i := 0; i+1 < len(nameValues); i += 2 {
+		attrs = append(attrs, Attr{nameValues[i], nameValues[i+1]})
+	}
+	return attrs
 }
 
 // Attr returns the value of an attribute and whether it is there. If a name is repeated the first one counts, as in NCCL.
@@ -62,7 +76,7 @@ func (e *Element) Set(name, value string) {
 // and def when the attribute is missing.
 func (e *Element) Int(name string, def int) int {
 	if s, ok := e.Attr(name); ok {
-		return int(int32(cInt(s, 0)))
+		return int(int32(cnum.Int(s, 0)))
 	}
 	return def
 }
@@ -112,4 +126,15 @@ func (e *Element) walk(yield func(*Element) bool) bool {
 		}
 	}
 	return true
+}
+
+// Clone copies an element with all below it.
+func (e *Element) Clone() *Element {
+	c := *e
+	c.Attrs = slices.Clone(e.Attrs)
+	c.Children = make([]*Element, len(e.Children))
+	for i, child := range e.Children {
+		c.Children[i] = child.Clone()
+	}
+	return &c
 }

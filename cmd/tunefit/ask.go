@@ -15,7 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -36,7 +36,7 @@ func (f *askFlags) register(cmd *cobra.Command) {
 // asker asks a tuner what it makes of a policy.
 type asker struct {
 	plugin *host.Plugin
-	tuning *topo.TuningSet
+	tuning *tuning.Set
 	comms  map[commKey]*host.Comm
 	// standIn notes communicators whose costs are those of another size.
 	standIn map[shape]shape
@@ -79,7 +79,7 @@ func (o outcome) same(b outcome) bool {
 }
 
 func (f *askFlags) open() (*asker, error) {
-	tuning, err := f.readTuning()
+	costs, err := f.readTuning()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (f *askFlags) open() (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{tuning: tuning, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
+	a := &asker{tuning: costs, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
@@ -116,16 +116,16 @@ func (f *askFlags) library() (string, error) {
 	return "", fmt.Errorf("no %s in %s or ../lib beside it; name it with --plugin", libraryName, here)
 }
 
-func (f *askFlags) readTuning() (*topo.TuningSet, error) {
+func (f *askFlags) readTuning() (*tuning.Set, error) {
 	if f.tuning == "" {
-		return topo.ReadTuning(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+		return tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 	}
 	file, err := os.Open(f.tuning)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return topo.ReadTuning(file, f.tuning)
+	return tuning.Read(file, f.tuning)
 }
 
 func (a *asker) close() { a.plugin.Close() }
@@ -159,18 +159,18 @@ func warnings(log []host.Line) error {
 
 // costs returns NCCL's model of a communicator. Where the tuning has none of its
 // size, the one with the nearest number of nodes stands in.
-func (a *asker) costs(s shape) *topo.Tuning {
+func (a *asker) costs(s shape) *tuning.Tuning {
 	if t := a.tuning.For(s.nodes, s.ranks); t != nil {
 		return t
 	}
-	distance := func(t *topo.Tuning) float64 {
+	distance := func(t *tuning.Tuning) float64 {
 		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
 		if (t.NNodes == 1) != (s.nodes == 1) {
 			far += 1000 // one node and several have little in common
 		}
 		return far
 	}
-	best := slices.MinFunc(a.tuning.Tunings, func(x, y *topo.Tuning) int {
+	best := slices.MinFunc(a.tuning.Tunings, func(x, y *tuning.Tuning) int {
 		switch dx, dy := distance(x), distance(y); {
 		case dx < dy:
 			return -1
@@ -199,16 +199,16 @@ func (a *asker) ask(policyFile string, coll policy.Coll, s shape, bytes uint64) 
 		coll: coll, shape: s, bytes: bytes,
 		nccl: cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
 	}
-	flat := make([]float32, 0, topo.NumAlgos*topo.NumProtos)
+	flat := make([]float32, 0, tuning.NumAlgos*tuning.NumProtos)
 	for _, row := range table {
 		flat = append(flat, row[:]...)
 	}
-	answer, err := c.Ask(host.Call{Coll: int(coll), Bytes: int64(bytes), PipeOps: pipeOps, Table: flat, NumProto: topo.NumProtos})
+	answer, err := c.Ask(host.Call{Coll: int(coll), Bytes: int64(bytes), PipeOps: pipeOps, Table: flat, NumProto: tuning.NumProtos})
 	if err != nil {
 		return o, err
 	}
 	for i, micros := range answer.Table {
-		table[i/topo.NumProtos][i%topo.NumProtos] = micros
+		table[i/tuning.NumProtos][i%tuning.NumProtos] = micros
 	}
 	after := costs.ChooseFrom(table, int64(bytes))
 	o.policy, o.channels, o.chunk = cell{after.Algo, after.Proto}, answer.Channels, answer.ChunkBytes
