@@ -72,7 +72,7 @@ test: ## run every check: format, vet, all tests with and without cgo, race dete
 .PHONY: bench
 bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
 	$(BENCH) $(SO) $(EMPTY) $(PEER)
-	go test -run '^$$' -bench . ./policy ./topo
+	go test -run '^$$' -bench . ./policy ./topo/...
 
 .PHONY: install
 install: all ## install into PREFIX (default /usr/local), safely while jobs run
