@@ -27,7 +27,7 @@ var (
 	unsetVar = regexp.MustCompile(`\bunset\s+NCCL_([A-Z_]+)`)
 )
 
-// readsEnv reports whether a line may be one for readEnv. Lines without these
+// readsEnv reports whether a line may be one for read. Lines without these
 // words are most of a log.
 func readsEnv(line []byte) bool {
 	return bytes.Contains(line, []byte("ALGO")) || bytes.Contains(line, []byte("PROTO")) ||
