@@ -14,7 +14,7 @@ import (
 	"github.com/agext/levenshtein"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // column is what a column of a CSV file means, whatever its name.
@@ -314,13 +314,13 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.cell(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			s.bad(colAlgo, "%s", unknownName("algorithm", v, topo.AlgoNames[:]))
+			s.bad(colAlgo, "%s", unknownName("algorithm", v, tuning.AlgoNames[:]))
 			return false
 		}
 	}
 	if v := s.cell(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			s.bad(colProto, "%s", unknownName("protocol", v, topo.ProtoNames[:]))
+			s.bad(colProto, "%s", unknownName("protocol", v, tuning.ProtoNames[:]))
 			return false
 		}
 	}

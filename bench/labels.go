@@ -11,7 +11,7 @@ import (
 	"github.com/agext/levenshtein"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Origin is where the label of a sample (its algorithm, protocol and channels)
@@ -131,8 +131,8 @@ func lookUp[T ~int8](names []string) map[string]T {
 }
 
 var (
-	algoByName  = lookUp[policy.Algo](topo.AlgoNames[:])
-	protoByName = lookUp[policy.Proto](topo.ProtoNames[:])
+	algoByName  = lookUp[policy.Algo](tuning.AlgoNames[:])
+	protoByName = lookUp[policy.Proto](tuning.ProtoNames[:])
 )
 
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
@@ -140,7 +140,7 @@ func parseAlgo(s string) (policy.Algo, bool) {
 	if a, ok := algoByName[s]; ok {
 		return a, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumAlgos {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumAlgos {
 		return policy.Algo(n), true
 	}
 	if a, ok := algoByName[fold(s)]; ok {
@@ -156,7 +156,7 @@ func parseProto(s string) (policy.Proto, bool) {
 	if p, ok := protoByName[s]; ok {
 		return p, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumProtos {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumProtos {
 		return policy.Proto(n), true
 	}
 	p, ok := protoByName[fold(s)]
