@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // operation is what a run measured: one of the collectives that a tuner is
@@ -14,7 +14,7 @@ type operation string // folded name; empty: not known
 // collByName holds what nccl-tests can measure; -1 stands for what no tuner is
 // asked about.
 var collByName = func() map[string]policy.Coll {
-	m := lookUp[policy.Coll](topo.CollNames[:])
+	m := lookUp[policy.Coll](tuning.CollNames[:])
 	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
 		m[other] = -1
 	}

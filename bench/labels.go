@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agext/levenshtein"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Origin is where the label of a sample (its algorithm, protocol and channels)
@@ -27,7 +29,7 @@ const (
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"none", "file name", "flags", "exports", "JSON env", "measured", "cells"}
+var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "cells"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -101,6 +103,25 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
+// didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
+// nothing when none is near.
+func didYouMean(got string, known []string) string {
+	best, distance := "", 2+len(got)/4 // a transposition is two edits
+	for _, k := range known {
+		if d := levenshtein.Distance(fold(got), fold(k), nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q; ", best)
+}
+
+func unknownName(what, got string, known []string) string {
+	return fmt.Sprintf("unknown %s %q (%sallowed: %s)", what, got, didYouMean(got, known), strings.Join(known, ", "))
+}
+
 func lookUp[T ~int8](names []string) map[string]T {
 	m := make(map[string]T, len(names))
 	for i, name := range names {
@@ -110,8 +131,8 @@ func lookUp[T ~int8](names []string) map[string]T {
 }
 
 var (
-	algoByName  = lookUp[policy.Algo](topo.AlgoNames[:])
-	protoByName = lookUp[policy.Proto](topo.ProtoNames[:])
+	algoByName  = lookUp[policy.Algo](tuning.AlgoNames[:])
+	protoByName = lookUp[policy.Proto](tuning.ProtoNames[:])
 )
 
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
@@ -119,7 +140,7 @@ func parseAlgo(s string) (policy.Algo, bool) {
 	if a, ok := algoByName[s]; ok {
 		return a, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumAlgos {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumAlgos {
 		return policy.Algo(n), true
 	}
 	if a, ok := algoByName[fold(s)]; ok {
@@ -135,7 +156,7 @@ func parseProto(s string) (policy.Proto, bool) {
 	if p, ok := protoByName[s]; ok {
 		return p, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumProtos {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumProtos {
 		return policy.Proto(n), true
 	}
 	p, ok := protoByName[fold(s)]
@@ -183,6 +204,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})
+	algos, protos, colls := map[policy.Algo]bool{}, map[policy.Proto]bool{}, map[string]bool{}
 	for i := 0; i < len(words); i++ {
 		pair := words[i]
 		if i+1 < len(words) {
@@ -194,12 +216,12 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			p, isProto := protoByName[w]
 			_, isColl := collByName[w]
 			switch {
-			case isAlgo && n.algo == Unknown:
-				n.algo = a
-			case isProto && n.proto == Unknown:
-				n.proto = p
-			case isColl && n.coll == "":
-				n.coll = w
+			case isAlgo:
+				algos[a] = true
+			case isProto:
+				protos[p] = true
+			case isColl:
+				colls[w] = true
 			case w == "default":
 				n.isDefault = true
 			default:
@@ -209,6 +231,19 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 				i++
 			}
 			break
+		}
+	}
+	// A name with two of a kind, as fat_tree_ring, says nothing.
+	if len(algos) == 1 {
+		for n.algo = range algos {
+		}
+	}
+	if len(protos) == 1 {
+		for n.proto = range protos {
+		}
+	}
+	if len(colls) == 1 {
+		for n.coll = range colls {
 		}
 	}
 	number := func(re *regexp.Regexp) int {

@@ -3,7 +3,7 @@ package configs
 
 import _ "embed"
 
-// HGXH100 is NCCL's cost model on an HGX H100, for topo.ReadTuning.
+// HGXH100 is NCCL's cost model on an HGX H100, for tuning.Read.
 //
 //go:embed tuning/hgx-h100.json
 var HGXH100 string

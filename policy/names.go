@@ -4,23 +4,22 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Coll is a collective, numbered as NCCL's tuner ABI numbers it.
 type Coll int8
 
 const (
-	CollBroadcast     Coll = topo.CollBroadcast
-	CollReduce        Coll = topo.CollReduce
-	CollAllGather     Coll = topo.CollAllGather
-	CollReduceScatter Coll = topo.CollReduceScatter
-	CollAllReduce     Coll = topo.CollAllReduce
+	CollBroadcast     Coll = tuning.CollBroadcast
+	CollReduce        Coll = tuning.CollReduce
+	CollAllGather     Coll = tuning.CollAllGather
+	CollReduceScatter Coll = tuning.CollReduceScatter
+	CollAllReduce     Coll = tuning.CollAllReduce
 
 	// NumColls is how many collectives NCCL asks a tuner about.
-	NumColls = topo.NumColls
+	NumColls = tuning.NumColls
 )
 
 const (
@@ -36,28 +35,28 @@ const (
 type Algo int8
 
 const (
-	AlgoTree          Algo = topo.AlgoTree
-	AlgoRing          Algo = topo.AlgoRing
-	AlgoCollNetDirect Algo = topo.AlgoCollNetDirect
-	AlgoCollNetChain  Algo = topo.AlgoCollNetChain
-	AlgoNVLS          Algo = topo.AlgoNVLS
-	AlgoNVLSTree      Algo = topo.AlgoNVLSTree
-	AlgoPAT           Algo = topo.AlgoPAT // since NCCL 2.23
+	AlgoTree          Algo = tuning.AlgoTree
+	AlgoRing          Algo = tuning.AlgoRing
+	AlgoCollNetDirect Algo = tuning.AlgoCollNetDirect
+	AlgoCollNetChain  Algo = tuning.AlgoCollNetChain
+	AlgoNVLS          Algo = tuning.AlgoNVLS
+	AlgoNVLSTree      Algo = tuning.AlgoNVLSTree
+	AlgoPAT           Algo = tuning.AlgoPAT // since NCCL 2.23
 )
 
 // Proto is a protocol, numbered as the columns of NCCL's cost table.
 type Proto int8
 
 const (
-	ProtoLL     Proto = topo.ProtoLL
-	ProtoLL128  Proto = topo.ProtoLL128
-	ProtoSimple Proto = topo.ProtoSimple
+	ProtoLL     Proto = tuning.ProtoLL
+	ProtoLL128  Proto = tuning.ProtoLL128
+	ProtoSimple Proto = tuning.ProtoSimple
 )
 
 var (
-	collNames  = newNames[Coll](topo.CollNames[:], "all_gather", "reduce_scatter", "all_reduce")
-	algoNames  = newNames[Algo](topo.AlgoNames[:])
-	protoNames = newNames[Proto](topo.ProtoNames[:])
+	collNames  = newNames[Coll](tuning.CollNames[:], "all_gather", "reduce_scatter", "all_reduce")
+	algoNames  = newNames[Algo](tuning.AlgoNames[:])
+	protoNames = newNames[Proto](tuning.ProtoNames[:])
 
 	neverAsked = newNames[Coll]([]string{"alltoall", "alltoallv", "alltoallpivot", "gather", "scatter", "sendrecv", "send", "recv"},
 		"all_to_all", "all_to_all_v", "all_to_all_pivot", "send_recv")
@@ -128,18 +127,7 @@ func (n names[T]) unknown(what, got string) error {
 		didYouMean(got, n.canonical), strings.Join(n.canonical, ", "))
 }
 
-// didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
-// nothing when none is near.
+// didYouMean is suggest.DidYouMean for a name that may stand behind a "!".
 func didYouMean(got string, known []string) string {
-	got = strings.ToLower(strings.TrimPrefix(got, "!"))
-	best, distance := "", 2+len(got)/4 // a transposition is two edits
-	for _, k := range known {
-		if d := levenshtein.Distance(got, k, nil); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q; ", best)
+	return suggest.DidYouMean(strings.TrimPrefix(got, "!"), known)
 }

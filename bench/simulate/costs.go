@@ -2,12 +2,12 @@ package simulate
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Tuning is NCCL's cost model of one communicator. All that the package uses of
 // it is in this file.
-type Tuning = topo.Tuning
+type Tuning = tuning.Tuning
 
 // costs asks a Tuning in the terms of package policy.
 type costs struct{ t *Tuning }
@@ -21,7 +21,7 @@ type cell struct {
 
 // colls are all collectives, in NCCL's order.
 func colls() (all []policy.Coll) {
-	for c := range topo.NumColls {
+	for c := range tuning.NumColls {
 		all = append(all, policy.Coll(c))
 	}
 	return all
@@ -31,14 +31,14 @@ func colls() (all []policy.Coll) {
 // the others as NCCL numbers them, which is how people sweep.
 func (c costs) cells(coll policy.Coll) (all []cell) {
 	table := c.t.Table(int(coll), 1<<20, 1)
-	algos := []int{topo.AlgoRing, topo.AlgoTree}
-	for a := range topo.NumAlgos {
-		if a != topo.AlgoRing && a != topo.AlgoTree {
+	algos := []int{tuning.AlgoRing, tuning.AlgoTree}
+	for a := range tuning.NumAlgos {
+		if a != tuning.AlgoRing && a != tuning.AlgoTree {
 			algos = append(algos, a)
 		}
 	}
 	for _, a := range algos {
-		for p := range topo.NumProtos {
+		for p := range tuning.NumProtos {
 			if table[a][p] >= 0 {
 				all = append(all, cell{coll, policy.Algo(a), policy.Proto(p)})
 			}

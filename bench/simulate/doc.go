@@ -24,7 +24,7 @@
 //     rendezvous, buffers outgrow the GPU's L2 cache, code paths change.
 //
 // What NCCL would choose by itself comes from its uncorrected model, so the
-// default is right at most sizes and up to about twice too slow at some.
+// default is near the best at many sizes and up to about twice too slow at some.
 //
 // Without noise, the time of one configuration never falls as the size grows.
 // Noise has heavy tails, is largest at small sizes, is in part common to all

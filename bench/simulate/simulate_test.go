@@ -13,14 +13,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 var swept = []policy.Coll{policy.CollAllReduce, policy.CollAllGather, policy.CollReduceScatter}
 
 func tuningOf(t *testing.T, nodes int) *Tuning {
 	t.Helper()
-	set, err := topo.ReadTuning(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+	set, err := tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +175,9 @@ func TestNoise(t *testing.T) {
 // is a positive number.
 func TestTimesRise(t *testing.T) {
 	for _, nodes := range []int{1, 2, 8, 64} {
-		tuning := tuningOf(t, nodes)
+		comm := tuningOf(t, nodes)
 		for seed := range uint64(5) {
-			truth := NewTruth(tuning, seed)
+			truth := NewTruth(comm, seed)
 			for x, m := range truth.cells {
 				for channels := 1; channels <= m.limit; channels++ {
 					last := 0.0

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -167,7 +167,7 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 	costs := a.costs.of(s)
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
-		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: topo.NumProtos}
+		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
 		for _, row := range costs.Table(int(q.coll), int64(q.bytes), q.pipeOps) {
 			calls[i].Table = append(calls[i].Table, row[:]...)
 		}
@@ -194,10 +194,10 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 }
 
 // choose returns what NCCL chooses from a flat table.
-func choose(costs *topo.Tuning, flat []float32, bytes uint64) topo.Choice {
-	var table topo.CostTable
+func choose(costs *tuning.Tuning, flat []float32, bytes uint64) tuning.Choice {
+	var table tuning.CostTable
 	for i, micros := range flat {
-		table[i/topo.NumProtos][i%topo.NumProtos] = micros
+		table[i/tuning.NumProtos][i%tuning.NumProtos] = micros
 	}
 	return costs.ChooseFrom(table, int64(bytes))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // costFlags name what NCCL's own choice comes from.
@@ -22,7 +22,7 @@ func (f *costFlags) register(cmd *cobra.Command) {
 
 // costModel is NCCL's cost model for communicators of one machine.
 type costModel struct {
-	set *topo.TuningSet
+	set *tuning.Set
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
 }
@@ -31,7 +31,7 @@ func (f *costFlags) read() (*costModel, error) {
 	m := &costModel{standIns: map[shape]shape{}}
 	var err error
 	if f.tuning == "" {
-		m.set, err = topo.ReadTuning(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+		m.set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 		return m, err
 	}
 	file, err := os.Open(f.tuning)
@@ -39,24 +39,24 @@ func (f *costFlags) read() (*costModel, error) {
 		return nil, err
 	}
 	defer file.Close()
-	m.set, err = topo.ReadTuning(file, f.tuning)
+	m.set, err = tuning.Read(file, f.tuning)
 	return m, err
 }
 
 // of returns the model of a communicator. Where there is none of its size, the
 // one with the nearest number of nodes stands in.
-func (m *costModel) of(s shape) *topo.Tuning {
+func (m *costModel) of(s shape) *tuning.Tuning {
 	if t := m.set.For(s.nodes, s.ranks); t != nil {
 		return t
 	}
-	distance := func(t *topo.Tuning) float64 {
+	distance := func(t *tuning.Tuning) float64 {
 		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
 		if (t.NNodes == 1) != (s.nodes == 1) {
 			far += 1000 // one node and several have little in common
 		}
 		return far
 	}
-	best := slices.MinFunc(m.set.Tunings, func(x, y *topo.Tuning) int {
+	best := slices.MinFunc(m.set.Tunings, func(x, y *tuning.Tuning) int {
 		switch dx, dy := distance(x), distance(y); {
 		case dx < dy:
 			return -1

@@ -258,6 +258,19 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
 	}
 }
 
+// Every file that the README points to exists.
+func TestREADMELinks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join(root, link[1])); err != nil {
+			t.Errorf("%s: %v", link[0], err)
+		}
+	}
+}
+
 // Every command of the README works. `make test` runs this test and is not run
 // by it.
 func TestREADME(t *testing.T) {

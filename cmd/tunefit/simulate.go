@@ -42,9 +42,9 @@ is not there, as a sweep CSV for trying out commands that learn from sweeps.
 Times begin with NCCL's own cost model and add what that model does not know and
 real clusters show: limits per channel, latency that grows with channels,
 contention for NICs, steps between sizes, and noise with outliers. What NCCL
-would choose by itself is swept as well, and is right at most sizes but not at
-all. The seed picks the cluster and the noise: equal commands give equal files,
-on every machine.
+would choose by itself is swept as well: near the best at many sizes, and up to
+about twice too slow at some. The seed picks the cluster and the noise: equal
+commands give equal files, on every machine.
 
 Every row says that it is simulated: its source begins with "simulated:". A policy
 learnt from it is of no use on a real cluster.`,

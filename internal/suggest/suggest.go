@@ -1,0 +1,24 @@
+// Package suggest finds the name that somebody may have meant.
+package suggest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// DidYouMean returns `did you mean "x"; ` for the known name, in lower case, nearest to got, or "" when none is near.
+func DidYouMean(got string, known []string) string {
+	got = strings.ToLower(got)
+	best, distance := "", 2+len(got)/4 // a transposition is two edits
+	for _, k := range known {
+		if d := levenshtein.Distance(got, k, nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q; ", best)
+}

@@ -1,0 +1,251 @@
+package channels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Speeds per channel in GB/s that NCCL tries, fastest first, inside a node and over the network, by GPU generation.
+// Source: NCCL 2.30.7, graph/search.cc.
+var (
+	speedsIntra          = []float32{40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3}
+	speedsInter          = []float32{48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, .24, .12}
+	speedsIntraHopper    = []float32{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3}
+	speedsInterHopper    = []float32{48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, .24, .12}
+	speedsIntraBlackwell = []float32{90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18}
+	speedsInterBlackwell = []float32{96, 86, 80, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, .24, .12}
+)
+
+func (s *searchSystem) speeds() []float32 {
+	switch {
+	case s.minCC >= 100 && s.inter:
+		return speedsInterBlackwell
+	case s.minCC >= 100:
+		return speedsIntraBlackwell
+	case s.minCC >= 90 && s.inter:
+		return speedsInterHopper
+	case s.minCC >= 90:
+		return speedsIntraHopper
+	case s.inter:
+		return speedsInter
+	}
+	return speedsIntra
+}
+
+// attempts drives the search for one graph: it relaxes the limits step by step until there is a solution (first
+// pass), then tries to make that solution faster (second pass).
+type attempts struct {
+	*searchSystem
+	try  *searchGraph // limits of the next attempt
+	best *searchGraph
+
+	speed                []float32
+	at                   int // index into speed
+	same                 bool
+	crossNIC             int           // 0 no, 1 always, 2 if nothing else works
+	typeIntra, typeInter topo.PathType // best types to start with
+	maxIntra, maxInter   topo.PathType // worst types to go to
+	stepsLeft            int           // of all attempts together
+}
+
+// search finds the channels for the pattern that graph asks for. The graph must be new. It fails where NCCL cannot
+// create the communicator.
+func (s *searchSystem) search(graph *searchGraph) error {
+	gpus := len(s.gpus)
+	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
+	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.pattern) {
+		a.crossNIC = 2
+	}
+	a.limits()
+	graph.typeIntra, graph.typeInter = a.typeIntra, a.typeInter
+	a.same = graph.pattern != PatternNVLS
+	graph.same = a.same
+
+	switch graph.pattern {
+	case PatternNVLS:
+		if s.nvs == 0 || s.minCC < 90 {
+			return nil
+		}
+		graph.maxChannels = min(tuning.MaxNVLSRanks, gpus)
+	case PatternCollNetDirect:
+		graph.maxChannels = min(tuning.MaxDirectRanks, gpus)
+	}
+	if gpus == 1 && graph.pattern != PatternRing {
+		graph.pattern = PatternTree
+	}
+	if !s.inter && graph.pattern == PatternNVLS {
+		graph.minChannels = graph.maxChannels // pull evenly from all GPUs
+	}
+	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.splitNVLink() {
+		graph.minChannels = 2 // trees do better there, but need two channels, and rings must have as many
+	}
+
+	a.try = newSearchGraph(graph.pattern, gpus, 0, 0)
+	a.try.copyFrom(graph)
+	a.at = a.fastest(a.try.minChannels)
+	a.setSpeed()
+	a.firstPass()
+	a.secondPass()
+	if graph.channels == 0 && !graph.collNet && graph.pattern != PatternNVLS {
+		return s.simpleOrder(graph)
+	}
+	return nil
+}
+
+// limits sets the range of path types to try.
+func (a *attempts) limits() {
+	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
+	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
+	if len(a.gpus) > 1 {
+		a.typeIntra, a.maxIntra = pathRange(a.gpuGPU, true)
+	}
+	if a.inter {
+		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
+		a.maxIntra = a.maxInter
+	}
+	if a.minCC < 90 {
+		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
+	}
+}
+
+// fastest is the first speed that the hardware could reach with that many channels.
+func (a *attempts) fastest(channels int) int {
+	total := a.totalBW
+	if a.devs > 1 && a.best.pattern != PatternRing {
+		// Only rings come back to where they started.
+		total = float32(float64(total) * (float64(a.devs) / float64(a.devs-1)))
+	}
+	i := 0
+	for i < len(a.speed)-1 && (a.speed[i] > a.maxBW || a.speed[i]*float32(channels) > total) {
+		i++
+	}
+	return i
+}
+
+func (a *attempts) setSpeed() { a.try.bwIntra, a.try.bwInter = a.speed[a.at], a.speed[a.at] }
+
+// attempt runs one search and says whether its result cannot be improved; steps is what it left.
+func (a *attempts) attempt() (perfect bool, steps int) {
+	steps = searchSteps
+	if a.try.same {
+		steps = searchStepsSame
+	}
+	a.try.channels = 0
+	a.stepsLeft -= steps
+	steps = a.run(a.try, a.best, steps)
+	return steps == -1 || float32(a.best.channels)*a.best.bwInter >= a.totalBW, steps
+}
+
+func (a *attempts) firstPass() {
+	for {
+		perfect, steps := a.attempt()
+		if perfect || !a.relax(steps) {
+			return
+		}
+	}
+}
+
+// relax loosens one limit and resets those before it; it says no when there is nothing left to try.
+func (a *attempts) relax(steps int) bool {
+	t, best := a.try, a.best
+	viaAMD := a.cpuArch == topo.ArchX86 && a.cpuVendor == topo.VendorAMD && t.typeIntra == topo.PathSYS
+	if t.same && !viaAMD {
+		t.same = false
+		return true
+	}
+	t.same = a.same
+
+	a.stepsLeft += steps
+	if a.stepsLeft < 0 && best.channels > 0 {
+		return false
+	}
+	if a.minCC >= 90 && t.pattern == PatternBalancedTree {
+		t.pattern = PatternTree
+		return true
+	}
+	t.pattern = best.pattern
+
+	worstIntra := a.maxIntra
+	if a.inter {
+		worstIntra = t.typeInter
+	}
+	if t.typeIntra < worstIntra && (best.channels == 0 || t.typeIntra < best.typeIntra) {
+		t.typeIntra++
+		if t.typeIntra < topo.PathDIS {
+			return true
+		}
+	}
+	t.typeIntra = a.typeIntra
+
+	if a.inter && t.typeInter < a.maxInter &&
+		(best.channels == 0 || t.typeInter < best.typeInter || t.typeInter < topo.PathPXN) {
+		t.typeInter++
+		if t.typeInter < topo.PathDIS {
+			return true
+		}
+	}
+	t.typeInter = a.typeInter
+
+	if a.crossNIC == 2 && t.crossNIC == 0 && (best.pattern == PatternRing || best.pattern == PatternBalancedTree) {
+		t.crossNIC = 2
+		return true
+	}
+	t.crossNIC = 0
+
+	if a.at < len(a.speed)-1 && (best.channels == 0 || float64(a.speed[a.at+1]/best.bwInter) > .49) {
+		a.at++
+		a.setSpeed()
+		return true
+	}
+	return false
+}
+
+// secondPass raises the speed of the solution for as long as that works.
+func (a *attempts) secondPass() {
+	best := a.best
+	best.duplicate(a.minCC)
+	a.try.copyFrom(best)
+	a.at = 0
+	for a.at < len(a.speed)-1 && a.speed[a.at] > best.bwInter {
+		a.at++
+	}
+	a.setSpeed()
+	a.try.minChannels = best.channels
+	for steps := -1; steps != 0 && a.at > 0; {
+		t := a.try
+		switch {
+		case best.pattern == PatternRing:
+			a.at--
+			a.setSpeed()
+		case best.pattern == PatternNVLS && t.bwInter == best.bwInter && t.bwInter < t.bwIntra*2:
+			t.minChannels, t.maxChannels = best.channels, best.channels
+			a.at--
+			t.bwInter = a.speed[a.at]
+		case t.bwIntra == best.bwIntra && t.bwIntra < t.bwInter*2:
+			a.at--
+			t.bwIntra = a.speed[a.at] // two nodes and CollNet profit
+		default:
+			return
+		}
+		_, steps = a.attempt()
+	}
+}
+
+// simpleOrder is what NCCL falls back to: one slow channel in enumeration order. It wants NICs even where none is used.
+func (s *searchSystem) simpleOrder(g *searchGraph) error {
+	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
+	if len(first) == 0 || len(last) == 0 {
+		return fmt.Errorf("no %s channel fits on the links, and there is no network port to fall back on", g.pattern)
+	}
+	for i := range s.gpus {
+		g.intra[0][i] = s.gpus[i].rank
+	}
+	g.inter[0] = [2]topo.ID{s.nets[first[0]].id, s.nets[last[0]].id}
+	g.bwIntra, g.typeIntra = .1, topo.PathSYS
+	g.bwInter, g.typeInter = .1, topo.PathSYS
+	g.channels = 1
+	return nil
+}

@@ -1,0 +1,123 @@
+package channels
+
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Compute capability classes and link classes that index the tables below.
+const (
+	gpuVolta = iota
+	gpuAmpere
+	gpuHopper
+	gpuBlackwell
+	numGPUClasses
+)
+
+const (
+	wireNVLink = iota
+	wirePCI
+	wireNet
+	numWires
+)
+
+// perScale holds a value for 1 node, 2 nodes, and 3 or more.
+type perScale [3]float64
+
+// costConstants are NCCL's measured constants; latencies in microseconds, bandwidths in GB/s.
+// Source of all of them: NCCL 2.30.7, graph/tuning.cc.
+type costConstants struct {
+	baseLatency [tuning.NumAlgos][tuning.NumProtos]float64           // paid once per collective
+	hopLatency  [numWires][tuning.NumAlgos][tuning.NumProtos]float64 // paid per step
+
+	llMax             [numGPUClasses]perScale // all channels together; over nodes row 0 is for Intel, row 1 for AMD CPUs
+	ringLL128PerChan  [numGPUClasses]perScale
+	treeLL128PerChan  [numGPUClasses]perScale
+	treePerChan       [numGPUClasses]perScale
+	nvlsTreePerChan   [numGPUClasses]perScale
+	nvlsEfficiency    [numGPUClasses]float32
+	arityLatency      float64 // CollNetDirect, per further local rank
+	patLatencyDivisor float64
+	patLinear         float64 // PAT, per rank
+}
+
+var defaultCosts = costConstants{
+	baseLatency: [tuning.NumAlgos][tuning.NumProtos]float64{
+		tuning.AlgoTree: {6.8, 14, 8.4},
+		tuning.AlgoRing: {6.6, 14, 8.4},
+		tuning.AlgoPAT:  {8, 8, 8},
+	},
+	hopLatency: [numWires][tuning.NumAlgos][tuning.NumProtos]float64{
+		wireNVLink: {
+			tuning.AlgoTree:          {.6, 1.25, 4},
+			tuning.AlgoRing:          {.6, 1.9, 3.4},
+			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 3.7},
+			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 2.8},
+			tuning.AlgoNVLS:          {tuning.ProtoSimple: 25},
+			tuning.AlgoNVLSTree:      {tuning.ProtoSimple: 25},
+			tuning.AlgoPAT:           {tuning.ProtoSimple: 4},
+		},
+		wirePCI: {
+			tuning.AlgoTree:          {1, 1.9, 4},
+			tuning.AlgoRing:          {1, 2.5, 5.7},
+			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 3.7},
+			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 2.8},
+			tuning.AlgoPAT:           {tuning.ProtoSimple: 4},
+		},
+		wireNet: {
+			tuning.AlgoTree:          {5, 8.5, 14},
+			tuning.AlgoRing:          {2.7, 4, 14},
+			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 31},
+			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 30},
+			tuning.AlgoNVLS:          {tuning.ProtoSimple: 18},
+			tuning.AlgoNVLSTree:      {tuning.ProtoSimple: 20.9},
+			tuning.AlgoPAT:           {tuning.ProtoSimple: 14},
+		},
+	},
+	llMax: [numGPUClasses]perScale{
+		gpuVolta:     {39, 39, 20.4},
+		gpuAmpere:    {87.7, 22.5, 19},
+		gpuHopper:    {141, 45, 35},
+		gpuBlackwell: {282, 90, 70},
+	},
+	ringLL128PerChan: [numGPUClasses]perScale{
+		gpuVolta:     {20, 20, 20},
+		gpuAmpere:    {20, 20, 20},
+		gpuHopper:    {36.7, 36.7, 36.7},
+		gpuBlackwell: {40, 40, 40},
+	},
+	treeLL128PerChan: [numGPUClasses]perScale{
+		gpuVolta:     {20, 20, 20},
+		gpuAmpere:    {20, 20, 20},
+		gpuHopper:    {36.7, 36.7, 29},
+		gpuBlackwell: {55.6, 31.67, 20},
+	},
+	treePerChan: [numGPUClasses]perScale{
+		gpuVolta:     {26.5, 18.5, 10},
+		gpuAmpere:    {24, 23.6, 17.8},
+		gpuHopper:    {38.7, 41.4, 36},
+		gpuBlackwell: {70, 42.8, 24},
+	},
+	nvlsTreePerChan: [numGPUClasses]perScale{
+		gpuVolta:     {26.5, 18.5, 10},
+		gpuAmpere:    {24, 23.6, 17.8},
+		gpuHopper:    {0, 57.7, 45.5},
+		gpuBlackwell: {0, 96, 80},
+	},
+	nvlsEfficiency:    [numGPUClasses]float32{gpuHopper: .85, gpuBlackwell: .74},
+	arityLatency:      .4,
+	patLatencyDivisor: 3.5,
+	patLinear:         2.8,
+}
+
+// gpuClass puts a compute capability (10*major+minor) into the row that NCCL uses for it.
+func gpuClass(compCap int) int {
+	switch {
+	case compCap >= 100:
+		return gpuBlackwell
+	case compCap >= 90:
+		return gpuHopper
+	case compCap >= 80:
+		return gpuAmpere
+	}
+	return gpuVolta
+}

@@ -1,0 +1,65 @@
+package channels
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+type goldenNode struct {
+	NNodes           int                                                         `json:"nNodes"`
+	NRanks           int                                                         `json:"nRanks"`
+	NChannels        int                                                         `json:"nChannels"`
+	NVLSChannels     int                                                         `json:"nvlsChannels"`
+	NVLSSupport      int                                                         `json:"nvlsSupport"`
+	MinCompCap       int                                                         `json:"minCompCap"`
+	MaxCompCap       int                                                         `json:"maxCompCap"`
+	CPUArch          topo.CPUArch                                                `json:"cpuArch"`
+	CPUVendor        topo.CPUVendor                                              `json:"cpuVendor"`
+	MinNetBW         float32                                                     `json:"minNetBw"`
+	Graphs           Graphs                                                      `json:"graphs"`
+	MaxThreads       [tuning.NumAlgos][tuning.NumProtos]int                      `json:"maxThreads"`
+	ThreadThresholds [tuning.NumAlgos][tuning.NumProtos]int64                    `json:"threadThresholds"`
+	Lat              [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]float32 `json:"lat"`
+	Bw               [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]float32 `json:"bw"`
+}
+
+// facts leaves MaxTreePattern empty: the reference was made without the exchange of tree patterns between ranks.
+func (n goldenNode) facts() CommFacts {
+	return CommFacts{
+		NNodes: n.NNodes, NRanks: n.NRanks, MinCompCap: n.MinCompCap, MaxCompCap: n.MaxCompCap,
+		CPUArch: n.CPUArch, CPUVendor: n.CPUVendor, MinNetBW: n.MinNetBW, NVLS: n.NVLSSupport != 0,
+	}
+}
+
+func TestDeriveTuningAgreesWithNCCL(t *testing.T) {
+	var a golden.Tally
+	for _, file := range golden.Files(t, "tuning.json") {
+		var answers struct{ Nodes map[string]goldenNode }
+		golden.LoadJSON(t, file, &answers)
+		for hosts, n := range answers.Nodes {
+			where := golden.System(file) + " " + hosts
+			got := DeriveTuning(n.Graphs, n.facts())
+			golden.Same(&a, "channels", where, n.NChannels, got.NChannels)
+			golden.Same(&a, "NVLS channels", where, n.NVLSChannels, got.NVLSChannels)
+			golden.Same(&a, "max threads", where, n.MaxThreads, got.MaxThreads)
+			golden.Same(&a, "thread thresholds", where, n.ThreadThresholds, got.ThreadThresholds)
+			for c := range tuning.CollNames {
+				for al := range tuning.AlgoNames {
+					for p := range tuning.ProtoNames {
+						at := fmt.Sprintf("%s %s %s/%s", where, tuning.CollNames[c], tuning.AlgoNames[al], tuning.ProtoNames[p])
+						golden.Same(&a, "latency", at, n.Lat[c][al][p], got.Latencies[c][al][p])
+						golden.Same(&a, "bandwidth", at, n.Bw[c][al][p], got.Bandwidths[c][al][p])
+					}
+				}
+			}
+		}
+	}
+	a.Log(t)
+	if n := a.Failures(); n > 0 {
+		t.Errorf("%d values differ from NCCL's", n)
+	}
+}

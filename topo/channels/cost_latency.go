@@ -1,0 +1,93 @@
+package channels
+
+import (
+	"math/bits"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// latency is NCCL's fixed part of the time in microseconds. Steps inside a node and over the network count
+// separately.
+func (m *costModel) latency(coll, algo, proto int) float32 {
+	f := m.facts
+	g := m.graph[algo]
+	hop := &m.costs.hopLatency
+	near := wirePCI
+	if g.TypeIntra == topo.PathNVL {
+		near = wireNVLink
+	}
+	base := float32(m.costs.baseLatency[algo][proto])
+	intra := float32(hop[near][algo][proto])
+	inter := float32(hop[wireNet][algo][proto])
+	if m.ppn == 1 {
+		inter = float32(hop[wireNet][tuning.AlgoTree][proto]) // nothing hides the network's latency
+	}
+	inter += g.LatencyInter
+	if proto == tuning.ProtoSimple {
+		inter += g.LatencyInter // the flush after a receive
+	}
+	local := f.NRanks/f.NNodes - 1 // steps to the other ranks of a node
+	depth := float32(bits.Len(uint(f.NNodes)) - 1)
+
+	switch algo {
+	case tuning.AlgoRing:
+		return base + m.ringLatency(coll, proto, near, intra, inter)
+	case tuning.AlgoTree:
+		return base + 2*(float32(float32(local)*intra)+float32(depth*inter))
+	case tuning.AlgoCollNetDirect:
+		arity := float64(float32(min(1, local))*intra) + float64(float64(local)*m.costs.arityLatency)
+		return float32(float64(base) + (float64(2*arity) + float64(inter)))
+	case tuning.AlgoCollNetChain:
+		return base + (float32(float32(2*local)*intra) + inter)
+	case tuning.AlgoNVLS:
+		if f.NNodes > 1 {
+			return intra + inter
+		}
+		return intra
+	case tuning.AlgoNVLSTree:
+		return base + (intra + float32(2*depth*inter))
+	case tuning.AlgoPAT:
+		log := float64(depth) * (float64(inter) / m.costs.patLatencyDivisor)
+		return float32(float64(base) + (log + float64(float64(f.NRanks)*m.costs.patLinear)))
+	}
+	return base
+}
+
+// ringLatency is the latency of a ring's steps. near is the wire inside a node.
+func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) float32 {
+	f := m.facts
+	steps := m.steps(coll)
+	if coll == tuning.CollReduce || coll == tuning.CollBroadcast {
+		wire := near
+		if f.NNodes > 1 {
+			wire = wireNet
+		}
+		if m.graph[tuning.AlgoRing].SameChannels != 0 {
+			return float32(m.costs.hopLatency[wire][tuning.AlgoRing][proto])
+		}
+		// Rings that differ make each rank wait for a chunk.
+		waits := tuning.AlgoRing
+		if proto == tuning.ProtoSimple {
+			waits = tuning.AlgoTree
+		}
+		return float32(steps) * float32(m.costs.hopLatency[wire][waits][proto])
+	}
+	far := 0
+	if f.NNodes > 1 {
+		// Each step costs at least the time to post to the network.
+		post := float32(1)
+		if f.CPUArch == topo.ArchX86 && f.CPUVendor == topo.VendorAMD {
+			post = 2
+		}
+		if proto == tuning.ProtoSimple {
+			post *= 3
+		}
+		intra = max(intra, post)
+		far = f.NNodes - 1
+		if coll == tuning.CollAllReduce {
+			far *= 2
+		}
+	}
+	return float32(float32(steps-far)*intra) + float32(float32(far)*inter)
+}

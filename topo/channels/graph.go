@@ -1,0 +1,69 @@
+package channels
+
+import (
+	"encoding/json"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Graph is the outcome of NCCL's channel search for one pattern: how many channels fit on a system and how
+// fast each is. Field names in JSON are those of NCCL's own structure.
+type Graph struct {
+	ID           int           `json:"id"`      // 0 ring, 1 tree, 2 CollNet chain, 3 NVLS, 4 CollNet direct
+	Pattern      string        `json:"pattern"` // one of the Pattern constants
+	CrossNIC     int           `json:"crossNic"`
+	NChannels    int           `json:"nChannels"`    // 0: not searched or not found
+	BWIntra      float32       `json:"bwIntra"`      // GB/s per channel between GPUs of a node
+	BWInter      float32       `json:"bwInter"`      // GB/s per channel between a GPU and its NIC
+	LatencyInter float32       `json:"latencyInter"` // microseconds that the NIC adds
+	TypeIntra    topo.PathType `json:"typeIntra"`    // worst between GPUs
+	TypeInter    topo.PathType `json:"typeInter"`    // worst between a GPU and its NIC
+	SameChannels int           `json:"sameChannels"` // 1 when all channels are alike
+	NHops        int           `json:"nHops"`
+	MinChannels  int           `json:"minChannels"`
+	MaxChannels  int           `json:"maxChannels"`
+
+	Intra [][]int     `json:"intra,omitzero"` // per channel the GPUs (ranks) in order
+	Inter [][]topo.ID `json:"inter,omitzero"` // per channel the ids of the NICs at both ends
+}
+
+// MarshalJSON writes bandwidths with nine digits, see Float32.
+func (g Graph) MarshalJSON() ([]byte, error) {
+	type plain Graph
+	return json.Marshal(struct {
+		plain
+		BWIntra      topo.Float32 `json:"bwIntra"`
+		BWInter      topo.Float32 `json:"bwInter"`
+		LatencyInter topo.Float32 `json:"latencyInter"`
+	}{plain(g), topo.Float32(g.BWIntra), topo.Float32(g.BWInter), topo.Float32(g.LatencyInter)})
+}
+
+// Patterns of a channel graph.
+const (
+	PatternRing          = "RING"
+	PatternTree          = "TREE"          // one GPU talks to the network
+	PatternBalancedTree  = "BALANCED_TREE" // two GPUs do: parent and one child, other child
+	PatternSplitTree     = "SPLIT_TREE"    // two GPUs do: parent, children
+	PatternNVLS          = "NVLS"
+	PatternCollNetDirect = "COLLNET_DIRECT"
+)
+
+// Graphs are the graphs of one communicator. A zero graph is one that NCCL did not search for.
+type Graphs struct {
+	Ring          Graph `json:"ring"`
+	Tree          Graph `json:"tree"`
+	CollNetChain  Graph `json:"collnetChain"`
+	CollNetDirect Graph `json:"collnetDirect"`
+	NVLS          Graph `json:"nvls"`
+}
+
+// byAlgo returns the graph each algorithm runs on. Ring and tree use the same number of channels, the smaller one.
+func (g Graphs) byAlgo() [tuning.NumAlgos]Graph {
+	n := min(g.Ring.NChannels, g.Tree.NChannels)
+	g.Ring.NChannels, g.Tree.NChannels = n, n
+	return [tuning.NumAlgos]Graph{
+		tuning.AlgoTree: g.Tree, tuning.AlgoRing: g.Ring, tuning.AlgoCollNetDirect: g.CollNetDirect, tuning.AlgoCollNetChain: g.CollNetChain,
+		tuning.AlgoNVLS: g.NVLS, tuning.AlgoNVLSTree: g.NVLS, tuning.AlgoPAT: g.Tree,
+	}
+}

@@ -1,0 +1,125 @@
+package channels
+
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// fromNets begins a channel at each NIC in turn.
+func (w *walk) fromNets(goal goals) {
+	g := w.graph
+	nets := w.selectNets(g.typeInter, -1)
+	bw := float32(int(g.bwInter)) // NCCL counts a NIC's bandwidth in whole GB/s here
+	heads := g.pattern == PatternNVLS || g.pattern == PatternCollNetDirect
+	found := false
+	for i := range nets {
+		if heads && found {
+			break
+		}
+		n := nets[(g.channels+i)%len(nets)]
+		net := &w.nets[n]
+		if g.collNet && !net.Coll || net.free < bw {
+			continue
+		}
+		if g.pattern == PatternRing && g.crossNIC == 2 && g.channels%2 == 1 && net.id != g.inter[g.channels-1][1] {
+			continue
+		}
+		g.inter[g.channels][0] = net.id
+		g.latency = net.Latency
+		w.reserve(n, bw)
+		reachable := true
+		switch {
+		case heads:
+			if g.channels < len(nets) && w.newHead(net.LocalGPU) {
+				w.startFromNet(n, net.LocalGPU, goal, orderFree)
+				found = true
+			}
+		case g.channels > 0 && g.same:
+			w.startFromNet(n, w.previous(0), goal, orderReplay)
+		default:
+			reachable = w.startNear(n, goal)
+		}
+		// NCCL does not give back the bandwidth of a NIC that reaches no GPU.
+		if reachable {
+			w.reserve(n, -bw)
+		}
+	}
+}
+
+// newHead says whether a GPU can be the head of the next channel: one channel per head.
+func (w *walk) newHead(gpu int) bool {
+	if gpu < 0 {
+		return false
+	}
+	for c := range w.graph.channels {
+		if w.graph.intra[c][0] == w.gpus[gpu].rank {
+			return false
+		}
+	}
+	return true
+}
+
+// startNear begins a channel at NIC n with the GPUs close to it. It says whether there are any.
+func (w *walk) startNear(n int, goal goals) bool {
+	if w.graph.channels == 0 && w.nvs == 0 {
+		// A first solution for reference, which costs nothing.
+		steps := searchStepsPCI
+		reference := walk{searchSystem: w.searchSystem, graph: w.graph, best: w.best, steps: &steps}
+		reference.startFromNet(n, 0, goal, orderPCI)
+		if steps == -1 {
+			*w.steps = -1
+		}
+	}
+	local := w.nets[n].LocalGPU
+	if local != -1 {
+		w.startFromNet(n, local, goal, orderFree)
+	}
+	gpus, kind := closest(w.netGPU[n])
+	if kind == topo.PathDIS {
+		return false
+	}
+	for _, g := range gpus {
+		if g != local {
+			w.startFromNet(n, g, goal, orderFree)
+		}
+	}
+	return true
+}
+
+func (w *walk) startFromNet(n, g int, goal goals, order int) {
+	if w.useFromNet(n, g, 1) {
+		w.start(g, goal, order)
+		w.useFromNet(n, g, -1)
+	}
+}
+
+// backToNet returns from GPU g to a NIC before the channel goes on. A balanced tree does so twice, from the first
+// two GPUs, with half of the bandwidth each.
+func (w *walk) backToNet(g, step int, goal goals) {
+	graph := w.graph
+	start := w.netIndex(graph.inter[graph.channels][0])
+	full := graph.bwInter
+	next := goals{backToNet: -1, backToFirst: goal.backToFirst, order: goal.order}
+	part := full
+	if graph.pattern == PatternBalancedTree {
+		part /= 2
+		if step == 0 {
+			next.backToNet = 1
+		}
+	}
+	for _, n := range w.selectNets(graph.typeInter, g) {
+		if !w.mayReturn(graph, start, n, step) {
+			continue
+		}
+		graph.bwInter = part
+		ok := w.useToNet(g, n, 1)
+		graph.bwInter = full
+		if !ok {
+			continue
+		}
+		graph.inter[graph.channels][1] = w.nets[n].id
+		w.visit(g, step, next)
+		graph.bwInter = part
+		w.useToNet(g, n, -1)
+		graph.bwInter = full
+	}
+}

@@ -1,0 +1,137 @@
+package channels
+
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// closest returns the ends of the widest paths; among equally wide ones those of the best type. kind is that type.
+func closest(paths []searchPath) (ends []int, kind topo.PathType) {
+	kind = topo.PathDIS
+	var widest float32
+	for i, p := range paths {
+		if p.bw > widest || p.bw == widest && p.kind < kind {
+			widest, kind = p.bw, p.kind
+			ends = ends[:0]
+		}
+		if p.bw == widest && p.kind == kind {
+			ends = append(ends, i)
+		}
+	}
+	return ends, kind
+}
+
+// selectNets lists the NICs to try, best first: those that the GPUs prefer, then others within reach of a path type.
+// gpu -1 asks for all GPUs, worst -1 for the preferred ones only.
+func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
+	if s.netOrder[worst+1] == nil {
+		s.netOrder[worst+1] = make([][]int, len(s.gpus)+1)
+	}
+	known := &s.netOrder[worst+1][gpu+1]
+	if *known != nil {
+		return *known
+	}
+	nets := []int{}
+	seen := make([]bool, len(s.nets))
+	add := func(n int) {
+		if !seen[n] {
+			seen[n] = true
+			nets = append(nets, n)
+		}
+	}
+	var gpus []int
+	for g := range s.gpus {
+		if gpu == -1 || gpu == g {
+			gpus = append(gpus, g)
+		}
+	}
+	if s.hosts > 1 {
+		for channel := range tuning.MaxChannels {
+			for _, g := range gpus {
+				if own := s.gpus[g].nets; channel < len(own) {
+					add(own[channel])
+				}
+			}
+		}
+	} else {
+		for _, g := range gpus {
+			for _, n := range s.gpus[g].nets {
+				add(n)
+			}
+		}
+	}
+	for kind := topo.PathLOC; kind <= worst; kind++ {
+		for _, g := range gpus {
+			for n := range min(len(s.nets), tuning.MaxChannels) {
+				if s.gpuNet[g][n].kind == kind {
+					add(n)
+				}
+			}
+		}
+	}
+	*known = nets
+	return nets
+}
+
+// unknownNetwork is the Rail and Plane of a port whose net plugin does not say.
+const unknownNetwork = -1
+
+// mayReturn says whether a channel that left from NIC start may come back through NIC n.
+func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
+	a, b := &s.nets[start], &s.nets[n]
+	if a.Plane != unknownNetwork && b.Plane != unknownNetwork && a.Plane != b.Plane {
+		return false
+	}
+	if g.pattern == PatternTree && a.id != b.id {
+		return false // trees send and receive through one NIC
+	}
+	switch {
+	case g.pattern == PatternRing && g.crossNIC == 2:
+		// Pairs of rings swap their NICs.
+		if g.channels%2 == 1 && b.id != g.inter[g.channels-1][0] {
+			return false
+		}
+	case g.crossNIC == 0 && a.Rail != unknownNetwork && b.Rail != unknownNetwork:
+		if a.Rail != b.Rail {
+			return false
+		}
+	case g.crossNIC == 0:
+		if a.GUID != b.GUID || a.Port != b.Port {
+			return false
+		}
+	}
+	return g.pattern != PatternBalancedTree || step == 0 || b.id == g.inter[g.channels][1]
+}
+
+func (s *searchSystem) netIndex(id topo.ID) int {
+	for n := range s.nets {
+		if s.nets[n].id == id {
+			return n
+		}
+	}
+	return -1
+}
+
+// reserve takes bw (whole GB/s) from all NICs that share the port of NIC n.
+func (s *searchSystem) reserve(n int, bw float32) {
+	for _, i := range s.nets[n].ports {
+		s.nets[i].free -= bw
+	}
+}
+
+// findLocalNets lists each GPU's own NICs.
+func (s *searchSystem) findLocalNets(sys *topo.System, policy topo.NetDevs) error {
+	if len(s.nets) == 0 && !s.inter {
+		return nil
+	}
+	for g, gpu := range sys.Nodes[topo.NodeGPU] {
+		ports, err := ownPorts(sys, gpu, policy)
+		if err != nil {
+			return err
+		}
+		for _, p := range ports {
+			s.gpus[g].nets = append(s.gpus[g].nets, p.Index)
+		}
+	}
+	return nil
+}

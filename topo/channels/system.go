@@ -1,0 +1,264 @@
+package channels
+
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// searchSystem is what the channel search works on: a private copy of the topology's links, whose bandwidths the
+// search consumes and gives back, and the paths between the nodes that channels connect.
+//
+// It is used by one goroutine, for all graphs of one communicator in turn: NCCL keeps the rounding errors of one
+// graph's search for the next, so the order matters.
+type searchSystem struct {
+	nodes []searchNode
+	links []searchLink
+	gpus  []searchGPU
+	nets  []searchNet
+	nvs   int // number of NVSwitch nodes; searches only use the first
+
+	gpuGPU, gpuNet, netGPU [][]searchPath // [from][to]
+	gpuNVS, nvsGPU         []searchPath   // to and from the first NVSwitch
+	near                   [][]int        // see nearness
+
+	inter     bool         // the communicator reaches beyond this system
+	maxBW     float32      // GB/s, the fastest that one channel could be
+	totalBW   float32      // GB/s, the most that one GPU can move
+	devs      int          // number of physical GPUs
+	minCC     int          // lowest compute capability
+	cpuArch   topo.CPUArch // of the first CPU
+	cpuVendor topo.CPUVendor
+	hosts     int // hosts that share the NVLink domain
+
+	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
+}
+
+type searchNode struct {
+	node  *topo.Node
+	links []int // in stored order
+}
+
+type searchLink struct {
+	kind     topo.LinkType
+	from, to int // nodes
+	reverse  int // the first link back of the same kind; -1 if there is none
+	bw       float32
+}
+
+type searchGPU struct {
+	rank   int
+	device int    // the physical GPU's node
+	nets   []int  // its own NICs, by channel
+	used   uint64 // channels that pass this GPU, one bit each
+}
+
+type searchNet struct {
+	*topo.Net
+	id    topo.ID
+	free  float32 // GB/s not yet used by a channel
+	ports []int   // NICs that share this one's port, itself included
+}
+
+type searchPath struct {
+	kind  topo.PathType
+	bw    float32
+	links []int
+	// throughIntel is set where traffic from a GPU is split into small packets by an Intel CPU.
+	throughIntel bool
+}
+
+// newSearchSystem copies what the search needs. Paths must have been computed.
+func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, error) {
+	totals := sys.Totals()
+	s := &searchSystem{
+		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
+		nvs: len(sys.Nodes[topo.NodeNVS]), devs: len(sys.Nodes[topo.NodeDEV]), minCC: minSM(sys),
+		cpuArch: sys.Nodes[topo.NodeCPU][0].CPU.Arch, cpuVendor: sys.Nodes[topo.NodeCPU][0].CPU.Vendor,
+		hosts: max(1, len(sys.HostHashes)),
+	}
+	number := map[*topo.Node]int{}
+	for _, nodes := range sys.Nodes {
+		for _, n := range nodes {
+			number[n] = len(number)
+		}
+	}
+	link := map[*topo.Link]int{}
+	s.nodes = make([]searchNode, len(number))
+	for _, nodes := range sys.Nodes {
+		for _, n := range nodes {
+			sn := &s.nodes[number[n]]
+			sn.node = n
+			for i := range n.Links {
+				l := &n.Links[i]
+				link[l] = len(s.links)
+				sn.links = append(sn.links, len(s.links))
+				s.links = append(s.links, searchLink{kind: l.Type, from: number[n], to: number[l.To], bw: l.BW})
+			}
+		}
+	}
+	s.pairLinks()
+	for _, g := range sys.Nodes[topo.NodeGPU] {
+		s.gpus = append(s.gpus, searchGPU{rank: g.GPU.Rank, device: number[g.GPU.Device]})
+	}
+	for _, n := range sys.Nodes[topo.NodeNET] {
+		s.nets = append(s.nets, searchNet{Net: n.Net, id: n.ID, free: n.Net.BW})
+	}
+	for i := range s.nets {
+		for j := range s.nets {
+			if s.nets[i].GUID == s.nets[j].GUID && s.nets[i].Port == s.nets[j].Port {
+				s.nets[i].ports = append(s.nets[i].ports, j)
+			}
+		}
+	}
+	paths := func(from, to topo.NodeType) [][]searchPath {
+		var all [][]searchPath
+		for _, a := range sys.Nodes[from] {
+			row := make([]searchPath, len(sys.Nodes[to]))
+			for i, b := range sys.Nodes[to] {
+				p := sys.Path(a, b)
+				row[i] = searchPath{kind: p.Type, bw: p.BW}
+				for l := range p.Links() {
+					row[i].links = append(row[i].links, link[l])
+					row[i].throughIntel = row[i].throughIntel || p.Type == topo.PathPHB && isIntel(l.To)
+				}
+			}
+			all = append(all, row)
+		}
+		return all
+	}
+	s.gpuGPU, s.gpuNet, s.netGPU = paths(topo.NodeGPU, topo.NodeGPU), paths(topo.NodeGPU, topo.NodeNET), paths(topo.NodeNET, topo.NodeGPU)
+	if s.nvs > 0 {
+		for _, row := range paths(topo.NodeGPU, topo.NodeNVS) {
+			s.gpuNVS = append(s.gpuNVS, row[0])
+		}
+		s.nvsGPU = paths(topo.NodeNVS, topo.NodeGPU)[0]
+	}
+	s.near = s.nearness()
+	return s, s.findLocalNets(sys, policy)
+}
+
+// pairLinks finds the way back of each link.
+func (s *searchSystem) pairLinks() {
+	for i := range s.links {
+		l := &s.links[i]
+		l.reverse = -1
+		for _, back := range s.nodes[l.to].links {
+			if s.links[back].to == l.from && s.links[back].kind == l.kind {
+				l.reverse = back
+				break
+			}
+		}
+	}
+}
+
+func isIntel(n *topo.Node) bool {
+	return n.CPU != nil && n.CPU.Arch == topo.ArchX86 && n.CPU.Vendor == topo.VendorIntel
+}
+
+// minSM is the lowest compute capability of the devices, 10*major+minor; 0 without devices.
+func minSM(s *topo.System) int {
+	lowest := 0
+	for i, d := range s.Nodes[topo.NodeDEV] {
+		if i == 0 || d.Dev.SM < lowest {
+			lowest = d.Dev.SM
+		}
+	}
+	return lowest
+}
+
+// round3 rounds to a thousandth, half away from zero, as NCCL does after each subtraction of a bandwidth.
+func round3(x float32) float32 {
+	return float32(math.Round(float64(float32(x*1000)))) / 1000
+}
+
+// take subtracts bw from the links of a path, up to steps of them, and returns how many had enough. fromGPU says
+// whether the path starts at a GPU. A negative bw gives back.
+func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) int {
+	pciBW := bw
+	if fromGPU && p.throughIntel {
+		pciBW = float32(bw*6) / 5
+	}
+	for i, l := range p.links[:steps] {
+		link := &s.links[l]
+		forward := bw
+		if link.kind == topo.LinkPCI {
+			forward = pciBW
+		}
+		// Before Ampere, reads from the network cost requests the other way; on POWER all NVLink traffic to the
+		// CPU does.
+		var back float32
+		to := s.nodes[link.to].node
+		if to.Dev != nil && to.Dev.SM < 80 && !fromGPU {
+			back += forward / 8
+		}
+		if to.CPU != nil && to.CPU.Arch == topo.ArchPOWER && link.kind == topo.LinkNVL {
+			back += forward
+		}
+		if link.bw < forward || back != 0 && (link.reverse < 0 || s.links[link.reverse].bw < back) {
+			return i
+		}
+		link.bw = round3(link.bw - forward)
+		if back != 0 {
+			reverse := &s.links[link.reverse]
+			reverse.bw = round3(reverse.bw - back)
+		}
+	}
+	return steps
+}
+
+// pciBW is the remaining PCI bandwidth between a GPU and the switch above it, in whole GB/s.
+func (s *searchSystem) pciBW(gpu int) int {
+	dev := s.gpus[gpu].device
+	for _, up := range s.nodes[dev].links {
+		if s.links[up].kind != topo.LinkPCI {
+			continue
+		}
+		for _, down := range s.nodes[s.links[up].to].links {
+			if s.links[down].to == dev {
+				return int(min(s.links[up].bw, s.links[down].bw))
+			}
+		}
+	}
+	return -1
+}
+
+// pathRange returns the best and worst type among paths from GPUs; self says that paths[i][i] do not count.
+func pathRange(paths [][]searchPath, self bool) (best, worst topo.PathType) {
+	best, worst = topo.PathSYS, topo.PathLOC
+	for i := range paths {
+		for j, p := range paths[i] {
+			if self && i == j {
+				continue
+			}
+			best, worst = min(best, p.kind), max(worst, p.kind)
+		}
+	}
+	return best, worst
+}
+
+// splitNVLink says whether there are exactly two NVLink domains of more than one GPU.
+func (s *searchSystem) splitNVLink() bool {
+	domain := make([]int, len(s.gpus))
+	for g := range domain {
+		domain[g] = g
+	}
+	for g := range s.gpus {
+		for p := g + 1; p < len(s.gpus); p++ {
+			if s.gpuGPU[g][p].kind == topo.PathNVL {
+				domain[p] = domain[g]
+			}
+		}
+	}
+	size := make([]int, len(s.gpus))
+	for _, d := range domain {
+		size[d]++
+	}
+	domains := 0
+	for _, n := range size {
+		if n > 1 {
+			domains++
+		}
+	}
+	return domains == 2
+}

@@ -1,0 +1,187 @@
+package channels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
+type TuneOptions struct {
+	Build    topo.BuildOptions
+	Settings topo.Settings
+	CollNet  bool // the network reduces and NCCL is told to use that; all ports take part
+
+	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
+	PlainTrees bool
+}
+
+// CommTuning is all that NCCL would find out about a communicator.
+type CommTuning struct {
+	Hosts  int
+	Facts  CommFacts
+	Graphs Graphs // as all ranks agree on them
+	Tuning *tuning.Tuning
+
+	AllNVLink          bool // every pair of GPUs in a node is connected by NVLink or C2C
+	P2PChannels        int  // channels for point-to-point
+	P2PChannelsPerPeer int  // of these, for one peer
+}
+
+// Tune goes the whole way from one host's topology to NCCL 2.30.7's cost model, for communicators over each given number
+// of hosts like it. No GPU is needed.
+//
+// GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
+func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
+	var all []*CommTuning
+	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
+	for _, n := range hosts {
+		if n < 1 {
+			return nil, fmt.Errorf("%s: a communicator over %d hosts is impossible", doc.File, n)
+		}
+		if surveys[n > 1] == nil {
+			s, err := survey(doc, opt, n > 1)
+			if err != nil {
+				return nil, err
+			}
+			surveys[n > 1] = s
+		}
+		c := *surveys[n > 1]
+		c.Hosts = n
+		c.Facts.NNodes *= n
+		c.Facts.NRanks *= n
+		if opt.PlainTrees {
+			c.Facts.MaxTreePattern = ""
+		}
+		c.Tuning = DeriveTuning(c.Graphs, c.Facts)
+		c.fitP2PChannels()
+		all = append(all, &c)
+	}
+	return all, nil
+}
+
+// survey finds out what depends on the host but not on how many there are. Facts count one host only.
+func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
+	sys, err := topo.Build(doc, opt.Build)
+	if err != nil {
+		return nil, err
+	}
+	left := sys.Ranks()
+	if len(left) == 0 {
+		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
+	}
+	slices.Sort(left)
+	c := &CommTuning{Facts: CommFacts{NRanks: len(left)}}
+	for len(left) > 0 {
+		comm := &topo.Comm{Rank: left[0], NRanks: c.Facts.NRanks}
+		if others {
+			comm.NRanks++
+		}
+		sys, err := commSystem(doc, opt, comm)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.addDomain(sys, opt); err != nil {
+			return nil, fmt.Errorf("%s: %w", doc.File, err)
+		}
+		domain := sys.Ranks()
+		left = slices.DeleteFunc(left, func(r int) bool { return slices.Contains(domain, r) })
+	}
+	return c, nil
+}
+
+// commSystem is the system as a communicator sees it.
+func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.System, error) {
+	sys, err := topo.Build(doc, opt.Build)
+	if err != nil {
+		return nil, err
+	}
+	if opt.CollNet {
+		for _, n := range sys.Nodes[topo.NodeNET] {
+			n.Net.Coll = true
+		}
+	}
+	if err := sys.Init(opt.Settings, comm); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return sys, nil
+}
+
+func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
+	return Search(sys, SearchOptions{NVLS: sys.CanMultimem(), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs})
+}
+
+// addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
+func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
+	graphs, err := searchFor(sys, opt)
+	if err != nil {
+		return err
+	}
+	netBW, err := minNetBW(sys, opt.Settings.NetDevs)
+	if err != nil {
+		return err
+	}
+	perPeer, err := p2pChannelsPerPeer(sys, opt.Settings.NetDevs)
+	if err != nil {
+		return err
+	}
+	gpus := sys.Nodes[topo.NodeGPU]
+	_, worst := gpuPathRange(sys)
+	f := &c.Facts
+	if f.NNodes == 0 {
+		cpu := sys.Nodes[topo.NodeCPU][0].CPU
+		f.CPUArch, f.CPUVendor = cpu.Arch, cpu.Vendor
+		f.NVSwitches = len(sys.Nodes[topo.NodeNVS])
+		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
+		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
+		f.NVLS, c.AllNVLink, c.P2PChannelsPerPeer = true, true, perPeer
+		c.Graphs = *graphs
+	}
+	f.NNodes++
+	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
+	f.MinNetBW = min(f.MinNetBW, netBW)
+	f.NVLS = f.NVLS && sys.CanMultimem()
+	f.MaxTreePattern = worsePattern(f.MaxTreePattern, graphs.Tree.Pattern)
+	for _, g := range gpus {
+		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)
+	}
+	c.Graphs.settle(graphs)
+	c.AllNVLink = c.AllNVLink && worst < topo.PathPIX
+	c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
+	return nil
+}
+
+// settle lowers graphs to what other ranks have found.
+func (g *Graphs) settle(o *Graphs) {
+	for _, p := range [...][2]*Graph{
+		{&g.Ring, &o.Ring}, {&g.Tree, &o.Tree}, {&g.NVLS, &o.NVLS},
+		{&g.CollNetChain, &o.CollNetChain}, {&g.CollNetDirect, &o.CollNetDirect},
+	} {
+		a, b := p[0], p[1]
+		a.NChannels = min(a.NChannels, b.NChannels)
+		a.SameChannels = min(a.SameChannels, b.SameChannels)
+		a.BWIntra, a.BWInter = min(a.BWIntra, b.BWIntra), min(a.BWInter, b.BWInter)
+		a.TypeIntra, a.TypeInter = max(a.TypeIntra, b.TypeIntra), max(a.TypeInter, b.TypeInter)
+		a.CrossNIC = max(a.CrossNIC, b.CrossNIC)
+	}
+}
+
+// heads counts the GPUs that channels start from.
+func (g *Graph) heads() int {
+	seen := map[int]bool{}
+	for _, channel := range g.Intra {
+		seen[channel[0]] = true
+	}
+	return len(seen)
+}
+
+// worsePattern compares tree patterns in NCCL's order.
+func worsePattern(a, b string) string {
+	order := []string{"", PatternBalancedTree, PatternSplitTree, PatternTree}
+	if slices.Index(order, a) >= slices.Index(order, b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,274 @@
+package channels
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Steps that one attempt may take. NCCL counts steps, not time, so results do not depend on the machine.
+// Source: NCCL 2.30.7, graph/search.cc.
+const (
+	searchSteps     = 1 << 14
+	searchStepsSame = 1 << 8  // when all channels must be alike
+	searchStepsPCI  = 1 << 10 // for the first try in PCI order
+	searchStepsAll  = 1 << 19 // for all attempts together
+)
+
+// How the next GPU of a channel is chosen.
+const (
+	orderFree   = iota
+	orderPCI    // as enumerated
+	orderReplay // as in the channel before
+)
+
+// walk is one attempt: a depth-first search for channels under the limits of graph. best keeps the best solution
+// across attempts.
+type walk struct {
+	*searchSystem
+	graph *searchGraph
+	best  *searchGraph
+	steps *int // left; -1 once a perfect solution is found
+
+	order  []int        // candidates of all steps that are under way, a stack
+	sorted []preference // scratch space
+}
+
+// goals of one channel: after which step it goes back to the network and to its first GPU; -1 never.
+type goals struct {
+	backToNet, backToFirst int
+	order                  int
+}
+
+// run looks for channels and returns what is left of the steps, -1 for a perfect solution.
+func (s *searchSystem) run(graph, best *searchGraph, steps int) int {
+	w := walk{searchSystem: s, graph: graph, best: best, steps: &steps}
+	w.nextChannel()
+	return steps
+}
+
+func (w *walk) nextChannel() {
+	last := len(w.gpus) - 1
+	if w.inter {
+		goal := goals{backToNet: 0, backToFirst: -1}
+		switch w.graph.pattern {
+		case PatternRing:
+			goal.backToNet = last
+		case PatternSplitTree:
+			goal.backToNet = 1
+		}
+		w.fromNets(goal)
+		return
+	}
+	goal := goals{backToNet: -1, backToFirst: -1}
+	if w.graph.pattern == PatternRing {
+		goal.backToFirst = last
+	}
+	switch {
+	case w.graph.pattern == PatternNVLS:
+		if w.graph.channels < len(w.gpus) {
+			w.start(w.graph.channels, goal, orderFree)
+		}
+		return
+	case w.graph.channels == 0:
+		w.start(0, goal, orderPCI)
+	default:
+		w.start(w.previous(0), goal, orderReplay)
+	}
+	if !w.graph.same || w.graph.channels == 0 {
+		for g := range w.gpus {
+			w.start(g, goal, orderFree)
+		}
+	}
+}
+
+// previous is the GPU at a place of the channel before.
+func (w *walk) previous(place int) int {
+	return w.byRank(w.graph.intra[w.graph.channels-1][place])
+}
+
+func (w *walk) byRank(rank int) int {
+	return slices.IndexFunc(w.gpus, func(g searchGPU) bool { return g.rank == rank })
+}
+
+// start begins a channel inside the node.
+func (w *walk) start(g int, goal goals, order int) {
+	goal.order = order
+	w.enter(g, 0, goal)
+}
+
+// enter visits a GPU and marks it as used by the current channel meanwhile.
+func (w *walk) enter(g, step int, goal goals) {
+	flag := uint64(1) << w.graph.channels
+	w.gpus[g].used ^= flag
+	w.visit(g, step, goal)
+	w.gpus[g].used ^= flag
+}
+
+// use takes a path's bandwidth; it says no if the path is too bad or too narrow. share is 1 in the normal case.
+// intra distinguishes traffic between GPUs from that to the network. back is the path the other way.
+func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool {
+	g := w.graph
+	bw, worst := g.bwInter, g.typeInter
+	if intra {
+		bw, worst = g.bwIntra, g.typeIntra
+	}
+	if p.kind >= topo.PathDIS {
+		return false
+	}
+	if share == 1 {
+		if p.kind > worst {
+			return false
+		}
+		switch g.pattern {
+		case PatternBalancedTree, PatternTree, PatternSplitTree:
+			if back.kind > worst {
+				return false
+			}
+		}
+	}
+	bw *= share
+	if done := w.take(p, fromGPU, len(p.links), bw); done < len(p.links) {
+		w.take(p, fromGPU, done, -bw)
+		return false
+	}
+	g.hops = int(float32(g.hops) + float32(share*float32(len(p.links))))
+	return true
+}
+
+func (w *walk) useGPUs(from, to int, share float32) bool {
+	return w.use(&w.gpuGPU[from][to], &w.gpuGPU[to][from], true, true, share)
+}
+
+func (w *walk) useToNet(g, n int, share float32) bool {
+	return w.use(&w.gpuNet[g][n], &w.netGPU[n][g], true, false, share)
+}
+
+func (w *walk) useFromNet(n, g int, share float32) bool {
+	return w.use(&w.netGPU[n][g], &w.gpuNet[g][n], false, false, share)
+}
+
+func (w *walk) useFromSwitch(g int, share float32) bool {
+	return w.use(&w.nvsGPU[g], &w.gpuNVS[g], false, true, share)
+}
+
+func (w *walk) useToSwitch(g int, share float32) bool {
+	return w.use(&w.gpuNVS[g], &w.nvsGPU[g], true, true, share)
+}
+
+// visit continues the current channel, which has reached GPU g as its step-th.
+func (w *walk) visit(g, step int, goal goals) {
+	if *w.steps <= 0 {
+		return
+	}
+	*w.steps--
+	if step == len(w.gpus) {
+		w.complete()
+		return
+	}
+	w.graph.intra[w.graph.channels][step] = w.gpus[g].rank
+	switch {
+	case step == goal.backToNet:
+		w.backToNet(g, step, goal)
+	case w.graph.pattern == PatternNVLS:
+		w.throughSwitch(g)
+	case w.graph.pattern == PatternCollNetDirect:
+		w.toAllPeers(g)
+	case step < len(w.gpus)-1:
+		held := len(w.order)
+		for _, next := range w.candidates(g, step, goal) {
+			if w.useGPUs(g, next, 1) {
+				w.enter(next, step+1, goal)
+				w.useGPUs(g, next, -1)
+			}
+		}
+		w.order = w.order[:held]
+	case step == goal.backToFirst:
+		first := w.byRank(w.graph.intra[w.graph.channels][0])
+		if w.useGPUs(g, first, 1) {
+			w.visit(first, step+1, goals{backToNet: goal.backToNet, backToFirst: -1, order: goal.order})
+			w.useGPUs(g, first, -1)
+		}
+	default:
+		w.visit(g, len(w.gpus), goals{backToNet: -1, backToFirst: -1, order: goal.order})
+	}
+}
+
+// complete counts the channel, keeps the solution if it is better, and goes on to the next channel.
+func (w *walk) complete() {
+	g := w.graph
+	g.channels++
+	if g.beats(w.best, len(w.gpus)) {
+		w.best.copyFrom(g)
+		if g.channels == g.maxChannels {
+			*w.steps = -1
+		}
+	}
+	if g.channels < g.maxChannels {
+		w.nextChannel()
+	}
+	g.channels--
+}
+
+// throughSwitch charges GPU g as the head of an NVLS channel: every GPU sends to and receives from the switch, the
+// head twice.
+func (w *walk) throughSwitch(head int) {
+	share := func(g int) float32 {
+		if g == head {
+			return 2
+		}
+		return 1
+	}
+	received := 0
+	for received < len(w.gpus) && w.useFromSwitch(received, share(received)) {
+		received++
+	}
+	if received == len(w.gpus) {
+		sent := 0
+		for sent < len(w.gpus) && w.useToSwitch(sent, share(sent)) {
+			sent++
+		}
+		if sent == len(w.gpus) {
+			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
+		}
+		for sent--; sent >= 0; sent-- {
+			w.useToSwitch(sent, -share(sent))
+		}
+	}
+	for received--; received >= 0; received-- {
+		w.useFromSwitch(received, -share(received))
+	}
+}
+
+// toAllPeers charges GPU g as a head of CollNetDirect: it exchanges an equal share with each other GPU.
+func (w *walk) toAllPeers(head int) {
+	n := len(w.gpus)
+	share := 1 / float32(n-1)
+	out := 0
+	for out < n && w.useGPUs(head, out, share) {
+		out++
+	}
+	if out == n {
+		in := 0
+		for in < n && w.useGPUs(in, head, share) {
+			in++
+		}
+		if in == n {
+			channel := w.graph.intra[w.graph.channels]
+			place := 1
+			for g := range w.gpus {
+				if g != head {
+					channel[place] = w.gpus[g].rank
+					place++
+				}
+			}
+			w.visit(-1, n, goals{backToNet: -1, backToFirst: -1})
+		}
+		for in--; in >= 0; in-- {
+			w.useGPUs(in, head, -share)
+		}
+	}
+	for out--; out >= 0; out-- {
+		w.useGPUs(head, out, -share)
+	}
+}

@@ -1,0 +1,127 @@
+package topo
+
+import "fmt"
+
+// SetPaths finds the best path from every node to every CPU, DEV, GPU, NET, GIN, RMA and NVS node, before any diversion
+// (stage "raw"). It forgets earlier paths.
+func (s *System) SetPaths(set Settings) error {
+	for _, nodes := range s.Nodes {
+		for _, n := range nodes {
+			n.paths = [numNodeTypes][]Path{}
+		}
+	}
+	search := newSearch(s, set.Rule, set.NVBDisable)
+	for _, t := range []NodeType{NodeCPU, NodeDEV, NodeGPU, NodeNET, NodeGIN, NodeRMA, NodeNVS} {
+		for _, base := range s.Nodes[t] {
+			if err := search.run(base); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ComputePaths finds all paths and then diverts those that NCCL would not use directly: between GPUs without
+// peer-to-peer, and between GPUs and NICs without GPUDirect RDMA, through the CPU; to NICs that another GPU is nearer to,
+// through that GPU (PXN). With a communicator, GPUs that neither P2P nor shared memory connects get a path of type NET.
+func (s *System) ComputePaths(set Settings, comm *Comm) error {
+	if err := s.SetPaths(set); err != nil {
+		return err
+	}
+	if err := s.divertGPUs(set, comm); err != nil {
+		return err
+	}
+	if err := s.markP2C(); err != nil {
+		return err
+	}
+	for _, net := range s.Nodes[NodeNET] {
+		if err := s.divertNet(net, set); err != nil {
+			return err
+		}
+	}
+	for _, net := range s.Nodes[NodeNET] {
+		gpu, err := s.LocalGPU(net, set.NetDevs)
+		if err != nil {
+			return err
+		}
+		net.Net.LocalGPU = -1
+		if gpu != nil {
+			net.Net.LocalGPU = gpu.Index
+		}
+	}
+	return nil
+}
+
+// divertGPUs goes target by target, as NCCL does: a later decision sees the diversions before it.
+func (s *System) divertGPUs(set Settings, comm *Comm) error {
+	gpus := s.Nodes[NodeGPU]
+	for _, to := range gpus {
+		for _, from := range gpus {
+			p2p, err := s.CheckP2P(from, to, set, comm)
+			if err != nil {
+				return err
+			}
+			if p2p.OK {
+				continue
+			}
+			cpu, err := s.LocalCPU(to)
+			if err != nil {
+				return err
+			}
+			if err := divert(from, cpu, to); err != nil {
+				return err
+			}
+		}
+		if comm == nil {
+			continue
+		}
+		if err := s.markUnconnected(to, set, comm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markUnconnected gives the paths to a GPU that no transport within the system serves the type NET. Trim goes by that.
+func (s *System) markUnconnected(to *Node, set Settings, comm *Comm) error {
+	for _, from := range s.Nodes[NodeGPU] {
+		if from == to {
+			continue
+		}
+		p2p, err := s.UsesP2P(from, to, set, comm)
+		if err != nil {
+			return err
+		}
+		if !p2p && !s.UsesSHM(from, to, set) {
+			from.path(to).Type = PathNET
+		}
+	}
+	return nil
+}
+
+// divert makes the path between two nodes go through a third.
+func divert(from, via, to *Node) error {
+	if from.paths[to.Type] == nil || from.paths[via.Type] == nil || via.paths[to.Type] == nil {
+		return fmt.Errorf("no way from %s through %s to %s", from.Name(), via.Name(), to.Name())
+	}
+	a, b := from.path(via), via.path(to)
+	p := Path{
+		Type:  mergeTypes(a.Type, b.Type),
+		Hops:  a.Hops + b.Hops,
+		BW:    min(a.BW, b.BW),
+		first: a.join(b),
+	}
+	if via.Type == NodeGPU {
+		p.Type = PathPXN
+	}
+	*from.path(to) = p
+	return nil
+}
+
+// mergeTypes is the type of two paths in a row.
+func mergeTypes(a, b PathType) PathType {
+	if min(a, b) == PathC2C && max(a, b) == PathPHB {
+		return PathP2C
+	}
+	return max(a, b)
+}

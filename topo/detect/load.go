@@ -1,0 +1,87 @@
+package detect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Places where a topology is looked for.
+const (
+	TunerFileVariable = "NCCL_TUNER_TOPO_FILE"
+	NCCLFileVariable  = "NCCL_TOPO_FILE"
+	// VirtualFile is where NVIDIA's topology daemon leaves the description of a virtual machine.
+	VirtualFile = "/var/run/nvidia-topologyd/virtualTopology.xml"
+)
+
+// Source says where a topology came from.
+type Source struct {
+	Variable  string // environment variable that named File; "" for none
+	File      string // "" when there was none
+	Completed bool   // what the file leaves out was detected
+}
+
+func (s Source) String() string {
+	text := "detected"
+	switch {
+	case s.Variable != "":
+		text = fmt.Sprintf("%s=%s", s.Variable, s.File)
+	case s.File != "":
+		text = s.File
+	}
+	if s.Completed {
+		text += ", completed by detection"
+	}
+	return text
+}
+
+// Load finds the topology of the machine whose files are below root ("/" for this one):
+//
+//  1. NCCL_TUNER_TOPO_FILE, taken as it is; it may describe another machine;
+//  2. NCCL_TOPO_FILE;
+//  3. VirtualFile;
+//  4. Machine.
+//
+// NCCL completes the files of 2 and 3 by detection, and so does Load on a machine with GPUs. Elsewhere they count as
+// they are. A file that is named but cannot be used is an error: nothing else is tried in its place, while NCCL would go on
+// without it. File names are those of the machine, below root.
+func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, Source, error) {
+	if file := getenv(TunerFileVariable); file != "" {
+		src := Source{Variable: TunerFileVariable, File: file}
+		doc, err := readBelow(root, file)
+		if err != nil {
+			return nil, src, fmt.Errorf("%s: %w", TunerFileVariable, err)
+		}
+		return doc, src, nil
+	}
+	src := Source{Variable: NCCLFileVariable, File: getenv(NCCLFileVariable)}
+	if src.File == "" {
+		src = Source{File: VirtualFile}
+	}
+	base, err := readBelow(root, src.File)
+	switch {
+	case err == nil:
+		doc, err := detect(newSysfs(root), nvml, base)
+		if errors.Is(err, ErrNoGPU) {
+			return base, src, nil
+		}
+		src.Completed = true
+		return doc, src, err
+	case src.Variable != "":
+		return nil, src, fmt.Errorf("%s: %w", src.Variable, err)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, src, err
+	}
+	doc, err := Machine(root, nvml)
+	return doc, Source{}, err
+}
+
+func readBelow(root, file string) (*topo.Document, error) {
+	if root == "" || root == "/" {
+		return topo.ReadFile(file)
+	}
+	return topo.ReadFile(filepath.Join(root, file))
+}

@@ -1,0 +1,226 @@
+package detect
+
+import (
+	"cmp"
+	"math/bits"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
+
+// Limits and constants of NCCL's own net plugins.
+const (
+	maxIBPorts       = 32
+	maxSocketIfs     = 16
+	socketMbps       = 10000 // when the driver states no speed
+	socketMaxComms   = 65536
+	verbsMaxComms    = 131072 // queue pairs of an mlx5 device; not in sysfs, and NCCL only compares it with its channels
+	ifUp             = 1      // IFF_UP
+	dmaBufKernel     = 512    // Linux 5.12 brought DMA-BUF to verbs; major*100 + minor
+	openModuleMarker = "Open Kernel Module"
+)
+
+// NICs lists the network ports of the machine whose files are below root ("/" for this one) in NCCL's order: those of
+// verbs devices with an active link, by PCI address, then the IP interfaces that NCCL's socket plugin would take. It
+// needs no GPU and leaves NCCL_IB_HCA and NCCL_SOCKET_IFNAME aside.
+//
+// Whether DMA-BUF works is known for sure only after registering memory; here it is taken from the kernel's version and
+// the kind of NVIDIA driver.
+func NICs(root string) []topo.NIC { return detectNICs(newSysfs(root)) }
+
+func detectNICs(fs *sysfs) []topo.NIC {
+	nics := verbsPorts(fs)
+	sockets := socketInterfaces(fs)
+	for i := range sockets {
+		sockets[i].InUse = len(nics) == 0
+	}
+	return append(nics, sockets...)
+}
+
+// verbsPorts lists the active ports of /sys/class/infiniband.
+func verbsPorts(fs *sysfs) []topo.NIC {
+	const class = "/sys/class/infiniband"
+	type port struct {
+		topo.NIC
+		address int64 // of the function, which PCIPath no longer tells
+	}
+	var ports []port
+	ptr := verbsPtrSupport(fs)
+	for _, name := range fs.list(class) {
+		full, ok := fs.realpath(class, name, "device")
+		if !ok {
+			full = ""
+		}
+		numbers := fs.list(path.Join(class, name, "ports"))
+		slices.SortFunc(numbers, func(a, b string) int { return cmp.Compare(cnum.Int(a, 10), cnum.Int(b, 10)) })
+		for _, number := range numbers {
+			dir := path.Join(class, name, "ports", number)
+			link := fs.read(dir, "link_layer")
+			if !strings.HasPrefix(fs.read(dir, "state"), "4:") || link != "InfiniBand" && link != "Ethernet" {
+				continue
+			}
+			ports = append(ports, port{topo.NIC{
+				Name: name, Plugin: "IB", PCIPath: adapterPath(full), BusID: busIDOf(adapterPath(full)), GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
+				Port: int(cnum.Int(number, 10)), Mbps: verbsMbps(fs.read(dir, "rate")), MaxComms: verbsMaxComms,
+				PtrSupport: ptr, InUse: true,
+			}, cnum.BusID(path.Base(full))})
+		}
+	}
+	if len(ports) > maxIBPorts {
+		ports = ports[:maxIBPorts]
+	}
+	slices.SortStableFunc(ports, func(a, b port) int {
+		if (a.PCIPath == "") != (b.PCIPath == "") {
+			return cmp.Compare(len(b.PCIPath), len(a.PCIPath)) // without an address: last
+		}
+		return cmp.Compare(a.address, b.address)
+	})
+	nics := make([]topo.NIC, len(ports))
+	for i, p := range ports {
+		// Recent adapters show each port as a function with a port 1; the number of the port is where it stands.
+		for _, before := range ports[:i] {
+			if p.PCIPath != "" && before.PCIPath == p.PCIPath {
+				p.Port++
+			}
+		}
+		nics[i] = p.NIC
+	}
+	return nics
+}
+
+// adapterPath stands for the whole adapter: NCCL attaches all functions and virtual functions of one to function 0.
+func adapterPath(p string) string {
+	if !isBusID(path.Base(p)) {
+		return p
+	}
+	return p[:len(p)-len("00.0")] + "00.0"
+}
+
+// busIDOf is the PCI address of a device directory, "" when the device is not on the PCI bus itself.
+func busIDOf(p string) string {
+	if base := path.Base(p); isBusID(base) {
+		return base
+	}
+	return ""
+}
+
+// verbsGUID reads b83f:d203:00a1:b2c4. Verbs keeps it in network order, and NCCL prints it as a number of the host.
+func verbsGUID(s string) uint64 {
+	return bits.ReverseBytes64(cnum.Uint(strings.ReplaceAll(s, ":", ""), 16))
+}
+
+// verbsMbps reads "400 Gb/sec (4X NDR)".
+func verbsMbps(rate string) int {
+	number, _, _ := strings.Cut(rate, " ")
+	gbps, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	return int(gbps * 1000)
+}
+
+func verbsPtrSupport(fs *sysfs) topo.PtrSupport {
+	p := topo.PtrHost
+	for _, module := range []string{
+		"/sys/kernel/mm/memory_peers/nv_mem/version",
+		"/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+		"/sys/module/nvidia_peermem/version",
+	} {
+		if fs.exists(module) {
+			p |= topo.PtrCUDA
+		}
+	}
+	major, minor, _ := strings.Cut(fs.read("/proc/sys/kernel/osrelease"), ".")
+	kernel := cnum.Int(major, 10)*100 + cnum.Int(minor, 10)
+	if kernel >= dmaBufKernel && strings.Contains(fs.read("/proc/driver/nvidia/version"), openModuleMarker) {
+		p |= topo.PtrDMABUF
+	}
+	return p
+}
+
+// socketInterfaces lists what NCCL's socket plugin takes when nothing is asked for: interfaces whose name starts with ib;
+// else all but docker, lo and virbr; else those, in this order.
+func socketInterfaces(fs *sysfs) []topo.NIC {
+	running := runningInterfaces(fs)
+	last := []string{"docker", "lo", "virbr"}
+	picks := []func(string) bool{
+		func(name string) bool { return strings.HasPrefix(name, "ib") },
+		func(name string) bool {
+			return !slices.ContainsFunc(last, func(p string) bool { return strings.HasPrefix(name, p) })
+		},
+	}
+	for _, prefix := range last {
+		picks = append(picks, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	}
+	for _, pick := range picks {
+		var nics []topo.NIC
+		for _, name := range running {
+			if pick(name) && len(nics) < maxSocketIfs {
+				nics = append(nics, socketNIC(fs, name, len(nics)))
+			}
+		}
+		if len(nics) > 0 {
+			return nics
+		}
+	}
+	return nil
+}
+
+func socketNIC(fs *sysfs, name string, dev int) topo.NIC {
+	device, _ := fs.realpath("/sys/class/net", name, "device")
+	mbps := int(cnum.Int(fs.read("/sys/class/net", name, "speed"), 0))
+	if mbps <= 0 {
+		mbps = socketMbps
+	}
+	return topo.NIC{
+		Name: name, Plugin: "Socket", PCIPath: device, BusID: busIDOf(device), GUID: uint64(dev), Mbps: mbps,
+		MaxComms: socketMaxComms, PtrSupport: topo.PtrHost,
+	}
+}
+
+// runningInterfaces lists the interfaces that are up, attached and have an IP address, in the kernel's order.
+func runningInterfaces(fs *sysfs) []string {
+	const class = "/sys/class/net"
+	addressed := addressedInterfaces(fs)
+	var names []string
+	for _, name := range fs.list(class) {
+		flags := cnum.Uint(fs.read(class, name, "flags"), 16)
+		state := fs.read(class, name, "operstate")
+		if flags&ifUp == 0 || state != "up" && state != "unknown" {
+			continue
+		}
+		if addressed != nil && name != "lo" && !addressed[name] {
+			continue
+		}
+		names = append(names, name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(cnum.Int(fs.read(class, a, "ifindex"), 10), cnum.Int(fs.read(class, b, "ifindex"), 10))
+	})
+	return names
+}
+
+// addressedInterfaces lists the interfaces with a route of IPv4 or an address of IPv6; slaves of a bond have neither. It is
+// nil when the kernel does not say.
+func addressedInterfaces(fs *sysfs) map[string]bool {
+	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
+	if v4 == "" && v6 == "" {
+		return nil
+	}
+	names := make(map[string]bool)
+	for line := range strings.Lines(v4) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] != "Iface" {
+			names[f[0]] = true
+		}
+	}
+	for line := range strings.Lines(v6) {
+		if f := strings.Fields(line); len(f) > 0 {
+			names[f[len(f)-1]] = true
+		}
+	}
+	return names
+}

@@ -1,0 +1,151 @@
+package detect
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
+
+// PCI classes that NCCL assumes when sysfs has no entry for a device.
+const (
+	classDisplay  = "0x03"
+	classNetwork  = "0x02"
+	classNVSwitch = "0x068000"
+
+	vendorBroadcom = "0x1000"
+)
+
+// pci returns the element of a PCI device, with all above it.
+func (d *detector) pci(busID, class string) *topo.Element {
+	e := d.root.Find("pci", "busid", busID)
+	if e == nil {
+		e = topo.NewElement("pci", "busid", busID)
+	}
+	setUnset(e, "class", class)
+	d.describe(e)
+	return e
+}
+
+// describe fills in a PCI device and joins it to the tree.
+func (d *detector) describe(e *topo.Element) {
+	busID, _ := e.Attr("busid")
+	dir, ok := d.fs.pciPath(busID)
+	if ok {
+		if class := d.fs.read(dir, "class"); class != "" {
+			e.Set("class", class)
+		}
+	}
+	for _, a := range d.pciAttributes(busID, dir) {
+		setUnset(e, a.Name, a.Value)
+	}
+	if vendor, _ := e.Attr("vendor"); vendor == vendorBroadcom {
+		d.addSwitchLinks(e, busID)
+	}
+	parent := d.parent[e]
+	if parent == nil {
+		parent = d.above(dir)
+		d.parent[e] = parent
+		insertByBusID(parent, e)
+	}
+	if parent.Name == "pci" {
+		d.describe(parent)
+	}
+}
+
+// pciAttributes are the identity and the link of a device, from the driver for a GPU, else from sysfs.
+func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
+	for i := range d.gpus {
+		g := &d.gpus[i]
+		if !strings.EqualFold(g.BusID, busID) {
+			continue
+		}
+		return topo.Attrs(
+			"vendor", fmt.Sprintf("%#x", g.Vendor), "device", fmt.Sprintf("%#x", g.Device),
+			"subsystem_vendor", fmt.Sprintf("%#x", g.SubVendor), "subsystem_device", fmt.Sprintf("%#x", g.SubDevice),
+			"link_speed", g.linkSpeed(), "link_width", strconv.Itoa(g.linkWidth()),
+		)
+	}
+	if dir == "" {
+		return topo.Attrs("link_speed", "", "link_width", "")
+	}
+	var attrs []topo.Attr
+	for _, name := range []string{"vendor", "device", "subsystem_vendor", "subsystem_device"} {
+		if v := d.fs.read(dir, name); v != "" {
+			attrs = append(attrs, topo.Attr{Name: name, Value: v})
+		}
+	}
+	// A link is as fast as the slower of its two ends. What is no number, such as "Unknown", does not limit. At the
+	// root complex the upper end has no width, which makes 0: NCCL's reader then assumes 16 lanes.
+	up := path.Dir(dir)
+	speed, upSpeed := d.fs.read(dir, "max_link_speed"), d.fs.read(up, "max_link_speed")
+	if s := cnum.Float(upSpeed); s > 0 && (s < cnum.Float(speed) || cnum.Float(speed) == 0) {
+		speed = upSpeed
+	}
+	width := min(cnum.Int(d.fs.read(dir, "max_link_width"), 0), cnum.Int(d.fs.read(up, "max_link_width"), 0))
+	return append(attrs, topo.Attrs("link_speed", speed, "link_width", strconv.FormatInt(width, 10))...)
+}
+
+// addSwitchLinks notes the other halves of a Broadcom switch that is split in several, which the driver of the switch
+// tells.
+func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
+	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links", strings.ToLower(busID))) {
+		if _, ok := d.fs.pciPath(peer); !ok {
+			continue
+		}
+		if e.Find("pcilink", "target", peer) == nil {
+			d.add(e, topo.NewElement("pcilink", "target", peer))
+		}
+	}
+}
+
+// above is what a PCI device hangs off. A switch is two bridges in a row, so NCCL goes up two levels at a time and stops
+// at the CPU when either is no PCI device: a bridge that is part of the CPU is passed over.
+func (d *detector) above(dir string) *topo.Element {
+	if dir == "" {
+		return d.numaNode("-1")
+	}
+	numa := d.fs.read(dir, "numa_node")
+	bridge := path.Dir(dir)
+	upper := path.Dir(bridge)
+	if !isBusID(path.Base(bridge)) || !isBusID(path.Base(upper)) {
+		return d.numaNode(numa)
+	}
+	if e := d.root.Find("pci", "busid", path.Base(upper)); e != nil {
+		return e
+	}
+	return topo.NewElement("pci", "busid", path.Base(upper))
+}
+
+// numaNode returns the CPU of a NUMA node.
+func (d *detector) numaNode(id string) *topo.Element {
+	e := d.root.Find("cpu", "numaid", id)
+	if e == nil {
+		e = d.add(d.root, topo.NewElement("cpu", "numaid", id))
+	}
+	setUnset(e, "affinity", d.fs.read("/sys/devices/system/node/node"+id, "cpumap"))
+	setUnset(e, "arch", d.cpu.arch)
+	if d.cpu.arch == "x86_64" {
+		setUnset(e, "vendor", d.cpu.vendor)
+		setUnset(e, "familyid", strconv.Itoa(d.cpu.family))
+		setUnset(e, "modelid", strconv.Itoa(d.cpu.model))
+	}
+	return e
+}
+
+// insertByBusID keeps PCI devices below one parent in the order of their addresses.
+func insertByBusID(parent, child *topo.Element) {
+	id, _ := child.Attr("busid")
+	at := slices.IndexFunc(parent.Children, func(c *topo.Element) bool {
+		other, ok := c.Attr("busid")
+		return ok && id < other
+	})
+	if at < 0 {
+		at = len(parent.Children)
+	}
+	parent.Children = slices.Insert(parent.Children, at, child)
+}

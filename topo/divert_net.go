@@ -1,0 +1,90 @@
+package topo
+
+// markP2C gives GPUs on C2C the type P2C for their nearest ports, if those hang off the CPU. Farther ports keep their
+// type, so that PXN is preferred for them.
+func (s *System) markP2C() error {
+	for _, gpu := range s.Nodes[NodeGPU] {
+		cpu, err := s.LocalCPU(gpu)
+		if err != nil {
+			return err
+		}
+		for _, net := range s.local(gpu, NodeNET) {
+			if mergeTypes(gpu.path(cpu).Type, net.path(cpu).Type) != PathP2C {
+				continue
+			}
+			for _, p := range []*Path{gpu.path(net), net.path(gpu)} {
+				p.Type = min(p.Type, PathP2C)
+			}
+		}
+	}
+	return nil
+}
+
+// divertNet diverts the paths of GPUs to a port through the port's own GPU (PXN), and both directions through the CPU
+// where GPUDirect RDMA is not used.
+func (s *System) divertNet(net *Node, set Settings) error {
+	var own *Node // the port's GPU, looked up again when paths have changed
+	changed := true
+	for _, gpu := range s.Nodes[NodeGPU] {
+		if changed && !set.PXNDisable {
+			var err error
+			if own, err = s.LocalGPU(net, set.NetDevs); err != nil {
+				return err
+			}
+		}
+		relayed, err := s.relay(gpu, own, net, set)
+		if err != nil {
+			return err
+		}
+		staged, err := s.stage(gpu, net, set)
+		if err != nil {
+			return err
+		}
+		changed = relayed || staged
+	}
+	return nil
+}
+
+// relay makes a GPU reach a port through the port's own GPU if that is better. Only sending is relayed: a port receives
+// for its own GPU.
+func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error) {
+	if own == nil || own == gpu {
+		return false, nil
+	}
+	gdr, err := s.CheckGDR(own, net, true, set)
+	if err != nil {
+		return false, err
+	}
+	farthest := PathP2C
+	if set.PXNC2CDisable {
+		farthest = PathPXB
+	}
+	there, here := own.path(net), gpu.path(net)
+	if gdr == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
+		return false, nil
+	}
+	if there.BW <= here.BW && here.Type <= PathPXN {
+		return false, nil
+	}
+	return true, divert(gpu, own, net)
+}
+
+// stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
+// RDMA but do not use it.
+func (s *System) stage(gpu, net *Node, set Settings) (done bool, err error) {
+	if gpu.path(net).Type >= PathPHB {
+		return false, nil
+	}
+	gdr, err := s.CheckGDR(gpu, net, false, set)
+	if err != nil || gdr != GDROff {
+		return false, err
+	}
+	cpu, err := s.LocalCPU(gpu)
+	if err != nil {
+		return false, err
+	}
+	if err := divert(net, cpu, gpu); err != nil {
+		return false, err
+	}
+	return true, divert(gpu, cpu, net)
+}

@@ -1,0 +1,106 @@
+package topo
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+)
+
+func readGolden(t testing.TB, answers string) *Document {
+	t.Helper()
+	doc, err := ReadFile(golden.Topology(answers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestPathsAgreeWithNCCL(t *testing.T) {
+	scores := map[Stage]*golden.Score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
+	var reports, multi golden.Score
+	for _, file := range golden.Files(t, "paths.json") {
+		doc := readGolden(t, file)
+		var answers struct{ Stages map[Stage]any }
+		golden.LoadJSON(t, file, &answers)
+		if diff := golden.Compare(&multi, golden.AsJSON(t, totalsOfTwo(t, doc)), answers.Stages["multi"]); diff != "" {
+			t.Errorf("%s multi: %s", golden.System(file), diff)
+		}
+		for stage, s := range scores {
+			want, ok := answers.Stages[stage]
+			if !ok {
+				continue
+			}
+			report, err := Paths(doc, BuildOptions{}, Settings{}, stage)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			got := golden.AsJSON(t, report)
+			reports.Add(reflect.DeepEqual(got, want))
+			if diff := golden.Compare(s, got, want); diff != "" {
+				t.Errorf("%s %s: %s", golden.System(file), stage, diff)
+			}
+		}
+	}
+	for stage, s := range scores {
+		t.Logf("paths.json, %s: %v values agree", stage, s)
+	}
+	t.Logf("paths.json, multi: %v values agree", multi)
+	t.Logf("paths.json: %v stages are identical; large ones are cut in the golden file", reports)
+}
+
+// totalsOfTwo is what the system starts its search from when it is one of two alike.
+func totalsOfTwo(t *testing.T, doc *Document) *Totals {
+	s := build(t, doc)
+	comm := WholeComm(s)
+	comm.NRanks *= 2
+	if err := s.Init(Settings{}, comm); err != nil {
+		t.Error(err)
+	}
+	return s.Totals()
+}
+
+func TestLinksAgreeWithNCCL(t *testing.T) {
+	var all, entries golden.Score
+	files := 0
+	for _, file := range golden.Files(t, "p2p_gdr.json") {
+		doc := readGolden(t, file)
+		var answers map[string]map[string]any
+		golden.LoadJSON(t, file, &answers)
+		files++
+		for variant, changed := range answers {
+			want := map[string]any{}
+			for k, v := range answers["default"] {
+				want[k] = v
+			}
+			for k, v := range changed {
+				want[k] = v
+			}
+			env := golden.Environment(variant)
+			var peerAccess func(int, int) bool
+			if env["ORACLE_NVML_P2P_OFF"] == "1" {
+				peerAccess = func(int, int) bool { return false }
+			}
+			set := SettingsFromEnv(func(name string) string { return env[name] })
+			report, err := Links(doc, BuildOptions{}, set, peerAccess)
+			if _, fails := changed["error"]; fails {
+				all.Add(err != nil)
+				if err == nil {
+					t.Errorf("%s %s: no error, NCCL has %v", golden.System(file), variant, changed["message"])
+				}
+				continue
+			}
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			got := golden.AsJSON(t, report)
+			entries.Add(reflect.DeepEqual(got, any(want)))
+			if diff := golden.Compare(&all, got, want); diff != "" {
+				t.Errorf("%s %s: %s", golden.System(file), variant, diff)
+			}
+		}
+	}
+	t.Logf("p2p_gdr.json, %d systems, all variants: %v values agree, %v entries are identical", files, all, entries)
+}

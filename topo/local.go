@@ -1,0 +1,115 @@
+package topo
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// local returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
+// best type. Nodes without a path are all equally near if there are no others.
+func (s *System) local(n *Node, t NodeType) []*Node {
+	best, count := noPath, 0
+	for i := range n.paths[t] {
+		switch p := &n.paths[t][i]; {
+		case p.BW > best.BW || p.BW == best.BW && p.Type < best.Type:
+			best, count = *p, 1
+		case p.BW == best.BW && p.Type == best.Type:
+			count++
+		}
+	}
+	near := make([]*Node, 0, count)
+	for i := range n.paths[t] {
+		if p := &n.paths[t][i]; p.BW == best.BW && p.Type == best.Type {
+			near = append(near, s.Nodes[t][i])
+		}
+	}
+	return near
+}
+
+// LocalCPU returns the CPU that is nearest to a GPU: widest path, then best type, then fewest hops.
+func (s *System) LocalCPU(gpu *Node) (*Node, error) {
+	var best *Node
+	for _, cpu := range s.local(gpu, NodeCPU) {
+		if best == nil || gpu.path(cpu).Hops < gpu.path(best).Hops {
+			best = cpu
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("no path from %s to a CPU", gpu.Name())
+	}
+	return best, nil
+}
+
+// LocalNet returns the network port that a GPU uses for a channel (0..63). GPUs that are near the same ports share them
+// so that they collide as little as possible.
+func (s *System) LocalNet(gpu *Node, channel int, policy NetDevs) (*Node, error) {
+	r, err := s.netRotation(gpu, policy)
+	if err != nil {
+		return nil, err
+	}
+	return r.port(channel), nil
+}
+
+// rotation is the order in which the channels of a GPU take turns on the ports near it.
+type rotation struct {
+	nets   []*Node
+	first  int // of nets, for channel 0
+	perGPU int // ports used
+}
+
+func (r rotation) port(channel int) *Node {
+	return r.nets[(r.first+channel%r.perGPU)%len(r.nets)]
+}
+
+func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
+	nets := s.local(gpu, NodeNET)
+	if len(nets) == 0 {
+		return rotation{}, fmt.Errorf("no path from %s to the network", gpu.Name())
+	}
+	gpus := len(s.local(nets[0], NodeGPU))
+	if gpus == 0 {
+		return rotation{}, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
+	}
+	r := rotation{nets: nets, first: max(0, gpu.GPU.Dev) % gpus, perGPU: (len(nets) + gpus - 1) / gpus}
+	switch {
+	case policy.All:
+		r.perGPU = len(nets)
+	case policy.Max > 0:
+		r.perGPU = min(policy.Max, len(nets))
+	}
+	if len(nets)&(len(nets)-1) == 0 {
+		r.first = mirrorBits(r.first, len(nets))
+	}
+	return r, nil
+}
+
+// mirrorBits reverses the bits of n below size, a power of 2, so that consecutive numbers end up far apart.
+func mirrorBits(n, size int) int {
+	width := bits.Len(uint(size)) - 1
+	return int(bits.Reverse64(uint64(n)) >> (64 - width))
+}
+
+// LocalGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
+// the port.
+func (s *System) LocalGPU(net *Node, policy NetDevs) (*Node, error) {
+	net = s.firstWithID(net)
+	gpus := s.local(net, NodeGPU)
+	rotations := make([]rotation, len(gpus))
+	longest := 0
+	for i, g := range gpus {
+		r, err := s.netRotation(g, policy)
+		if err != nil {
+			return nil, err
+		}
+		rotations[i] = r
+		longest = max(longest, r.perGPU)
+	}
+	for c := range min(longest, maxChannels) {
+		for i, g := range gpus {
+			if rotations[i].port(c).ID == net.ID {
+				return g, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,124 @@
+package mesh
+
+import "math/bits"
+
+// Cost is what a mesh allows NCCL's ring and tree algorithms between nodes, when the hosts are given to the launcher
+// in the order of the ring. Bandwidths within the nodes are left aside.
+type Cost struct {
+	Ring  Ring
+	Trees Trees
+	// RingAllReduce and TreeAllReduce are upper limits of algorithm bandwidth (bytes of the buffer by time) in GB/s; 0
+	// for a single node. In a ring of n every cable carries 2(n-1)/n of the buffer one way; in the two trees every
+	// edge carries half of it up and down again.
+	RingAllReduce, TreeAllReduce float64
+}
+
+// Trees is NCCL's pair of binary trees over the nodes, each for one half of the data.
+type Trees struct {
+	Edges [2][]TreeEdge
+	Depth int // edges from the root of the deeper tree to its farthest leaf
+	// Relayed counts edges between nodes without a direct link. NCCL does not relay: without hosts that route IP
+	// packets, or a net plugin that does, a tree with such edges fails to connect.
+	Relayed int
+	// GBps is the rate in GB/s at which all edges of both trees can run at once, given that relayed edges pass over
+	// the links of others; 0 for a single node.
+	GBps float64
+}
+
+// TreeEdge joins a node to its parent.
+type TreeEdge struct {
+	Child, Parent int   // indices of Mesh.Nodes
+	Way           []int // all nodes from child to parent; more than two if the edge needs relaying
+}
+
+// Cost rates the mesh. The error is that of BestRing.
+func (m *Mesh) Cost() (Cost, error) {
+	ring, err := m.BestRing()
+	if err != nil {
+		return Cost{}, err
+	}
+	trees, err := m.Trees(ring.Order)
+	if err != nil {
+		return Cost{}, err
+	}
+	c := Cost{Ring: ring, Trees: trees, TreeAllReduce: 2 * trees.GBps}
+	if n := float64(len(m.Nodes)); n > 1 {
+		c.RingAllReduce = ring.GBps * n / (2 * (n - 1))
+	}
+	return c, nil
+}
+
+// Trees lays NCCL's trees over the nodes in the given order, which is the order of the hosts' ranks. The error is a
+// *NoDirectLinkError when two nodes are apart altogether.
+func (m *Mesh) Trees(order []int) (Trees, error) {
+	var t Trees
+	load := make(map[[2]int]int) // edges over a link, which carry as much one way as the other
+	n := len(order)
+	for k := range t.Edges {
+		parent := treeParents(n, k)
+		for i, p := range parent {
+			if p < 0 {
+				continue
+			}
+			e := TreeEdge{Child: order[i], Parent: order[p]}
+			if e.Way = m.route(e.Child, e.Parent); e.Way == nil {
+				return Trees{}, m.apart(e.Child, e.Parent)
+			}
+			if len(e.Way) > 2 {
+				t.Relayed++
+			}
+			for j := 1; j < len(e.Way); j++ {
+				a, b := e.Way[j-1], e.Way[j]
+				load[[2]int{min(a, b), max(a, b)}]++
+			}
+			t.Edges[k] = append(t.Edges[k], e)
+			t.Depth = max(t.Depth, depthOf(parent, i))
+		}
+	}
+	for link, edges := range load {
+		if rate := m.BW(link[0], link[1]) / float64(edges); t.GBps == 0 || rate < t.GBps {
+			t.GBps = rate
+		}
+	}
+	return t, nil
+}
+
+// treeParents returns the parent of each node in one of NCCL's two trees, -1 for the root. In the first, the parent of i
+// is i with its lowest 1 moved up one place, or cleared where that is out of range; the second is the first one
+// mirrored, or for an odd number of nodes shifted by one, so that leaves of one are not leaves of the other.
+func treeParents(n, tree int) []int {
+	parents := make([]int, n)
+	for i := range parents {
+		at := i
+		switch {
+		case tree == 1 && n%2 == 0:
+			at = n - 1 - i
+		case tree == 1:
+			at = (i + n - 1) % n
+		}
+		p := -1
+		if at > 0 {
+			low := 1 << bits.TrailingZeros(uint(at))
+			if p = at ^ low | low<<1; p >= n {
+				p = at ^ low
+			}
+		}
+		switch {
+		case p < 0 || tree == 0:
+		case n%2 == 0:
+			p = n - 1 - p
+		default:
+			p = (p + 1) % n
+		}
+		parents[i] = p
+	}
+	return parents
+}
+
+func depthOf(parent []int, i int) int {
+	depth := 0
+	for ; parent[i] >= 0; i = parent[i] {
+		depth++
+	}
+	return depth
+}

@@ -1,0 +1,75 @@
+package mesh
+
+import "slices"
+
+// route is the way from one node to another over the fewest links and, of those, the widest narrowest link; it holds all
+// nodes on the way with both ends. It is nil when the two are apart.
+func (m *Mesh) route(from, to int) []int {
+	if m.BW(from, to) > 0 {
+		return []int{from, to}
+	}
+	n := len(m.Nodes)
+	hops, width, before := make([]int, n), make([]float64, n), make([]int, n)
+	for i := range hops {
+		hops[i], before[i] = -1, -1
+	}
+	hops[from], width[from] = 0, m.total()
+	for layer, queue := 0, []int{from}; len(queue) > 0; layer++ {
+		var next []int
+		for _, a := range queue {
+			for b := range n {
+				bw := min(width[a], m.BW(a, b))
+				if bw == 0 || hops[b] >= 0 && (hops[b] <= layer || width[b] >= bw) {
+					continue
+				}
+				if hops[b] < 0 {
+					next = append(next, b)
+				}
+				hops[b], width[b], before[b] = layer+1, bw, a
+			}
+		}
+		queue = next
+	}
+	if hops[to] < 0 {
+		return nil
+	}
+	way := []int{to}
+	for at := to; at != from; at = before[at] {
+		way = append(way, before[at])
+	}
+	slices.Reverse(way)
+	return way
+}
+
+// unreached returns a node that has no way to the first one, or -1.
+func (m *Mesh) unreached() int {
+	reached := make([]bool, len(m.Nodes))
+	for queue := []int{0}; len(queue) > 0; {
+		a := queue[0]
+		queue = queue[1:]
+		for b := range reached {
+			if !reached[b] && (a == b || m.BW(a, b) > 0) {
+				reached[b] = true
+				queue = append(queue, b)
+			}
+		}
+	}
+	return slices.Index(reached, false)
+}
+
+func (m *Mesh) apart(a, b int) *NoDirectLinkError {
+	err := m.noLink(a, b)
+	err.Apart = true
+	return err
+}
+
+// total is more than any path can carry.
+func (m *Mesh) total() float64 {
+	sum := 1.0
+	for _, n := range m.Nodes {
+		for _, nic := range n.NICs {
+			sum += nic.GBps
+		}
+	}
+	return sum
+}

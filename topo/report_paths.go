@@ -1,0 +1,198 @@
+package topo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+)
+
+// Stage is a point in NCCL's work on paths.
+type Stage string
+
+const (
+	StageRaw    Stage = "raw"    // best paths, before any diversion
+	StageNoComm Stage = "nocomm" // diverted, without a communicator
+	StageSingle Stage = "single" // as at communicator init with all GPUs of the file: computed, trimmed, computed again
+)
+
+// PathsReport is the graph with all its paths at one stage, for JSON. Nodes are numbered by type.
+type PathsReport struct {
+	*Totals
+	Nodes []NodeReport                      `json:"nodes"`
+	Paths map[string]map[string][]PathEntry `json:"paths"` // by name of the source, then type of the target
+}
+
+// Totals describes the system that the channel search starts from. Only StageSingle has it.
+type Totals struct {
+	Inter   int     `json:"inter"`
+	MaxBW   Float32 `json:"maxBw"`
+	TotalBW Float32 `json:"totalBw"`
+	GPUs    int     `json:"gpus"`
+}
+
+// NodeReport is one node; what does not belong to its type is nil.
+type NodeReport struct {
+	I        int         `json:"i"` // among all nodes
+	Name     string      `json:"name"`
+	Type     string      `json:"type"`
+	Idx      int         `json:"idx"` // among those of its type
+	Rank     *int        `json:"rank,omitempty"`
+	Dev      *int        `json:"dev,omitempty"`
+	SM       *int        `json:"sm,omitempty"`
+	NGPUs    *int        `json:"ngpus,omitempty"`
+	Device   string      `json:"device,omitempty"`
+	Arch     *CPUArch    `json:"arch,omitempty"`
+	Vendor   *CPUVendor  `json:"vendor,omitempty"`
+	Model    *CPUModel   `json:"model,omitempty"`
+	ASIC     string      `json:"asic,omitempty"`
+	Port     *int        `json:"port,omitempty"`
+	BW       *Float32    `json:"bw,omitempty"`
+	Latency  *Float32    `json:"latency,omitempty"`
+	GDR      *int        `json:"gdr,omitempty"`
+	Coll     *int        `json:"coll,omitempty"`
+	MaxConn  *int        `json:"maxconn,omitempty"`
+	MLOPart  *int        `json:"mlopart,omitempty"`
+	LocalGPU *int        `json:"localGpu,omitempty"`
+	Links    []LinkEntry `json:"links"`
+}
+
+// LinkEntry is [type, bandwidth, number of the node it leads to].
+type LinkEntry struct {
+	Type LinkType
+	BW   Float32
+	To   int
+}
+
+func (l LinkEntry) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{l.Type.String(), l.BW, l.To})
+}
+
+// PathEntry is [type, hops, bandwidth], or [type, hops, bandwidth, [numbers of the nodes passed]].
+type PathEntry struct {
+	Type PathType
+	Hops int
+	BW   Float32
+	Via  []int // nil leaves the fourth member out
+}
+
+func (p PathEntry) MarshalJSON() ([]byte, error) {
+	row := []any{p.Type.String(), p.Hops, p.BW}
+	if p.Via != nil {
+		row = append(row, p.Via)
+	}
+	return json.Marshal(row)
+}
+
+// Float32 is written with the nine digits that tell any two float32 apart, so that it can be compared as text.
+type Float32 float32
+
+func (f Float32) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(f), 'g', 9, 32), nil
+}
+
+// Paths computes the paths of a topology up to a stage.
+func Paths(doc *Document, opts BuildOptions, set Settings, stage Stage) (*PathsReport, error) {
+	s, err := Build(doc, opts)
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.pathsAt(set, stage)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return report, nil
+}
+
+func (s *System) pathsAt(set Settings, stage Stage) (*PathsReport, error) {
+	switch stage {
+	case StageRaw:
+		if err := s.SetPaths(set); err != nil {
+			return nil, err
+		}
+	case StageNoComm:
+		if err := s.ComputePaths(set, nil); err != nil {
+			return nil, err
+		}
+	case StageSingle:
+		if err := s.Init(set, WholeComm(s)); err != nil {
+			return nil, err
+		}
+		r := s.Report()
+		r.Totals = s.Totals()
+		return r, nil
+	default:
+		return nil, fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
+	}
+	return s.Report(), nil
+}
+
+// Report is the graph with the paths that are known.
+func (s *System) Report() *PathsReport {
+	r := &PathsReport{Paths: map[string]map[string][]PathEntry{}}
+	number := s.numbering()
+	for _, nodes := range s.Nodes {
+		for _, n := range nodes {
+			r.Nodes = append(r.Nodes, n.report(number))
+			r.Paths[n.Name()] = n.pathEntries(number)
+		}
+	}
+	return r
+}
+
+// numbering gives each node its number among all.
+func (s *System) numbering() map[*Node]int {
+	number := map[*Node]int{}
+	for _, nodes := range s.Nodes {
+		for _, n := range nodes {
+			number[n] = len(number)
+		}
+	}
+	return number
+}
+
+// pathEntries lists the paths of a node by type of target. The nodes passed are listed where NCCL's search uses them.
+func (n *Node) pathEntries(number map[*Node]int) map[string][]PathEntry {
+	byType := map[string][]PathEntry{}
+	for t, paths := range n.paths {
+		if paths == nil {
+			continue
+		}
+		entries := make([]PathEntry, len(paths))
+		for i, p := range paths {
+			entries[i] = PathEntry{Type: p.Type, Hops: p.Hops, BW: Float32(p.BW)}
+			if (n.Type == NodeGPU || n.Net != nil) && NodeType(t) != NodeDEV {
+				entries[i].Via = make([]int, 0, p.Hops)
+				for l := range p.Links() {
+					entries[i].Via = append(entries[i].Via, number[l.To])
+				}
+			}
+		}
+		byType[NodeType(t).String()] = entries
+	}
+	return byType
+}
+
+func (n *Node) report(number map[*Node]int) NodeReport {
+	r := NodeReport{I: number[n], Name: n.Name(), Type: n.Type.String(), Idx: n.Index, Links: []LinkEntry{}}
+	for _, l := range n.Links {
+		r.Links = append(r.Links, LinkEntry{l.Type, Float32(l.BW), number[l.To]})
+	}
+	switch {
+	case n.GPU != nil:
+		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(cnum.Bit(n.GPU.GDR)), &n.GPU.MLOPart
+	case n.Dev != nil:
+		r.Dev, r.SM, r.NGPUs = &n.Dev.Dev, &n.Dev.SM, &n.Dev.NGPUs
+	case n.PCI != nil:
+		r.Device = fmt.Sprintf("%#x", n.PCI.PCIID)
+	case n.CPU != nil:
+		r.Arch, r.Vendor, r.Model = &n.CPU.Arch, &n.CPU.Vendor, &n.CPU.Model
+	case n.Net != nil:
+		r.Dev, r.Port, r.MaxConn = &n.Net.Dev, &n.Net.Port, &n.Net.MaxConn
+		r.BW, r.Latency = new(Float32(n.Net.BW)), new(Float32(n.Net.Latency))
+		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), new(cnum.Bit(n.Net.GDR)), new(cnum.Bit(n.Net.Coll))
+		r.LocalGPU = &n.Net.LocalGPU
+	}
+	return r
+}

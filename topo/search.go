@@ -1,0 +1,178 @@
+package topo
+
+import "fmt"
+
+// PathRule says which of two paths is better.
+type PathRule int
+
+const (
+	// RuleBestType is that of NCCL 2.30.7: the better type, then the wider path, then fewer hops.
+	RuleBestType PathRule = iota
+	// RuleWidest is that of NCCL 2.5 to 2.7, for comparing with their logs: the wider path, whatever its type, and never
+	// through another GPU. The types themselves are still those of 2.30.7.
+	RuleWidest
+)
+
+func (r PathRule) better(p, old *Path) bool {
+	if r == RuleWidest {
+		return p.BW > old.BW
+	}
+	switch {
+	case p.Type != old.Type:
+		return p.Type < old.Type
+	case p.BW != old.BW:
+		return p.BW > old.BW
+	}
+	return p.Hops < old.Hops
+}
+
+// search finds the paths from all nodes to one base node, breadth first from the base. A node whose path has improved is
+// visited again, but nodes that built on its old path keep that unless the new one is better for them too: this is
+// NCCL's order, and results depend on it.
+type search struct {
+	sys      *System
+	rule     PathRule
+	noBridge bool // no NVLink path through another GPU
+
+	base    *Node
+	device  *Node             // that may be crossed freely: the base itself, or the device of a base GPU
+	slot    int               // of the base among the paths of a node
+	offset  [numNodeTypes]int // of a type's nodes in queued
+	queued  []int             // the last round that a node was queued in
+	round   int
+	hops    []hop
+	current []*Node
+	next    []*Node
+}
+
+func newSearch(sys *System, rule PathRule, noBridge bool) *search {
+	s := &search{sys: sys, rule: rule, noBridge: noBridge}
+	n := 0
+	for t, nodes := range sys.Nodes {
+		s.offset[t] = n
+		n += len(nodes)
+	}
+	s.queued = make([]int, n)
+	return s
+}
+
+// run sets the path of every node to the base.
+func (s *search) run(base *Node) error {
+	s.base, s.device = base, base
+	if base.Type == NodeGPU {
+		s.device = base.GPU.Device
+	}
+	// Nodes that share an ID share a path.
+	s.slot = s.sys.find(base.Type, base.ID).Index
+	*s.path(base) = Path{Type: PathLOC, BW: bwLocal}
+	s.next = append(s.next[:0], base)
+	for len(s.next) > 0 {
+		s.current, s.next = s.next, s.current[:0]
+		s.round++
+		for _, n := range s.current {
+			for i := range n.Links {
+				if err := s.follow(n, &n.Links[i]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// path is the place of a node's path to the base.
+func (s *search) path(n *Node) *Path {
+	t := s.base.Type
+	if n.paths[t] == nil {
+		paths := make([]Path, len(s.sys.Nodes[t]))
+		for i := range paths {
+			paths[i] = noPath
+		}
+		n.paths[t] = paths
+	}
+	return &n.paths[t][s.slot]
+}
+
+// follow offers the node at the other end of a link the path through n.
+func (s *search) follow(n *Node, l *Link) error {
+	via, old := s.path(n), s.path(l.To)
+	if !s.mayCross(n, l, via) {
+		return nil
+	}
+	p := Path{
+		Type: max(via.Type, s.stepType(n, l, via)),
+		Hops: via.Hops + 1,
+		BW:   min(via.BW, l.BW),
+	}
+	if !s.rule.better(&p, old) {
+		return nil
+	}
+	back := reverse(l.To, n, l.Type)
+	if back == nil && old.first != nil {
+		back = old.first.link // as NCCL: the first step stays
+	}
+	if back == nil {
+		return fmt.Errorf("%s has a link %s to %s, but there is none back", n.Name(), l.Type, l.To.Name())
+	}
+	p.first = s.newHop(back, via.first)
+	*old = p
+	if q := &s.queued[s.offset[l.To.Type]+l.To.Index]; *q != s.round {
+		*q = s.round
+		s.next = append(s.next, l.To)
+	}
+	return nil
+}
+
+// bridgeHops is how long a path to the base may be before one more NVLink makes it a bridge: from a device to the next,
+// and for a base GPU the step to its device.
+func (s *search) bridgeHops() int {
+	if s.base.Type == NodeGPU {
+		return 2
+	}
+	return 1
+}
+
+// mayCross says whether a path may come through n over the link. Another GPU's device forwards only to its own GPUs,
+// and for one step from NVLink to NVLink.
+func (s *search) mayCross(n *Node, l *Link, via *Path) bool {
+	if n.Type != NodeDEV || n == s.device {
+		return true
+	}
+	if l.Type == LinkLOC && l.To.Type == NodeGPU {
+		return true
+	}
+	bridge := l.Type == LinkNVL && l.To.Type == NodeDEV && via.Hops <= s.bridgeHops()
+	return bridge && !s.noBridge && s.rule != RuleWidest
+}
+
+// stepType is what the step over a link makes of a path.
+func (s *search) stepType(n *Node, l *Link, via *Path) PathType {
+	t := l.Type.pathType()
+	switch {
+	case l.Type == LinkPCI && (n.Type == NodeCPU || l.To.Type == NodeCPU):
+		return PathPHB
+	case n.Type == NodePCI && l.To.Type == NodePCI:
+		return PathPXB
+	case n.Type == NodeDEV && via.Type == PathNVL && t == PathNVL && via.Hops == s.bridgeHops():
+		return PathNVB
+	}
+	return t
+}
+
+func reverse(from, to *Node, t LinkType) *Link {
+	for i := range from.Links {
+		if l := &from.Links[i]; l.To == to && l.Type == t {
+			return l
+		}
+	}
+	return nil
+}
+
+// newHop takes hops from blocks, since there are as many as paths.
+func (s *search) newHop(l *Link, rest *hop) *hop {
+	if len(s.hops) == cap(s.hops) {
+		s.hops = make([]hop, 0, 1024)
+	}
+	s.hops = append(s.hops, hop{l, rest})
+	return &s.hops[len(s.hops)-1]
+}

@@ -1,0 +1,223 @@
+package topo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
+)
+
+// Summary holds the numbers of a machine that rules and models may use. They follow from the topology and the settings
+// alone, so all ranks that share both get the same; on several hosts each summarises its own. Bandwidths are GB/s
+// (1e9 B/s), and those of paths count NCCL's diversions.
+type Summary struct {
+	GPUs  int `expr:"gpus" json:"gpus"`
+	Hosts int `expr:"hosts" json:"hosts"` // more than 1 in an NVLink domain of several hosts
+	CPUs  int `expr:"cpus" json:"cpus"`   // NUMA domains
+
+	SM   int    `expr:"sm" json:"sm"`     // lowest compute capability times 10: 90 for Hopper
+	Arch string `expr:"arch" json:"arch"` // of the CPUs: x86_64, arm64, ppc64; "" unknown
+
+	NVSwitch bool `expr:"nvswitch" json:"nvswitch"` // every GPU is connected to NVSwitches
+	C2C      bool `expr:"c2c" json:"c2c"`           // every GPU has NVLink-C2C to its CPU
+	Multimem bool `expr:"multimem" json:"multimem"` // NVLS and multicast memory are possible, see CanMultimem
+
+	// IntraBW is the narrowest path of the ring of all GPUs that has the widest one, MinPairBW that of any two GPUs, and
+	// Intra the farthest path type of any two: NVL, NVB, PIX, PXB, PHB, SYS, NET, ... With one GPU they are 0 and LOC.
+	IntraBW   float64 `expr:"intra_bw" json:"intra_bw"`
+	MinPairBW float64 `expr:"min_pair_bw" json:"min_pair_bw"`
+	Intra     string  `expr:"intra" json:"intra"`
+	// NVLinkBW is what the NVLinks of the GPU with the fewest of them carry together; 0 without.
+	NVLinkBW float64 `expr:"nvlink_bw" json:"nvlink_bw"`
+
+	// NICs counts the network ports that are nearest to some GPU, which are those NCCL uses. NICBW is the rate of the
+	// slowest of them, NetBW what they carry together as far as the PCI links of their adapters let them.
+	NICs  int     `expr:"nics" json:"nics"`
+	NICBW float64 `expr:"nic_bw" json:"nic_bw"`
+	NetBW float64 `expr:"net_bw" json:"net_bw"`
+	// NetLatency is the largest that a net plugin states, in microseconds; 0 when none states any, as NCCL's own.
+	NetLatency float64 `expr:"net_latency" json:"net_latency"`
+
+	// GPUNIC is the farthest path type of a GPU to the port it uses first, GPUNICBW the narrowest of these paths, and GDR
+	// whether GPUDirect RDMA is on for all of them, both ways. Without ports they are DIS, 0 and false.
+	GPUNIC   string  `expr:"gpu_nic" json:"gpu_nic"`
+	GPUNICBW float64 `expr:"gpu_nic_bw" json:"gpu_nic_bw"`
+	GDR      bool    `expr:"gdr" json:"gdr"`
+}
+
+// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see Mesh.BestRing. More GPUs than this
+// are nearly always on NVSwitches, where all rings are the same.
+const maxSummaryRing = 10
+
+// Summarize computes the paths anew, for a communicator of all GPUs. Call it before Trim: what Trim leaves depends on the
+// rank.
+func (s *System) Summarize(set Settings) (Summary, error) {
+	gpus := s.Nodes[NodeGPU]
+	if len(gpus) == 0 {
+		return Summary{}, errors.New("a system without GPUs has no summary")
+	}
+	if err := s.ComputePaths(set, WholeComm(s)); err != nil {
+		return Summary{}, err
+	}
+	sum := Summary{
+		GPUs: len(gpus), Hosts: len(s.HostHashes), CPUs: len(s.Nodes[NodeCPU]), SM: gpus[0].GPU.SM, Arch: s.arch(),
+		NVSwitch: true, C2C: true, Multimem: s.CanMultimem(),
+	}
+	for i, g := range gpus {
+		links := g.GPU.Device.linksByType()
+		nvLink := float64(links[LinkNVL])
+		if sum.SM = min(sum.SM, g.GPU.SM); i == 0 || nvLink < sum.NVLinkBW {
+			sum.NVLinkBW = nvLink
+		}
+		sum.C2C = sum.C2C && links[LinkC2C] > 0
+		sum.NVSwitch = sum.NVSwitch && g.GPU.Device.hasNVSwitch()
+	}
+	s.summarizePairs(&sum)
+	return sum, s.summarizeNet(&sum, set)
+}
+
+func (s *System) arch() string {
+	for _, k := range cpuArchs {
+		if k.value == s.Nodes[NodeCPU][0].CPU.Arch {
+			return k.prefix
+		}
+	}
+	return ""
+}
+
+// linksByType adds up the bandwidths of a node's links.
+func (n *Node) linksByType() (bw [len(linkTypeNames)]float32) {
+	for _, l := range n.Links {
+		bw[l.Type] += l.BW
+	}
+	return bw
+}
+
+func (n *Node) hasNVSwitch() bool {
+	for _, l := range n.Links {
+		if l.Type == LinkNVL && l.To.Type == NodeNVS {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *System) summarizePairs(sum *Summary) {
+	gpus := s.Nodes[NodeGPU]
+	w := make(cycle.Weights, len(gpus))
+	farthest := PathLOC
+	for i, a := range gpus {
+		w[i] = make([]float64, len(gpus))
+		for j, b := range gpus {
+			if i == j {
+				continue
+			}
+			w[i][j] = min(s.pairBW(a, b), s.pairBW(b, a))
+			farthest = max(farthest, a.path(b).Type)
+			if sum.MinPairBW == 0 || w[i][j] < sum.MinPairBW {
+				sum.MinPairBW = w[i][j]
+			}
+		}
+	}
+	sum.Intra = farthest.String()
+	if len(gpus) > 1 {
+		order, _ := w.Widest(maxSummaryRing)
+		sum.IntraBW = cycle.Width(w, order)
+	}
+}
+
+// pairBW is the bandwidth of one GPU to another. Those that had better talk over the network (type NET) do so at the rate
+// of their ports.
+func (s *System) pairBW(a, b *Node) float64 {
+	if path := a.path(b); path.Type != PathNET {
+		return float64(path.BW)
+	}
+	return float64(min(s.nearNetBW(a), s.nearNetBW(b)))
+}
+
+func (s *System) summarizeNet(sum *Summary, set Settings) error {
+	sum.GPUNIC = PathDIS.String()
+	used := make(map[*Node]bool)
+	for _, g := range s.Nodes[NodeGPU] {
+		for _, net := range s.local(g, NodeNET) {
+			used[net] = true
+		}
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	for _, nic := range s.Nodes[NodeNIC] {
+		var ports float64
+		for _, l := range nic.Links {
+			if !used[l.To] {
+				continue
+			}
+			rate := float64(l.To.Net.BW)
+			ports += rate
+			if sum.NICs++; sum.NICs == 1 || rate < sum.NICBW {
+				sum.NICBW = rate
+			}
+			sum.NetLatency = max(sum.NetLatency, float64(l.To.Net.Latency))
+		}
+		if pci := float64(nic.linksByType()[LinkPCI]); pci > 0 {
+			ports = min(ports, pci)
+		}
+		sum.NetBW += ports
+	}
+	return s.summarizeGDR(sum, set)
+}
+
+// summarizeGDR looks at the way of each GPU to the port it uses first.
+func (s *System) summarizeGDR(sum *Summary, set Settings) error {
+	farthest := PathLOC
+	sum.GDR = true
+	for i, g := range s.Nodes[NodeGPU] {
+		net, err := s.LocalNet(g, 0, set.NetDevs)
+		if err != nil {
+			return err
+		}
+		path := g.path(net)
+		farthest = max(farthest, path.Type)
+		if bw := float64(path.BW); i == 0 || bw < sum.GPUNICBW {
+			sum.GPUNICBW = bw
+		}
+		for _, send := range []bool{false, true} {
+			mode, err := s.CheckGDR(g, net, send, set)
+			if err != nil {
+				return err
+			}
+			sum.GDR = sum.GDR && mode != GDROff
+		}
+	}
+	sum.GPUNIC = farthest.String()
+	return nil
+}
+
+// String is one line for a log.
+func (s Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s sm_%d", count(s.GPUs, "GPU"), s.SM)
+	if s.GPUs > 1 {
+		fmt.Fprintf(&b, ", %s at %.4g GB/s", s.Intra, s.IntraBW)
+	}
+	if s.NVSwitch {
+		b.WriteString(" (NVSwitch)")
+	}
+	if s.NICs == 0 {
+		b.WriteString(", no network port")
+		return b.String()
+	}
+	fmt.Fprintf(&b, ", %s with %.4g GB/s, GPU to port %s", count(s.NICs, "network port"), s.NetBW, s.GPUNIC)
+	if s.GDR {
+		b.WriteString(" with GPUDirect RDMA")
+	}
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,106 @@
+package topo
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+func ExampleTeams() {
+	// Two nodes with four GPUs each.
+	t, err := NewTeams([]int{4, 4}, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const rank = 5
+	fmt.Println("load/store:", t.LSA(rank).Ranks())
+	fmt.Println("rail:", t.Rail(rank).Ranks())
+	// Output:
+	// load/store: [4 5 6 7]
+	// rail: [1 5]
+}
+
+func TestTeamSizes(t *testing.T) {
+	for _, tt := range []struct {
+		nodes   []int
+		maxSize int
+		want    Teams
+	}{
+		{[]int{8}, 0, Teams{8, 8}},
+		{[]int{8, 8, 4}, 0, Teams{20, 4}},
+		{[]int{8, 6}, 0, Teams{14, 2}},
+		{[]int{8, 7}, 0, Teams{15, 1}},
+		{[]int{8, 8}, 2, Teams{16, 2}},
+		{[]int{8, 8}, 3, Teams{16, 1}},
+	} {
+		got, err := NewTeams(tt.nodes, tt.maxSize)
+		if err != nil || got != tt.want {
+			t.Errorf("%v, at most %d: %+v, %v; want %+v", tt.nodes, tt.maxSize, got, err, tt.want)
+		}
+		for rank := range got.NRanks {
+			if lsa := got.LSA(rank); lsa.NRanks*got.Rail(rank).NRanks != got.NRanks || lsa.First > rank || rank >= lsa.First+lsa.NRanks {
+				t.Errorf("%v: rank %d in %+v", tt.nodes, rank, lsa)
+			}
+		}
+	}
+	if _, err := NewTeams([]int{8, 0}, 0); err == nil {
+		t.Error("a node without ranks was taken")
+	}
+}
+
+func TestLoadStoreSetsFollowTheDriver(t *testing.T) {
+	doc := fixture(t, "../detect/testdata/two_sockets.xml")
+	s, err := Build(doc, BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	comm := WholeComm(s)
+	if got, want := s.LoadStoreSets(comm), [][]int{{0, 1, 2, 3}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	comm.PeerAccess = func(a, b int) bool { return a/2 == b/2 } // not between sockets
+	if got, want := s.LoadStoreSets(comm), [][]int{{0, 1}, {2, 3}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// NVLink joins the GPUs of several hosts; hosts without it are on their own.
+func TestLoadStoreBetweenHosts(t *testing.T) {
+	host := func(hash, tclass string, rank int) *Element {
+		cpu := NewElement("cpu", "numaid", "0", "host_hash", hash, "arch", "arm64")
+		for i := range 2 {
+			pci := cpu.Add(NewElement("pci", "busid", fmt.Sprintf("0000:0%d:00.0", i+1), "class", "0x030200", "link_width", "16", "link_speed", ""))
+			gpu := pci.Add(NewElement("gpu", "dev", fmt.Sprint(i), "sm", "100", "rank", fmt.Sprint(rank+i), "gdr", "1"))
+			if tclass != "" {
+				gpu.Add(NewElement("nvlink", "target", "fffffff:ffff:ff", "count", "18", "tclass", tclass))
+			}
+		}
+		return cpu
+	}
+	for _, tt := range []struct {
+		tclass   string
+		want     [][]int
+		multimem bool
+	}{
+		{"0x068000", [][]int{{0, 1, 2, 3}}, true},
+		{"", [][]int{{0, 1}, {2, 3}}, false},
+	} {
+		root := NewElement("system", "version", "1")
+		root.Add(host("0x1", tt.tclass, 0))
+		root.Add(host("0x2", tt.tclass, 2))
+		s, err := Build(&Document{File: "two hosts", Root: root}, BuildOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ComputePaths(Settings{}, WholeComm(s)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.LoadStoreSets(WholeComm(s)); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("tclass %q: %v, want %v", tt.tclass, got, tt.want)
+		}
+		if s.CanMultimem() != tt.multimem {
+			t.Errorf("tclass %q: multimem %t", tt.tclass, s.CanMultimem())
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package topo
+
+// Totals are the bandwidths that bound NCCL's channel search: MaxBW that of one channel, the widest path from any device to
+// another (to the network if the communicator goes beyond the system); TotalBW what a device's links carry together.
+func (s *System) Totals() *Totals {
+	t := &Totals{GPUs: len(s.Nodes[NodeGPU])}
+	if s.Inter {
+		t.Inter = 1
+	} else if t.GPUs == 1 {
+		t.MaxBW, t.TotalBW = bwLocal, bwLocal
+		return t
+	}
+	target := NodeDEV
+	if s.Inter {
+		target = NodeNET
+	}
+	for _, dev := range s.Nodes[NodeDEV] {
+		for _, p := range dev.paths[target] {
+			if p.Hops > 0 {
+				t.MaxBW = max(t.MaxBW, Float32(p.BW))
+			}
+		}
+		var nvLink, pci float32
+		for _, l := range dev.Links {
+			switch l.Type {
+			case LinkNVL:
+				nvLink += l.BW
+			case LinkPCI:
+				pci = l.BW
+			}
+		}
+		t.TotalBW = max(t.TotalBW, Float32(nvLink), Float32(pci))
+	}
+	return t
+}

@@ -1,0 +1,71 @@
+package tuning
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// validate checks what Table and Choose rely on.
+func validate(name string, set *Set) error {
+	var errs []error
+	bad := func(t *Tuning, format string, args ...any) {
+		if len(errs) < 20 {
+			errs = append(errs, fmt.Errorf("%s: %d nodes: %s", name, t.NNodes, fmt.Sprintf(format, args...)))
+		}
+	}
+	if len(set.Tunings) == 0 {
+		return fmt.Errorf("%s: holds no tuning", name)
+	}
+	for i, t := range set.Tunings {
+		if t.NNodes < 1 || t.NRanks < t.NNodes {
+			bad(t, "%d ranks on %d nodes is impossible", t.NRanks, t.NNodes)
+		}
+		if t.NChannels < 1 || t.NChannels > MaxChannels || t.NVLSChannels < 0 || t.NVLSChannels > MaxChannels {
+			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels, MaxChannels, MaxChannels)
+		}
+		if i > 0 && set.Tunings[i-1].NNodes == t.NNodes && set.Tunings[i-1].NRanks == t.NRanks {
+			bad(t, "given twice with %d ranks", t.NRanks)
+		}
+		for a := range AlgoNames {
+			for p := range ProtoNames {
+				if n := t.MaxThreads[a][p]; n < 0 || n > MaxThreads {
+					bad(t, "%s/%s: %d threads; 0..%d are possible", AlgoNames[a], ProtoNames[p], n, MaxThreads)
+				}
+				if n := t.ThreadThresholds[a][p]; n < 0 || n > math.MaxInt32 {
+					bad(t, "%s/%s: thread threshold %d is not a 31-bit number", AlgoNames[a], ProtoNames[p], n)
+				}
+				for c := range CollNames {
+					lat, bw := t.Latencies[c][a][p], t.Bandwidths[c][a][p]
+					if !(lat >= 0) || !(bw >= 0) {
+						bad(t, "%s %s/%s: latency %v, bandwidth %v; both must be 0 or more", CollNames[c], AlgoNames[a],
+							ProtoNames[p], lat, bw)
+					}
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// jsonError adds file, line and column to an error of encoding/json.
+func jsonError(name string, data []byte, err error) error {
+	offset := int64(-1)
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &typ):
+		offset = typ.Offset
+	}
+	if offset < 0 || offset > int64(len(data)) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	before := data[:offset]
+	line := bytes.Count(before, []byte("\n")) + 1
+	col := int(offset) - bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("%s:%d:%d: %w", name, line, col, err)
+}

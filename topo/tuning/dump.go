@@ -1,0 +1,42 @@
+package tuning
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// readDumpedTuning reads NCCL's tables as its own arrays.
+func readDumpedTuning(name string, data []byte) (*Set, error) {
+	var f struct {
+		NCCL  string `json:"nccl"`
+		Nodes map[string]struct {
+			NNodes           int                                    `json:"nNodes"`
+			NRanks           int                                    `json:"nRanks"`
+			NChannels        int                                    `json:"nChannels"`
+			NVLSChannels     int                                    `json:"nvlsChannels"`
+			NVLS             int                                    `json:"nvlsSupport"`
+			MinCompCap       int                                    `json:"minCompCap"`
+			CPUArch          int                                    `json:"cpuArch"`
+			MaxThreads       [NumAlgos][NumProtos]int               `json:"maxThreads"`
+			ThreadThresholds [NumAlgos][NumProtos]int64             `json:"threadThresholds"`
+			Lat              [NumColls][NumAlgos][NumProtos]float32 `json:"lat"`
+			Bw               [NumColls][NumAlgos][NumProtos]float32 `json:"bw"`
+		} `json:"nodes"`
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, jsonError(name, data, err)
+	}
+	set := &Set{NCCL: f.NCCL, Source: "NCCL's own tables"}
+	for hosts, n := range f.Nodes {
+		if _, err := strconv.Atoi(hosts); err != nil {
+			return nil, fmt.Errorf("%s: nodes: %q is not a number of hosts", name, hosts)
+		}
+		set.Tunings = append(set.Tunings, &Tuning{
+			NNodes: n.NNodes, NRanks: n.NRanks, NChannels: n.NChannels, NVLSChannels: n.NVLSChannels,
+			NVLS: n.NVLS != 0, MinCompCap: n.MinCompCap, CPUArch: n.CPUArch,
+			MaxThreads: n.MaxThreads, ThreadThresholds: n.ThreadThresholds, Latencies: n.Lat, Bandwidths: n.Bw,
+		})
+	}
+	return set, nil
+}

@@ -1,0 +1,98 @@
+package tuning
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+)
+
+// node is what NCCL says of one communicator size.
+type node struct {
+	NNodes int              `json:"nNodes"`
+	NRanks int              `json:"nRanks"`
+	Pipe1  map[string]times `json:"pipe1"`
+	Pipe4  map[string]times `json:"pipe4"`
+}
+
+type times struct {
+	Times  map[string][]float32 `json:"times"`
+	Choice []choice             `json:"choice"`
+}
+
+type choice struct {
+	winner          string
+	us              float32
+	channels, warps int
+}
+
+func (c *choice) UnmarshalJSON(data []byte) error {
+	return json.Unmarshal(data, &[]any{&c.winner, &c.us, &c.channels, &c.warps})
+}
+
+func TestReadDumpedTuningAgreesWithNCCL(t *testing.T) {
+	var a golden.Tally
+	for _, file := range golden.Files(t, "tuning.json") {
+		var answers struct{ Nodes map[string]node }
+		golden.LoadJSON(t, file, &answers)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := Read(bytes.NewReader(data), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compact bytes.Buffer
+		if err := Write(&compact, set); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(&compact, "compact form")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for hosts, n := range answers.Nodes {
+			where := golden.System(file) + " " + hosts
+			compareTimes(&a, "dump", where, n, set.For(n.NNodes, n.NRanks))
+			compareTimes(&a, "compact", where, n, again.For(n.NNodes, n.NRanks))
+		}
+	}
+	a.Log(t)
+	if n := a.Failures(); n > 0 {
+		t.Errorf("%d values differ from NCCL's", n)
+	}
+}
+
+// compareTimes compares all times and choices of one communicator size.
+func compareTimes(a *golden.Tally, form, where string, n node, tuning *Tuning) {
+	upper := func(algo, proto int) string {
+		return strings.ToUpper(AlgoNames[algo]) + "/" + strings.ToUpper(ProtoNames[proto])
+	}
+	ncclColls := [NumColls]string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
+	for pipeOps, colls := range map[int]map[string]times{1: n.Pipe1, 4: n.Pipe4} {
+		for c, name := range ncclColls {
+			want := colls[name]
+			for i, chosen := range want.Choice {
+				bytes := int64(8) << i
+				table := tuning.Table(c, bytes, pipeOps)
+				for al := range table {
+					for p, us := range table[al] {
+						at := fmt.Sprintf("%s %s %s %d B x%d", where, name, upper(al, p), bytes, pipeOps)
+						wantUs := Unavailable
+						if times := want.Times[upper(al, p)]; times != nil {
+							wantUs = times[i]
+						}
+						golden.Same(a, form+" times", at, wantUs, us)
+					}
+				}
+				got := tuning.Choose(c, bytes, pipeOps)
+				have := choice{upper(got.Algo, got.Proto), got.Micros, got.Channels, got.Warps}
+				golden.Same(a, form+" choices", fmt.Sprintf("%s %s %d B x%d", where, name, bytes, pipeOps), chosen, have)
+			}
+		}
+	}
+}

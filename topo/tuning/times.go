@@ -1,0 +1,107 @@
+package tuning
+
+import (
+	"math/bits"
+)
+
+// treeCorrection scales the bandwidth of tree AllReduce by size: entry i holds for 2^(6+i) <= bytes < 2^(7+i).
+// Source: NCCL 2.30.7, graph/tuning.cc. NCCL uses the last column for NVLSTree only.
+var treeCorrection = [NumProtos][24]float32{
+	ProtoLL: {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5,
+		.4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+	ProtoLL128: {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6,
+		.6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+	ProtoSimple: {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+		.5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
+}
+
+const (
+	opsPerBatch      = 8   // collectives in one work batch of the device; NCCL 2.30.7, device.h
+	plateauMinBytes  = 64  // bytes per channel and rank from which a ring over nodes pays the plateau factor
+	plateauFactor    = 1.4 // NCCL 2.30.7, graph/tuning.cc; before Ampere it is 1.9
+	plateauFactorOld = 1.9
+)
+
+// Table predicts the time of one collective for each algorithm and protocol, the way NCCL fills the table that it
+// hands to a tuner. bytes is NCCL's size of the collective (the larger of send and receive buffer), pipeOps the
+// number of operations that NCCL pipelines, 1 without aggregation.
+//
+// Not applied: NCCL multiplies ring cells by 1024 for FP8 reductions over more than 8 ranks, and hides NVLS for
+// types and reductions that the switch cannot do.
+func (t *Tuning) Table(coll int, bytes int64, pipeOps int) CostTable {
+	var table CostTable
+	for a := range table {
+		for p := range table[a] {
+			table[a][p] = Unavailable
+		}
+	}
+	if coll < 0 || coll >= NumColls || bytes < 0 {
+		return table
+	}
+	if t.NRanks == 1 {
+		table[AlgoRing][ProtoSimple] = 0
+		return table
+	}
+	for a := range table {
+		if !t.offers(coll, a) {
+			continue
+		}
+		for p := range table[a] {
+			table[a][p] = t.micros(coll, a, p, bytes, pipeOps)
+		}
+	}
+	return table
+}
+
+// offers says whether NCCL considers the algorithm at all; a cell with bandwidth 0 stays unavailable even so.
+func (t *Tuning) offers(coll, algo int) bool {
+	switch algo {
+	case AlgoCollNetDirect, AlgoCollNetChain:
+		return t.CollNet && t.localRanks() <= MaxDirectRanks
+	case AlgoNVLS, AlgoNVLSTree:
+		if !t.NVLS || coll != CollAllReduce && t.localRanks() > MaxNVLSRanks {
+			return false
+		}
+		return algo == AlgoNVLSTree || t.CollNet || t.NNodes == 1
+	}
+	return true
+}
+
+// micros is latency + bytes/bandwidth with NCCL's corrections. The conversions to float32 stand where NCCL stores
+// into a float, so that the result is the same to the last bit on every machine (no fused multiply-add).
+func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32 {
+	bw := t.Bandwidths[coll][algo][proto]
+	lat := t.Latencies[coll][algo][proto]
+	if bw == 0 {
+		return Unavailable
+	}
+	if coll == CollAllReduce {
+		step := log2(bytes>>6, -1)
+		corrected := algo == AlgoTree && step < 23 ||
+			algo == AlgoNVLSTree && step < 24 && t.MinCompCap >= 100 && t.CPUArch == ArchX86
+		if corrected && step >= 0 {
+			bw = bw * treeCorrection[proto][step]
+		}
+		if algo == AlgoRing && proto == ProtoSimple && t.NNodes > 1 && t.NChannels > 0 && t.NRanks > 0 &&
+			bytes/(int64(t.NChannels)*int64(t.NRanks)) >= plateauMinBytes {
+			factor := plateauFactor
+			if t.MinCompCap < 80 {
+				factor = plateauFactorOld
+			}
+			lat = float32(float64(lat) * factor)
+		}
+	}
+	launches := pipeOps
+	if algo != AlgoRing {
+		launches = (pipeOps + opsPerBatch - 1) / opsPerBatch
+	}
+	return float32(lat*float32(launches)) + float32(float32(bytes)/float32(1000*bw))
+}
+
+// log2 rounds down; it returns zero for 0 and below.
+func log2(n int64, zero int) int {
+	if n <= 0 {
+		return zero
+	}
+	return bits.Len64(uint64(n)) - 1
+}

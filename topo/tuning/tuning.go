@@ -1,0 +1,122 @@
+package tuning
+
+import (
+	"sort"
+)
+
+// Collectives in NCCL's numbering (nccl_common.h, NCCL 2.30.7). The tuner ABI uses the same numbers.
+const (
+	CollBroadcast = iota
+	CollReduce
+	CollAllGather
+	CollReduceScatter
+	CollAllReduce
+	NumColls
+)
+
+// Algorithms in NCCL's numbering (nccl_tuner.h, NCCL 2.30.7).
+const (
+	AlgoTree = iota
+	AlgoRing
+	AlgoCollNetDirect
+	AlgoCollNetChain
+	AlgoNVLS
+	AlgoNVLSTree
+	AlgoPAT
+	NumAlgos
+)
+
+// Protocols in NCCL's numbering (nccl_tuner.h, NCCL 2.30.7).
+const (
+	ProtoLL = iota
+	ProtoLL128
+	ProtoSimple
+	NumProtos
+)
+
+// CollNames, AlgoNames and ProtoNames spell the constants above as files do.
+var (
+	CollNames  = [NumColls]string{"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}
+	AlgoNames  = [NumAlgos]string{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}
+	ProtoNames = [NumProtos]string{"ll", "ll128", "simple"}
+)
+
+// ArchX86 is NCCL's number of x86-64 CPUs, the only ones whose times differ (graph.h, NCCL 2.30.7).
+const ArchX86 = 1
+
+// CostTable holds NCCL's predicted time in microseconds per algorithm and protocol; -1 means that NCCL would not
+// offer the cell. It has the shape of the table that NCCL hands to a tuner.
+type CostTable [NumAlgos][NumProtos]float32
+
+// Unavailable is the value of a cell that NCCL would not offer.
+const Unavailable float32 = -1
+
+// Tuning is NCCL's cost model for one communicator size, as plain data: what is left of the topology once NCCL has
+// decided on its channels. It answers Table and Choose without anything else, so it can be read from a file on a
+// machine without a GPU. All values are equal on all ranks of a communicator.
+//
+// The zero value offers no algorithm at all.
+type Tuning struct {
+	NNodes int // nodes as NCCL counts them (ranks that share a ring segment), >= 1
+	NRanks int // ranks of the communicator, >= 1
+
+	NChannels    int // channels that ring, tree and PAT may use, 1..64
+	NVLSChannels int // channels that NVLS and NVLSTree use; 0 when there is no NVLS
+
+	MaxLocalRanks int // most ranks on one node; 0 means NRanks/NNodes
+	MinCompCap    int // lowest compute capability, 10*major+minor: 80, 90, 100, ...
+	CPUArch       int // 0 unknown, else ArchX86 or another number of NCCL's
+
+	NVLS         bool // multicast is usable on all ranks
+	CollNet      bool // the network can reduce (SHARP) and it is enabled
+	CollNetHeads int  // GPUs per node that talk to the reducing network
+
+	// MaxThreads is the largest number of threads per block, ThreadThresholds the number of bytes per thread below
+	// which NCCL takes away channels and then threads.
+	MaxThreads       [NumAlgos][NumProtos]int
+	ThreadThresholds [NumAlgos][NumProtos]int64
+
+	// Latencies are microseconds, Bandwidths GB/s of algorithm bandwidth (bytes of the collective divided by time);
+	// bandwidth 0 means that NCCL does not offer the cell.
+	Latencies  [NumColls][NumAlgos][NumProtos]float32
+	Bandwidths [NumColls][NumAlgos][NumProtos]float32
+}
+
+// Set holds the tunings of one system for several communicator sizes.
+type Set struct {
+	System  string    // what the system is, for people
+	Source  string    // where the numbers come from
+	NCCL    string    // NCCL version whose rules were applied, "2.30.7"
+	Tunings []*Tuning // ordered by NNodes, then NRanks
+}
+
+// For returns the tuning of a communicator of that many nodes and ranks, or nil when the set does not hold it.
+// nRanks 0 accepts any number of ranks.
+func (s *Set) For(nNodes, nRanks int) *Tuning {
+	for _, t := range s.Tunings {
+		if t.NNodes == nNodes && (nRanks == 0 || t.NRanks == nRanks) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Set) sort() {
+	sort.SliceStable(s.Tunings, func(i, j int) bool {
+		a, b := s.Tunings[i], s.Tunings[j]
+		if a.NNodes != b.NNodes {
+			return a.NNodes < b.NNodes
+		}
+		return a.NRanks < b.NRanks
+	})
+}
+
+func (t *Tuning) localRanks() int {
+	if t.MaxLocalRanks > 0 {
+		return t.MaxLocalRanks
+	}
+	if t.NNodes <= 0 {
+		return 0
+	}
+	return (t.NRanks + t.NNodes - 1) / t.NNodes
+}
