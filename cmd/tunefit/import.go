@@ -104,7 +104,7 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.mayWrite(); err != nil {
+	if err := mayWrite(f.output, f.force); err != nil {
 		return err
 	}
 	var results []*bench.Result
@@ -152,46 +152,7 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 	if f.output == "" {
 		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
-	return f.write(samples)
-}
-
-// mayWrite refuses an output file that is there before any work is done.
-func (f *importFlags) mayWrite() error {
-	if f.output == "" || f.force {
-		return nil
-	}
-	switch _, err := os.Lstat(f.output); {
-	case err == nil:
-		return fmt.Errorf("%s is there already (--force overwrites it)", f.output)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	default:
-		return err
-	}
-}
-
-// write makes the file whole or not at all.
-func (f *importFlags) write(samples [][]bench.Sample) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(f.output), "."+filepath.Base(f.output)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	if err := bench.WriteTidy(file, samples...); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	// CreateTemp's mode is for secrets.
-	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-	if err := f.mayWrite(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), f.output)
+	return writeWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
 }
 
 // writeImport prints a line per file, then why times were rejected, then what

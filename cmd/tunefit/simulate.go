@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,7 +75,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := mayCreate(f.output, f.force); err != nil {
+	if err := mayWrite(f.output, f.force); err != nil {
 		return err
 	}
 	costs, err := f.read()
@@ -105,7 +102,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
 	} else {
-		err = createWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
+		err = writeWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
 	}
 	if err != nil {
 		return err
@@ -228,43 +225,4 @@ func writeSummaries(w io.Writer, summaries []sweepSummary) error {
 		fmt.Fprintf(tw, "%s\t%d\t%.3f\t%.3f\t%s\n", s.shape, s.rows, s.mean, s.worst, left)
 	}
 	return tw.Flush()
-}
-
-// mayCreate refuses a file that is there already, before any work is done.
-func mayCreate(file string, force bool) error {
-	if file == "" || force {
-		return nil
-	}
-	switch _, err := os.Lstat(file); {
-	case err == nil:
-		return fmt.Errorf("%s is there already (--force overwrites it)", file)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	default:
-		return err
-	}
-}
-
-// createWhole makes a file whole or not at all.
-func createWhole(name string, force bool, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := write(file); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	// CreateTemp's mode is for secrets.
-	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-	if err := mayCreate(name, force); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
 }

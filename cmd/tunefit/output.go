@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// mayWrite refuses a file that is there already, so that a command can stop
+// before it does any work. An empty name is no file.
+func mayWrite(name string, force bool) error {
+	if name == "" || force {
+		return nil
+	}
+	switch _, err := os.Lstat(name); {
+	case err == nil:
+		return fmt.Errorf("%s is there already (--force overwrites it)", name)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return err
+	}
+}
+
+// writeWhole makes a file whole or not at all.
+func writeWhole(name string, force bool, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	if err := write(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	// CreateTemp's mode is for secrets.
+	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
+		return err
+	}
+	if err := mayWrite(name, force); err != nil { // somebody else may have made it meanwhile
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}
