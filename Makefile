@@ -20,26 +20,28 @@ export CGO_CFLAGS := -g -O1 -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
 endif
 
-GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum
+GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
 C_SOURCES  := $(shell find tuner -name '*.[ch]' -o -name '*.map')
 HOST       := tuner/plugin/host/host.c
 
 # Only the ABI's tables leave the library, and the Go runtime in it sends no
 # signals to preempt goroutines: it is a guest.
 SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
-	-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map $(GO_LDFLAGS)
+	"-extldflags='-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map'" $(GO_LDFLAGS)
+# The same sources give the same files, whoever owns the checkout.
+GO_BUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false
 
 .PHONY: all
 all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
 
 $(SO): $(GO_SOURCES) $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	CGO_ENABLED=1 go build -buildmode=c-shared -trimpath -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
+	$(GO_BUILD) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
 	@rm -f $(@:.so=.h)
 
-$(TUNEFIT): $(GO_SOURCES) $(C_SOURCES)
+$(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
 	@mkdir -p $(BUILD)
-	CGO_ENABLED=1 go build -trimpath -o $@ ./cmd/tunefit
+	$(GO_BUILD) -o $@ ./cmd/tunefit
 
 $(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
 	@mkdir -p $(BUILD)
@@ -65,6 +67,7 @@ test: ## run every check: format, vet, all tests with and without cgo, race dete
 	go test -count=1 ./...
 	CGO_ENABLED=0 go test ./...
 	go test -race ./policy/... ./tuner ./topo/... ./cmd/...
+	@[ -d ../shared/data ] || echo "NOTE: there is no reference data in ../shared/data; the tests that need it were skipped"
 
 .PHONY: bench
 bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
@@ -74,10 +77,10 @@ bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside
 .PHONY: install
 install: all ## install into PREFIX (default /usr/local), safely while jobs run
 	@# A running job has the old library mapped: replace the file, never its content.
-	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin
-	cp $(SO) $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new
+	install -d -m 755 $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(SO) $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new $(DESTDIR)$(PREFIX)/lib/libnccl-tuner-go.so
-	cp $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
+	install -m 755 $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
 
 .PHONY: clean

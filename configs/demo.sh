@@ -13,4 +13,4 @@ echo
 "$build/tunefit" show "$policy" --coll allreduce,allgather --comm 1x8,2x8,4x8 --sizes 4K-4G
 echo
 echo "NCCL alone: NCCL 2.30.7's cost model for an HGX H100. Use the library with:"
-echo "  export NCCL_TUNER_PLUGIN=$PWD/$build/libnccl-tuner-go.so NCCL_TUNER_CONFIG_FILE=$PWD/$policy"
+echo "  export NCCL_TUNER_PLUGIN=$(cd "$build" && pwd)/libnccl-tuner-go.so NCCL_TUNER_CONFIG_FILE=$PWD/$policy"

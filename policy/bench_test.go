@@ -29,3 +29,54 @@ func BenchmarkReadCSV(b *testing.B) {
 		})
 	}
 }
+
+// files are policies whose rows differ in ways that an index could trip over.
+func files(n int) map[string][]byte {
+	var calls, both, shapes bytes.Buffer
+	both.WriteString("collective,min_bytes,max_bytes,min_bytes_per_rank,max_bytes_per_rank,algorithm,protocol\n")
+	for i := range n {
+		fmt.Fprintf(&calls, "allreduce,0,inf,ring,simple,8,-1,-1,%d,-1\n", i)
+		fmt.Fprintf(&both, "allreduce,%d,%d,%d,%d,ring,simple\n", i*1000, 1<<30+i, i*10, 1<<28+i)
+		fmt.Fprintf(&shapes, "allreduce,%d,%d,ring,simple,8,%d,%d\n", i, i+1000, 1+i%100, 8+8*(i%100))
+	}
+	return map[string][]byte{"sizes": steps(n), "calls": calls.Bytes(), "both-ranges": both.Bytes(), "shapes": shapes.Bytes()}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	for i := range costs.Micros {
+		costs.Micros[i] = float32(10 + i)
+	}
+	for _, n := range []int{10, 10_000, 100_000} {
+		for name, text := range files(n) {
+			p, err := ReadCSV("x.csv", text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			v := p.For(1, 8)
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				i := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					i += 7919
+					v.Decide(Query{Coll: CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: i % n, Costs: costs})
+				}
+			})
+		}
+	}
+}
+
+// What a communicator costs whose number of ranks was seen before.
+func BenchmarkFor(b *testing.B) {
+	for name, text := range files(10_000) {
+		p, err := ReadCSV("x.csv", text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				p.For(1, 8)
+			}
+		})
+	}
+}

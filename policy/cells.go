@@ -76,6 +76,10 @@ func (c *cellReader) blank() bool {
 
 func (c *cellReader) rule() Rule {
 	rw := c.row
+	if text := rw.Collective.text; strings.ContainsAny(text, ";\t") && c.length() == 1 {
+		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", quote(text)))
+		return Rule{}
+	}
 	c.checkLength()
 	rule := Rule{
 		Line:         c.line,
@@ -92,6 +96,7 @@ func (c *cellReader) rule() Rule {
 		ChunkBytes:   c.chunkBytes(),
 	}
 	c.checkDefault()
+	c.checkCommunicator(&rule)
 	if rw.When.text != "" {
 		c.fail("when", fmt.Errorf("conditions are not supported yet: %s (leave the cell empty, or drop the column)", quote(rw.When.text)))
 	}
@@ -258,9 +263,22 @@ func (c *cellReader) checkDefault() {
 		name string
 		cell cell
 	}{{"protocol", c.row.Protocol}, {"channels", c.row.Channels}, {"chunk_bytes", c.row.ChunkBytes}} {
-		if !other.cell.isAny() {
+		if !other.cell.isAny() && !(other.name == "channels" && other.cell.text == "0") {
 			c.fail(other.name, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
 				other.name, quote(other.cell.text)))
 		}
+	}
+}
+
+// checkCommunicator: no communicator has more nodes than ranks, or other numbers
+// of nodes, ranks and ranks per node than fit together.
+func (c *cellReader) checkCommunicator(r *Rule) {
+	const none = "the row matches nothing"
+	switch {
+	case r.Nodes > 0 && r.Ranks > 0 && r.Nodes > r.Ranks:
+		c.fail("ranks", fmt.Errorf("%d ranks on %d nodes: %s", r.Ranks, r.Nodes, none))
+	case r.RanksPerNode > 0 && r.Ranks > 0 && r.Ranks%r.RanksPerNode != 0,
+		r.RanksPerNode > 0 && r.Ranks > 0 && r.Nodes > 0 && int64(r.Nodes)*int64(r.RanksPerNode) != int64(r.Ranks):
+		c.fail("ranks_per_node", fmt.Errorf("%d ranks per node do not make %d ranks: %s", r.RanksPerNode, r.Ranks, none))
 	}
 }

@@ -60,19 +60,32 @@ var columnNames = []string{
 	"ranks_per_node", "min_bytes_per_rank", "max_bytes_per_rank", "chunk_bytes", "when", "comment",
 }
 
-// columnByFolded maps every accepted spelling of a column's name to the one in
-// columnNames.
-var columnByFolded = func() map[string]string {
-	m := map[string]string{
-		"collectivetype": "collective", "colltype": "collective", "coll": "collective",
-		"algo": "algorithm", "proto": "protocol", "nchannels": "channels",
-		"nnodes": "nodes", "nranks": "ranks", "numpipeops": "pipe_ops",
-	}
+// columnBySpelling maps every accepted spelling of a column's name, in lower
+// case, to the one in columnNames.
+var columnBySpelling = func() map[string]string {
+	m := map[string]string{}
 	for _, name := range columnNames {
-		m[fold(name)] = name
+		for _, s := range spellings(name) {
+			m[s] = name
+		}
+	}
+	for alias, name := range map[string]string{
+		"collective_type": "collective", "coll_type": "collective", "coll": "collective", "algo": "algorithm", "proto": "protocol",
+		"n_channels": "channels", "n_nodes": "nodes", "n_ranks": "ranks", "num_pipe_ops": "pipe_ops",
+	} {
+		for _, s := range spellings(alias) {
+			m[s] = name
+		}
 	}
 	return m
 }()
+
+// column returns the canonical name of a header's cell, or "".
+func column(cell string) string { return columnBySpelling[strings.ToLower(strings.TrimSpace(cell))] }
+
+// maxProblems ends the reading of a file that is no policy at all: the log of a
+// job, say, named by mistake.
+const maxProblems = 1000
 
 // readRules reads a whole file. Rules are returned in the file's order; any
 // problem makes them worthless.
@@ -86,6 +99,9 @@ func readRules(file string, data []byte) ([]Rule, Problems) {
 	data = unindentComments(data)
 	r.readHeader(data)
 	r.readRows(data)
+	if r.full() {
+		r.fail(r.problems[len(r.problems)-1].Line, 0, fmt.Errorf("%d problems up to here; the rest of the file is not read", maxProblems))
+	}
 	r.problems.sort()
 	return r.rules, r.problems
 }
@@ -98,6 +114,9 @@ type reader struct {
 	rules    []Rule
 	problems Problems
 }
+
+// full reports that it is no use to go on.
+func (r *reader) full() bool { return len(r.problems) >= maxProblems }
 
 func (r *reader) fail(line, column int, err error) {
 	r.problems = append(r.problems, Problem{r.file, line, column, err.Error()})
@@ -112,15 +131,17 @@ func (r *reader) readHeader(data []byte) {
 	for err == nil && blank(first) {
 		first, err = in.Read()
 	}
-	isColumn := func(s string) bool { return columnByFolded[fold(strings.TrimSpace(s))] != "" }
-	if err != nil || !slices.ContainsFunc(first, isColumn) {
+	if err != nil || !slices.ContainsFunc(first, func(s string) bool { return column(s) != "" }) {
 		return
 	}
 	r.headerLine, _ = in.FieldPos(0)
 	r.columns = nil
+	for len(first) > 0 && strings.TrimSpace(first[len(first)-1]) == "" { // as spreadsheets leave them
+		first = first[:len(first)-1]
+	}
 	for i, s := range first {
 		s = strings.TrimSpace(s)
-		name := columnByFolded[fold(s)]
+		name := column(s)
 		switch {
 		case name == "":
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", quote(s),
@@ -158,7 +179,7 @@ func (r *reader) readRows(data []byte) {
 	}
 	r.rules = make([]Rule, 0, 1+bytes.Count(data, []byte("\n")))
 	cells := cellReader{r: r}
-	for {
+	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
 		switch {
@@ -174,7 +195,11 @@ func (r *reader) readRows(data []byte) {
 		line, _ := in.FieldPos(0)
 		rw := v.(*row)
 		cells.line, cells.row = line-1, rw
-		if cells.line != r.headerLine && !cells.blank() {
+		switch {
+		case cells.line == r.headerLine || cells.blank():
+		case column(rw.Collective.text) != "":
+			r.fail(cells.line, 0, errors.New("another header (allowed: one, as the first row)"))
+		default:
 			r.rules = append(r.rules, cells.rule())
 		}
 	}

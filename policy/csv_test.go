@@ -83,7 +83,7 @@ func TestDigestFollowsMeaning(t *testing.T) {
 	const head = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,chunk_bytes\n"
 	base := strings.Split("allreduce,1,2,ring,simple,8,2,16,1,1,8,3,4,512", ",")
 	seen := map[Digest]string{}
-	for i, other := range strings.Split("allgather,0,3,tree,ll,9,1,8,2,0,4,2,5,1024", ",") {
+	for i, other := range strings.Split("allgather,0,3,tree,ll,9,-1,-1,2,0,-1,2,5,1024", ",") {
 		cells := append([]string(nil), base...)
 		cells[i] = other
 		row := strings.Join(cells, ",")

@@ -27,8 +27,11 @@ type Decision struct {
 	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
 
 	// Algo and Proto are the cell NCCL will choose once the decision is applied;
-	// -1 where that is not known.
+	// -1 where that is not known, or where NCCL has nothing to choose from.
 	Algo, Proto int
+	// Tied says that NCCL's own choice is among cells of equal cost, of which
+	// releases take different ones.
+	Tied bool
 	// Write asks to store Micros in that cell. Without it the table stays as it
 	// is, because NCCL would choose the cell anyway.
 	Write  bool
@@ -41,18 +44,14 @@ type Decision struct {
 // Decide finds the first rule in the file that matches the query and has an
 // available cell. It never fails: where nothing applies, NCCL decides.
 func (v *View) Decide(q Query) Decision {
-	d := Decision{Rule: -1, Algo: -1, Proto: -1}
-	d.Algo, d.Proto = q.Costs.split(q.Costs.cheapest(everyCell))
-	if q.Coll < 0 || int(q.Coll) >= len(v.layers) || d.Algo < 0 && !q.Costs.AvailableOnly {
+	d := Decision{Rule: -1}
+	d.setNCCLsOwn(q.Costs)
+	if q.Coll < 0 || int(q.Coll) >= len(v.byCall) || d.Algo < 0 && !d.Tied && !q.Costs.AvailableOnly {
 		return d
 	}
 	perRank := q.Bytes / uint64(v.ranks)
-	for i := range v.layers[q.Coll] {
-		l := &v.layers[q.Coll][i]
+	for l := range v.layers(&q) {
 		if d.Rule >= 0 && int(l.first) > d.Rule {
-			break
-		}
-		if !l.matches(&q) {
 			continue
 		}
 		size := q.Bytes
@@ -70,26 +69,37 @@ func (v *View) Decide(q Query) Decision {
 	return d
 }
 
+// setNCCLsOwn notes what NCCL chooses from the table as it is.
+func (d *Decision) setNCCLsOwn(c Costs) {
+	cell := c.cheapest(everyCell)
+	d.Tied = cell >= 0 && c.tied(cell)
+	if d.Tied {
+		cell = -1
+	}
+	d.Algo, d.Proto = c.split(cell)
+}
+
 // apply returns what rule r makes of the query, and whether it can decide it.
 func (v *View) apply(r int, q *Query) (Decision, bool) {
 	rule := &v.policy.Rules[r]
 	d := Decision{Rule: r, Algo: -1, Proto: -1}
-	if q.Costs.AvailableOnly && rule.Cells == everyCell {
-		return d, true // NCCL's own choice, which it does not tell: nothing to add to it
-	}
-	cell := q.Costs.cheapest(rule.Cells)
-	if cell < 0 {
-		return d, false
-	}
-	d.Algo, d.Proto = q.Costs.split(cell)
-	if rule.Cells != everyCell {
-		micros, write, ok := q.Costs.makeCheapest(cell)
-		if !ok {
+	if rule.Cells == everyCell {
+		d.setNCCLsOwn(q.Costs)
+	} else {
+		cell := q.Costs.cheapest(rule.Cells)
+		if cell < 0 {
 			return d, false
 		}
-		d.Micros, d.Write = micros, write
+		d.Algo, d.Proto = q.Costs.split(cell)
+		var ok bool
+		if d.Micros, d.Write, ok = q.Costs.makeCheapest(cell); !ok {
+			return d, false
+		}
 	}
-	if rule.Channels > 0 && channelsAreSafe(Algo(d.Algo), v.nodes) && !(rule.Cells == everyCell && q.Costs.tied(cell)) {
+	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
+		return d, true
+	}
+	if channelsAreSafe(Algo(d.Algo), v.nodes) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {

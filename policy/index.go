@@ -1,9 +1,12 @@
 package policy
 
 import (
-	"cmp"
+	"iter"
+	"math"
+	"math/bits"
 	"slices"
 	"sort"
+	"sync"
 )
 
 // place is what a communicator and a collective have to be for a rule to match.
@@ -12,22 +15,22 @@ type place struct {
 	nodes, ranks, ranksPerNode int32
 }
 
-// layer holds the rules of one place that differ in nothing but their sizes.
-// Of those that cover a size only the first in the file can ever decide, so a
-// layer is a list of ranges that do not overlap, and looking up a size is one
-// binary search however many rules there are.
-type layer struct {
-	layerKey
-	spans []span // ascending
-	first int32  // the first of their rules
-}
-
-type layerKey struct {
+// call is what else a call has to be.
+type call struct {
 	pipeOps int32
 	regBuff int8
+}
+
+// layer holds the rules of one place and call that ask for the same cells. Of
+// those that cover a size only the first in the file can ever decide, so a layer
+// is a list of ranges that do not overlap, and a size is found by binary search.
+// There are as many layers to search as there are ways to name cells, a few
+// dozen at the most, however many rules there are.
+type layer struct {
 	cells   CellSet
-	perRank bool  // spans count bytes per rank
-	within  Range // of bytes, for a rule that restricts both
+	perRank bool   // spans count bytes per rank, not bytes
+	spans   []span // ascending
+	first   int32  // the first of their rules
 }
 
 type span struct {
@@ -35,38 +38,87 @@ type span struct {
 	rule int32 // index into Policy.Rules
 }
 
-// index is the rules arranged by place.
-type index map[place][]layer
+// index is the rules arranged by what they match.
+type index map[place]map[call][]layer
 
-func buildIndex(rules []Rule) index {
-	spans := map[place]map[layerKey][]span{}
-	add := func(at place, key layerKey, s span) {
-		if spans[at] == nil {
-			spans[at] = map[layerKey][]span{}
-		}
-		spans[at][key] = append(spans[at][key], s)
+// addition is one rule on its way into an index.
+type addition struct {
+	span
+	perRank bool
+}
+
+// placed returns the rule at index i as an addition. A rule that restricts both
+// bytes and bytes per rank has a range of bytes only once the number of ranks is
+// known; ranks is anyInt where it is not, and ok then tells whether it matters.
+func placed(r *Rule, i int, ranks int64) (a addition, ok bool) {
+	switch {
+	case r.BytesPerRank == everySize:
+		return addition{span{r.Bytes, int32(i)}, false}, true
+	case r.Bytes == everySize:
+		return addition{span{r.BytesPerRank, int32(i)}, true}, true
+	case ranks == anyInt:
+		return addition{}, false
 	}
-	for i, r := range rules {
-		key := layerKey{pipeOps: r.PipeOps, regBuff: r.RegBuff, cells: r.Cells, within: everySize}
-		s := span{r.Bytes, int32(i)}
-		if r.BytesPerRank != everySize {
-			key.perRank, key.within, s.Range = true, r.Bytes, r.BytesPerRank
+	both := r.BytesPerRank.timesRanks(uint64(ranks))
+	both.Min, both.Max = max(both.Min, r.Bytes.Min), min(both.Max, r.Bytes.Max)
+	return addition{span{both, int32(i)}, false}, true
+}
+
+// timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
+func (r Range) timesRanks(ranks uint64) Range {
+	high, least := bits.Mul64(r.Min, ranks)
+	if high > 0 {
+		return Range{Inf, 0} // empty: no collective is that large
+	}
+	most := uint64(Inf)
+	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= Inf-(ranks-1) {
+		most = low + ranks - 1
+	}
+	return Range{least, most}
+}
+
+// buildIndex arranges the rules that pick returns an addition for.
+func buildIndex(rules []Rule, pick func(r *Rule, i int) (addition, bool)) index {
+	type layerKey struct {
+		cells   CellSet
+		perRank bool
+	}
+	spans := map[place]map[call]map[layerKey][]span{}
+	add := func(at place, r *Rule, a addition) {
+		if spans[at] == nil {
+			spans[at] = map[call]map[layerKey][]span{}
+		}
+		c := call{r.PipeOps, r.RegBuff}
+		if spans[at][c] == nil {
+			spans[at][c] = map[layerKey][]span{}
+		}
+		key := layerKey{r.Cells, a.perRank}
+		spans[at][c][key] = append(spans[at][c][key], a.span)
+	}
+	for i := range rules {
+		r := &rules[i]
+		a, ok := pick(r, i)
+		if !ok || a.Min > a.Max {
+			continue
 		}
 		at := place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}
 		switch r.Coll {
 		case collNeverAsked:
 		case anyColl:
 			for at.coll = range NumColls {
-				add(at, key, s)
+				add(at, r, a)
 			}
 		default:
-			add(at, key, s)
+			add(at, r, a)
 		}
 	}
 	ix := make(index, len(spans))
-	for at, byKey := range spans {
-		for key, s := range byKey {
-			ix[at] = append(ix[at], layer{key, firstWins(s), s[0].rule})
+	for at, byCall := range spans {
+		ix[at] = make(map[call][]layer, len(byCall))
+		for c, byKey := range byCall {
+			for key, s := range byKey {
+				ix[at][c] = append(ix[at][c], layer{key.cells, key.perRank, firstWins(s), s[0].rule})
+			}
 		}
 	}
 	return ix
@@ -135,30 +187,41 @@ type View struct {
 	policy *Policy
 	nodes  int
 	ranks  int
-	layers [NumColls][]layer
+	byCall [NumColls][]map[call][]layer
 }
 
 // For narrows the policy to communicators of this many nodes and ranks, both at
-// least 1. It costs a few map look-ups, however many rules there are.
+// least 1. It costs a few map look-ups, however many rules there are. (Rules that
+// restrict both bytes and bytes per rank, for any number of ranks, are compiled
+// the first time that a number of ranks comes up.)
 func (p *Policy) For(nodes, ranks int) *View {
 	v := &View{policy: p, nodes: nodes, ranks: ranks}
 	perNode := int32(anyInt)
 	if ranks%nodes == 0 {
-		perNode = int32(ranks / nodes)
+		perNode = inRange(ranks / nodes)
 	}
-	for coll := range v.layers {
-		for _, n := range either(int32(nodes)) {
-			for _, r := range either(int32(ranks)) {
-				for _, rpn := range either(perNode) {
-					v.layers[coll] = append(v.layers[coll], p.index[place{Coll(coll), n, r, rpn}]...)
+	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, ranks)} {
+		if len(ix) == 0 {
+			continue
+		}
+		for coll := range v.byCall {
+			for _, n := range either(inRange(nodes)) {
+				for _, r := range either(inRange(ranks)) {
+					for _, rpn := range either(perNode) {
+						if byCall := ix[place{Coll(coll), n, r, rpn}]; byCall != nil {
+							v.byCall[coll] = append(v.byCall[coll], byCall)
+						}
+					}
 				}
 			}
 		}
-		// In the order of their first rules a search can stop early.
-		slices.SortFunc(v.layers[coll], func(a, b layer) int { return cmp.Compare(a.first, b.first) })
 	}
 	return v
 }
+
+// inRange keeps a number that no rule can name from wrapping around to one that
+// a rule does.
+func inRange(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // either returns the two values of a rule that match n: any, and n itself.
 func either(n int32) []int32 {
@@ -170,19 +233,27 @@ func either(n int32) []int32 {
 
 // Empty reports that no rule can ever decide anything for this communicator.
 func (v *View) Empty() bool {
-	for _, layers := range v.layers {
-		if len(layers) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
 }
 
-// matches reports whether the layer's rules apply to the query, sizes aside.
-func (l *layer) matches(q *Query) bool {
-	return (l.pipeOps == anyInt || int(l.pipeOps) == q.PipeOps) &&
-		(l.regBuff == anyInt || int(l.regBuff) == q.RegBuff) &&
-		l.within.contains(q.Bytes)
+// layers yields the layers that match the query, sizes aside.
+func (v *View) layers(q *Query) iter.Seq[*layer] {
+	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
+	return func(yield func(*layer) bool) {
+		for _, byCall := range v.byCall[q.Coll] {
+			for i, c := range calls {
+				if i > 0 && slices.Contains(calls[:i], c) {
+					continue
+				}
+				layers := byCall[c]
+				for j := range layers {
+					if !yield(&layers[j]) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // rule returns the index of the layer's rule for a size, or -1.
@@ -192,4 +263,37 @@ func (l *layer) rule(size uint64) int {
 		return -1
 	}
 	return int(l.spans[i].rule)
+}
+
+// openRules are the rules that only a number of ranks turns into ranges of bytes.
+type openRules struct {
+	any     bool
+	mu      sync.Mutex
+	byRanks map[int]index
+}
+
+// maxOpenIndexes bounds the memory of a process with communicators of very many
+// sizes.
+const maxOpenIndexes = 64
+
+func (o *openRules) forRanks(rules []Rule, ranks int) index {
+	if !o.any {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ix, ok := o.byRanks[ranks]; ok {
+		return ix
+	}
+	ix := buildIndex(rules, func(r *Rule, i int) (addition, bool) {
+		if _, closed := placed(r, i, int64(r.Ranks)); closed {
+			return addition{}, false
+		}
+		return placed(r, i, int64(ranks))
+	})
+	if len(o.byRanks) >= maxOpenIndexes {
+		clear(o.byRanks)
+	}
+	o.byRanks[ranks] = ix
+	return ix
 }

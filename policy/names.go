@@ -55,11 +55,12 @@ const (
 )
 
 var (
-	collNames  = newNames[Coll](topo.CollNames[:]...)
-	algoNames  = newNames[Algo](topo.AlgoNames[:]...)
-	protoNames = newNames[Proto](topo.ProtoNames[:]...)
+	collNames  = newNames[Coll](topo.CollNames[:], "all_gather", "reduce_scatter", "all_reduce")
+	algoNames  = newNames[Algo](topo.AlgoNames[:])
+	protoNames = newNames[Proto](topo.ProtoNames[:])
 
-	neverAsked = newNames[Coll]("alltoall", "alltoallv", "alltoallpivot", "gather", "scatter", "sendrecv", "send", "recv")
+	neverAsked = newNames[Coll]([]string{"alltoall", "alltoallv", "alltoallpivot", "gather", "scatter", "sendrecv", "send", "recv"},
+		"all_to_all", "all_to_all_v", "all_to_all_pivot", "send_recv")
 )
 
 func (c Coll) String() string  { return collNames.name(c) }
@@ -77,16 +78,32 @@ func ParseColl(s string) (Coll, error) {
 
 // names are the spellings of an enumeration whose values count from 0.
 type names[T ~int8] struct {
-	canonical []string
-	byFolded  map[string]T
+	canonical  []string
+	bySpelling map[string]T // in lower case
 }
 
-func newNames[T ~int8](canonical ...string) names[T] {
-	n := names[T]{canonical, make(map[string]T, len(canonical))}
-	for i, s := range canonical {
-		n.byFolded[fold(s)] = T(i)
+// newNames takes the names in the values' order, and other ways to set their
+// words apart.
+func newNames[T ~int8](canonical []string, separated ...string) names[T] {
+	n := names[T]{canonical, map[string]T{}}
+	for i, name := range canonical {
+		for _, s := range spellings(name) {
+			n.bySpelling[s] = T(i)
+		}
+	}
+	for _, name := range separated {
+		v := n.bySpelling[strings.ReplaceAll(name, "_", "")]
+		for _, s := range spellings(name) {
+			n.bySpelling[s] = v
+		}
 	}
 	return n
+}
+
+// spellings returns the ways in use to write a name of words joined by "_", in
+// lower case: NCCL_ALGO, NCCL's log and NCCL's CSV each have their own.
+func spellings(name string) []string {
+	return []string{name, strings.ReplaceAll(name, "_", ""), strings.ReplaceAll(name, "_", "-")}
 }
 
 func (n names[T]) name(v T) string {
@@ -97,9 +114,9 @@ func (n names[T]) name(v T) string {
 }
 
 func (n names[T]) parse(s string) (T, bool) {
-	v, ok := n.byFolded[s]
+	v, ok := n.bySpelling[s]
 	if !ok {
-		v, ok = n.byFolded[fold(s)]
+		v, ok = n.bySpelling[strings.ToLower(s)]
 	}
 	return v, ok
 }
@@ -111,25 +128,13 @@ func (n names[T]) unknown(what, got string) error {
 		didYouMean(got, n.canonical), strings.Join(n.canonical, ", "))
 }
 
-// fold removes what differs between NCCL_ALGO's, NCCL's log's and the CSV's
-// spelling of one name: case and separators.
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch r {
-		case '_', '-', ' ':
-			return -1
-		}
-		return r
-	}, strings.ToLower(s))
-}
-
 // didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
 // nothing when none is near.
 func didYouMean(got string, known []string) string {
-	got = fold(strings.TrimPrefix(got, "!"))
+	got = strings.ToLower(strings.TrimPrefix(got, "!"))
 	best, distance := "", 2+len(got)/4 // a transposition is two edits
 	for _, k := range known {
-		if d := levenshtein.Distance(got, fold(k), nil); d < distance {
+		if d := levenshtein.Distance(got, k, nil); d < distance {
 			best, distance = k, d
 		}
 	}

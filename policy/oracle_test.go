@@ -18,6 +18,7 @@ type plainRow struct {
 	algo, proto            string
 	nodes, ranks, perNode  int
 	pipeOps, regBuff       int
+	channels               int
 }
 
 var (
@@ -64,6 +65,22 @@ func plainScan(rows []plainRow, q Query, nodes, ranks int) (row, cell int) {
 	return -1, -1
 }
 
+// plainChannels is the row's count, where NCCL checks it and it is certain which
+// cell it is for.
+func plainChannels(r plainRow, cell int, costs Costs, nodes int) int {
+	algo := plainAlgos[cell/3]
+	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && nodes > 1 {
+		return 0
+	}
+	keepsNCCLs := (r.algo == "-1" || r.algo == "default") && r.proto == "-1"
+	for i, micros := range costs.Micros {
+		if keepsNCCLs && i != cell && micros == costs.Micros[cell] {
+			return 0
+		}
+	}
+	return min(r.channels, 64)
+}
+
 // randomCosts fills a table of which some cells are unavailable.
 func randomCosts(rng *rand.Rand) Costs {
 	micros := make([]float32, 21)
@@ -80,9 +97,16 @@ func compare(t *testing.T, v *View, rows []plainRow, q Query, nodes, ranks int) 
 	t.Helper()
 	wantRow, wantCell := plainScan(rows, q, nodes, ranks)
 	got := v.Decide(q)
-	if got.Rule != wantRow || wantRow >= 0 && got.Algo*3+got.Proto != wantCell {
+	gotCell := got.Algo*3 + got.Proto
+	if got.Tied { // NCCL's own choice among equals: the scan takes the first, releases of NCCL differ
+		gotCell = wantCell
+	}
+	if got.Rule != wantRow || wantRow >= 0 && gotCell != wantCell {
 		t.Fatalf("%+v on %d nodes, %d ranks:\ngot row %d, cell %d,%d; the plain scan says row %d, cell %d",
 			q, nodes, ranks, got.Rule, got.Algo, got.Proto, wantRow, wantCell)
+	}
+	if wantRow >= 0 && got.Channels != plainChannels(rows[wantRow], wantCell, q.Costs, nodes) {
+		t.Fatalf("%+v on %d nodes: %d channels by row %d for cell %d", q, nodes, got.Channels, wantRow, wantCell)
 	}
 	if wantRow >= 0 && v.policy.Rules[wantRow].Cells != everyCell { // else the table stays NCCL's, ties and all
 		checkWins(t, q.Costs, got)
@@ -133,7 +157,7 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			return n
 		}
 		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: Inf, algo: f[3], proto: f[4],
-			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9)})
+			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9), channels: number(5)})
 	}
 	if len(p.Rules) != len(rows) || len(rows) < 3000 {
 		t.Fatalf("%d rules of %d rows", len(p.Rules), len(rows))
@@ -193,10 +217,13 @@ func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
 		r := plainRow{
 			coll: either(append(plainColls, "any")...), maxPerRank: Inf, max: Inf,
 			algo: either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"), proto: either("ll", "simple", "ll128", "-1", "!ll"),
-			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2),
+			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2), channels: small(1, 100),
+		}
+		for r.nodes > r.ranks && r.ranks > 0 || r.perNode > 0 && r.ranks > 0 && (r.ranks%r.perNode != 0 || r.nodes > 0 && r.nodes*r.perNode != r.ranks) {
+			r.nodes, r.ranks, r.perNode = small(1, 3), small(1, 7), small(1, 3) // no such communicator: not a legal row
 		}
 		if r.algo == "default" {
-			r.proto = "-1"
+			r.proto, r.channels = "-1", -1
 		}
 		r.min = rng.Uint64N(60)
 		if rng.IntN(4) > 0 {
@@ -215,7 +242,7 @@ func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
 			}
 			return strconv.FormatUint(n, 10)
 		}
-		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,-1,%d,%d,%d,%d,%d,%d,%s\n", r.coll, r.min, max(r.max), r.algo, r.proto,
+		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s\n", r.coll, r.min, max(r.max), r.algo, r.proto, r.channels,
 			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank))
 	}
 	return rows, b.String()

@@ -43,6 +43,14 @@ type Rule struct {
 	ChunkBytes uint64 // 0 leaves NCCL's chunk size
 }
 
+// IsFor reports whether the rule can match a collective on a communicator of that
+// many nodes and ranks, both at least 1.
+func (r *Rule) IsFor(coll Coll, nodes, ranks int) bool {
+	is := func(want int32, got int) bool { return want == anyInt || int(want) == got }
+	return (r.Coll == anyColl || r.Coll == coll) && is(r.Nodes, nodes) && is(r.Ranks, ranks) &&
+		(r.RanksPerNode == anyInt || ranks%nodes == 0 && is(r.RanksPerNode, ranks/nodes))
+}
+
 // CellSet is a set of cells of NCCL's cost table: the product of a set of
 // algorithms and a set of protocols. Bit i stands for row or column i, so that
 // the full set also holds algorithms that this code has no name for.

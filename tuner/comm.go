@@ -35,15 +35,15 @@ type Comm struct {
 }
 
 // Open prepares a communicator's policy. Without one, it returns a Comm that is
-// Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error, which has
-// been logged already.
+// Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is wrong
+// has been logged then. Close ends what Open began.
 func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 	settings, ok := readSettings(getenv, log)
 	c := &Comm{log: log}
 	p := loadPolicy(settings, log)
 	switch {
-	case settings.Strict && (!ok || p == nil && settings.ConfigFile != ""):
-		return nil, errors.New(EnvStrict + "=1 and the policy cannot be used")
+	case settings.strict && (!ok || p == nil):
+		return nil, errors.New(EnvStrict + "=1 and there is no policy that can be used")
 	case p == nil:
 		log.Infof("%s %s: no policy, NCCL decides", Version, info)
 		return c, nil
@@ -62,33 +62,42 @@ func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 	}
 	log.Infof("%s %s: policy %s, %s, version %s", Version, info, p.File, plural(len(p.Rules), "row", "rows"), p.Digest)
 	c.view = view
-	if settings.LogDecisions {
+	if settings.logDecisions {
 		c.decisions = &decisionLog{log: log, policy: p}
 	}
 	return c, nil
 }
 
-// loadPolicy returns nil where there is no usable policy, and says why once per
-// version of the file.
-func loadPolicy(s Settings, log Log) *policy.Policy {
-	if s.ConfigFile == "" {
+// loadPolicy returns nil where there is no usable policy, and says why.
+func loadPolicy(s settings, log Log) *policy.Policy {
+	if s.configFile == "" {
+		if s.strict {
+			log.Warnf("%s=1 and %s is not set", EnvStrict, EnvConfigFile)
+		}
 		return nil
 	}
-	v, fresh := files.load(s.ConfigFile)
+	v := files.load(s.configFile)
 	var problems policy.Problems
 	switch {
+	case v.err == nil && len(v.policy.Rules) == 0:
+		v.reportOnce(log, func() { log.Warnf("%s has no rows", s.configFile) })
+		return nil
 	case v.err == nil:
-		if fresh && v.policy.NeverAsked > 0 {
-			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", s.ConfigFile, plural(v.policy.NeverAsked, "row is", "rows are"))
+		v.reportOnce(log, func() { infoNeverAsked(s.configFile, v.policy.NeverAsked, log) })
+	case errors.As(v.err, &problems):
+		if !v.reportOnce(log, func() { warnProblems(s.configFile, problems, log) }) {
+			log.Warnf("%s: still has %s, reported before; no policy is used", s.configFile, plural(len(problems), "problem", "problems"))
 		}
-	case !errors.As(v.err, &problems):
-		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.ConfigFile, v.err)
-	case !fresh:
-		log.Warnf("%s: still has %s, reported before; no policy is used", s.ConfigFile, plural(len(problems), "problem", "problems"))
 	default:
-		warnProblems(s.ConfigFile, problems, log)
+		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.configFile, v.err)
 	}
 	return v.policy
+}
+
+func infoNeverAsked(file string, rows int, log Log) {
+	if rows > 0 {
+		log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", file, plural(rows, "row is", "rows are"))
+	}
 }
 
 // maxWarned keeps a file of the wrong kind from flooding a job's log.
@@ -98,7 +107,7 @@ func warnProblems(file string, problems policy.Problems, log Log) {
 	log.Warnf("%s has %s; no policy is used:", file, plural(len(problems), "problem", "problems"))
 	for i, p := range problems {
 		if i == maxWarned {
-			log.Warnf("... and %d more", len(problems)-i)
+			log.Warnf("... and %d more; tunefit show %s prints them all", len(problems)-i, file)
 			return
 		}
 		log.Warnf("%s", p)
@@ -111,6 +120,10 @@ func plural(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// Close waits until nothing of the plugin's runs any more on the communicator's
+// account: at most the few milliseconds after a file was read.
+func (c *Comm) Close() { files.wait() }
 
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.view == nil }

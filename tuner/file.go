@@ -16,7 +16,7 @@ import (
 )
 
 // maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
-const maxFileBytes = 256 << 20
+const maxFileBytes = 64 << 20
 
 // files keeps the last version of each policy file that this process has read,
 // so that the many communicators of a job compile it once. A file is looked at
@@ -27,6 +27,13 @@ var files = fileCache{entries: map[string]*fileVersion{}}
 type fileCache struct {
 	mu      sync.Mutex
 	entries map[string]*fileVersion
+	cleanup sync.RWMutex // held for reading while a goroutine gives memory back
+}
+
+// wait returns when no memory is being given back.
+func (c *fileCache) wait() {
+	c.cleanup.Lock()
+	defer c.cleanup.Unlock()
 }
 
 // fileVersion is what one state of a file meant.
@@ -36,6 +43,21 @@ type fileVersion struct {
 	sum     uint64 // of the content
 	policy  *policy.Policy
 	err     error // policy.Problems, or that the file could not be read
+	report  sync.Once
+}
+
+// reportOnce says what there is to say about this version, through the first
+// communicator that has a logger. It returns false, after it was said, for all
+// others.
+func (v *fileVersion) reportOnce(log Log, say func()) (said bool) {
+	if log.Emit == nil {
+		return false
+	}
+	v.report.Do(func() {
+		said = true
+		say()
+	})
+	return said
 }
 
 // fileID changes whenever the file's content may have.
@@ -47,33 +69,37 @@ type fileID struct {
 
 var sumSeed = maphash.MakeSeed()
 
-// load returns the file's version and whether it is a new one. An error in the
-// version is as good a result as a policy and is kept like one.
-func (c *fileCache) load(path string) (v *fileVersion, fresh bool) {
+// load returns the file's version. An error in it is as good a result as a policy
+// and is kept like one.
+func (c *fileCache) load(path string) *fileVersion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.entries[path]
 	if old != nil && old.settled {
 		if info, err := os.Stat(path); err == nil && identify(info) == old.id {
-			return old, false
+			return old
 		}
 	}
 	text, id, err := read(path)
 	if err != nil {
 		delete(c.entries, path)
-		return &fileVersion{err: err}, true
+		return &fileVersion{err: err}
 	}
-	v = &fileVersion{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
+	v := &fileVersion{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
-		return old, false
+		return old
 	}
 	v.policy, v.err = policy.ReadCSV(path, text)
 	c.entries[path] = v
 	// Reading leaves many times the policy's size in garbage. Nothing much is
 	// allocated later, so it would stay for the life of the job.
-	go debug.FreeOSMemory()
-	return v, true
+	c.cleanup.RLock()
+	go func() {
+		defer c.cleanup.RUnlock()
+		debug.FreeOSMemory()
+	}()
+	return v
 }
 
 func read(path string) (text []byte, id fileID, err error) {

@@ -114,26 +114,24 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 func TestFileIsCompiledOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	first, fresh := files.load(file)
-	if !fresh {
-		t.Fatal("a file that was never read is not fresh")
-	}
-	if again, fresh := files.load(file); again != first || fresh {
+	first := files.load(file)
+	if files.load(file) != first {
 		t.Error("read just now: compiled again")
 	}
 	old := time.Now().Add(-time.Hour)
 	os.Chtimes(file, old, old)
-	if again, fresh := files.load(file); again != first || fresh {
+	if files.load(file) != first {
 		t.Error("touched: compiled again")
 	}
-	if again, fresh := files.load(file); again != first || fresh || !again.settled {
+	if again := files.load(file); again != first || !again.settled {
 		t.Error("at rest: compiled again")
 	}
 }
 
 func TestOpenWithoutAUsablePolicy(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
+	good, bad, empty := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv"), filepath.Join(dir, "empty.csv")
+	write(t, empty, "# nothing but comments\n")
 	write(t, good, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	write(t, bad, "allreduce,0,inf,rign,simple,-1,-1,-1\nx,0,inf,ring,simple,-1,-1,-1\n")
 	for _, c := range []struct {
@@ -142,10 +140,11 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		strict bool // fails with NCCL_TUNER_STRICT=1
 		says   string
 	}{
-		{"no file named", nil, false, "INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
+		{"no file named", nil, true, "INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
 		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir + "/absent.csv: no such file or directory; no policy is used"},
 		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file"},
 		{"faulty", []string{EnvConfigFile, bad}, true, "WARN TUNER/Go: " + bad + ":2:1: unknown collective \"x\""},
+		{"no rows", []string{EnvConfigFile, empty}, true, "WARN TUNER/Go: " + empty + " has no rows"},
 		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true, `NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},
 		{"odd log", []string{EnvConfigFile, good, EnvLog, "all"}, true, `NCCL_TUNER_LOG="all" is not understood (allowed: decisions)`},
 	} {
@@ -175,15 +174,15 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.csv")
 	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
 	var r recorder
-	for range 3 {
-		if _, err := Open(eightRanks, env(EnvConfigFile, file), r.log()); err != nil {
+	for _, log := range []Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
+		if _, err := Open(eightRanks, env(EnvConfigFile, file), log); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := r.count("unknown algorithm"); n != maxWarned {
 		t.Errorf("%d problems logged", n)
 	}
-	if r.count("... and 5 more") != 1 || r.count("still has 105 problems, reported before") != 2 {
+	if r.count("... and 5 more; tunefit show "+file+" prints them all") != 1 || r.count("still has 105 problems, reported before") != 2 {
 		t.Errorf("%q", r.lines)
 	}
 }
@@ -207,7 +206,7 @@ func TestDecisionLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := policy.Costs{Micros: []float32{5, 5, 6, 5, 5, 5}, NumProto: 3}
+	costs := policy.Costs{Micros: []float32{4, 5, 6, 7, 8, 9}, NumProto: 3}
 	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20} {
 		c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 	}
@@ -218,5 +217,23 @@ func TestDecisionLog(t *testing.T) {
 	}
 	if got := r.lines[1:]; strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A file that changed just now may change again without a trace.
+func TestSettled(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		mtime time.Time
+		want  bool
+	}{
+		{"an hour old", now.Add(-time.Hour), true},
+		{"of the future, by another machine's clock", now.Add(time.Hour), false},
+		{"of this second, where times are whole seconds", now.Truncate(time.Second), false},
+	} {
+		if got := (fileID{mtime: c.mtime.UnixNano()}).settled(); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 type Level int
 
 const (
-	Warn Level = 2 // what the user must fix; always shown
+	Warn Level = 2 // what the user must fix; shown with NCCL_DEBUG=WARN or more
 	Info Level = 3 // shown with NCCL_DEBUG=INFO
 )
 

@@ -7,16 +7,16 @@ const (
 	EnvLog        = "NCCL_TUNER_LOG"
 )
 
-// Settings is what the environment asks for.
-type Settings struct {
-	// ConfigFile is the policy file; empty for none. There is no default: a file
+// settings is what the environment asks for.
+type settings struct {
+	// configFile is the policy file; empty for none. There is no default: a file
 	// that happens to lie in the working directory must not steer a job.
-	ConfigFile string
-	// Strict makes init fail where the plugin would otherwise start without a
-	// policy: a missing or faulty file, a setting it does not understand.
-	Strict bool
-	// LogDecisions asks for one INFO line per new decision.
-	LogDecisions bool
+	configFile string
+	// strict makes init fail where the plugin would otherwise start without a
+	// policy: no file, a missing or faulty one, a setting it does not understand.
+	strict bool
+	// logDecisions asks for one INFO line per new decision.
+	logDecisions bool
 
 	// envChooses: the user restricts NCCL's choice by NCCL_ALGO or NCCL_PROTO.
 	envChooses bool
@@ -24,22 +24,22 @@ type Settings struct {
 
 // readSettings asks getenv, which returns "" for what is not set. A value that
 // means nothing is reported and counts as not set.
-func readSettings(getenv func(string) string, log Log) (s Settings, ok bool) {
+func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	ok = true
-	s.ConfigFile = getenv(EnvConfigFile)
+	s.configFile = getenv(EnvConfigFile)
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
 	switch v := getenv(EnvStrict); v {
 	case "", "0":
 	case "1":
-		s.Strict = true
+		s.strict = true
 	default:
 		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvStrict, v)
-		s.Strict, ok = true, false // whoever sets it wants to be stopped
+		s.strict, ok = true, false // whoever sets it wants to be stopped
 	}
 	switch v := getenv(EnvLog); v {
 	case "":
 	case "decisions":
-		s.LogDecisions = true
+		s.logDecisions = true
 	default:
 		log.Warnf("%s=%q is not understood (allowed: decisions)", EnvLog, v)
 		ok = false

@@ -3,17 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -22,29 +19,32 @@ import (
 
 const libraryName = "libnccl-tuner-go.so"
 
-// askFlags name who is asked, and what NCCL would say without it.
-type askFlags struct {
-	plugin string
-	tuning string
-}
+// pluginFlags name who is asked.
+type pluginFlags struct{ library string }
 
-func (f *askFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.plugin, "plugin", "", "tuner library to ask (default "+libraryName+" beside tunefit or in ../lib)")
-	cmd.Flags().StringVar(&f.tuning, "tuning", "", "NCCL's latencies and bandwidths on your machine, JSON (default: those of an HGX H100)")
+func (f *pluginFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.library, "plugin", "", "tuner library to ask (default "+libraryName+" beside tunefit or in ../lib)")
 }
 
 // asker asks a tuner what it makes of a policy.
 type asker struct {
 	plugin *host.Plugin
-	tuning *topo.TuningSet
+	costs  *costModel
 	comms  map[commKey]*host.Comm
-	// standIn notes communicators whose costs are those of another size.
-	standIn map[shape]shape
 }
 
 type commKey struct {
 	policy string
 	shape
+}
+
+// question is one call of a collective, but for what NCCL thinks of it.
+type question struct {
+	coll    policy.Coll
+	shape   shape
+	bytes   uint64
+	pipeOps int
+	regBuff int
 }
 
 // cell is an algorithm and a protocol, as NCCL numbers them.
@@ -57,11 +57,9 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s/%s", policy.Algo(c.algo), policy.Proto(c.proto))
 }
 
-// outcome is what NCCL does with one collective, without and with the policy.
+// outcome is what NCCL does with one call, without and with the policy.
 type outcome struct {
-	coll  policy.Coll
-	shape shape
-	bytes uint64
+	question
 
 	nccl         cell
 	ncclMicros   float32
@@ -70,24 +68,36 @@ type outcome struct {
 	policy   cell
 	channels int // 0: NCCL's own
 	chunk    int64
-	row      int // line of the policy file; 0: no row decided
+	row      int // line of the policy file; 0: no row is known to have decided
 }
 
-// same reports whether the policy makes the same of both.
-func (o outcome) same(b outcome) bool {
+// alike reports whether the policy makes the same of both.
+func (o outcome) alike(b outcome) bool {
 	return o.policy == b.policy && o.channels == b.channels && o.chunk == b.chunk
 }
 
-func (f *askFlags) open() (*asker, error) {
-	tuning, err := f.readTuning()
+// decidedBy names the row, or who else decided. A plugin other than ours does not
+// tell its row.
+func (o outcome) decidedBy(file string) string {
+	switch {
+	case o.row > 0:
+		return fmt.Sprintf("%s:%d", file, o.row)
+	case o.policy != o.nccl || o.channels > 0 || o.chunk > 0:
+		return "the plugin"
+	}
+	return "NCCL"
+}
+
+func newAsker(who pluginFlags, from costFlags) (*asker, error) {
+	costs, err := from.read()
 	if err != nil {
 		return nil, err
 	}
-	library, err := f.library()
+	library, err := who.find()
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{tuning: tuning, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
+	a := &asker{costs: costs, comms: map[commKey]*host.Comm{}}
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
@@ -99,9 +109,9 @@ func (f *askFlags) open() (*asker, error) {
 	return a, nil
 }
 
-func (f *askFlags) library() (string, error) {
-	if f.plugin != "" {
-		return f.plugin, nil
+func (f *pluginFlags) find() (string, error) {
+	if f.library != "" {
+		return f.library, nil
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -114,18 +124,6 @@ func (f *askFlags) library() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no %s in %s or ../lib beside it; name it with --plugin", libraryName, here)
-}
-
-func (f *askFlags) readTuning() (*topo.TuningSet, error) {
-	if f.tuning == "" {
-		return topo.ReadTuning(strings.NewReader(configs.HGXH100), "hgx-h100.json")
-	}
-	file, err := os.Open(f.tuning)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return topo.ReadTuning(file, f.tuning)
 }
 
 func (a *asker) close() { a.plugin.Close() }
@@ -157,75 +155,49 @@ func warnings(log []host.Line) error {
 	return errors.Join(all...)
 }
 
-// costs returns NCCL's model of a communicator. Where the tuning has none of its
-// size, the one with the nearest number of nodes stands in.
-func (a *asker) costs(s shape) *topo.Tuning {
-	if t := a.tuning.For(s.nodes, s.ranks); t != nil {
-		return t
+// fromRow is the end of the line that NCCL_TUNER_LOG=decisions writes.
+var fromRow = regexp.MustCompile(`decided by .*:([0-9]+)$`)
+
+// ask asks questions about one communicator.
+func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome, error) {
+	comm, err := a.comm(policyFile, s)
+	if err != nil {
+		return nil, err
 	}
-	distance := func(t *topo.Tuning) float64 {
-		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
-		if (t.NNodes == 1) != (s.nodes == 1) {
-			far += 1000 // one node and several have little in common
+	costs := a.costs.of(s)
+	calls := make([]host.Call, len(questions))
+	for i, q := range questions {
+		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: topo.NumProtos}
+		for _, row := range costs.Table(int(q.coll), int64(q.bytes), q.pipeOps) {
+			calls[i].Table = append(calls[i].Table, row[:]...)
 		}
-		return far
 	}
-	best := slices.MinFunc(a.tuning.Tunings, func(x, y *topo.Tuning) int {
-		switch dx, dy := distance(x), distance(y); {
-		case dx < dy:
-			return -1
-		case dx > dy:
-			return 1
+	answers, err := comm.Ask(calls)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]outcome, len(questions))
+	for i, q := range questions {
+		before, after := choose(costs, calls[i].Table, q.bytes), choose(costs, answers[i].Table, q.bytes)
+		outcomes[i] = outcome{
+			question: q,
+			nccl:     cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
+			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
 		}
-		return 0
-	})
-	a.standIn[s] = shape{best.NNodes, best.NRanks}
-	return best
+		for _, line := range answers[i].Log {
+			if m := fromRow.FindStringSubmatch(line.Text); m != nil {
+				outcomes[i].row, _ = strconv.Atoi(m[1])
+			}
+		}
+	}
+	return outcomes, nil
 }
 
-// decidedBy is the end of the line that NCCL_TUNER_LOG=decisions writes.
-var decidedBy = regexp.MustCompile(`decided by .*:([0-9]+)$`)
-
-func (a *asker) ask(policyFile string, coll policy.Coll, s shape, bytes uint64) (outcome, error) {
-	c, err := a.comm(policyFile, s)
-	if err != nil {
-		return outcome{}, err
-	}
-	const pipeOps = 1
-	costs := a.costs(s)
-	table := costs.Table(int(coll), int64(bytes), pipeOps)
-	before := costs.ChooseFrom(table, int64(bytes))
-	o := outcome{
-		coll: coll, shape: s, bytes: bytes,
-		nccl: cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
-	}
-	flat := make([]float32, 0, topo.NumAlgos*topo.NumProtos)
-	for _, row := range table {
-		flat = append(flat, row[:]...)
-	}
-	answer, err := c.Ask(host.Call{Coll: int(coll), Bytes: int64(bytes), PipeOps: pipeOps, Table: flat, NumProto: topo.NumProtos})
-	if err != nil {
-		return o, err
-	}
-	for i, micros := range answer.Table {
+// choose returns what NCCL chooses from a flat table.
+func choose(costs *topo.Tuning, flat []float32, bytes uint64) topo.Choice {
+	var table topo.CostTable
+	for i, micros := range flat {
 		table[i/topo.NumProtos][i%topo.NumProtos] = micros
 	}
-	after := costs.ChooseFrom(table, int64(bytes))
-	o.policy, o.channels, o.chunk = cell{after.Algo, after.Proto}, answer.Channels, answer.ChunkBytes
-	for _, line := range answer.Log {
-		if m := decidedBy.FindStringSubmatch(line.Text); m != nil {
-			o.row, _ = strconv.Atoi(m[1])
-		}
-	}
-	return o, nil
-}
-
-// noteStandIns says where the costs are not those of the communicator shown.
-func (a *asker) noteStandIns(w io.Writer, shown []shape) {
-	for _, s := range shown {
-		if by, ok := a.standIn[s]; ok {
-			system, _, _ := strings.Cut(a.tuning.System, ":")
-			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
-		}
-	}
+	return costs.ChooseFrom(table, int64(bytes))
 }

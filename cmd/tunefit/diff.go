@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,41 +11,60 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
+// Exit codes of diff, as diff(1) has them: 0 alike, and
+const (
+	exitDiffer     = 1
+	exitNotCompare = 2
+)
+
 func diffCommand() *cobra.Command {
 	var grid gridFlags
-	var who askFlags
+	var who pluginFlags
+	var from costFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD.csv NEW.csv",
 		Short: "Print where two policies decide differently",
-		Long: `Print where two policies decide differently. Besides the sizes of --sizes, every
-size at which a row of either file begins or ends is compared.
+		Long: `Print where two policies decide differently: for the communicators, sizes, and
+values of pipe_ops and reg_buff that a row of either file names, with the
+algorithms that NCCL offers on the machine of --tuning.
 
-Exit code: 0 if they decide alike, 1 if they differ or cannot be compared.`,
-		Example: `  tunefit diff old.csv new.csv
-  tunefit diff old.csv new.csv --comm 2x8 --json`,
+Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
+		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
+  tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
 		Args: exactly(2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			differences, a, err := diff(args[0], args[1], grid, who)
+			d, err := diff(args[0], args[1], grid, who, from)
 			if err != nil {
-				return err
+				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
+				return exitError(exitNotCompare)
 			}
-			defer a.close()
+			d.costs.noteStandIns(cmd.ErrOrStderr(), d.shapes)
 			if asJSON {
-				err = writeDifferencesJSON(cmd.OutOrStdout(), args, differences)
+				err = d.writeJSON(cmd.OutOrStdout())
 			} else {
-				writeDifferences(cmd.OutOrStdout(), args, differences)
+				d.write(cmd.OutOrStdout())
 			}
-			if err == nil && len(differences) > 0 {
-				return exitError(exitFailed)
+			if err == nil && len(d.differences) > 0 {
+				return exitError(exitDiffer)
 			}
 			return err
 		},
 	}
 	grid.register(cmd)
 	who.register(cmd)
+	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
+}
+
+// comparison is what diff prints.
+type comparison struct {
+	files       [2]string
+	digests     [2]policy.Digest
+	shapes      []shape
+	differences []difference
+	costs       *costModel
 }
 
 // difference is a run of compared sizes on which both policies keep to one
@@ -57,82 +74,106 @@ type difference struct {
 	last          uint64
 }
 
-func diff(oldFile, newFile string, grid gridFlags, who askFlags) ([]difference, *asker, error) {
+func diff(oldFile, newFile string, grid gridFlags, who pluginFlags, from costFlags) (*comparison, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	base, err := grid.parseSizes()
+	sizes, isRange, err := grid.parseSizes()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	oldPolicy, err := readPolicy(oldFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	newPolicy, err := readPolicy(newFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	shapes, err := grid.parseShapes(oldPolicy, newPolicy)
+	c := &comparison{files: [2]string{oldFile, newFile}, digests: [2]policy.Digest{oldPolicy.Digest, newPolicy.Digest}}
+	if c.shapes, err = grid.parseShapes(oldPolicy, newPolicy); err != nil {
+		return nil, err
+	}
+	a, err := newAsker(who, from)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	a, err := who.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	var all []difference
+	defer a.close()
+	c.costs = a.costs
 	for _, coll := range colls {
-		for _, s := range shapes {
-			open := false // the last difference reaches up to the size before
-			for _, bytes := range edges(slices.Clone(base), s.ranks, oldPolicy, newPolicy) {
-				before, err1 := a.ask(oldFile, coll, s, bytes)
-				after, err2 := a.ask(newFile, coll, s, bytes)
-				if err1 != nil || err2 != nil {
-					a.close()
-					return nil, nil, firstError(err1, err2)
-				}
-				switch n := len(all) - 1; {
-				case before.same(after):
-					open = false
-				case open && all[n].before.same(before) && all[n].after.same(after) && all[n].before.row == before.row && all[n].after.row == after.row:
-					all[n].last = bytes
-				default:
-					all = append(all, difference{before, after, bytes})
-					open = true
+		for _, s := range c.shapes {
+			rules := append(rulesFor(oldPolicy, coll, s), rulesFor(newPolicy, coll, s)...)
+			at := sizes
+			if isRange {
+				at = withEdges(sizes, s.ranks, rules)
+			}
+			for _, call := range calls(rules) {
+				if err := c.compare(a, coll, s, call, at); err != nil {
+					return nil, err
 				}
 			}
 		}
 	}
-	return all, a, nil
+	return c, nil
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
+// compare adds the differences of one collective on one communicator.
+func (c *comparison) compare(a *asker, coll policy.Coll, s shape, call question, sizes []uint64) error {
+	questions := make([]question, len(sizes))
+	for i, bytes := range sizes {
+		questions[i] = question{coll, s, bytes, call.pipeOps, call.regBuff}
+	}
+	var outcomes [2][]outcome
+	for i, file := range c.files {
+		var err error
+		if outcomes[i], err = a.ask(file, s, questions); err != nil {
 			return err
+		}
+	}
+	var run *difference
+	for i := range questions {
+		before, after := outcomes[0][i], outcomes[1][i]
+		switch {
+		case before.alike(after):
+			run = nil
+		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.row == before.row && run.after.row == after.row:
+			run.last = before.bytes
+		default:
+			c.differences = append(c.differences, difference{before, after, before.bytes})
+			run = &c.differences[len(c.differences)-1]
 		}
 	}
 	return nil
 }
 
-func writeDifferences(w io.Writer, files []string, differences []difference) {
-	if len(differences) == 0 {
+func (c *comparison) write(w io.Writer) {
+	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
+		if c.digests[0] != c.digests[1] {
+			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", c.digests[0], c.digests[1])
+		}
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
-	for _, d := range differences {
-		size := policy.FormatBytes(d.before.bytes)
-		if d.last != d.before.bytes {
-			size += " - " + policy.FormatBytes(d.last)
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, size,
-			d.before.choice(), d.before.decidedBy(files[0]), d.after.choice(), d.after.decidedBy(files[1]))
+	for _, d := range c.differences {
+		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, sizeRange(d.before.bytes, d.last), d.before.callText(),
+			d.before.choice(), d.before.decidedBy(c.files[0]), d.after.choice(), d.after.decidedBy(c.files[1]))
 	}
 	tw.Flush()
+}
+
+// callText names a call that is not the usual one.
+func (q question) callText() string {
+	var s string
+	if q.pipeOps != 1 {
+		s += fmt.Sprintf(", pipe_ops %d", q.pipeOps)
+	}
+	if q.regBuff != 0 {
+		s += ", reg_buff 1"
+	}
+	return s
 }
 
 // choice is what the policy makes of a call, in a few words.
@@ -154,34 +195,10 @@ type differenceJSON struct {
 	New      outcomeJSON `json:"new"`
 }
 
-func writeDifferencesJSON(w io.Writer, files []string, differences []difference) error {
-	all := make([]differenceJSON, len(differences))
-	for i, d := range differences {
-		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(files[0]), d.after.json(files[1])}
+func (c *comparison) writeJSON(w io.Writer) error {
+	all := make([]differenceJSON, len(c.differences))
+	for i, d := range c.differences {
+		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.files[0]), d.after.json(c.files[1])}
 	}
 	return writeJSON(w, all)
-}
-
-// readPolicy reads a policy for its shapes and sizes; what it decides, the
-// plugin says. All problems of the file come back in the error.
-func readPolicy(file string) (*policy.Policy, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	p, err := policy.ReadCSV(file, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a policy:\n%w", file, err)
-	}
-	return p, nil
-}
-
-func distinct[T comparable](list []T) []T {
-	var out []T
-	for _, v := range list {
-		if !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,7 +25,7 @@ type gridFlags struct {
 
 func (f *gridFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
-	cmd.Flags().StringVar(&f.sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M or a range as 1K-4G, which is doubled from its start")
+	cmd.Flags().StringVar(&f.sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
 	cmd.Flags().StringSliceVar(&f.shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
 }
 
@@ -45,36 +44,35 @@ func (f *gridFlags) parseColls() ([]policy.Coll, error) {
 	return colls, nil
 }
 
-func (f *gridFlags) parseSizes() ([]uint64, error) {
+// parseSizes returns the sizes named, and whether they are samples of a range.
+func (f *gridFlags) parseSizes() (sizes []uint64, isRange bool, err error) {
 	from, to, isRange := strings.Cut(f.sizes, "-")
 	if !isRange {
-		var sizes []uint64
 		for s := range strings.SplitSeq(f.sizes, ",") {
 			n, err := policy.ParseBytes(strings.TrimSpace(s))
 			if err != nil {
-				return nil, usagef("--sizes: %w", err)
+				return nil, false, usagef("--sizes: %w", err)
 			}
 			sizes = append(sizes, n)
 		}
 		slices.Sort(sizes)
-		return slices.Compact(sizes), nil
+		return slices.Compact(sizes), false, nil
 	}
 	first, err := policy.ParseBytes(from)
 	if err != nil {
-		return nil, usagef("--sizes: %w", err)
+		return nil, false, usagef("--sizes: %w", err)
 	}
 	last, err := policy.ParseBytes(to)
 	if err != nil {
-		return nil, usagef("--sizes: %w", err)
+		return nil, false, usagef("--sizes: %w", err)
 	}
 	if first == 0 || first > last || last > 1<<50 {
-		return nil, usagef("--sizes %s: a range runs from 1 or more up to at most 1024T", f.sizes)
+		return nil, false, usagef("--sizes %s: a range runs from 1 or more up to at most 1024T", f.sizes)
 	}
-	var sizes []uint64
 	for n := first; n <= last; n *= 2 {
 		sizes = append(sizes, n)
 	}
-	return sizes, nil
+	return sizes, true, nil
 }
 
 // parseShapes returns the communicators asked for, or those that the policies
@@ -97,66 +95,4 @@ func (f *gridFlags) parseShapes(policies ...*policy.Policy) ([]shape, error) {
 		shapes = []shape{{1, 8}, {2, 16}}
 	}
 	return shapes, nil
-}
-
-// namedShapes lists the communicators that rules are written for. What a rule
-// leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy) []shape {
-	const perNode = 8
-	seen := map[shape]bool{}
-	for _, p := range policies {
-		for _, r := range p.Rules {
-			nodes, ranks, rpn := int(r.Nodes), int(r.Ranks), int(r.RanksPerNode)
-			if nodes < 0 && ranks < 0 && rpn < 0 {
-				continue
-			}
-			if rpn < 0 {
-				rpn = perNode
-				if nodes > 0 && ranks > 0 && ranks%nodes == 0 {
-					rpn = ranks / nodes
-				} else if ranks > 0 && ranks < perNode {
-					rpn = ranks
-				}
-			}
-			if nodes < 0 {
-				nodes = max(1, ranks/rpn)
-			}
-			if s := (shape{nodes, nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
-				seen[s] = true
-			}
-		}
-	}
-	var shapes []shape
-	for s := range seen {
-		shapes = append(shapes, s)
-	}
-	slices.SortFunc(shapes, func(a, b shape) int { return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.ranks, b.ranks)) })
-	return shapes
-}
-
-// edges adds the sizes at which a rule begins or ends, and their neighbours, so
-// that no rule can hide between two sizes of the grid.
-func edges(sizes []uint64, ranks int, policies ...*policy.Policy) []uint64 {
-	const largest = 1 << 50 // no collective is larger than this
-	add := func(n uint64) {
-		if n > 0 && n < largest {
-			sizes = append(sizes, n)
-		}
-	}
-	for _, p := range policies {
-		for _, r := range p.Rules {
-			add(r.Bytes.Min)
-			add(r.Bytes.Max)
-			add(r.Bytes.Max + 1)
-			if r.BytesPerRank.Max < largest {
-				add((r.BytesPerRank.Max + 1) * uint64(ranks))
-				add((r.BytesPerRank.Max+1)*uint64(ranks) - 1)
-			}
-			if r.BytesPerRank.Min < largest {
-				add(r.BytesPerRank.Min * uint64(ranks))
-			}
-		}
-	}
-	slices.Sort(sizes)
-	return slices.Compact(sizes)
 }

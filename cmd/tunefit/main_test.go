@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -70,7 +72,7 @@ func policyFile(t *testing.T, name, text string) string {
 
 const sample = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes
 allreduce,0,32K,tree,ll,,,8,
-allreduce,1M,4M,ring,simple,12,2,8,64K
+allreduce,1000000,4M,ring,simple,12,2,8,64K
 allreduce,,,default,,,1,,
 `
 
@@ -81,14 +83,14 @@ func TestShow(t *testing.T) {
 	want := strings.ReplaceAll(`
 collective  comm  size             NCCL alone        with policy       channels  chunk  decided by
 allreduce   1x8   16KiB - 32KiB    ring/ll           tree/ll           -         -      FILE:2
-allreduce   1x8   64KiB - 1MiB     ring/ll           ring/ll           -         -      FILE:4
+allreduce   1x8   32769 - 1MiB     ring/ll           ring/ll           -         -      FILE:4
 allreduce   1x8   2MiB - 8MiB      nvls/simple       nvls/simple       -         -      FILE:4
 allreduce   2x8   16KiB - 32KiB    tree/ll           tree/ll           -         -      FILE:2
-allreduce   2x8   64KiB - 128KiB   tree/ll           tree/ll           -         -      NCCL
-allreduce   2x8   256KiB - 512KiB  tree/ll128        tree/ll128        -         -      NCCL
-allreduce   2x8   1MiB             tree/ll128        ring/simple       12        64KiB  FILE:3
+allreduce   2x8   32769 - 128KiB   tree/ll           tree/ll           -         -      NCCL
+allreduce   2x8   256KiB - 999999  tree/ll128        tree/ll128        -         -      NCCL
+allreduce   2x8   1000000 - 1MiB   tree/ll128        ring/simple       12        64KiB  FILE:3
 allreduce   2x8   2MiB - 4MiB      nvls_tree/simple  ring/simple       12        64KiB  FILE:3
-allreduce   2x8   8MiB             nvls_tree/simple  nvls_tree/simple  -         -      NCCL
+allreduce   2x8   4194305 - 8MiB   nvls_tree/simple  nvls_tree/simple  -         -      NCCL
 `[1:], "FILE", file)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -103,10 +105,10 @@ func TestShowJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(got) != 2 || got[0].Row != 0 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
+	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
 		t.Errorf("%+v", got)
 	}
-	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, Bytes: 2 << 20, NCCL: got[1].NCCL,
+	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, Bytes: 2 << 20, PipeOps: 1, NCCL: got[1].NCCL,
 		Policy: choiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
 	if got[1] != want {
 		t.Errorf("got %+v\nwant %+v", got[1], want)
@@ -148,20 +150,55 @@ func TestDiff(t *testing.T) {
 	if out, _ := tunefit(t, exitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, exitFailed, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
+	out, _ := tunefit(t, exitDiffer, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
 	want := strings.NewReplacer("OLD", old, "NEW", changed).Replace(`
-collective  comm  size         old                                decided by  new                                decided by
-allreduce   1x8   32769        ring/ll                            OLD:4  tree/ll                            NEW:2
-allreduce   2x8   1MiB - 4MiB  ring/simple, 12 ch, chunks of 64KiB  OLD:3  ring/simple, 16 ch, chunks of 64KiB  NEW:3
+collective comm size old decided by new decided by
+allreduce 1x8 32769 ring/ll OLD:4 tree/ll NEW:2
+allreduce 2x8 1000000 - 4MiB ring/simple, 12 ch, chunks of 64KiB OLD:3 ring/simple, 16 ch, chunks of 64KiB NEW:3
 `[1:])
-	squeeze := func(s string) string { return regexp.MustCompile(` +`).ReplaceAllString(s, " ") }
-	if squeeze(out) != squeeze(want) {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
+	if squeezed := regexp.MustCompile(` +`).ReplaceAllString(out, " "); squeezed != want {
+		t.Errorf("got\n%s\nwant\n%s", squeezed, want)
 	}
-	out, _ = tunefit(t, exitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
+	out, _ = tunefit(t, exitDiffer, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
 	var got []differenceJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 || got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A difference that only certain calls see is found; one that cannot be seen on
+// the machine that is assumed is at least mentioned.
+func TestDiffLooksEverywhere(t *testing.T) {
+	needPlugin(t)
+	pipe := func(algo string) string {
+		return policyFile(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
+	}
+	out, _ := tunefit(t, exitDiffer, "diff", pipe("ring"), pipe("tree"))
+	if !strings.Contains(out, "1500 - 2000, pipe_ops 4, reg_buff 1") {
+		t.Errorf("%s", out)
+	}
+	collNet := policyFile(t, "c.csv", "allreduce,0,inf,collnet_chain,simple,-1,-1,-1\n")
+	pat := policyFile(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, exitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
+		t.Errorf("%q", out)
+	}
+}
+
+// Every example of the help texts works.
+func TestHelpExamples(t *testing.T) {
+	needPlugin(t)
+	t.Chdir(root)
+	for _, cmd := range []*cobra.Command{showCommand(), diffCommand()} {
+		if cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			args := append(strings.Fields(line)[1:], "--plugin", library)
+			var out, errs bytes.Buffer
+			if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
+				t.Errorf("%s: exit code %d: %s", line, code, errs.String())
+			}
+		}
 	}
 }
 
@@ -181,6 +218,9 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", file, "--coll", "allredcue"}, exitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
 		{[]string{"show", file, "--comm", "8"}, exitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
 		{[]string{"show", file + ".absent"}, exitFailed, "no such file or directory"},
+		{[]string{"show", "/dev/null"}, exitFailed, "/dev/null: not a regular file"},
+		{[]string{"show", policyFile(t, "empty.csv", "# nothing\n")}, exitFailed, "empty.csv has no rows"},
+		{[]string{"diff", file, bad}, exitNotCompare, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, exitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", file, "--tuning", file}, exitFailed, "p.csv"},
 		{[]string{"diff", file}, exitUsage, "1 arguments given (needed: the old and the new policy file)"},

@@ -14,7 +14,9 @@ import (
 
 func showCommand() *cobra.Command {
 	var grid gridFlags
-	var who askFlags
+	var who pluginFlags
+	var from costFlags
+	var call question
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show POLICY.csv",
@@ -26,96 +28,109 @@ A - means that the policy leaves it to NCCL.
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
 with the latencies and bandwidths of --tuning, not from a measurement.`,
-		Example: `  tunefit show configs/policies/hgx-h100-example.csv
-  tunefit show policy.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json`,
+		Example: `  tunefit show configs/policies/example.csv
+  tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json`,
 		Args: exactly(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			outcomes, a, err := show(args[0], grid, who)
+			t, err := show(args[0], grid, call, who, from)
 			if err != nil {
 				return err
 			}
-			defer a.close()
+			t.costs.noteStandIns(cmd.ErrOrStderr(), t.shapes)
 			if asJSON {
-				return writeOutcomesJSON(cmd.OutOrStdout(), args[0], outcomes)
+				return t.writeJSON(cmd.OutOrStdout())
 			}
-			writeOutcomes(cmd.OutOrStdout(), args[0], outcomes)
-			var shapes []shape
-			for _, o := range outcomes {
-				if len(shapes) == 0 || shapes[len(shapes)-1] != o.shape {
-					shapes = append(shapes, o.shape)
-				}
-			}
-			a.noteStandIns(cmd.ErrOrStderr(), distinct(shapes))
+			t.write(cmd.OutOrStdout())
 			return nil
 		},
 	}
 	grid.register(cmd)
+	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
+	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: with registered buffers")
 	who.register(cmd)
+	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
 }
 
-func show(file string, grid gridFlags, who askFlags) ([]outcome, *asker, error) {
+// decisionTable is what show prints.
+type decisionTable struct {
+	file     string
+	shapes   []shape
+	outcomes []outcome
+	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
+	costs    *costModel
+}
+
+func show(file string, grid gridFlags, call question, who pluginFlags, from costFlags) (*decisionTable, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	sizes, err := grid.parseSizes()
+	samples, isRange, err := grid.parseSizes()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p, err := readPolicy(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	shapes, err := grid.parseShapes(p)
+	t := &decisionTable{file: file, ranges: isRange}
+	if t.shapes, err = grid.parseShapes(p); err != nil {
+		return nil, err
+	}
+	a, err := newAsker(who, from)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	a, err := who.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	var outcomes []outcome
+	defer a.close()
+	t.costs = a.costs
 	for _, coll := range colls {
-		for _, s := range shapes {
-			for _, bytes := range sizes {
-				o, err := a.ask(file, coll, s, bytes)
-				if err != nil {
-					a.close()
-					return nil, nil, err
-				}
-				outcomes = append(outcomes, o)
+		for _, s := range t.shapes {
+			sizes := samples
+			if isRange {
+				sizes = withEdges(samples, s.ranks, rulesFor(p, coll, s))
 			}
+			var questions []question
+			for _, bytes := range sizes {
+				questions = append(questions, question{coll, s, bytes, call.pipeOps, call.regBuff})
+			}
+			outcomes, err := a.ask(file, s, questions)
+			if err != nil {
+				return nil, err
+			}
+			t.outcomes = append(t.outcomes, outcomes...)
 		}
 	}
-	return outcomes, a, nil
+	return t, nil
 }
 
-// writeOutcomes prints a table. Consecutive sizes with one and the same outcome
-// share a line.
-func writeOutcomes(w io.Writer, file string, outcomes []outcome) {
+// write prints a table.
+func (t *decisionTable) write(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "collective\tcomm\tsize\tNCCL alone\twith policy\tchannels\tchunk\tdecided by")
-	for i := 0; i < len(outcomes); {
-		first := outcomes[i]
+	for i := 0; i < len(t.outcomes); {
+		first := t.outcomes[i]
 		last := first
-		for i++; i < len(outcomes); i++ {
-			o := outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || !o.same(first) || o.row != first.row {
+		for i++; i < len(t.outcomes) && t.ranges; i++ {
+			o := t.outcomes[i]
+			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || !o.alike(first) || o.row != first.row {
 				break
 			}
 			last = o
 		}
-		size := policy.FormatBytes(first.bytes)
-		if last.bytes != first.bytes {
-			size += " - " + policy.FormatBytes(last.bytes)
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", first.coll, first.shape, size, first.nccl, first.policy,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", first.coll, first.shape, sizeRange(first.bytes, last.bytes), first.nccl, first.policy,
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))),
-			first.decidedBy(file))
+			first.decidedBy(t.file))
 	}
 	tw.Flush()
+}
+
+func sizeRange(first, last uint64) string {
+	if first == last {
+		return policy.FormatBytes(first)
+	}
+	return policy.FormatBytes(first) + " - " + policy.FormatBytes(last)
 }
 
 // orNCCL writes - for what the policy leaves to NCCL.
@@ -124,13 +139,6 @@ func orNCCL(n int64, text string) string {
 		return "-"
 	}
 	return text
-}
-
-func (o outcome) decidedBy(file string) string {
-	if o.row == 0 {
-		return "NCCL"
-	}
-	return fmt.Sprintf("%s:%d", file, o.row)
 }
 
 type choiceJSON struct {
@@ -146,9 +154,11 @@ type outcomeJSON struct {
 	Nodes      int        `json:"nodes"`
 	Ranks      int        `json:"ranks"`
 	Bytes      uint64     `json:"bytes"`
+	PipeOps    int        `json:"pipe_ops"`
+	RegBuff    int        `json:"reg_buff"`
 	NCCL       choiceJSON `json:"nccl"`
 	Policy     choiceJSON `json:"policy"`
-	File       string     `json:"file,omitempty"` // left out with row: NCCL decided
+	File       string     `json:"file,omitempty"` // left out, as row, where no row decided
 	Row        int        `json:"row,omitempty"`
 }
 
@@ -160,7 +170,7 @@ func (c cell) json() choiceJSON {
 }
 
 func (o outcome) json(file string) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, NCCL: o.nccl.json(), Policy: o.policy.json()}
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
 	if o.row > 0 {
@@ -169,10 +179,10 @@ func (o outcome) json(file string) outcomeJSON {
 	return j
 }
 
-func writeOutcomesJSON(w io.Writer, file string, outcomes []outcome) error {
-	all := make([]outcomeJSON, len(outcomes))
-	for i, o := range outcomes {
-		all[i] = o.json(file)
+func (t *decisionTable) writeJSON(w io.Writer) error {
+	all := make([]outcomeJSON, len(t.outcomes))
+	for i, o := range t.outcomes {
+		all[i] = o.json(t.file)
 	}
 	return writeJSON(w, all)
 }

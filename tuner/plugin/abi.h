@@ -14,7 +14,7 @@
 
 /* ncclResult_t. An error from getCollInfo or getChunkSize aborts the user's
  * collective, one from init the creation of the communicator. */
-enum { RESULT_SUCCESS = 0, RESULT_INTERNAL_ERROR = 3, RESULT_INVALID_USAGE = 5 };
+enum { RESULT_SUCCESS = 0, RESULT_INVALID_USAGE = 5 };
 
 /* ncclDebugLogLevel and the subsystem flags used here. */
 enum { LOG_WARN = 2, LOG_INFO = 3 };
@@ -22,9 +22,8 @@ enum { LOG_SUBSYS_INIT = 0x1, LOG_SUBSYS_TUNING = 0x40 };
 
 typedef void (*abi_logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
-/* ncclFunc_t counts the collectives from 0: broadcast, reduce, allgather,
- * reducescatter, allreduce. Newer values exist and are never asked about. */
-enum { NUM_COLLS = 5 };
+/* ncclFunc_t. Newer values exist and are never asked about. */
+enum { COLL_BROADCAST, COLL_REDUCE, COLL_ALL_GATHER, COLL_REDUCE_SCATTER, COLL_ALL_REDUCE, NUM_COLLS };
 
 /* Rows and columns of the cost table. Algorithms: tree, ring, collnet_direct,
  * collnet_chain, nvls, nvls_tree, pat (since 2.23). Protocols: ll, ll128, simple. */

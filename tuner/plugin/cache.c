@@ -4,8 +4,7 @@
 
 static bool open_slots(struct cache *c, unsigned log2) {
     uint32_t slots = 1u << log2;
-    *c = (struct cache){.mask = slots - 1, .shift = 64 - log2};
-    if (posix_memalign((void **)&c->entries, 64, slots * sizeof *c->entries) != 0) c->entries = NULL;
+    *c = (struct cache){.entries = aligned_alloc(64, slots * sizeof *c->entries), .mask = slots - 1, .shift = 64 - log2};
     for (uint32_t i = 0; c->entries && i < slots; i++) c->entries[i].key.shape = EMPTY_SHAPE;
     return c->entries != NULL;
 }

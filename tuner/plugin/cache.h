@@ -26,7 +26,7 @@ enum {
 struct answer {
     uint64_t chunk;     /* 0: NCCL's own */
     float micros;       /* to be written to cell `write` */
-    uint16_t chunk_slot; /* of the cell that NCCL will choose then */
+    uint16_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
     int8_t write;       /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
 };
@@ -86,7 +86,7 @@ static inline uint64_t cache_hash(struct cache_key key, const float *table) {
 static inline __attribute__((always_inline)) bool cache_entry_is(const struct cache_entry *e, struct cache_key key,
                                                                  const float *table, unsigned cells) {
     typedef uint64_t wide __attribute__((vector_size(16)));
-    if (e->key.bytes != key.bytes || e->key.shape != key.shape) return false;
+    if (e->key.shape != key.shape || e->key.bytes != key.bytes) return false; /* shape first: an empty slot has no bytes */
     wide diff = {0}, x, y;
     unsigned i = 0;
 #pragma GCC unroll 6

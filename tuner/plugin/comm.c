@@ -43,3 +43,7 @@ const struct answer *comm_ask(struct comm *c, const struct query *q) {
     cache_add(&c->cache, key, q->table, &c->latest);
     return &c->latest;
 }
+
+void comm_forget_chunks(struct comm *c, unsigned any_slot) {
+    for (int cell = 0; cell < MAX_CELLS; cell++) c->chunk[chunk_slot((int)any_slot - ANY_CHUNK_SLOT, cell)] = 0;
+}

@@ -15,9 +15,12 @@
 #include "abi.h"
 #include "cache.h"
 
-/* Where a collective's cell has its chunk size; one more for a cell not known. */
-enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS };
+/* Where a collective's cell has its chunk size. Beyond those: a slot for a call
+ * that has no cell at all, and one per collective for a call that NCCL may take
+ * to one cell or another. */
+enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = ANY_CHUNK_SLOT + NUM_COLLS };
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
+static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
 struct comm {
     bool idle; /* nothing will ever be decided: leave at once */
@@ -30,7 +33,7 @@ struct comm {
      * asks for chunk sizes when it launches a group, after it asked about all of
      * the group's collectives, and no longer says how large they are; so what
      * was decided last for this collective and cell is what it asks about. */
-    uint64_t chunk[NO_CHUNK_SLOT + 1];
+    uint64_t chunk[NUM_CHUNK_SLOTS];
 };
 
 struct comm_info {
@@ -72,8 +75,15 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(con
  * may be NULL. The answer stays valid until the next call for this communicator. */
 const struct answer *comm_ask(struct comm *c, const struct query *q);
 
+/* Forgets the chunk sizes of a collective: for a call of which it is not certain
+ * which cell NCCL takes it to. */
+void comm_forget_chunks(struct comm *c, unsigned any_slot);
+
 /* Notes the chunk size that goes with an answer. */
-static inline void comm_note_chunk(struct comm *c, const struct answer *a) { c->chunk[a->chunk_slot] = a->chunk; }
+static inline void comm_note_chunk(struct comm *c, const struct answer *a) {
+    c->chunk[a->chunk_slot] = a->chunk;
+    if (__builtin_expect(a->chunk_slot >= ANY_CHUNK_SLOT, 0)) comm_forget_chunks(c, a->chunk_slot);
+}
 
 /* Always returns RESULT_SUCCESS. ctx may be NULL. */
 int comm_close(void *ctx);

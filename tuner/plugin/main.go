@@ -99,8 +99,11 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 		},
 	})
 	cell := d.Algo*int(q.num_proto) + d.Proto
-	if d.Algo >= 0 {
+	switch {
+	case d.Algo >= 0:
 		answer.chunk_slot = C.uint16_t(C.chunk_slot(q.coll, C.int(cell)))
+	case d.Tied:
+		answer.chunk_slot = C.uint16_t(C.any_chunk_slot(q.coll))
 	}
 	if d.Write {
 		answer.write, answer.micros = C.int8_t(cell), C.float(d.Micros)
@@ -112,9 +115,13 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 
 //export tunergoClose
 func tunergoClose(handle C.uintptr_t) {
-	if handle != 0 {
-		cgo.Handle(handle).Delete()
+	if handle == 0 {
+		return
 	}
+	c := cgo.Handle(handle).Value().(*comm)
+	defer contain(c.log, func() {})
+	cgo.Handle(handle).Delete()
+	c.Close()
 }
 
 // contain ends a panic at the boundary: NCCL must get an answer, whatever
@@ -122,12 +129,12 @@ func tunergoClose(handle C.uintptr_t) {
 func contain(log tuner.Log, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()
-		log.Warnf("a defect in the plugin: %v; this communicator goes on without a policy. Please report it with: %s", p, place())
+		log.Warnf("a defect in the plugin: %v; this communicator goes on without a policy. Please report it with: %s", p, where())
 	}
 }
 
-// place names the function that panicked, the frame below the runtime's own.
-func place() string {
+// where names the function that panicked, the frame below the runtime's own.
+func where() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
 	panicked := false

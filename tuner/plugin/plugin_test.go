@@ -68,7 +68,7 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "v2", "chunks", "many_shapes", "keys", "remembers",
+	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "many_shapes", "keys", "remembers",
 	"threads", "again", "forks", "signals", "strict",
 }
 

@@ -87,15 +87,14 @@ static void available_v2(const struct comm *c, int coll, int coll_net, int nvls,
     for (int a = 0; a < NUM_ALGOS_V2; a++)
         for (int p = 0; p < NUM_PROTOS; p++) table[a][p] = no;
     table[ALGO_RING][PROTO_LL] = table[ALGO_RING][PROTO_SIMPLE] = yes;
-    const int all_reduce = 4, all_gather = 2, reduce_scatter = 3;
     const bool one_node = c->nodes == 1;
-    if (coll == all_reduce) {
+    if (coll == COLL_ALL_REDUCE) {
         table[ALGO_TREE][PROTO_LL] = table[ALGO_TREE][PROTO_SIMPLE] = yes;
         if (coll_net) table[ALGO_COLLNET_DIRECT][PROTO_SIMPLE] = table[ALGO_COLLNET_CHAIN][PROTO_SIMPLE] = yes;
         if (nvls && (one_node || coll_net)) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
         if (nvls && !one_node) table[ALGO_NVLS_TREE][PROTO_SIMPLE] = yes;
     }
-    if ((coll == all_gather || coll == reduce_scatter) && nvls && one_node) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
+    if ((coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER) && nvls && one_node) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
 }
 
 static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo, int *proto,

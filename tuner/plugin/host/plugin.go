@@ -110,24 +110,47 @@ func (p *Plugin) Open(nodes, ranks int) (*Comm, []Line, error) {
 	return &Comm{p, number}, log, err
 }
 
-// Ask calls the plugin's getCollInfo and getChunkSize.
-func (c *Comm) Ask(call Call) (Answer, error) {
-	var cells strings.Builder
-	for _, micros := range call.Table {
-		cells.WriteByte(' ')
-		cells.WriteString(strconv.FormatFloat(float64(micros), 'g', -1, 32))
+// Ask calls the plugin's getCollInfo and getChunkSize, once for each call, in
+// order. All calls are on their way before the first answer is awaited.
+func (c *Comm) Ask(calls []Call) ([]Answer, error) {
+	sent := make(chan error, 1)
+	go func() {
+		var b bytes.Buffer
+		for _, call := range calls {
+			fmt.Fprintf(&b, "ask %d %d %d %d %d %d %d", c.number, call.Coll, call.Bytes, call.PipeOps,
+				call.RegBuff, len(call.Table)/call.NumProto, call.NumProto)
+			for _, micros := range call.Table {
+				b.WriteByte(' ')
+				b.Write(strconv.AppendFloat(b.AvailableBuffer(), float64(micros), 'g', -1, 32))
+			}
+			b.WriteByte('\n')
+		}
+		_, err := c.plugin.in.Write(b.Bytes())
+		sent <- err
+	}()
+	answers := make([]Answer, len(calls))
+	for i := range answers {
+		fields, log, err := c.plugin.answer("answer")
+		if err == nil {
+			answers[i], err = parseAnswer(fields)
+			answers[i].Log = log
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	fields, log, err := c.plugin.request("answer", "ask %d %d %d %d %d %d %d%s", c.number, call.Coll, call.Bytes, call.PipeOps,
-		call.RegBuff, len(call.Table)/call.NumProto, call.NumProto, cells.String())
-	a := Answer{Log: log}
-	if err != nil {
-		return a, err
-	}
+	return answers, <-sent
+}
+
+func parseAnswer(fields []string) (a Answer, err error) {
 	numbers := make([]float64, len(fields))
 	for i, f := range fields {
 		if numbers[i], err = strconv.ParseFloat(f, 64); err != nil {
 			return a, err
 		}
+	}
+	if len(numbers) < 2 {
+		return a, errors.New("the plugin's host sent half an answer")
 	}
 	a.Channels, a.ChunkBytes = int(numbers[0]), int64(numbers[1])
 	for _, n := range numbers[2:] {
@@ -136,12 +159,17 @@ func (c *Comm) Ask(call Call) (Answer, error) {
 	return a, nil
 }
 
-// request sends one line and reads the answer up to its last line, which starts
-// with want.
+// request sends one line and reads its answer.
 func (p *Plugin) request(want, format string, args ...any) (fields []string, log []Line, err error) {
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
 		return nil, nil, p.died()
 	}
+	return p.answer(want)
+}
+
+// answer reads up to the line that starts with want and returns its fields, and
+// what was logged before it.
+func (p *Plugin) answer(want string) (fields []string, log []Line, err error) {
 	for {
 		line, err := p.out.ReadString('\n')
 		if err != nil {

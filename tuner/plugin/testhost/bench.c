@@ -90,7 +90,7 @@ static double known_round(const struct running *r, int choose) {
     for (int i = 0; i < CALLS; i++) {
         int s = i % SHAPES, channels = 0;
         memcpy(table, filled[s], sizeof table);
-        struct host_call call = {4, shape_bytes[s], 1, 0, NUM_ALGOS, NUM_PROTOS};
+        struct host_call call = {COLL_ALL_REDUCE, shape_bytes[s], 1, 0, NUM_ALGOS, NUM_PROTOS};
         host_ask(&r->host, r->ctx, &call, table, &channels);
         sink = choose ? host_choose(table, NUM_ALGOS, NUM_PROTOS) : channels;
     }
@@ -128,7 +128,7 @@ static void bench_new(int rows) {
         for (int i = 0; i < NEW; i++) {
             float table[CELLS];
             int channels = 0;
-            struct host_call call = {4, 4096 + (size_t)i * 500009, 1, 0, NUM_ALGOS, NUM_PROTOS};
+            struct host_call call = {COLL_ALL_REDUCE, 4096 + (size_t)i * 500009, 1, 0, NUM_ALGOS, NUM_PROTOS};
             costs_fill(table, NUM_ALGOS, NUM_PROTOS, call.bytes);
             double t = now();
             host_ask(&r.host, r.ctx, &call, table, &channels);

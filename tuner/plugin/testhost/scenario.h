@@ -11,7 +11,6 @@
 
 #include "../host/host.h"
 
-enum { BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE };
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, MAX_TABLE = 64 };
 #define CELL(algo, proto) ((algo) * NUM_PROTOS + (proto))
 #define MiB ((size_t)1 << 20)
@@ -59,7 +58,7 @@ int untouched(const struct outcome *o);
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
 /* scenario_abi.c: what each call of the ABI does. */
-void versions(void), believable(void), nulls(void), constants(void), table_sizes(void), odd_tables(void), channels(void), v2(void), chunks(void);
+void versions(void), believable(void), nulls(void), constants(void), table_sizes(void), odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
 /* scenario_life.c: what happens over the life of a process. */
 void many_shapes(void), keys(void), remembers(void), threads(void), again(void), forks(void), signals(void), panics(void), strict(void), logs(void);
 

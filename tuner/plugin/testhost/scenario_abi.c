@@ -15,12 +15,12 @@ void versions(void) {
         CHECK(strcmp(*(const char **)h.table, "Go") == 0, "name");
         void *ctx = open_comm(&h, 8, 1);
         for (int again = 0; again < 3; again++) {
-            struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB);
+            struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
             CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d chose %d", abi, o.chosen);
             CHECK(o.channels == 12, "ABI v%d: %d channels", abi, o.channels);
-            o = ask(&h, ctx, ALL_REDUCE, 8 * MiB + 1);
+            o = ask(&h, ctx, COLL_ALL_REDUCE, 8 * MiB + 1);
             CHECK(untouched(&o), "ABI v%d touched a call that no row matches", abi);
-            o = ask(&h, ctx, ALL_GATHER, 4 * MiB);
+            o = ask(&h, ctx, COLL_ALL_GATHER, 4 * MiB);
             CHECK(untouched(&o), "ABI v%d touched another collective", abi);
         }
         finalize(&h, ctx);
@@ -33,7 +33,7 @@ void believable(void) {
     struct host h = load(0);
     CHECK(h.abi == 7, "newest is v%d", h.abi);
     void *ctx = open_comm(&h, 8, 1);
-    struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB);
+    struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
     float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)], now = o.table[CELL(ALGO_RING, PROTO_SIMPLE)];
     CHECK(now < best && now > 0.99f * best, "%g, the best was %g", now, best);
     for (int i = 0; i < CELLS; i++)
@@ -49,12 +49,12 @@ void nulls(void) {
         struct host_comm comm = {.ranks = 8, .nodes = 1};
         void *ctx = NULL;
         CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "ABI v%d", abi);
-        CHECK(ask(&h, ctx, ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
         finalize(&h, ctx);
         size_t chunk = 4096;
-        struct outcome o = ask(&h, NULL, ALL_REDUCE, 4 * MiB);
+        struct outcome o = ask(&h, NULL, COLL_ALL_REDUCE, 4 * MiB);
         CHECK(untouched(&o), "ABI v%d without a context", abi);
-        CHECK(host_chunk_size(&h, NULL, ALL_REDUCE, MiB, ALGO_RING, PROTO_SIMPLE, &chunk) == RESULT_SUCCESS && chunk == 4096, "chunk");
+        CHECK(host_chunk_size(&h, NULL, COLL_ALL_REDUCE, MiB, ALGO_RING, PROTO_SIMPLE, &chunk) == RESULT_SUCCESS && chunk == 4096, "chunk");
         finalize(&h, NULL);
     }
 }
@@ -88,18 +88,18 @@ void table_sizes(void) {
         for (int again = 0; again < 2; again++) {
             float table[MAX_TABLE];
             for (int i = 0; i < num_algo * num_proto; i++) table[i] = 10 + i % 5;
-            struct outcome o = ask_table(&h, ctx, ALL_REDUCE, MiB, num_algo, num_proto, table);
+            struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, num_algo, num_proto, table);
             bool has_ring_simple = num_algo > ALGO_RING && num_proto > PROTO_SIMPLE && num_algo * num_proto <= 24;
             CHECK(has_ring_simple ? o.chosen == ALGO_RING * num_proto + PROTO_SIMPLE : untouched(&o), "%d x %d: %d", num_algo, num_proto, o.chosen);
             if (num_proto != 3 || num_algo > 8) continue;
-            o = ask_table(&h, ctx, ALL_GATHER, MiB, num_algo, num_proto, table);
+            o = ask_table(&h, ctx, COLL_ALL_GATHER, MiB, num_algo, num_proto, table);
             int want = num_algo > ALGO_PAT ? CELL(ALGO_PAT, PROTO_SIMPLE) : num_algo > ALGO_RING ? CELL(ALGO_RING, PROTO_LL) : 0;
             CHECK(o.chosen == want, "%d x %d allgather: %d, want %d", num_algo, num_proto, o.chosen, want);
         }
     }
     float table[6] = {0};
     int channels = 0;
-    struct host_call odd[] = {{ALL_REDUCE, MiB, 1, 0, 0, 3}, {ALL_REDUCE, MiB, 1, 0, -1, 3}, {ALL_REDUCE, MiB, 1, 0, 2, 0},
+    struct host_call odd[] = {{COLL_ALL_REDUCE, MiB, 1, 0, 0, 3}, {COLL_ALL_REDUCE, MiB, 1, 0, -1, 3}, {COLL_ALL_REDUCE, MiB, 1, 0, 2, 0},
                               {5, MiB, 1, 0, 2, 3}, {-1, MiB, 1, 0, 2, 3}, {1 << 30, MiB, 1, 0, 2, 3}};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         CHECK(host_ask(&h, ctx, &odd[i], table, &channels) == RESULT_SUCCESS, "call %zu", i);
@@ -115,32 +115,32 @@ void odd_tables(void) {
     void *ctx = open_comm(&h, 8, 1);
     float none[CELLS];
     for (int i = 0; i < CELLS; i++) none[i] = -1;
-    struct outcome o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, none);
+    struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, none);
     CHECK(untouched(&o), "a table with nothing available");
     float fp8[CELLS]; /* ring switched off reads -1024 under the FP8 guard */
     costs_fill(fp8, NUM_ALGOS, NUM_PROTOS, MiB);
     fp8[CELL(ALGO_RING, PROTO_SIMPLE)] = -1024;
-    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, fp8);
+    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, fp8);
     CHECK(untouched(&o), "an unavailable cell of -1024");
     float tie[CELLS];
     for (int i = 0; i < CELLS; i++) tie[i] = 20;
-    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, tie);
+    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, tie);
     CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.table[o.chosen] < 20, "a table of equals leaves a tie");
     float zero[CELLS]; /* another cell is free: no positive cost beats it */
     costs_fill(zero, NUM_ALGOS, NUM_PROTOS, MiB);
     zero[CELL(ALGO_TREE, PROTO_LL)] = 0;
-    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, zero);
+    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, zero);
     CHECK(untouched(&o), "a cell that costs nothing");
     float only[CELLS];
     memcpy(only, none, sizeof only);
     only[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    o = ask_table(&h, ctx, ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
+    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
     CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels", o.table[o.chosen], o.channels);
     float special[CELLS];
     costs_fill(special, NUM_ALGOS, NUM_PROTOS, MiB);
     special[CELL(ALGO_TREE, PROTO_LL)] = NAN;
     o = (struct outcome){0};
-    struct host_call call = {ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
+    struct host_call call = {COLL_ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
     CHECK(host_ask(&h, ctx, &call, special, &o.channels) == RESULT_SUCCESS, "NaN");
     CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) && host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE), "NaN");
     float inf[CELLS];
@@ -164,8 +164,32 @@ void channels(void) {
         for (size_t bytes = 1; bytes <= 8; bytes++) {
             float table[CELLS];
             for (int i = 0; i < CELLS; i++) table[i] = 20 + (float)i;
-            struct outcome o = ask_table(&h, ctx, ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
+            struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
             CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels, want[bytes - 1]);
+        }
+        float tie[CELLS]; /* NCCL's own choice is ring or CollNet, by its release: no channels for a row that keeps it */
+        for (int i = 0; i < CELLS; i++) tie[i] = -1;
+        tie[CELL(ALGO_RING, PROTO_SIMPLE)] = tie[CELL(ALGO_COLLNET_CHAIN, PROTO_SIMPLE)] = 30;
+        struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 7, NUM_ALGOS, NUM_PROTOS, tie);
+        CHECK(untouched(&o), "channels for a choice that is not certain");
+        finalize(&h, ctx);
+    }
+}
+
+/* v3 does not tell whether buffers are registered: a row that names it, whatever
+ * it names, is not for v3. */
+void reg_buff(void) {
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,0,inf,ring,simple,5,-1,-1\n");
+    for (int abi = 3; abi <= 7; abi++) {
+        struct host h = load(abi);
+        void *ctx = open_comm(&h, 8, 1);
+        for (int reg = 0; reg <= 1; reg++) {
+            float table[CELLS];
+            costs_fill(table, NUM_ALGOS, NUM_PROTOS, MiB);
+            int channels = 0, want = abi == 3 ? 5 : 3 + reg;
+            struct host_call call = {COLL_ALL_REDUCE, MiB, 1, reg, NUM_ALGOS, NUM_PROTOS};
+            host_ask(&h, ctx, &call, table, &channels);
+            CHECK(channels == want, "ABI v%d, reg_buff %d: %d channels, want %d", abi, reg, channels, want);
         }
         finalize(&h, ctx);
     }
@@ -185,12 +209,12 @@ void v2(void) {
         size_t bytes;
         int coll_net, nvls, algo, proto, channels;
     } cases[] = {
-        {ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
-        {ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {ALL_REDUCE, 2, 0, 1, -1, -1, 0}, {ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
-        {ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
-        {ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {BROADCAST, 5, 0, 0, -1, -1, 0},
-        {ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {ALL_REDUCE, 7, 1, 1, -1, -1, 0},
-        {ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
+        {COLL_ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
+        {COLL_ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {COLL_ALL_REDUCE, 2, 0, 1, -1, -1, 0}, {COLL_ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
+        {COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
+        {COLL_ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {COLL_BROADCAST, 5, 0, 0, -1, -1, 0},
+        {COLL_ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {COLL_ALL_REDUCE, 7, 1, 1, -1, -1, 0},
+        {COLL_ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int again = 0; again < 2; again++) {
@@ -203,7 +227,7 @@ void v2(void) {
     setenv("NCCL_ALGO", "Ring", 1); /* v2 would beat it: NCCL 2.21 obeys the tuner */
     ctx = open_comm(&h, 16, 2);
     int algo = -1, proto = -1, channels = 0;
-    h.v2->get_coll_info(ctx, ALL_REDUCE, 4, 0, 0, 1, &algo, &proto, &channels);
+    h.v2->get_coll_info(ctx, COLL_ALL_REDUCE, 4, 0, 0, 1, &algo, &proto, &channels);
     CHECK(algo == -1, "v2 beats NCCL_ALGO");
     finalize(&h, ctx);
 }
@@ -213,7 +237,8 @@ void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"
                "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,-1,-1,-1,-1\n"
-               "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n");
+               "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n"
+               "reduce,0,1M,ring,simple,-1,-1,-1,64KiB\n");
     struct host h = load(6);
     void *ctx = open_comm(&h, 8, 1);
     struct {
@@ -229,16 +254,25 @@ void chunks(void) {
         {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ask(&h, ctx, ALL_REDUCE, cases[i].bytes);
+        ask(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes);
         size_t chunk = 7777;
-        CHECK(host_chunk_size(&h, ctx, ALL_REDUCE, cases[i].bytes / 8, cases[i].algo, cases[i].proto, &chunk) == 0, "getChunkSize");
+        CHECK(host_chunk_size(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes / 8, cases[i].algo, cases[i].proto, &chunk) == 0, "getChunkSize");
         CHECK(chunk == cases[i].want, "case %zu: %zu, want %zu", i, chunk, cases[i].want);
     }
+    float tie[CELLS]; /* ring/simple or not, by NCCL's release; no row matches (see the size) */
+    for (int i = 0; i < CELLS; i++) tie[i] = 30;
     size_t chunk = 7777;
-    host_chunk_size(&h, ctx, ALL_GATHER, MiB, ALGO_RING, PROTO_SIMPLE, &chunk);
+    ask(&h, ctx, COLL_REDUCE, MiB);
+    host_chunk_size(&h, ctx, COLL_REDUCE, MiB / 8, ALGO_RING, PROTO_SIMPLE, &chunk);
+    CHECK(chunk == 65536, "reduce: %zu", chunk);
+    ask_table(&h, ctx, COLL_REDUCE, 2 * MiB, NUM_ALGOS, NUM_PROTOS, tie);
+    chunk = 7777;
+    host_chunk_size(&h, ctx, COLL_REDUCE, MiB / 8, ALGO_RING, PROTO_SIMPLE, &chunk);
+    CHECK(chunk == 7777, "a chunk size outlives a call that another cell may have got: %zu", chunk);
+    host_chunk_size(&h, ctx, COLL_ALL_GATHER, MiB, ALGO_RING, PROTO_SIMPLE, &chunk);
     host_chunk_size(&h, ctx, 99, MiB, ALGO_RING, PROTO_SIMPLE, &chunk);
-    host_chunk_size(&h, ctx, ALL_REDUCE, MiB, -1, PROTO_SIMPLE, &chunk);
-    host_chunk_size(&h, ctx, ALL_REDUCE, MiB, 99, 99, &chunk);
+    host_chunk_size(&h, ctx, COLL_ALL_REDUCE, MiB, -1, PROTO_SIMPLE, &chunk);
+    host_chunk_size(&h, ctx, COLL_ALL_REDUCE, MiB, 99, 99, &chunk);
     CHECK(chunk == 7777, "a chunk size out of nowhere: %zu", chunk);
     finalize(&h, ctx);
 }

@@ -28,12 +28,12 @@ void many_shapes(void) {
     srand(1);
     for (int i = 0; i < 60000; i++) {
         size_t bytes = (size_t)(i % 3 ? rand() % 300 * 10007 : rand() % 3000000);
-        struct outcome cached = ask(&h, ctx, ALL_REDUCE, bytes);
+        struct outcome cached = ask(&h, ctx, COLL_ALL_REDUCE, bytes);
         if (i % 20) continue;
         struct host_comm quiet = {.ranks = 8, .nodes = 1};
         void *fresh;
         host_init(&h, &quiet, &fresh);
-        struct outcome first = ask(&h, fresh, ALL_REDUCE, bytes);
+        struct outcome first = ask(&h, fresh, COLL_ALL_REDUCE, bytes);
         CHECK(memcmp(&cached, &first, sizeof cached) == 0, "%zu bytes", bytes);
         finalize(&h, fresh);
     }
@@ -49,8 +49,8 @@ void keys(void) {
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     const struct host_call calls[] = {
-        {ALL_REDUCE, 1, 1, 0, 7, 3}, {ALL_REDUCE, 2, 1, 0, 7, 3}, {ALL_GATHER, 1, 1, 0, 7, 3}, {ALL_REDUCE, 3, 1, 0, 7, 3},
-        {ALL_REDUCE, 3, 2, 0, 7, 3}, {ALL_REDUCE, 3, 3, 1, 7, 3},  {ALL_REDUCE, 3, 3, 0, 7, 3},
+        {COLL_ALL_REDUCE, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 2, 1, 0, 7, 3}, {COLL_ALL_GATHER, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 1, 0, 7, 3},
+        {COLL_ALL_REDUCE, 3, 2, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 3, 1, 7, 3},  {COLL_ALL_REDUCE, 3, 3, 0, 7, 3},
     };
     for (int again = 0; again < 3; again++) {
         for (int i = 0; i < 7; i++) {
@@ -84,18 +84,18 @@ void remembers(void) {
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     const int shapes = 3000;
     for (int again = 0; again < 4; again++)
-        for (int i = 0; i < shapes; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4096);
+        for (int i = 0; i < shapes; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4096);
     CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
     float table[18];
     for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
         for (int i = 0; i < 100; i++) {
             costs_fill(table, 6, 3, (size_t)i * 4096);
-            ask_table(&h, ctx, ALL_REDUCE, (size_t)i * 4096, 6, 3, table);
+            ask_table(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4096, 6, 3, table);
         }
     }
     CHECK(decisions == shapes + 100, "%d decisions", decisions - shapes);
     struct mallinfo2 before = mallinfo2();
-    for (int i = 0; i < 100000; i++) ask(&h, ctx, ALL_REDUCE, (size_t)i * 4100);
+    for (int i = 0; i < 100000; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
     struct mallinfo2 after = mallinfo2();
     size_t grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
     CHECK(grown < 2 * MiB, "%zu bytes more after 100 000 shapes", grown);
@@ -113,7 +113,7 @@ static void *one_gpu(void *arg) {
         CHECK(host_init(h, &spec, &ctx) == RESULT_SUCCESS, "init");
         for (int i = 0; i < 4000; i++) {
             size_t bytes = (size_t)(rand_r(&seed) % 4096) * 1024;
-            struct outcome o = ask(h, ctx, ALL_REDUCE, bytes);
+            struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, bytes);
             int want = bytes < MiB ? CELL(ALGO_TREE, PROTO_LL) : bytes < 2 * MiB ? CELL(ALGO_RING, PROTO_LL128) : CELL(ALGO_RING, PROTO_SIMPLE);
             CHECK(o.chosen == want, "%zu bytes: %d, want %d", bytes, o.chosen, want);
         }
@@ -138,7 +138,7 @@ void again(void) {
         use_policy("p.csv", round % 2 ? "allreduce,0,inf,tree,simple,-1,-1,-1\n" : "allreduce,0,inf,ring,simple,-1,-1,-1\n");
         void *ctx = open_comm(&h, 8, 1);
         int want = CELL(round % 2 ? ALGO_TREE : ALGO_RING, PROTO_SIMPLE);
-        struct outcome o = ask(&h, ctx, ALL_REDUCE, MiB);
+        struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, MiB);
         CHECK(o.chosen == want, "round %d: %d", round, o.chosen);
         finalize(&h, ctx);
         host_unload(&h);
@@ -147,12 +147,12 @@ void again(void) {
     write_policy("other.csv", "allreduce,0,inf,nvls,simple,-1,-1,-1\n");
     setenv("NCCL_TUNER_CONFIG_FILE", in_dir("other.csv"), 1);
     void *ctx = open_comm(&h, 8, 1);
-    CHECK(ask(&h, ctx, ALL_REDUCE, MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "another file");
+    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "another file");
     unsetenv("NCCL_TUNER_CONFIG_FILE");
     void *without = open_comm(&h, 8, 1);
-    struct outcome o = ask(&h, without, ALL_REDUCE, MiB);
+    struct outcome o = ask(&h, without, COLL_ALL_REDUCE, MiB);
     CHECK(untouched(&o), "no file");
-    CHECK(ask(&h, ctx, ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "the older communicator keeps its policy");
+    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "the older communicator keeps its policy");
     finalize(&h, without);
     finalize(&h, ctx);
 }
@@ -164,7 +164,7 @@ void forks(void) {
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     for (int way = 0; way < 3; way++) {
-        ask(&h, ctx, ALL_REDUCE, 4 * MiB + way);
+        ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + way);
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
@@ -178,7 +178,7 @@ void forks(void) {
         }
         int status;
         CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d", way, status);
-        CHECK(ask(&h, ctx, ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent after way %d", way);
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent after way %d", way);
     }
     finalize(&h, ctx);
 }
@@ -199,7 +199,7 @@ void signals(void) {
         snprintf(name, sizeof name, "%d.csv", i);
         use_policy(name, ring_simple); /* a new file: parsing, then a collection */
         void *ctx = open_comm(&h, 8, 1);
-        for (int j = 0; j < 2000; j++) ask(&h, ctx, ALL_REDUCE, (size_t)j * 4099);
+        for (int j = 0; j < 2000; j++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)j * 4099);
         finalize(&h, ctx);
     }
     CHECK(urgent == 0, "%d SIGURG", urgent);
@@ -213,7 +213,7 @@ void panics(void) {
     void *ctx = NULL;
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     for (int i = 0; i < 3; i++) {
-        struct outcome o = ask(&h, ctx, ALL_REDUCE, 4 * MiB + i % 2);
+        struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + i % 2);
         CHECK(untouched(&o), "an answer after a panic");
     }
     finalize(&h, ctx);
@@ -245,8 +245,8 @@ void logs(void) {
     struct host h = load(0);
     for (int i = 0; i < 2; i++) {
         void *ctx = open_comm(&h, 8, 1);
-        for (int j = 0; j < 3; j++) ask(&h, ctx, ALL_REDUCE, MiB);
-        ask(&h, ctx, BROADCAST, MiB);
+        for (int j = 0; j < 3; j++) ask(&h, ctx, COLL_ALL_REDUCE, MiB);
+        ask(&h, ctx, COLL_BROADCAST, MiB);
         finalize(&h, ctx);
     }
 }

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// operation is what a run measured: one of the collectives that a tuner is
+// asked about, or another.
+type operation string // folded name; empty: not known
+
+// collByName holds what nccl-tests can measure; -1 stands for what no tuner is
+// asked about.
+var collByName = func() map[string]policy.Coll {
+	m := lookUp[policy.Coll](topo.CollNames[:])
+	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
+		m[other] = -1
+	}
+	return m
+}()
+
+// bounds are the least and the greatest value that rounded numbers allow.
+type bounds struct{ low, high float64 }
+
+func (b bounds) holds(v float64) bool { return b.low <= v && v <= b.high }
+
+// busFactor returns busbw/algbw as far as the printed digits of a run tell it.
+// ok is false where they tell nothing or contradict each other.
+func busFactor(rows []row) (f bounds, ok bool) {
+	f = bounds{0, math.Inf(1)}
+	for i := range rows {
+		r := &rows[i]
+		if r.algBW < 1 || math.IsNaN(r.busBW) || math.IsNaN(r.algBW) {
+			continue
+		}
+		// Columns have two decimals, and fewer once the number is wide.
+		half := 0.006
+		if max(r.algBW, r.busBW) >= 1000 {
+			half = 0.06
+		}
+		if max(r.algBW, r.busBW) >= 10000 {
+			half = 0.6
+		}
+		f.low = max(f.low, (r.busBW-half)/(r.algBW+half))
+		f.high = min(f.high, (r.busBW+half)/(r.algBW-half))
+		ok = true
+	}
+	return f, ok && f.low <= f.high
+}
+
+// factor is busbw/algbw of n ranks, from nccl-tests' PERFORMANCE.md.
+func factor(op operation, n float64) float64 {
+	switch op {
+	case "allreduce":
+		return 2 * (n - 1) / n
+	case "allgather", "reducescatter", "alltoall", "alltoallv", "gather", "scatter":
+		return (n - 1) / n
+	}
+	return 1
+}
+
+// ranksOf returns the only number of ranks that a factor allows, or 0.
+func ranksOf(op operation, f bounds) int {
+	var low, high float64
+	switch op {
+	case "allreduce":
+		low, high = 2/(2-f.low), 2/(2-f.high)
+	case "allgather", "reducescatter":
+		low, high = 1/(1-f.low), 1/(1-f.high)
+	default:
+		return 0
+	}
+	low, high = math.Ceil(low), math.Floor(high)
+	if low != high || low < 2 || low > 1<<20 {
+		return 0
+	}
+	return int(low)
+}
+
+var elementSize = map[string]uint64{
+	"int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8,
+	"half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
+}
+
+// parts returns size / (count x element), which is the number of ranks where
+// each rank holds one part of the buffer and 1 where each holds all. 0: not told.
+func parts(rows []row) int {
+	for i := range rows {
+		r := &rows[i]
+		if element := elementSize[r.dtype]; element != 0 && r.count > 0 && r.bytes > 0 && r.bytes%(r.count*element) == 0 {
+			return int(r.bytes / (r.count * element))
+		}
+	}
+	return 0
+}
+
+// guess tells the operation from the rows alone, as logs before nccl-tests
+// 2.17.6 do not name it. It returns "" where more than one would print the same.
+func guess(rows []row, blankRedOp bool) operation {
+	if len(rows) == 0 {
+		return ""
+	}
+	f, haveFactor := busFactor(rows)
+	n := parts(rows)
+	reduces, rooted := rows[0].redop != "", rows[0].root >= 0
+	// The in-place half of alltoall and sendrecv is never checked.
+	var outChecked, inChecked, inPlace bool
+	for i := range rows {
+		if rows[i].inPlace {
+			inPlace = true
+			inChecked = inChecked || rows[i].checked
+		} else {
+			outChecked = outChecked || rows[i].checked
+		}
+	}
+	neverInPlace := outChecked && inPlace && !inChecked
+	switch {
+	case rooted && reduces:
+		return "reduce"
+	case rooted && n == 1:
+		return "broadcast"
+	case rooted:
+		return "" // gather or scatter
+	case haveFactor && f.low > 1:
+		return "allreduce"
+	case reduces && n > 1:
+		return "reducescatter"
+	case reduces && neverInPlace:
+		return "sendrecv"
+	case reduces && n == 1 && haveFactor && f.holds(1) && inChecked:
+		return "allreduce" // of two ranks
+	case reduces:
+		return ""
+	case n > 1 && (blankRedOp || neverInPlace):
+		return "alltoall"
+	case n > 1 && inChecked:
+		return "allgather"
+	case n > 1 && rows[0].noRedOpColumn:
+		return "allgather" // before 2.13, when alltoall still had the column
+	}
+	return ""
+}

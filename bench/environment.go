@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// environment is what a log shows of NCCL's variables and of the command that
+// ran: exports last, what stands on a command line lasts until the next one.
+type environment struct {
+	exported map[string]string
+	command  map[string]string
+	flags    map[string]string // --algo, --proto, --channels
+	program  string            // the last command's, as all_reduce_perf
+	cpuTime  bool              // -C 1 on the last command line
+}
+
+var (
+	variable = regexp.MustCompile(`\b(?:[NR]CCL_)?(ALGO|PROTO|MIN_NCHANNELS|MAX_NCHANNELS|MIN_CTAS|MAX_CTAS|TUNER_PLUGIN)(=| set by environment to | +)`)
+	flagged  = regexp.MustCompile(`--(algo|proto|channels|nchannels|algorithm|protocol)(?:=|\s+)([A-Za-z0-9_]+)`)
+	program  = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|[\s"'])`)
+	cpuTime  = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)
+	unsetVar = regexp.MustCompile(`\bunset\s+NCCL_([A-Z_]+)`)
+)
+
+// readsEnv reports whether a line may be one for readEnv. Lines without these
+// words are most of a log.
+func readsEnv(line []byte) bool {
+	return bytes.Contains(line, []byte("ALGO")) || bytes.Contains(line, []byte("PROTO")) ||
+		bytes.Contains(line, []byte("_NCHANNELS")) || bytes.Contains(line, []byte("_CTAS")) ||
+		bytes.Contains(line, []byte("_perf")) || bytes.Contains(line, []byte("TUNER_PLUGIN"))
+}
+
+// read takes variables and commands from a line of a log, and reports whether
+// it held any. Before it changes anything it calls before, once.
+func (e *environment) read(line []byte, before func()) bool {
+	text := string(line)
+	changed := false
+	change := func() {
+		if !changed {
+			changed = true
+			before()
+		}
+	}
+	if m := unsetVar.FindStringSubmatch(text); m != nil {
+		change()
+		delete(e.exported, m[1])
+		return true
+	}
+	// "# Collective test starting: all_reduce_perf" is no command.
+	isCommand := false
+	if m := program.FindStringSubmatch(text); m != nil && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+		change()
+		isCommand = true
+		e.command, e.flags = map[string]string{}, map[string]string{}
+		e.program, e.cpuTime = m[1], cpuTime.MatchString(text)
+		for _, f := range flagged.FindAllStringSubmatch(text, -1) {
+			e.flags[f[1]] = f[2]
+		}
+	}
+	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
+		name, separator := text[m[2]:m[3]], text[m[4]:m[5]]
+		value := valueAt(text[m[1]:], separator)
+		// Only Hydra's -genv separates by a blank.
+		if strings.TrimSpace(separator) == "" && !strings.Contains(text[:m[0]], "env") {
+			continue
+		}
+		if value == "" || strings.HasPrefix(value, "$") { // "-x NCCL_ALGO" passes on what was exported
+			continue
+		}
+		change()
+		into := &e.exported
+		if isCommand {
+			into = &e.command
+		}
+		if *into == nil {
+			*into = map[string]string{}
+		}
+		(*into)[name] = value
+	}
+	return changed
+}
+
+// valueAt returns the value that text begins with. In lists of variables, as in
+// srun's --export, a comma may also begin the next one.
+func valueAt(text, separator string) string {
+	if text != "" && (text[0] == '"' || text[0] == '\'') {
+		value, _, _ := strings.Cut(text[1:], text[:1])
+		return value
+	}
+	stop := " \t\"'"
+	if separator == "=" {
+		stop += ";"
+	}
+	if i := strings.IndexAny(text, stop); i >= 0 {
+		text = text[:i]
+	}
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		if strings.Contains(part, "=") {
+			parts = parts[:i]
+			break
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// get returns a variable as the last command saw it.
+func (e *environment) get(name string) string {
+	if v, ok := e.command[name]; ok {
+		return v
+	}
+	return e.exported[name]
+}
+
+// claims turns the variables into labels for one collective.
+func (e *environment) claims(from Origin, coll string) []claim {
+	c := claim{label: noLabel, from: from}
+	if v := e.get("ALGO"); v != "" {
+		c.forces = true
+		if one := onlyChoice(v, coll); one != "" {
+			c.algo, _ = parseAlgo(one)
+		}
+	}
+	if v := e.get("PROTO"); v != "" {
+		c.forces = true
+		if one := onlyChoice(v, coll); one != "" {
+			c.proto, _ = parseProto(one)
+		}
+	}
+	for _, kind := range []string{"NCHANNELS", "CTAS"} {
+		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
+		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
+		c.forces = c.forces || errLow == nil || errHigh == nil
+		if errLow == nil && errHigh == nil && low == high && low > 0 {
+			c.channels = low
+		}
+	}
+	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
+		c.forces = true
+	}
+	claims := []claim{c}
+	if len(e.flags) > 0 {
+		f := claim{label: noLabel, from: OriginFlag, forces: true}
+		for name, value := range e.flags {
+			switch name {
+			case "algo", "algorithm":
+				f.algo, _ = parseAlgo(value)
+			case "proto", "protocol":
+				f.proto, _ = parseProto(value)
+			default:
+				f.channels, _ = strconv.Atoi(value)
+			}
+		}
+		claims = append(claims, f)
+	}
+	return claims
+}
+
+// onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO
+// leaves for a collective, or nothing: "Ring", or since NCCL 2.24
+// "allreduce:tree;broadcast:ring". A list or "^Tree" leaves a choice.
+func onlyChoice(value, coll string) string {
+	chosen := ""
+	for part := range strings.SplitSeq(value, ";") {
+		name, list, perColl := strings.Cut(part, ":")
+		if !perColl {
+			chosen = part
+		} else if fold(strings.TrimSpace(name)) == coll {
+			chosen = list
+			break
+		}
+	}
+	if strings.ContainsAny(chosen, ",^") {
+		return ""
+	}
+	return strings.TrimSpace(chosen)
+}

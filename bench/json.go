@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// The JSON of nccl-tests' -J, versions 1 to 3. Only what is used is named here;
+// versions 2 and 3 add statistics per iteration. Keys of the summary were
+// misspelt in 2.17.5 to 2.17.8, so nothing depends on them.
+type (
+	jsonConfig struct {
+		Threads int `json:"nthreads"`
+		GPUs    int `json:"ngpus"`
+		Graph   int `json:"graph"`
+		Devices []struct {
+			Rank  int    `json:"rank"`
+			Group int    `json:"group"`
+			Host  string `json:"hostname"`
+		} `json:"devices"`
+		Blocking string `json:"blocking_collectives"`
+	}
+	jsonResult struct {
+		Size       uint64    `json:"size"`
+		Count      uint64    `json:"count"`
+		Type       string    `json:"type"`
+		RedOp      string    `json:"redop"`
+		Root       jsonRoot  `json:"root"`
+		OutOfPlace *jsonHalf `json:"out_of_place"`
+		InPlace    *jsonHalf `json:"in_place"`
+	}
+	jsonHalf struct {
+		Time    *jsonNumber `json:"time"`
+		CPUTime *jsonNumber `json:"cpu_time"` // instead of time: -C 1
+		AlgBW   jsonNumber  `json:"alg_bw"`
+		BusBW   jsonNumber  `json:"bus_bw"`
+		Wrong   *jsonNumber `json:"nwrong"` // null: not checked
+	}
+	jsonOutOfBounds struct {
+		Count int `json:"count"`
+	}
+)
+
+// jsonNumber is a number, or a string such as "nan" where the program had none.
+type jsonNumber float64
+
+func (n *jsonNumber) UnmarshalJSON(text []byte) error {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Trim(string(text), `"`)), 64)
+	if err != nil {
+		v = math.NaN()
+	}
+	*n = jsonNumber(v)
+	return nil
+}
+
+// jsonRoot is a rank as a padded string: "    -1".
+type jsonRoot int
+
+func (n *jsonRoot) UnmarshalJSON(text []byte) error {
+	v, err := strconv.Atoi(strings.TrimSpace(strings.Trim(string(text), `"`)))
+	if err != nil {
+		v = -1
+	}
+	*n = jsonRoot(v)
+	return nil
+}
+
+// readJSON reads one or more objects. A file that was cut off keeps the results
+// before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
+func readJSON(in *bufio.Reader, r *Result, opts Options) error {
+	decoder := json.NewDecoder(in)
+	for n := 0; ; n++ {
+		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{exported: map[string]string{}}}
+		err := j.object()
+		if n > 0 && err == io.EOF {
+			return nil
+		}
+		if err != nil && !isCut(err) {
+			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), err)
+		}
+		if err != nil {
+			r.note(0, "the file ends in the middle: it was cut off, or the run was")
+		}
+		if !j.sawResults && (n == 0 || err == nil) {
+			return fmt.Errorf("%s: %w", r.File, errNotSweep)
+		}
+		j.run.finish(r, opts, &j.env, OriginJSONEnv)
+		if len(j.run.rows) == 0 {
+			r.note(0, "a run without a single result")
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+func isCut(err error) bool {
+	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+type jsonRun struct {
+	decoder    *json.Decoder
+	r          *Result
+	run        *run
+	env        environment
+	results    int
+	sawResults bool
+}
+
+// object reads one run, key by key, so that what stands before a cut counts.
+func (j *jsonRun) object() error {
+	open, err := j.decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		return fmt.Errorf("%v instead of an object", open)
+	}
+	for j.decoder.More() {
+		key, err := j.decoder.Token()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "args":
+			var args []string
+			if err := j.decoder.Decode(&args); err != nil {
+				return err
+			}
+			j.args(args)
+		case "env":
+			var env []string
+			if err := j.decoder.Decode(&env); err != nil {
+				return err
+			}
+			for _, v := range env {
+				name, value, _ := strings.Cut(v, "=")
+				if name, ok := strings.CutPrefix(name, "NCCL_"); ok {
+					j.env.exported[name] = value
+				}
+			}
+		case "config":
+			var config jsonConfig
+			if err := j.decoder.Decode(&config); err != nil {
+				return err
+			}
+			j.config(config)
+		case "results":
+			j.sawResults = true
+			if err := j.list(); err != nil {
+				return err
+			}
+		case "out_of_bounds":
+			var out jsonOutOfBounds
+			if err := j.decoder.Decode(&out); err != nil {
+				return err
+			}
+			j.run.failed = out.Count > 0
+		default:
+			var ignored json.RawMessage
+			if err := j.decoder.Decode(&ignored); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = j.decoder.Token()
+	return err
+}
+
+func (j *jsonRun) args(args []string) {
+	for _, arg := range args {
+		if name := path.Base(arg); strings.HasSuffix(name, "_perf") {
+			j.run.program = name
+		}
+	}
+	line := strings.Join(args, " ")
+	j.env.flags = map[string]string{}
+	for _, f := range flagged.FindAllStringSubmatch(line, -1) {
+		j.env.flags[f[1]] = f[2]
+	}
+}
+
+func (j *jsonRun) config(c jsonConfig) {
+	if c.Threads > 0 && c.GPUs > 0 && c.Threads <= 1<<16 && c.GPUs <= 1<<16 {
+		j.run.threads = c.Threads * c.GPUs
+	}
+	for _, d := range c.Devices {
+		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
+	}
+	if c.Graph > 0 {
+		j.r.note(0, "times are those of CUDA graph launches (-G)")
+	}
+	if c.Blocking == "true" {
+		j.r.note(0, "times include waiting after each operation (-z)")
+	}
+}
+
+// list reads the results. One that the file's end cuts is counted as truncated.
+func (j *jsonRun) list() error {
+	open, err := j.decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('[') {
+		return fmt.Errorf("results is %v instead of a list", open)
+	}
+	for j.decoder.More() {
+		var result jsonResult
+		result.Root = -1
+		j.results++
+		if err := j.decoder.Decode(&result); err != nil {
+			if isCut(err) {
+				j.r.reject(0, 1, rejectTruncated)
+			}
+			return err
+		}
+		j.keep(result)
+	}
+	_, err = j.decoder.Token()
+	return err
+}
+
+func (j *jsonRun) keep(result jsonResult) {
+	base := row{
+		bytes: result.Size, count: result.Count, dtype: result.Type, redop: result.RedOp, root: int(result.Root), measured: noLabel,
+		source: fmt.Sprintf("%s#%d", j.r.File, j.results),
+	}
+	if base.redop == "none" {
+		base.redop = ""
+	}
+	for i, half := range []*jsonHalf{result.OutOfPlace, result.InPlace} {
+		if half == nil {
+			continue
+		}
+		row := base
+		row.inPlace = i == 1
+		row.checked = half.Wrong != nil
+		row.micros = math.NaN()
+		switch {
+		case half.CPUTime != nil:
+			row.reason = rejectCPUTime
+		case half.Time != nil:
+			row.micros = float64(*half.Time)
+		}
+		row.algBW, row.busBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
+		if row.checked && row.reason == "" && float64(*half.Wrong) != 0 { // NaN is not 0 either
+			row.reason = rejectFailed
+		}
+		row.check()
+		j.run.rows = append(j.run.rows, row)
+	}
+}

@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Origin is where the label of a sample (its algorithm, protocol and channels)
+// comes from. A greater one is trusted more.
+type Origin int
+
+const (
+	OriginNone     Origin = iota // nothing says so: the library's default
+	OriginFileName               // words in the file's name
+	OriginFlag                   // --algo and the like on the command line
+	OriginExport                 // NCCL_ALGO and the like in the log's preamble
+	OriginJSONEnv                // the env array of the JSON
+	OriginMeasured               // NCCL's log, or RCCL's measured columns
+	OriginCells                  // the cells of a CSV file
+	NumOrigins
+)
+
+var originNames = [NumOrigins]string{"none", "file name", "flags", "exports", "JSON env", "measured", "cells"}
+
+func (o Origin) String() string { return originNames[o] }
+
+// label is a configuration or a part of one.
+type label struct {
+	algo     policy.Algo  // Unknown
+	proto    policy.Proto // Unknown
+	channels int          // 0: not known
+}
+
+var noLabel = label{Unknown, Unknown, 0}
+
+// claim is a label and who says so.
+type claim struct {
+	label
+	from Origin
+	// forces: the library did not choose freely.
+	forces bool
+}
+
+// merge takes every part from the most trusted claim that has it. The claims
+// come in any order. clash says which part they disagree about, if any.
+func merge(claims []claim) (l label, from Origin, forced bool, clash string) {
+	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
+	l = noLabel
+	var said [3]Origin
+	disagree := func(part int, what, used, other string, by Origin) {
+		if clash == "" {
+			clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
+		}
+	}
+	for _, c := range claims {
+		forced = forced || c.forces
+		if c.label != noLabel {
+			from = max(from, c.from)
+		}
+		switch {
+		case c.algo == Unknown:
+		case l.algo == Unknown:
+			l.algo, said[0] = c.algo, c.from
+		case l.algo != c.algo:
+			disagree(0, "the algorithm", l.algo.String(), c.algo.String(), c.from)
+		}
+		switch {
+		case c.proto == Unknown:
+		case l.proto == Unknown:
+			l.proto, said[1] = c.proto, c.from
+		case l.proto != c.proto:
+			disagree(1, "the protocol", l.proto.String(), c.proto.String(), c.from)
+		}
+		switch {
+		case c.channels == 0:
+		case l.channels == 0:
+			l.channels, said[2] = c.channels, c.from
+		// What is asked for in channels is a bound, what runs may be less.
+		case l.channels != c.channels && said[2] != OriginMeasured:
+			disagree(2, "the number of channels", strconv.Itoa(l.channels), strconv.Itoa(c.channels), c.from)
+		}
+	}
+	return l, from, forced, clash
+}
+
+// fold removes what differs between the spellings of one name.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '_', '-', ' ':
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+func lookUp[T ~int8](names []string) map[string]T {
+	m := make(map[string]T, len(names))
+	for i, name := range names {
+		m[fold(name)] = T(i)
+	}
+	return m
+}
+
+var (
+	algoByName  = lookUp[policy.Algo](topo.AlgoNames[:])
+	protoByName = lookUp[policy.Proto](topo.ProtoNames[:])
+)
+
+// parseAlgo reads an algorithm's name, or its number as older logs print it.
+func parseAlgo(s string) (policy.Algo, bool) {
+	if a, ok := algoByName[s]; ok {
+		return a, true
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumAlgos {
+		return policy.Algo(n), true
+	}
+	if a, ok := algoByName[fold(s)]; ok {
+		return a, true
+	}
+	if fold(s) == "collnet" { // its only kind before NCCL 2.14
+		return policy.AlgoCollNetDirect, true
+	}
+	return Unknown, false
+}
+
+func parseProto(s string) (policy.Proto, bool) {
+	if p, ok := protoByName[s]; ok {
+		return p, true
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < topo.NumProtos {
+		return policy.Proto(n), true
+	}
+	p, ok := protoByName[fold(s)]
+	if !ok {
+		p = Unknown
+	}
+	return p, ok
+}
+
+// What numbers in a file's name mean: 8ch, 2n or nodes2, ranks16.
+var (
+	nameChannels = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:n?ch(?:annels?)?[_=-]?([0-9]+)|([0-9]+)n?ch(?:annels?)?)(?:[^a-z0-9]|$)`)
+	nameNodes    = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:nodes?[_=-]?([0-9]+)|([0-9]+)n(?:odes?)?)(?:[^a-z0-9]|$)`)
+	nameRanks    = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:n?ranks?[_=-]?([0-9]+)|([0-9]+)r(?:anks?)?)(?:[^a-z0-9]|$)`)
+)
+
+// named is what a file's name says.
+type named struct {
+	label
+	coll         string // folded; empty: nothing
+	nodes, ranks int
+	isDefault    bool
+}
+
+func labelsInName(path string, pattern *regexp.Regexp) named {
+	n := named{label: noLabel}
+	base := filepath.Base(path)
+	base = strings.TrimSuffix(base, filepath.Ext(base))
+	if pattern != nil {
+		m := pattern.FindStringSubmatch(path)
+		group := func(name string) string {
+			if i := pattern.SubexpIndex(name); i >= 0 && m != nil {
+				return m[i]
+			}
+			return ""
+		}
+		n.algo, _ = parseAlgo(group("algo"))
+		n.proto, _ = parseProto(group("proto"))
+		n.coll = fold(group("coll"))
+		n.channels, _ = strconv.Atoi(group("channels"))
+		n.nodes, _ = strconv.Atoi(group("nodes"))
+		n.ranks, _ = strconv.Atoi(group("ranks"))
+		return n
+	}
+	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
+	})
+	for i := 0; i < len(words); i++ {
+		pair := words[i]
+		if i+1 < len(words) {
+			pair += words[i+1]
+		}
+		// Two words first: nvls_tree is not nvls, all_reduce is not reduce.
+		for _, w := range []string{pair, words[i]} {
+			a, isAlgo := algoByName[w]
+			p, isProto := protoByName[w]
+			_, isColl := collByName[w]
+			switch {
+			case isAlgo && n.algo == Unknown:
+				n.algo = a
+			case isProto && n.proto == Unknown:
+				n.proto = p
+			case isColl && n.coll == "":
+				n.coll = w
+			case w == "default":
+				n.isDefault = true
+			default:
+				continue
+			}
+			if w == pair && w != words[i] {
+				i++
+			}
+			break
+		}
+	}
+	number := func(re *regexp.Regexp) int {
+		for _, s := range re.FindStringSubmatch(base) {
+			if v, err := strconv.Atoi(s); err == nil {
+				return v
+			}
+		}
+		return 0
+	}
+	n.channels, n.nodes, n.ranks = number(nameChannels), number(nameNodes), number(nameRanks)
+	return n
+}
+
+func (n named) claim() claim {
+	return claim{n.label, OriginFileName, n.label != noLabel && !n.isDefault}
+}

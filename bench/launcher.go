@@ -1,0 +1,111 @@
+package bench
+
+import "bytes"
+
+// stripLauncher removes what a launcher puts before each line of a process:
+// "[1,0]<stdout>:" (Open MPI), "[prterun-host-1@1,0]<stdout>: " (PRRTE), " 0: "
+// (srun -l) and "[0] " (Hydra). Launchers may be nested.
+func stripLauncher(line []byte) []byte {
+	for range 2 {
+		rest, found := stripOne(line)
+		if !found {
+			break
+		}
+		line = rest
+	}
+	return line
+}
+
+func stripOne(line []byte) (rest []byte, found bool) {
+	start := bytes.TrimLeft(line, " ")
+	if len(start) == 0 {
+		return line, false
+	}
+	if start[0] == '[' {
+		end := bytes.IndexByte(start, ']')
+		if end < 0 {
+			return line, false
+		}
+		after := start[end+1:]
+		for _, stream := range []string{"<stdout>:", "<stderr>:", "<stddiag>:"} {
+			if bytes.HasPrefix(after, []byte(stream)) {
+				return after[len(stream):], true
+			}
+		}
+		// NCCL's own lines hold "[0] NCCL INFO", but not at their start.
+		if digits(start[1:end]) == end-1 && end > 1 && len(after) > 0 && after[0] == ' ' {
+			return after[1:], true
+		}
+		return line, false
+	}
+	// No row has a colon after its first number.
+	n := digits(start)
+	if n > 0 && n < 8 && n < len(start) && start[n] == ':' && (n+1 == len(start) || start[n+1] == ' ') {
+		return start[n+1:], true
+	}
+	return line, false
+}
+
+func digits(s []byte) (n int) {
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// logLine is a line of NCCL's debug log, and the piece of a result row that was
+// printed before it without a line's end.
+type logLine struct {
+	row     []byte // may be blank
+	process string // host:pid:tid
+	message []byte
+}
+
+// hosts remembers host names seen at the start of log lines or in the list of
+// devices: they tell where a row ends and a log line glued to it begins, as in
+// "sum      -1node7:12:12 [0] NCCL INFO".
+type hosts map[string]bool
+
+func (h hosts) split(line []byte) (l logLine, ok bool) {
+	at := bytes.Index(line, []byte("NCCL "))
+	if at < 0 {
+		return l, false
+	}
+	level := line[at+len("NCCL "):]
+	switch {
+	case bytes.HasPrefix(level, []byte("INFO ")), bytes.HasPrefix(level, []byte("WARN ")):
+		l.message = level[5:]
+	case bytes.HasPrefix(level, []byte("TRACE ")):
+		l.message = level[6:]
+	default:
+		return l, false
+	}
+	before := bytes.TrimRight(line[:at], " ")
+	if i := bytes.LastIndexByte(before, '['); i >= 0 {
+		before = bytes.TrimRight(before[:i], " ")
+	}
+	start := 1 + bytes.LastIndexByte(before, ' ')
+	process := before[start:]
+	colon := bytes.IndexByte(process, ':')
+	if colon <= 0 {
+		return l, true
+	}
+	if !h[string(process[:colon])] {
+		if start == 0 {
+			h[string(process[:colon])] = true
+		} else {
+			for host := range h {
+				if bytes.HasSuffix(process[:colon], []byte(host)) {
+					start += colon - len(host)
+					process = process[colon-len(host):]
+					break
+				}
+			}
+		}
+	}
+	l.process = string(process)
+	if line[0] != '[' { // newer logs begin with a time in brackets
+		l.row = line[:start]
+	}
+	return l, true
+}

@@ -1,0 +1,166 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Format is what a file turned out to be.
+type Format string
+
+const (
+	FormatText     Format = "nccl-tests text"
+	FormatJSON     Format = "nccl-tests JSON"
+	FormatSweep    Format = "sweep CSV"
+	FormatOptimize Format = "optimize_config CSV"
+)
+
+// Options say what a file may leave out. The zero value knows nothing.
+type Options struct {
+	// Coll is the collective of rows that do not name theirs; nil: not known.
+	Coll *policy.Coll
+	// Nodes and Ranks are those of rows that do not tell; 0: not known.
+	Nodes, Ranks int
+	// NamePattern finds labels in a file's name by its groups coll, algo, proto,
+	// channels, nodes and ranks. nil: by words such as ring, ll128 and 8ch.
+	NamePattern *regexp.Regexp
+}
+
+// Result is what one file holds. Everything that was read is either in Samples
+// or counted in Rejected.
+type Result struct {
+	File     string
+	Format   Format
+	Samples  []Sample
+	Rejected []Rejection // in the order of their first occurrence
+	Notes    []Note      // contradictions and doubts, in the file's order
+	// Labels counts the samples by where the most trusted part of their
+	// algorithm, protocol and channels comes from.
+	Labels [NumOrigins]int
+
+	noted map[string]bool
+}
+
+// Rejection counts times that are not used, for one reason. A row of nccl-tests
+// holds up to two times, out-of-place and in-place.
+type Rejection struct {
+	Reason string
+	Count  int
+	Line   int // of the first; 0: the file has no lines
+}
+
+// Note is a remark about one place of a file.
+type Note struct {
+	File string
+	Line int // from 1; 0: the whole file
+	Text string
+}
+
+// String has the form file:line: text.
+func (n Note) String() string {
+	if n.Line == 0 {
+		return fmt.Sprintf("%s: %s", n.File, n.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
+}
+
+// mostNotes bounds what one broken file says.
+const mostNotes = 20
+
+// NumRejected returns how many times were rejected for any reason.
+func (r *Result) NumRejected() (n int) {
+	for _, rej := range r.Rejected {
+		n += rej.Count
+	}
+	return n
+}
+
+func (r *Result) reject(line, count int, reason string) {
+	if count == 0 {
+		return
+	}
+	for i := range r.Rejected {
+		if r.Rejected[i].Reason == reason {
+			r.Rejected[i].Count += count
+			return
+		}
+	}
+	r.Rejected = append(r.Rejected, Rejection{reason, count, line})
+}
+
+// note keeps a remark, once, and says where it stopped keeping them.
+func (r *Result) note(line int, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if r.noted[text] || len(r.Notes) > mostNotes {
+		return
+	}
+	if len(r.Notes) == mostNotes {
+		text = "more remarks are left out"
+	}
+	if r.noted == nil {
+		r.noted = map[string]bool{}
+	}
+	r.noted[text] = true
+	r.Notes = append(r.Notes, Note{r.File, line, text})
+}
+
+func (r *Result) add(s Sample, from Origin) {
+	r.Samples = append(r.Samples, s)
+	r.Labels[from]++
+}
+
+// errNotSweep is the end of the message for a file that is none of the formats.
+var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a sweep CSV, the CSV of optimize_config.py)")
+
+// ReadFile reads the measurements of one file, see Read.
+func ReadFile(path string, opts Options) (*Result, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Read(file, path, opts)
+}
+
+// Read reads measurements in whatever format they are in. The name is for
+// messages, Sample.Source and labels in file names. Rows that cannot be used are
+// counted in the result; an error means that the input holds no measurements or
+// could not be read.
+func Read(in io.Reader, name string, opts Options) (*Result, error) {
+	const enough = 64 << 10
+	buffered := bufio.NewReaderSize(in, 256<<10)
+	start, err := buffered.Peek(enough)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("%s:1: the file is UTF-16 (allowed: UTF-8)", name)
+	}
+	if bytes.HasPrefix(start, []byte("\ufeff")) {
+		_, _ = buffered.Discard(len("\ufeff"))
+		start = start[len("\ufeff"):]
+	}
+	r := &Result{File: name}
+	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
+	case bytes.HasPrefix(trimmed, []byte("{")):
+		r.Format = FormatJSON
+		err = readJSON(buffered, r, opts)
+	case looksLikeCSV(start):
+		r.Format = FormatSweep
+		err = readCSV(buffered, r, opts)
+	default:
+		r.Format = FormatText
+		err = readText(buffered, r, opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}

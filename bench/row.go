@@ -1,0 +1,283 @@
+package bench
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// row is one time of a run, half a line of nccl-tests.
+type row struct {
+	bytes  uint64
+	count  uint64 // elements as nccl-tests counts them; 0: not known
+	dtype  string
+	redop  string // empty: none
+	root   int    // -1: none
+	micros float64
+	algBW  float64 // 0: not known
+	busBW  float64
+
+	inPlace       bool
+	checked       bool // the result was compared
+	noRedOpColumn bool
+	reason        string // why it cannot be used; empty: it can
+	line          int
+	source        string
+
+	measured label // RCCL's columns
+
+	// Of a CSV file's own cells; text and JSON leave them 0.
+	nodes, ranks int
+	selection    Selection
+}
+
+// Why times are rejected.
+const (
+	rejectFailed     = "failed validation"
+	rejectFailedRun  = "failed validation (the run says so, no row does)"
+	rejectZeroSize   = "zero size"
+	rejectCPUTime    = "CPU time, not the GPU's (-C 1)"
+	rejectTruncated  = "truncated"
+	rejectMalformed  = "malformed"
+	rejectNoTime     = "no time, or one that is not positive and finite"
+	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
+	rejectCollective = "collective not known (name it in the file's name or with --coll)"
+	rejectNotAsked   = "%s is no collective that tuners are asked about"
+	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
+)
+
+// check finds out why a time cannot be used.
+func (r *row) check() {
+	switch {
+	case r.reason != "":
+	case r.bytes == 0:
+		r.reason = rejectZeroSize
+	default:
+		r.reason = checkTime(r.bytes, r.micros, r.algBW)
+	}
+}
+
+func checkTime(bytes uint64, micros, algBW float64) string {
+	if !(micros > 0) || math.IsInf(micros, 0) {
+		return rejectNoTime
+	}
+	// Old versions count fewer bytes in algbw than in size; units are off by 1000.
+	if algBW >= 0.1 {
+		if off := float64(bytes) / 1000 / micros / algBW; off > 300 || off < 1.0/300 {
+			return rejectUnits
+		}
+	}
+	return ""
+}
+
+// fields splits a line at blanks into at most len(into) tokens.
+func fields(line []byte, into [][]byte) [][]byte {
+	n := 0
+	for i := 0; n < len(into); {
+		for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n') {
+			i++
+		}
+		if i == len(line) {
+			break
+		}
+		start := i
+		for i < len(line) && line[i] != ' ' && line[i] != '\t' && line[i] != '\r' && line[i] != '\n' {
+			i++
+		}
+		into[n] = line[start:i]
+		n++
+	}
+	return into[:n]
+}
+
+func isNumber(t []byte) bool {
+	return len(t) > 0 && (t[0] >= '0' && t[0] <= '9' || t[0] == '-' && len(t) > 1 && t[1] >= '0' && t[1] <= '9')
+}
+
+func isWord(t []byte) bool {
+	return len(t) > 0 && (t[0] >= 'a' && t[0] <= 'z' || t[0] >= 'A' && t[0] <= 'Z')
+}
+
+// beginsRow reports whether tokens are the start of a row: size, count, type.
+func beginsRow(tokens [][]byte) bool {
+	return len(tokens) >= 3 && digits(tokens[0]) == len(tokens[0]) && digits(tokens[1]) == len(tokens[1]) &&
+		isWord(tokens[2]) && len(tokens[2]) <= 12
+}
+
+// rowParse is the outcome of reading a line as a row.
+type rowParse int
+
+const (
+	rowComplete rowParse = iota
+	rowPartial           // it ends too early; whole halves are kept
+	rowNot               // no row at all
+)
+
+// readRow reads the times of one line. A line may leave out columns that its
+// collective does not have, so halves are counted from the right.
+func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) (rows [2]row, n int, leads int, outcome rowParse) {
+	if !beginsRow(tokens) {
+		return rows, 0, 0, rowNot
+	}
+	base := row{dtype: intern(tokens[2]), root: -1, measured: noLabel}
+	var err1, err2 error
+	base.bytes, err1 = strconv.ParseUint(string(tokens[0]), 10, 64)
+	base.count, err2 = strconv.ParseUint(string(tokens[1]), 10, 64)
+	if err1 != nil || err2 != nil {
+		return rows, 0, 0, rowNot
+	}
+	rest := tokens[3:]
+	for len(rest) > 0 && bytes.IndexByte(rest[len(rest)-1], ':') > 0 { // -S: date and time
+		rest = rest[:len(rest)-1]
+		if k := len(rest); k > 0 && bytes.Count(rest[k-1], []byte("-")) == 2 {
+			rest = rest[:k-1]
+		}
+	}
+	rest = c.takeLabels(rest, &base)
+	layout := c
+	if !layout.known {
+		layout = plainColumns
+	}
+	halves := layout.halves
+	if halves == 0 {
+		halves = 2
+	}
+	// What is left of the halves: redop and root, where the row has them.
+	names := len(rest) - halves*layout.group
+	outcome = rowComplete
+	if names < 0 || names > 2 {
+		if !c.known && names < 0 && len(rest)-layout.group >= 0 && len(rest)-layout.group <= 2 {
+			halves, names = 1, len(rest)-layout.group
+		} else {
+			outcome = rowPartial
+			names = lead - 3
+			if lead == 0 {
+				names = countNames(rest)
+			}
+			names = min(max(names, 0), len(rest))
+		}
+	}
+	for _, t := range rest[:names] {
+		if isWord(t) {
+			if string(t) != "none" {
+				base.redop = intern(t)
+			}
+		} else if base.root, err1 = strconv.Atoi(string(t)); err1 != nil {
+			return rows, 0, 0, rowNot
+		}
+	}
+	base.noRedOpColumn = layout.known && !hasRedOp(layout.names)
+	rest = rest[names:]
+	for half := range halves {
+		r := base
+		r.inPlace = half == 1 || layout.inPlaceOnly
+		if len(rest) < layout.group {
+			break
+		}
+		layout.readHalf(&r, rest[:layout.group])
+		rest = rest[layout.group:]
+		rows[n] = r
+		n++
+	}
+	if n == halves {
+		outcome = rowComplete
+	}
+	return rows, n, 3 + names, outcome
+}
+
+func hasRedOp(names []string) bool {
+	for _, n := range names {
+		if n == "redop" || n == "op" {
+			return true
+		}
+	}
+	return false
+}
+
+// countNames guesses how many of a cut row's tokens are redop and root.
+func countNames(rest [][]byte) (n int) {
+	if n < len(rest) && isWord(rest[n]) {
+		n++
+	}
+	if n < len(rest) && isNumber(rest[n]) && bytes.IndexByte(rest[n], '.') < 0 {
+		n++
+	}
+	return n
+}
+
+// takeLabels cuts RCCL's algorithm, protocol and channels off a row.
+func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
+	k := len(rest)
+	if k < 3 || !(c.algo || !c.known) || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
+		return rest
+	}
+	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
+		algo, isAlgo := parseAlgo(string(rest[k-3]))
+		proto, isProto := parseProto(string(rest[k-2]))
+		if isAlgo && isProto {
+			r.measured = label{algo, proto, max(n, 0)}
+		}
+		return rest[:k-3]
+	}
+	return rest
+}
+
+func (c columns) readHalf(r *row, tokens [][]byte) {
+	micros, err := strconv.ParseFloat(string(tokens[0]), 64)
+	if err != nil {
+		micros = math.NaN()
+	}
+	if c.milli {
+		micros *= 1000
+	}
+	r.micros = micros
+	r.algBW = bandwidth(string(tokens[c.algBW]))
+	r.busBW = bandwidth(string(tokens[c.busBW]))
+	switch wrong := tokens[c.check]; {
+	case c.cpuTime:
+		r.reason = rejectCPUTime
+	case string(wrong) == "N/A":
+	case bytes.HasSuffix(wrong, []byte("*")): // rccl-tests marks errors beyond its threshold
+		r.reason = rejectFailed
+	default:
+		e, err := strconv.ParseFloat(string(wrong), 64)
+		r.checked = true
+		switch {
+		case err != nil || math.IsNaN(e) || math.IsInf(e, 0):
+			r.reason = rejectFailed
+		case c.wrong && e != 0, !c.known && e >= 1:
+			r.reason = rejectFailed // a count; error and res are deviations that rounding allows
+		}
+	}
+	r.check()
+}
+
+func bandwidth(t string) float64 {
+	if t == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(t, 64)
+	if err != nil {
+		return 0
+	}
+	return knownBandwidth(v)
+}
+
+// knownBandwidth turns what is no bandwidth into 0, "not known".
+func knownBandwidth(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0
+	}
+	return v
+}
+
+// sample turns a time into a sample. Collective, communicator and label are the
+// run's to fill in.
+func (r *row) sample(coll policy.Coll) Sample {
+	return Sample{
+		Coll: coll, Bytes: r.bytes, DType: r.dtype, RedOp: r.redop, Algo: Unknown, Proto: Unknown,
+		InPlace: r.inPlace, Micros: r.micros, AlgBW: r.algBW, BusBW: r.busBW, Source: r.source,
+	}
+}

@@ -1,0 +1,261 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// longestLine bounds what is kept of one line: a cpu mask or an environment may
+// be long, a row never is.
+const longestLine = 1 << 20
+
+// text reads the printed output of nccl-tests: one or many runs, between lines
+// of launchers, of NCCL's log and of anything else.
+type text struct {
+	r    *Result
+	opts Options
+	env  environment
+	run  *run
+
+	line  int
+	hosts hosts
+	// pending is a row that NCCL's log split, as far as it came.
+	pending     []byte
+	pendingLine int
+	lead        int // leading columns of the rows so far
+	length      int // of the last whole row's line
+	sawRow      bool
+	interned    map[string]string
+	tokens      [64][]byte
+}
+
+func readText(in *bufio.Reader, r *Result, opts Options) error {
+	t := &text{r: r, opts: opts, run: &run{line: 1}, hosts: hosts{}, interned: map[string]string{}}
+	var long []byte
+	for {
+		line, err := in.ReadSlice('\n')
+		for err == bufio.ErrBufferFull {
+			if len(long) < longestLine {
+				long = append(long, line...)
+			}
+			line, err = in.ReadSlice('\n')
+		}
+		if len(long) > 0 {
+			if len(long) < longestLine {
+				long = append(long, line...)
+			}
+			line, long = long, long[:0]
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
+		}
+		if len(line) > 0 {
+			t.line++
+			whole := bytes.HasSuffix(line, []byte("\n"))
+			t.read(bytes.TrimRight(stripLauncher(line), "\r\n"), !whole)
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	t.flush()
+	t.finish()
+	if !t.sawRow && len(r.Notes) == 0 {
+		return fmt.Errorf("%s: %w", r.File, errNotSweep)
+	}
+	return nil
+}
+
+func (t *text) intern(b []byte) string {
+	if s, ok := t.interned[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	t.interned[s] = s
+	return s
+}
+
+// read takes one line. cut: the file ends in it.
+func (t *text) read(line []byte, cut bool) {
+	if l, ok := t.hosts.split(line); ok {
+		t.log(l)
+		return
+	}
+	trimmed := bytes.TrimLeft(line, " \t")
+	if len(trimmed) == 0 {
+		return
+	}
+	switch c := trimmed[0]; {
+	case c >= '0' && c <= '9', len(t.pending) > 0 && (c == '-' || c == 'N'):
+		t.number(line, cut)
+		return
+	case c == '#':
+		t.flush()
+	}
+	if readsEnv(trimmed) && t.env.read(trimmed, t.beforeEnv) {
+		return
+	}
+	if t.header(trimmed) {
+		return
+	}
+	// What NCCL's log says, kept without its head.
+	t.run.log.read("", trimmed)
+}
+
+// log takes a line of NCCL's log, and the piece of a row before it.
+func (t *text) log(l logLine) {
+	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
+		var few [4][]byte
+		if len(t.pending) > 0 || beginsRow(fields(piece, few[:])) {
+			t.hold(l.row)
+		}
+	}
+	switch {
+	case bytes.Contains(l.message, []byte(" set by environment to ")):
+		t.env.read(l.message, t.beforeEnv)
+	case bytes.Contains(l.message, []byte(" nRanks ")):
+		t.communicator(l.message)
+	default:
+		t.run.log.read(l.process, l.message)
+	}
+}
+
+// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...", which counts nodes
+// as the tuner is told them.
+func (t *text) communicator(message []byte) {
+	words := fields(message, t.tokens[:])
+	for i := 0; i+1 < len(words); i++ {
+		switch string(words[i]) {
+		case "nRanks":
+			t.run.comm[0] = atoi(words[i+1])
+		case "nNodes":
+			t.run.comm[1] = atoi(words[i+1])
+		}
+	}
+}
+
+// beforeEnv ends the rows so far, which ran with the environment as it was.
+func (t *text) beforeEnv() {
+	t.flush()
+	if len(t.run.rows) > 0 {
+		t.next()
+	}
+}
+
+func (t *text) finish() { t.run.finish(t.r, t.opts, &t.env, OriginExport) }
+
+// next ends a run and begins one that goes on under the same header.
+func (t *text) next() {
+	t.finish()
+	before := t.run
+	t.run = &run{
+		line: t.line, program: before.program, threads: before.threads, devices: before.devices, comm: before.comm,
+		columns: before.columns, inherited: true,
+	}
+}
+
+// fresh ends a run whose header or rows were seen and begins another one.
+func (t *text) fresh(seen bool) {
+	t.flush()
+	if seen || len(t.run.rows) > 0 || t.run.inherited {
+		t.finish()
+		t.run = &run{line: t.line}
+		t.lead = 0
+	}
+}
+
+// hold keeps a piece of a row until the rest comes.
+func (t *text) hold(piece []byte) {
+	if len(t.pending) == 0 {
+		t.pendingLine = t.line
+	}
+	if len(t.pending) < longestLine {
+		t.pending = append(t.pending, piece...)
+	}
+}
+
+// number takes a line that begins with a number: a row, its rest, or noise.
+func (t *text) number(line []byte, cut bool) {
+	tokens := fields(line, t.tokens[:])
+	if !beginsRow(tokens) {
+		if len(t.pending) == 0 {
+			return
+		}
+		t.pending = append(append(t.pending, ' '), line...)
+		t.tryPending()
+		return
+	}
+	t.flush()
+	rows, n, lead, outcome := t.run.columns.readRow(tokens, t.lead, t.intern)
+	if outcome == rowComplete && cut && len(line) < t.length {
+		n, outcome = n-1, rowPartial // the last number may lack digits
+	}
+	switch outcome {
+	case rowComplete:
+		t.length = len(line)
+		t.keep(rows[:n], lead, t.line)
+	case rowPartial:
+		if !cut {
+			t.hold(line) // the rest may follow
+			return
+		}
+		t.partial(rows[:max(n, 0)], lead, t.line)
+	}
+}
+
+// tryPending keeps the held row if it is whole by now.
+func (t *text) tryPending() {
+	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	if outcome == rowComplete {
+		t.pending = t.pending[:0]
+		t.keep(rows[:n], lead, t.pendingLine)
+	}
+}
+
+// flush gives up waiting for the rest of a row.
+func (t *text) flush() {
+	if len(t.pending) == 0 {
+		return
+	}
+	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	t.pending = t.pending[:0]
+	switch outcome {
+	case rowComplete:
+		t.keep(rows[:n], lead, t.pendingLine)
+	case rowPartial:
+		t.partial(rows[:n], lead, t.pendingLine)
+	default:
+		t.r.reject(t.pendingLine, 1, rejectMalformed)
+	}
+}
+
+func (t *text) partial(rows []row, lead, line int) {
+	t.sawRow = true
+	halves := t.run.columns.halves
+	if halves == 0 {
+		halves = 2
+	}
+	t.r.reject(line, halves-len(rows), rejectTruncated)
+	if len(rows) > 0 {
+		t.keep(rows, lead, line)
+	}
+}
+
+func (t *text) keep(rows []row, lead, line int) {
+	t.sawRow = true
+	if t.run.footer { // rows after the last lines: those of a run without a header
+		t.next()
+	}
+	if t.run.columns.known && lead < len(t.run.columns.names) {
+		t.run.blankRedOp = true
+	}
+	t.lead = lead
+	source := t.r.File + ":" + strconv.Itoa(line)
+	for i := range rows {
+		rows[i].line, rows[i].source = line, source
+	}
+	t.run.rows = append(t.run.rows, rows...)
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// simulatedPrefix begins the source of every sample that was made up.
+const simulatedPrefix = "simulated:"
+
+// tidyColls spells collectives as nccl-tests' programs do, which is how sweep
+// files name them.
+var tidyColls = [...]string{"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce"}
+
+// WriteTidy writes samples as a sweep CSV, which Read gives back unchanged. What
+// is not known is left empty.
+func WriteTidy(w io.Writer, samples []Sample) error {
+	out := bufio.NewWriterSize(w, 256<<10)
+	out.WriteString(strings.Join(columnNames[:sweepColumns], ","))
+	out.WriteByte('\n')
+	var line []byte
+	for i := range samples {
+		line = samples[i].appendTidy(line[:0])
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+func (s *Sample) appendTidy(b []byte) []byte {
+	b = append(b, tidyColls[s.Coll]...)
+	b = append(b, ',')
+	b = strconv.AppendUint(b, s.Bytes, 10)
+	b = append(b, ',')
+	b = appendCell(b, s.DType)
+	b = append(b, ',')
+	b = appendCell(b, s.RedOp)
+	b = append(b, ',')
+	if s.Algo != Unknown {
+		b = append(b, s.Algo.String()...)
+	}
+	b = append(b, ',')
+	if s.Proto != Unknown {
+		b = append(b, s.Proto.String()...)
+	}
+	for _, n := range []int{s.Channels, s.Nodes, s.Ranks} {
+		b = append(b, ',')
+		if n != 0 {
+			b = strconv.AppendInt(b, int64(n), 10)
+		}
+	}
+	if s.InPlace {
+		b = append(b, ",1,"...)
+	} else {
+		b = append(b, ",0,"...)
+	}
+	switch s.Selection {
+	case SelectionDefault:
+		b = append(b, "default"...)
+	case SelectionForced:
+		b = append(b, "forced"...)
+	}
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, s.Micros, 'f', -1, 64)
+	for _, v := range []float64{s.AlgBW, s.BusBW} {
+		b = append(b, ',')
+		if v != 0 {
+			b = strconv.AppendFloat(b, v, 'f', -1, 64)
+		}
+	}
+	b = append(b, ',')
+	source := s.Source
+	if s.Simulated && !strings.HasPrefix(source, simulatedPrefix) {
+		source = simulatedPrefix + source
+	}
+	b = appendCell(b, source)
+	return append(b, '\n')
+}
+
+// appendCell quotes a cell where CSV needs it.
+func appendCell(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, ",\"\r\n") && !strings.HasPrefix(s, " ") && !strings.HasPrefix(s, "#") {
+		return append(b, s...)
+	}
+	b = append(b, '"')
+	b = append(b, strings.ReplaceAll(s, `"`, `""`)...)
+	return append(b, '"')
+}

@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// logKey is what NCCL's log names a call by.
+type logKey struct {
+	op    operation // empty: before NCCL 2.23 the log does not say
+	bytes uint64
+}
+
+// votes counts the labels that the log shows for one key: many calls, one line
+// each.
+type votes map[label]int
+
+// tuningLog collects the lines of NCCL_DEBUG_SUBSYS=TUNING of one run.
+type tuningLog struct {
+	calls map[logKey]votes
+	// pending is the question that 2.31's "Best tuning" answers, per process.
+	pending   map[string]logKey
+	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
+	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
+}
+
+// read takes a line's message, and reports whether it is about a choice.
+//
+//	AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}  (2.24 on)
+//	AllReduce: 1024 Bytes -> Algo 1 proto 0 time 12.3                   (2.23)
+//	1024 Bytes -> Algo 1 proto 0 time 12.3                              (before)
+//	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
+//	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
+//	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
+func (t *tuningLog) read(process string, message []byte) bool {
+	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
+		return t.arrow(message, at)
+	}
+	switch {
+	case bytes.Contains(message, []byte("Best tuning {")):
+		key, ok := t.pending[process]
+		if !ok {
+			return false
+		}
+		delete(t.pending, process)
+		l := noLabel
+		algo, isAlgo := parseAlgo(string(member(message, "algo")))
+		proto, isProto := parseProto(string(member(message, "proto")))
+		if isAlgo && isProto {
+			l = label{algo, proto, atoi(member(message, "nChannels"))}
+		} else {
+			t.symmetric = true
+		}
+		t.vote(key, l)
+		return true
+	case bytes.Contains(message, []byte("Input: {")):
+		n, err := strconv.ParseUint(string(member(message, "nBytes")), 10, 64)
+		if err != nil {
+			return false
+		}
+		if t.pending == nil {
+			t.pending = map[string]logKey{}
+		}
+		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n}
+		return true
+	}
+	return false
+}
+
+func (t *tuningLog) arrow(message []byte, at int) bool {
+	head := message[:at]
+	digitsFrom := len(head)
+	for digitsFrom > 0 && head[digitsFrom-1] >= '0' && head[digitsFrom-1] <= '9' {
+		digitsFrom--
+	}
+	n, err := strconv.ParseUint(string(head[digitsFrom:]), 10, 64)
+	if err != nil {
+		return false
+	}
+	key := logKey{bytes: n}
+	name := bytes.TrimSuffix(bytes.TrimSpace(head[:digitsFrom]), []byte(":"))
+	name, symmetric := bytes.CutSuffix(name, []byte(" [Symmetric]"))
+	if i := bytes.LastIndexByte(name, ' '); i >= 0 {
+		name = name[i+1:]
+	}
+	if op := fold(string(name)); op != "" {
+		if _, known := collByName[op]; known {
+			key.op = operation(op)
+		}
+	}
+	var tokens [24][]byte
+	words := fields(message[at:], tokens[:])
+	l := noLabel
+	for i := 0; i+1 < len(words); i++ {
+		switch string(words[i]) {
+		case "Algo":
+			l.algo, _ = parseAlgo(string(words[i+1]))
+		case "proto":
+			l.proto, _ = parseProto(string(words[i+1]))
+		case "Kernel":
+			symmetric = true
+		}
+	}
+	if i := bytes.Index(message, []byte("channel{Lo..Hi}={")); i > 0 {
+		t.perRank = true
+		low, high, _ := bytes.Cut(message[i+len("channel{Lo..Hi}={"):], []byte(".."))
+		high, _, _ = bytes.Cut(high, []byte("}"))
+		if a, b := atoi(low), atoi(high); b >= a {
+			l.channels = b - a + 1
+		}
+	}
+	if symmetric {
+		t.symmetric, t.perRank, l = true, true, noLabel
+	} else if l.algo == Unknown || l.proto == Unknown {
+		return false
+	}
+	t.vote(key, l)
+	return true
+}
+
+func (t *tuningLog) vote(key logKey, l label) {
+	if t.calls == nil {
+		t.calls = map[logKey]votes{}
+	}
+	v := t.calls[key]
+	if v == nil {
+		v = votes{}
+		t.calls[key] = v
+	}
+	v[l]++
+}
+
+// operation returns the only collective that the log names, or nothing.
+func (t *tuningLog) operation() (op operation) {
+	for key := range t.calls {
+		if key.op == "" || op != "" && op != key.op {
+			return ""
+		}
+		op = key.op
+	}
+	return op
+}
+
+// find returns what ran for a size. The log counts all ranks' bytes or one
+// rank's, by version and collective; scale is from scaleOf.
+func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, found bool) {
+	v := t.calls[logKey{op, size / scale}]
+	if v == nil {
+		v = t.calls[logKey{"", size / scale}]
+	}
+	best, total := 0, 0
+	for candidate, n := range v {
+		total += n
+		if n > best || n == best && candidate.less(l) {
+			best, l = n, candidate
+		}
+	}
+	return l, best*10 >= total*9, v != nil
+}
+
+func (l label) less(b label) bool {
+	if l.algo != b.algo {
+		return l.algo < b.algo
+	}
+	if l.proto != b.proto {
+		return l.proto < b.proto
+	}
+	return l.channels < b.channels
+}
+
+// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
+// them (ranks), by which of the two finds more of the sizes.
+func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
+	if ranks < 2 || op != "allgather" && op != "reducescatter" {
+		return 1
+	}
+	whole, part := 0, 0
+	for i := range rows {
+		if _, _, found := t.find(op, rows[i].bytes, 1); found {
+			whole++
+		}
+		if _, _, found := t.find(op, rows[i].bytes, uint64(ranks)); found {
+			part++
+		}
+	}
+	if part > whole || part == whole && t.perRank {
+		return uint64(ranks)
+	}
+	return 1
+}
+
+// member returns the value of "name = value" in a record of the log.
+func member(message []byte, name string) []byte {
+	for rest := message; ; {
+		i := bytes.Index(rest, []byte(name+" = "))
+		if i < 0 {
+			return nil
+		}
+		value := rest[i+len(name)+3:]
+		if i == 0 || rest[i-1] == ' ' || rest[i-1] == '.' {
+			if end := bytes.IndexAny(value, ", }"); end >= 0 {
+				value = value[:end]
+			}
+			return value
+		}
+		rest = value
+	}
+}
+
+func atoi(b []byte) int {
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return 0
+	}
+	return n
+}

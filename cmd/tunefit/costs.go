@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// costFlags name what NCCL's own choice comes from.
+type costFlags struct{ tuning string }
+
+func (f *costFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.tuning, "tuning", "", "NCCL's latencies and bandwidths on your machine, JSON (default: those of an HGX H100)")
+}
+
+// costModel is NCCL's cost model for communicators of one machine.
+type costModel struct {
+	set *topo.TuningSet
+	// standIns notes communicators whose costs are those of another size.
+	standIns map[shape]shape
+}
+
+func (f *costFlags) read() (*costModel, error) {
+	m := &costModel{standIns: map[shape]shape{}}
+	var err error
+	if f.tuning == "" {
+		m.set, err = topo.ReadTuning(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+		return m, err
+	}
+	file, err := os.Open(f.tuning)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	m.set, err = topo.ReadTuning(file, f.tuning)
+	return m, err
+}
+
+// of returns the model of a communicator. Where there is none of its size, the
+// one with the nearest number of nodes stands in.
+func (m *costModel) of(s shape) *topo.Tuning {
+	if t := m.set.For(s.nodes, s.ranks); t != nil {
+		return t
+	}
+	distance := func(t *topo.Tuning) float64 {
+		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
+		if (t.NNodes == 1) != (s.nodes == 1) {
+			far += 1000 // one node and several have little in common
+		}
+		return far
+	}
+	best := slices.MinFunc(m.set.Tunings, func(x, y *topo.Tuning) int {
+		switch dx, dy := distance(x), distance(y); {
+		case dx < dy:
+			return -1
+		case dx > dy:
+			return 1
+		}
+		return 0
+	})
+	m.standIns[s] = shape{best.NNodes, best.NRanks}
+	return best
+}
+
+// noteStandIns says where the costs are not those of the communicator shown.
+func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
+	system, _, _ := strings.Cut(m.set.System, ":")
+	for _, s := range shown {
+		if by, ok := m.standIns[s]; ok {
+			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
+		}
+	}
+}

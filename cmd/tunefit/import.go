@@ -1,0 +1,307 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+type importFlags struct {
+	output  string
+	force   bool
+	skip    bool
+	asJSON  bool
+	coll    string
+	comm    string
+	pattern string
+}
+
+func importCommand() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Turn logs of nccl-tests into a sweep CSV",
+		Long: `Turn logs of nccl-tests into a sweep CSV: one row per measured time, with the
+algorithm, protocol and channels that it ran with as far as anything tells.
+
+Read are the printed output of nccl-tests and rccl-tests of any version, behind
+any launcher and between NCCL's log lines; their JSON (-J); sweep CSV files; and
+the CSV of NCCL's optimize_config.py. FILE - is the standard input.
+
+What ran comes from, the most trusted first: NCCL's log (NCCL_DEBUG=INFO with
+NCCL_DEBUG_SUBSYS=TUNING) or RCCL's columns (-A 1); NCCL_ALGO, NCCL_PROTO and
+NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env; the same as exports
+or -x in the log; --algo and the like on the command line; words in the file's
+name, as in all_reduce_ring_ll_8ch.txt. Rows about which nothing tells are the
+library's default.
+
+Rows that cannot be used are counted, with the reason, on standard error. A file
+that holds no measurements is an error, and then nothing is written.`,
+		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
+  tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no file given (needed: one log, JSON or CSV file, or more)")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return importFiles(cmd, args, f)
+		},
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the file of -o")
+	cmd.Flags().BoolVar(&f.skip, "skip", false, "leave out files that hold no measurements instead of failing")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
+	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of files that do not name theirs")
+	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
+	cmd.Flags().StringVar(&f.pattern, "name", "", "regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
+	return cmd
+}
+
+func (f *importFlags) options() (bench.Options, error) {
+	var opts bench.Options
+	if f.coll != "" {
+		coll, err := policy.ParseColl(f.coll)
+		if err != nil {
+			return opts, usageError{fmt.Errorf("--coll: %w", err)}
+		}
+		opts.Coll = &coll
+	}
+	if f.comm != "" {
+		s, err := parseShape(f.comm)
+		if err != nil {
+			return opts, err
+		}
+		opts.Nodes, opts.Ranks = s.nodes, s.ranks
+	}
+	if f.pattern != "" {
+		var err error
+		if opts.NamePattern, err = regexp.Compile(f.pattern); err != nil {
+			return opts, usageError{fmt.Errorf("--name: %w", err)}
+		}
+	}
+	if f.asJSON && f.output == "" {
+		return opts, usagef("--json needs -o: without it the sweep itself goes to standard output")
+	}
+	return opts, nil
+}
+
+func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	if err := f.mayWrite(); err != nil {
+		return err
+	}
+	var results []*bench.Result
+	var samples []bench.Sample
+	var failed []error
+	progress := newProgress(cmd.ErrOrStderr(), len(files))
+	for _, file := range files {
+		progress.next(file)
+		var r *bench.Result
+		if file == "-" {
+			r, err = bench.Read(cmd.InOrStdin(), "stdin", opts)
+		} else {
+			r, err = bench.ReadFile(file, opts)
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		results = append(results, r)
+		samples = append(samples, r.Samples...)
+	}
+	progress.end()
+	for _, err := range failed {
+		if f.skip {
+			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
+		}
+	}
+	if len(failed) > 0 && !f.skip {
+		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)", errors.Join(failed...))
+	}
+	if f.asJSON {
+		err = writeImportJSON(cmd.OutOrStdout(), results)
+	} else {
+		writeImport(cmd.ErrOrStderr(), results)
+	}
+	if err != nil {
+		return err
+	}
+	if len(samples) == 0 {
+		return errors.New("not one usable measurement: nothing was written")
+	}
+	if f.output == "" {
+		return bench.WriteTidy(cmd.OutOrStdout(), samples)
+	}
+	return f.write(samples)
+}
+
+// mayWrite refuses an output file that is there before any work is done.
+func (f *importFlags) mayWrite() error {
+	if f.output == "" || f.force {
+		return nil
+	}
+	switch _, err := os.Lstat(f.output); {
+	case err == nil:
+		return fmt.Errorf("%s is there already (--force overwrites it)", f.output)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return err
+	}
+}
+
+// write makes the file whole or not at all.
+func (f *importFlags) write(samples []bench.Sample) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(f.output), "."+filepath.Base(f.output)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	if err := bench.WriteTidy(file, samples); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	// CreateTemp's mode is for secrets.
+	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
+		return err
+	}
+	if err := f.mayWrite(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), f.output)
+}
+
+// writeImport prints a line per file, then why times were rejected, then what
+// is doubtful.
+func writeImport(w io.Writer, results []*bench.Result) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "file\tformat\tkept\trejected\tlabels from")
+	kept, rejected := 0, 0
+	for _, r := range results {
+		kept += len(r.Samples)
+		rejected += r.NumRejected()
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", r.File, r.Format, len(r.Samples), r.NumRejected(), labelCounts(r))
+	}
+	if len(results) > 1 {
+		fmt.Fprintf(tw, "total\t%d files\t%d\t%d\n", len(results), kept, rejected)
+	}
+	tw.Flush()
+	for _, r := range results {
+		for _, rej := range r.Rejected {
+			place := r.File
+			if rej.Line > 0 {
+				place = fmt.Sprintf("%s:%d", r.File, rej.Line)
+			}
+			fmt.Fprintf(w, "%s: rejected %d: %s\n", place, rej.Count, rej.Reason)
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(w, "%s\n", n)
+		}
+	}
+}
+
+// labelCounts lists where the labels come from, the most trusted first.
+func labelCounts(r *bench.Result) string {
+	var parts []string
+	for o := bench.NumOrigins - 1; o >= 0; o-- {
+		if n := r.Labels[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", o, n))
+		}
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+type importJSON struct {
+	File     string          `json:"file"`
+	Format   string          `json:"format"`
+	Kept     int             `json:"kept"`
+	Rejected []rejectionJSON `json:"rejected"`
+	Labels   map[string]int  `json:"labels_from"` // times by origin
+	Notes    []noteJSON      `json:"notes"`
+}
+
+type rejectionJSON struct {
+	Reason string `json:"reason"`
+	Count  int    `json:"count"`
+	Line   int    `json:"first_line,omitempty"`
+}
+
+type noteJSON struct {
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
+}
+
+func writeImportJSON(w io.Writer, results []*bench.Result) error {
+	all := make([]importJSON, 0, len(results))
+	for _, r := range results {
+		j := importJSON{r.File, string(r.Format), len(r.Samples), []rejectionJSON{}, map[string]int{}, []noteJSON{}}
+		for _, rej := range r.Rejected {
+			j.Rejected = append(j.Rejected, rejectionJSON(rej))
+		}
+		for o, n := range r.Labels {
+			if n > 0 {
+				j.Labels[bench.Origin(o).String()] = n
+			}
+		}
+		for _, n := range r.Notes {
+			j.Notes = append(j.Notes, noteJSON{n.Line, n.Text})
+		}
+		all = append(all, j)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
+
+// progress is one line on a terminal that says which of many files is read.
+type progress struct {
+	w           io.Writer // nil: say nothing
+	done, total int
+}
+
+func newProgress(w io.Writer, total int) *progress {
+	file, ok := w.(*os.File)
+	if !ok || total < 2 {
+		return &progress{}
+	}
+	if info, err := file.Stat(); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
+		return &progress{}
+	}
+	return &progress{w: w, total: total}
+}
+
+func (p *progress) next(file string) {
+	if p.w != nil {
+		p.done++
+		fmt.Fprintf(p.w, "\r\x1b[Kreading %d/%d %s", p.done, p.total, filepath.Base(file))
+	}
+}
+
+func (p *progress) end() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

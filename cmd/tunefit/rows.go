@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// readPolicy reads a policy for what its rows name: communicators, sizes and
+// calls worth asking about. What it decides, the plugin says. All problems of the
+// file come back in the error.
+func readPolicy(file string) (*policy.Policy, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.ReadCSV(file, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a policy:\n%w", file, err)
+	}
+	if len(p.Rules) == 0 {
+		return nil, errors.New(file + " has no rows")
+	}
+	return p, nil
+}
+
+// namedShapes lists the communicators that rules are written for. What a rule
+// leaves open is filled in with 8 ranks per node.
+func namedShapes(policies []*policy.Policy) []shape {
+	const perNode = 8
+	seen := map[shape]bool{}
+	for _, p := range policies {
+		for _, r := range p.Rules {
+			nodes, ranks, rpn := int(r.Nodes), int(r.Ranks), int(r.RanksPerNode)
+			if nodes < 0 && ranks < 0 && rpn < 0 {
+				continue
+			}
+			if rpn < 0 {
+				rpn = perNode
+				if nodes > 0 && ranks > 0 && ranks%nodes == 0 {
+					rpn = ranks / nodes
+				} else if ranks > 0 && ranks < perNode {
+					rpn = ranks
+				}
+			}
+			if nodes < 0 {
+				nodes = max(1, ranks/rpn)
+			}
+			if s := (shape{nodes, nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
+				seen[s] = true
+			}
+		}
+	}
+	var shapes []shape
+	for s := range seen {
+		shapes = append(shapes, s)
+	}
+	slices.SortFunc(shapes, func(a, b shape) int { return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.ranks, b.ranks)) })
+	return shapes
+}
+
+// rulesFor returns the rules of a policy that can match a collective on a
+// communicator.
+func rulesFor(p *policy.Policy, coll policy.Coll, s shape) []*policy.Rule {
+	var rules []*policy.Rule
+	for i := range p.Rules {
+		if r := &p.Rules[i]; r.IsFor(coll, s.nodes, s.ranks) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// withEdges adds to sampled sizes those between the first and the last at which a
+// rule begins or ends, and their neighbours, so that no rule hides between two
+// samples.
+func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
+	first, last := sizes[0], sizes[len(sizes)-1]
+	all := slices.Clone(sizes)
+	around := func(n uint64) {
+		for _, n := range []uint64{n - 1, n, n + 1} {
+			if first <= n && n <= last {
+				all = append(all, n)
+			}
+		}
+	}
+	for _, r := range rules {
+		around(r.Bytes.Min)
+		around(r.Bytes.Max)
+		if r.BytesPerRank.Min <= last {
+			around(r.BytesPerRank.Min * uint64(ranks))
+		}
+		if r.BytesPerRank.Max <= last {
+			around((r.BytesPerRank.Max+1)*uint64(ranks) - 1)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// calls returns the pairs of pipe_ops and reg_buff that rules tell apart.
+func calls(rules []*policy.Rule) (pairs []question) {
+	pipeOps, regBuffs := []int{1}, []int{0}
+	for _, r := range rules {
+		if n := int(r.PipeOps); n >= 0 && !slices.Contains(pipeOps, n) {
+			pipeOps = append(pipeOps, n)
+		}
+		if r.RegBuff == 1 && len(regBuffs) == 1 {
+			regBuffs = append(regBuffs, 1)
+		}
+	}
+	slices.Sort(pipeOps)
+	for _, p := range pipeOps {
+		for _, r := range regBuffs {
+			pairs = append(pairs, question{pipeOps: p, regBuff: r})
+		}
+	}
+	return pairs
+}
