@@ -213,9 +213,6 @@ func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
 
 func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
-	if !c.isTrue(f.Min <= f.Max, path, "min_bytes %d is above max_bytes %d", f.Min, f.Max) {
-		return
-	}
 	var distrust []Range
 	for i, d := range f.Distrust {
 		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
@@ -224,12 +221,13 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 	for i, curve := range f.Curves {
 		path := fmt.Sprintf("%s.curves[%d]", path, i)
 		c.isTrue(curve.Channels >= 0 && curve.Channels <= maxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, maxChannels)
+		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
 		for _, other := range g.curves {
 			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
 				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		}
 		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis))}
-		mc.modelTable = c.table(path, g, Range{f.Min, f.Max}, curve.Micros, curve.Sigma)
+		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for _, m := range curve.Measured {
 			if k, ok := slices.BinarySearch(g.axis, uint64(m[0])); ok {
 				mc.measured[k] = true

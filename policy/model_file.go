@@ -91,10 +91,6 @@ type ModelDefaultPoint struct {
 type ModelFamily struct {
 	Algo  string `json:"algorithm"`
 	Proto string `json:"protocol"`
-	// Min and Max bound what was measured; outside the model is silent.
-	Min uint64 `json:"min_bytes"`
-	Max uint64 `json:"max_bytes"`
-
 	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and
 	// s*c, of s bytes and c channels. Empty: the curves only join measured points.
 	Physics []float64 `json:"physics,omitempty"`
@@ -117,9 +113,11 @@ type ModelDistrust struct {
 }
 
 // ModelCurve is one configuration: measured points, and the fit at the sizes of
-// the group's Axis within the family's Min and Max.
+// the group's Axis within Min and Max. Outside them the model never chooses it.
 type ModelCurve struct {
 	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
+	Min      uint64       `json:"min_bytes"`
+	Max      uint64       `json:"max_bytes"`
 	Measured [][2]float64 `json:"measured"` // bytes, us
 	Micros   []float64    `json:"us"`
 	Sigma    []float64    `json:"sigma"` // includes the noise of measuring once

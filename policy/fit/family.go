@@ -39,6 +39,25 @@ func (g *Group) fitFamily(cells []Cell) *familyFit {
 	return f
 }
 
+// reach is how far beyond its own measured sizes a configuration is predicted, as
+// a factor, where others of its family were measured. Farther on, the family's
+// shape alone decides, and its uncertainty is understated.
+const reach = 16
+
+// domain is the range of sizes for which a configuration may be predicted.
+func (f *familyFit) domain(channels int) (from, to uint64) {
+	from = math.MaxUint64
+	for _, c := range f.cells {
+		if c.Config.Channels == channels {
+			from, to = min(from, c.Bytes), max(to, c.Bytes)
+		}
+	}
+	if _, ok := f.predictor.(*joint); !ok {
+		return from, to
+	}
+	return max(f.min, uint64(float64(from)/reach)), min(f.max, uint64(float64(to)*reach))
+}
+
 // joint is physics times a smooth correction, over bytes and channels.
 type joint struct {
 	physics physics
