@@ -27,6 +27,11 @@ type columns struct {
 func headerColumns(tokens [][]byte) (c columns, ok bool) {
 	c.known = true
 	at := -1 // of the current half's time
+	same := true
+	place := func(into *int, i int) {
+		same = same && at >= 0 && (*into == 0 || *into == i-at)
+		*into = i - at
+	}
 	for i, t := range tokens {
 		switch name := string(t); name {
 		case "time", "cputime":
@@ -41,11 +46,11 @@ func headerColumns(tokens [][]byte) (c columns, ok bool) {
 			c.halves++
 			c.cpuTime = c.cpuTime || name == "cputime"
 		case "algbw":
-			c.algBW = i - at
+			place(&c.algBW, i)
 		case "busbw":
-			c.busBW = i - at
+			place(&c.busBW, i)
 		case "error", "res", "#wrong":
-			c.check = i - at
+			place(&c.check, i)
 			c.group = max(c.group, c.check+1)
 			c.milli = c.milli || name == "res"
 			c.wrong = c.wrong || name == "#wrong"
@@ -57,7 +62,7 @@ func headerColumns(tokens [][]byte) (c columns, ok bool) {
 			}
 		}
 	}
-	if c.halves == 0 || c.halves > 2 || c.algBW == 0 || c.busBW == 0 || c.check == 0 {
+	if !same || c.halves == 0 || c.halves > 2 || min(c.algBW, c.busBW, c.check) < 1 || c.group <= max(c.algBW, c.busBW, c.check) {
 		return columns{}, false
 	}
 	return c, slices.Contains(c.names, "size") || slices.Contains(c.names, "bytes")

@@ -119,7 +119,6 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		if err == io.EOF {
 			break
 		}
-		s.line, _ = s.in.FieldPos(0)
 		var syntax *csv.ParseError
 		if errors.As(err, &syntax) {
 			s.line = syntax.StartLine
@@ -130,6 +129,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
 		}
+		s.line, _ = s.in.FieldPos(0)
 		s.row()
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)

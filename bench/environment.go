@@ -11,10 +11,12 @@ import (
 // ran: exports last, what stands on a command line lasts until the next one.
 type environment struct {
 	exported map[string]string
-	command  map[string]string
-	flags    map[string]string // --algo, --proto, --channels
-	program  string            // the last command's, as all_reduce_perf
-	cpuTime  bool              // -C 1 on the last command line
+	// logged is what NCCL's log of one run says of its variables.
+	logged  map[string]string
+	command map[string]string
+	flags   map[string]string // --algo, --proto, --channels
+	program string            // the last command's, as all_reduce_perf
+	cpuTime bool              // -C 1 on the last command line
 }
 
 var (
@@ -70,15 +72,20 @@ func (e *environment) read(line []byte, before func()) bool {
 		if value == "" || strings.HasPrefix(value, "$") { // "-x NCCL_ALGO" passes on what was exported
 			continue
 		}
-		change()
 		into := &e.exported
-		if isCommand {
+		switch {
+		case isCommand:
 			into = &e.command
+		case separator != "=" && strings.Contains(separator, "environment"):
+			into = &e.logged
 		}
 		if *into == nil {
 			*into = map[string]string{}
 		}
-		(*into)[name] = value
+		if (*into)[name] != value {
+			change()
+			(*into)[name] = value
+		}
 	}
 	return changed
 }
@@ -109,6 +116,9 @@ func valueAt(text, separator string) string {
 
 // get returns a variable as the last command saw it.
 func (e *environment) get(name string) string {
+	if v, ok := e.logged[name]; ok {
+		return v
+	}
 	if v, ok := e.command[name]; ok {
 		return v
 	}

@@ -27,7 +27,7 @@ const (
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"none", "file name", "flags", "exports", "JSON env", "measured", "cells"}
+var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "cells"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -183,6 +183,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})
+	algos, protos, colls := map[policy.Algo]bool{}, map[policy.Proto]bool{}, map[string]bool{}
 	for i := 0; i < len(words); i++ {
 		pair := words[i]
 		if i+1 < len(words) {
@@ -194,12 +195,12 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			p, isProto := protoByName[w]
 			_, isColl := collByName[w]
 			switch {
-			case isAlgo && n.algo == Unknown:
-				n.algo = a
-			case isProto && n.proto == Unknown:
-				n.proto = p
-			case isColl && n.coll == "":
-				n.coll = w
+			case isAlgo:
+				algos[a] = true
+			case isProto:
+				protos[p] = true
+			case isColl:
+				colls[w] = true
 			case w == "default":
 				n.isDefault = true
 			default:
@@ -209,6 +210,19 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 				i++
 			}
 			break
+		}
+	}
+	// A name with two of a kind, as fat_tree_ring, says nothing.
+	if len(algos) == 1 {
+		for n.algo = range algos {
+		}
+	}
+	if len(protos) == 1 {
+		for n.proto = range protos {
+		}
+	}
+	if len(colls) == 1 {
+		for n.coll = range colls {
 		}
 	}
 	number := func(re *regexp.Regexp) int {

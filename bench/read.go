@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -39,8 +40,8 @@ type Result struct {
 	File     string
 	Format   Format
 	Samples  []Sample
-	Rejected []Rejection // in the order of their first occurrence
-	Notes    []Note      // contradictions and doubts, in the file's order
+	Rejected []Rejection // by the line of the first
+	Notes    []Note      // contradictions and doubts, by line
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
@@ -162,5 +163,8 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What is found at the end of a run may be about its start.
+	slices.SortStableFunc(r.Rejected, func(a, b Rejection) int { return a.Line - b.Line })
+	slices.SortStableFunc(r.Notes, func(a, b Note) int { return a.Line - b.Line })
 	return r, nil
 }

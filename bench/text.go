@@ -163,6 +163,7 @@ func (t *text) fresh(seen bool) {
 	if seen || len(t.run.rows) > 0 || t.run.inherited {
 		t.finish()
 		t.run = &run{line: t.line}
+		t.env.logged = nil
 		t.lead = 0
 	}
 }

@@ -14,17 +14,19 @@ const simulatedPrefix = "simulated:"
 // files name them.
 var tidyColls = [...]string{"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce"}
 
-// WriteTidy writes samples as a sweep CSV, which Read gives back unchanged. What
+// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
 // is not known is left empty.
-func WriteTidy(w io.Writer, samples []Sample) error {
+func WriteTidy(w io.Writer, files ...[]Sample) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	out.WriteString(strings.Join(columnNames[:sweepColumns], ","))
 	out.WriteByte('\n')
 	var line []byte
-	for i := range samples {
-		line = samples[i].appendTidy(line[:0])
-		if _, err := out.Write(line); err != nil {
-			return err
+	for _, samples := range files {
+		for i := range samples {
+			line = samples[i].appendTidy(line[:0])
+			if _, err := out.Write(line); err != nil {
+				return err
+			}
 		}
 	}
 	return out.Flush()

@@ -81,11 +81,11 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		s, err := parseShape(f.comm)
+		shapes, err := (&gridFlags{shapes: []string{f.comm}}).parseShapes()
 		if err != nil {
 			return opts, err
 		}
-		opts.Nodes, opts.Ranks = s.nodes, s.ranks
+		opts.Nodes, opts.Ranks = shapes[0].nodes, shapes[0].ranks
 	}
 	if f.pattern != "" {
 		var err error
@@ -108,7 +108,8 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 		return err
 	}
 	var results []*bench.Result
-	var samples []bench.Sample
+	var samples [][]bench.Sample
+	kept := 0
 	var failed []error
 	progress := newProgress(cmd.ErrOrStderr(), len(files))
 	for _, file := range files {
@@ -124,7 +125,8 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 			continue
 		}
 		results = append(results, r)
-		samples = append(samples, r.Samples...)
+		samples = append(samples, r.Samples)
+		kept += len(r.Samples)
 	}
 	progress.end()
 	for _, err := range failed {
@@ -143,11 +145,11 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(samples) == 0 {
+	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
 	if f.output == "" {
-		return bench.WriteTidy(cmd.OutOrStdout(), samples)
+		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
 	return f.write(samples)
 }
@@ -168,7 +170,7 @@ func (f *importFlags) mayWrite() error {
 }
 
 // write makes the file whole or not at all.
-func (f *importFlags) write(samples []bench.Sample) (err error) {
+func (f *importFlags) write(samples [][]bench.Sample) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(f.output), "."+filepath.Base(f.output)+".*")
 	if err != nil {
 		return err
@@ -178,7 +180,7 @@ func (f *importFlags) write(samples []bench.Sample) (err error) {
 			os.Remove(file.Name())
 		}
 	}()
-	if err := bench.WriteTidy(file, samples); err != nil {
+	if err := bench.WriteTidy(file, samples...); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	// CreateTemp's mode is for secrets.
