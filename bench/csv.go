@@ -14,6 +14,7 @@ import (
 	"github.com/agext/levenshtein"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // column is what a column of a CSV file means, whatever its name.
@@ -99,7 +100,9 @@ type sweep struct {
 
 	interned map[string]string
 	colls    map[string]policy.Coll
-	run      *run // of rows without a collective
+	// named is what the file's name says where no column holds a label.
+	named named
+	run   *run // of rows without a collective
 }
 
 func readCSV(in *bufio.Reader, r *Result, opts Options) error {
@@ -148,7 +151,7 @@ func (s *sweep) header(names []string) error {
 		c, ok := columnByName[fold(strings.TrimSpace(name))]
 		switch {
 		case !ok:
-			s.r.note(line, "column %q is not used", name)
+			s.r.note(line, "column %q is not used (%sallowed: %s)", name, didYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
 		case s.at[c] >= 0:
 			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
 		default:
@@ -159,13 +162,11 @@ func (s *sweep) header(names []string) error {
 		if s.at[c] >= 0 {
 			continue
 		}
-		hint := ""
-		for _, name := range names {
-			if levenshtein.Distance(fold(name), fold(columnNames[c]), nil) < 3 {
-				hint = fmt.Sprintf("did you mean %q by %q; ", columnNames[c], name)
-			}
-		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], hint, strings.Join(columnNames[:sweepColumns], ", "))
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+	}
+	s.named = named{label: noLabel}
+	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
+		s.named = labelsInName(s.r.File, s.opts.NamePattern)
 	}
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = FormatOptimize
@@ -174,6 +175,16 @@ func (s *sweep) header(names []string) error {
 		s.r.note(line, "bandwidth_gbps is not used: the format does not say which bandwidth it is")
 	}
 	return nil
+}
+
+// meant returns a hint where one of the names may be a misspelt column.
+func meant(missing string, names []string) string {
+	for _, name := range names {
+		if _, known := columnByName[fold(name)]; !known && levenshtein.Distance(fold(name), fold(missing), nil) < 3 {
+			return fmt.Sprintf("did you mean it by %q; ", name)
+		}
+	}
+	return ""
 }
 
 // cell returns a cell without blanks around it; empty where there is none.
@@ -288,7 +299,11 @@ func (s *sweep) keep(m Sample, reason string) {
 	m.Coll = coll
 	m.Nodes, m.Ranks = firstPositive(m.Nodes, s.opts.Nodes), firstPositive(m.Ranks, s.opts.Ranks)
 	from := OriginNone
-	if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
+	if s.named.label != noLabel {
+		from = OriginFileName
+		m.Algo, m.Proto, m.Channels = s.named.algo, s.named.proto, s.named.channels
+		m.Selection = selection(s.named.claim().forces)
+	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
 		from = OriginCells
 	}
 	s.r.add(m, from)
@@ -299,13 +314,13 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.cell(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			s.bad(colAlgo, "unknown algorithm %q", v)
+			s.bad(colAlgo, "%s", unknownName("algorithm", v, topo.AlgoNames[:]))
 			return false
 		}
 	}
 	if v := s.cell(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			s.bad(colProto, "unknown protocol %q", v)
+			s.bad(colProto, "%s", unknownName("protocol", v, topo.ProtoNames[:]))
 			return false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agext/levenshtein"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -99,6 +101,25 @@ func fold(s string) string {
 		}
 		return r
 	}, strings.ToLower(s))
+}
+
+// didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
+// nothing when none is near.
+func didYouMean(got string, known []string) string {
+	best, distance := "", 2+len(got)/4 // a transposition is two edits
+	for _, k := range known {
+		if d := levenshtein.Distance(fold(got), fold(k), nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q; ", best)
+}
+
+func unknownName(what, got string, known []string) string {
+	return fmt.Sprintf("unknown %s %q (%sallowed: %s)", what, got, didYouMean(got, known), strings.Join(known, ", "))
 }
 
 func lookUp[T ~int8](names []string) map[string]T {

@@ -91,7 +91,7 @@ func (h hosts) split(line []byte) (l logLine, ok bool) {
 		return l, true
 	}
 	if !h[string(process[:colon])] {
-		if start == 0 {
+		if start == 0 || line[0] == '[' {
 			h[string(process[:colon])] = true
 		} else {
 			for host := range h {

@@ -96,6 +96,12 @@ func isNumber(t []byte) bool {
 	return len(t) > 0 && (t[0] >= '0' && t[0] <= '9' || t[0] == '-' && len(t) > 1 && t[1] >= '0' && t[1] <= '9')
 }
 
+// isTime reports whether a token can begin the rest of a row.
+func isTime(t []byte) bool {
+	_, err := strconv.ParseFloat(string(t), 64)
+	return err == nil || string(t) == "N/A"
+}
+
 func isWord(t []byte) bool {
 	return len(t) > 0 && (t[0] >= 'a' && t[0] <= 'z' || t[0] >= 'A' && t[0] <= 'Z')
 }

@@ -160,7 +160,7 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
 		m.label, m.from, m.clash = noLabel, OriginNone, ""
 	}
-	if u.cells && (e.selection != SelectionUnknown || m.from == OriginCells) {
+	if u.cells && (m.from == OriginCells || m.from == OriginNone) {
 		m.selection = e.selection
 	}
 	if u.outcomes == nil {

@@ -12,6 +12,9 @@ import (
 // be long, a row never is.
 const longestLine = 1 << 20
 
+// longestRow bounds what is put together as one row.
+const longestRow = 4096
+
 // text reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type text struct {
@@ -173,7 +176,7 @@ func (t *text) hold(piece []byte) {
 	if len(t.pending) == 0 {
 		t.pendingLine = t.line
 	}
-	if len(t.pending) < longestLine {
+	if len(t.pending) < longestRow {
 		t.pending = append(t.pending, piece...)
 	}
 }
@@ -182,11 +185,14 @@ func (t *text) hold(piece []byte) {
 func (t *text) number(line []byte, cut bool) {
 	tokens := fields(line, t.tokens[:])
 	if !beginsRow(tokens) {
-		if len(t.pending) == 0 {
+		if len(t.pending) == 0 || len(tokens) == 0 || !isTime(tokens[0]) {
 			return
 		}
 		t.pending = append(append(t.pending, ' '), line...)
 		t.tryPending()
+		if len(t.pending) > longestRow {
+			t.flush()
+		}
 		return
 	}
 	t.flush()

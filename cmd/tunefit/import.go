@@ -115,6 +115,7 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 	for _, file := range files {
 		progress.next(file)
 		var r *bench.Result
+		var err error
 		if file == "-" {
 			r, err = bench.Read(cmd.InOrStdin(), "stdin", opts)
 		} else {
