@@ -67,7 +67,8 @@ type ModelScore struct {
 	// VersusDefault is the mean of decision / default; 0: no default measured.
 	VersusDefault float64 `json:"versus_default,omitempty"`
 	// Inside is the share of left-out times inside the model's 90 % interval.
-	Inside float64 `json:"inside_90"`
+	// 0: none could be predicted.
+	Inside float64 `json:"inside_90,omitempty"`
 }
 
 // ModelDefault is what the library did when left alone.

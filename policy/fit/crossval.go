@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -46,20 +45,14 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		for name, choose := range baselines {
 			times[name] = append(times[name], baselineTimes(choose, f.train, truth, f.sizes)...)
 		}
+		var left []Cell
 		for _, c := range truth.Cells {
-			if _, seen := f.train.at(c.Config, c.Bytes); seen || !slices.Contains(f.sizes, c.Bytes) {
-				continue
-			}
-			mean, sigma, ok := view.Predict(truth.Coll, c.Config.Algo, c.Config.Proto, c.Config.Channels, c.Bytes)
-			if !ok {
-				continue
-			}
-			d := math.Abs(math.Log(c.Micros) - mean)
-			off = append(off, d)
-			if d <= 1.645*sigma {
-				inside++
+			if _, seen := f.train.at(c.Config, c.Bytes); !seen && slices.Contains(f.sizes, c.Bytes) {
+				left = append(left, c)
 			}
 		}
+		o, n := compare(view, truth, left)
+		off, inside = append(off, o...), inside+n
 	}
 	v := newVerdict(leftOut, outcomes, times)
 	v.Predicted, v.Inside = len(off), inside

@@ -98,16 +98,15 @@ func (g *Group) timeOf(choice policy.ModelChoice, bytes uint64) float64 {
 // costsAt is the cost table NCCL would hand over: what was measured at a size is
 // available, what it chose by itself is the cheapest.
 func costsAt(g *Group, cells []Cell, bytes uint64) policy.Costs {
-	const algos, protos = int(policy.AlgoPAT) + 1, int(policy.ProtoSimple) + 1
-	costs := policy.Costs{Micros: make([]float32, algos*protos), NumProto: protos, AvailableOnly: true}
+	costs := policy.Costs{Micros: make([]float32, numCells), NumProto: numProtos, AvailableOnly: true}
 	for i := range costs.Micros {
 		costs.Micros[i] = -1
 	}
 	for _, c := range cells {
-		costs.Micros[int(c.Config.Algo)*protos+int(c.Config.Proto)] = 2
+		costs.Micros[int(c.Config.Algo)*numProtos+int(c.Config.Proto)] = 2
 	}
 	if d, ok := g.defaultAt(bytes); ok && d.Config.Algo >= 0 {
-		costs.Micros[int(d.Config.Algo)*protos+int(d.Config.Proto)] = 1
+		costs.Micros[int(d.Config.Algo)*numProtos+int(d.Config.Proto)] = 1
 		costs.AvailableOnly = false
 	}
 	return costs

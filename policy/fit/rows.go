@@ -26,9 +26,13 @@ type RowOptions struct {
 }
 
 const (
-	// switchPrice in ln(us): a row more must save so much, summed over octaves.
-	// It halves the rows at no measurable cost.
-	switchPrice = 0.015
+	// switchPrice in ln(us): a row more must save at least so much, summed over
+	// octaves. It is raised as long as rows lose less than mostLost on average;
+	// half of what may be lost is kept for what the model does not see.
+	switchPrice  = 0.015
+	priceSteps   = 1.25
+	highestPrice = 0.5
+	mostLost     = 0.0025
 	// tailOctaves is how long the last row must have been the best one before it
 	// is taken to stay so for ever larger sizes.
 	tailOctaves = 2
@@ -58,7 +62,7 @@ func groupRows(m *policy.Model, g *policy.ModelGroup, opts RowOptions) []Row {
 	if len(options) < 2 {
 		return nil
 	}
-	path := cheapestPath(options, len(g.Axis))
+	path := fewestSwitches(options, g.Axis)
 	var rows []Row
 	for i := 0; i < len(path); {
 		j := i
@@ -133,10 +137,8 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 		algo, proto := parseFamily(f)
 		for _, c := range f.Curves {
 			o := option{config: Config{FamilyKey{algo, proto}, c.Channels}, cost: make([]float64, n)}
-			if !slices.ContainsFunc(choices, func(p policy.ModelChoice) bool { return p.Algo == algo && p.Proto == proto }) && !opts.UnknownDefault {
-				// The model never names the family, perhaps because nobody can set
-				// its channels: rows must not either.
-				continue
+			if !slices.ContainsFunc(choices, func(p policy.ModelChoice) bool { return p.Algo == algo && p.Proto == proto }) {
+				continue // never the fastest
 			}
 			for k, b := range g.Axis {
 				o.cost[k] = math.Inf(1)
@@ -176,9 +178,28 @@ func octaveShare(axis []uint64, k int) float64 {
 	return max((to-from)/2, 1e-3)
 }
 
+// fewestSwitches finds the path for the highest price of a switch that does not
+// lose too much.
+func fewestSwitches(options []option, axis []uint64) []int {
+	octaves := max(log2(axis[len(axis)-1])-log2(axis[0]), 1)
+	path := cheapestPath(options, len(axis), switchPrice)
+	for price := switchPrice * priceSteps; price < highestPrice; price *= priceSteps {
+		cheaper := cheapestPath(options, len(axis), price)
+		lost := 0.0
+		for k, o := range cheaper {
+			lost += options[o].cost[k]
+		}
+		if lost > mostLost*octaves {
+			break
+		}
+		path = cheaper
+	}
+	return path
+}
+
 // cheapestPath chooses an option for each size such that costs and switches cost
 // the least in all; of equals the first. Dynamic programming over sizes.
-func cheapestPath(options []option, n int) []int {
+func cheapestPath(options []option, n int, price float64) []int {
 	total := make([]float64, len(options))
 	from := make([][]int, n)
 	for k := range n {
@@ -192,8 +213,8 @@ func cheapestPath(options []option, n int) []int {
 		next := make([]float64, len(options))
 		for o := range options {
 			next[o], from[k][o] = total[o], o
-			if k > 0 && total[best]+switchPrice < total[o] {
-				next[o], from[k][o] = total[best]+switchPrice, best
+			if k > 0 && total[best]+price < total[o] {
+				next[o], from[k][o] = total[best]+price, best
 			}
 			next[o] += options[o].cost[k]
 		}

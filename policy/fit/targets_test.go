@@ -236,3 +236,37 @@ func TestTargetTwins(t *testing.T) {
 		}
 	}
 }
+
+// A policy file of a few rows does what the model says.
+func TestTargetFewRows(t *testing.T) {
+	grids := realGrids(t)
+	for _, name := range gridNames {
+		g := grids[name]
+		g.Default = nil // rows for all sizes, so that there is something to count
+		m := compile(0, g)
+		rows := Rows(m, RowOptions{UnknownDefault: true})
+		view := m.For(g.Nodes, g.Ranks)
+		extra := 0.0
+		outcomes := decide(view, g, g.Sizes())
+		for _, o := range outcomes {
+			if o.Silence == policy.SilentTwins {
+				continue
+			}
+			micros := math.Inf(1)
+			for _, r := range rows {
+				if r.Bytes.Min <= o.Bytes && o.Bytes <= r.Bytes.Max {
+					c, _ := g.at(r.Config, o.Bytes)
+					micros = c.Micros
+					break
+				}
+			}
+			extra += (micros - o.Plain) / o.Best / float64(len(outcomes))
+		}
+		most := 6.0
+		if strings.HasPrefix(name, "RS") {
+			most = 8
+		}
+		figure(t, name+" rows", float64(len(rows)), most, most)
+		figure(t, name+" extra regret of the rows", extra, 0.005, 0)
+	}
+}

@@ -3,6 +3,9 @@ package fit
 import (
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // Twin is a size at which two families take the same time at nearly all channel
@@ -78,4 +81,19 @@ func shareBelow(v []float64, bound float64) float64 {
 // twinAt reports whether a family's label cannot be trusted at a measured size.
 func (g *Group) twinAt(f FamilyKey, bytes uint64) bool {
 	return slices.ContainsFunc(g.Twins, func(t Twin) bool { return t.Bytes == bytes && (t.A == f || t.B == f) })
+}
+
+// DescribeTwins lists which families coincide at which sizes; empty: none do.
+func DescribeTwins(twins []Twin) string {
+	var parts []string
+	for i := 0; i < len(twins); {
+		j := i
+		var sizes []string
+		for ; j < len(twins) && twins[j].A == twins[i].A && twins[j].B == twins[i].B; j++ {
+			sizes = append(sizes, policy.FormatBytes(twins[j].Bytes))
+		}
+		parts = append(parts, twins[i].A.String()+" = "+twins[i].B.String()+" at "+strings.Join(sizes, ", "))
+		i = j
+	}
+	return strings.Join(parts, "; ")
 }
