@@ -165,18 +165,16 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 			}
 			continue
 		}
-		mean, sigma := at.in(c.modelTable)
-		if !(sigma > 0) {
+		mean := at.value(c.ln)
+		if math.IsNaN(mean) || best >= 0 && mean >= choice.LnMicros {
 			continue
 		}
 		if slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(bytes) }) {
 			why = SilentTwins
 			continue
 		}
-		if best < 0 || mean < choice.LnMicros {
-			best = i
-			choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, sigma
-		}
+		best = i
+		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
 	}
 	if best < 0 {
 		return none, why
@@ -321,10 +319,14 @@ func (p spot) in(t modelTable) (mean, sigma float64) {
 	if len(t.ln) == 0 {
 		return math.NaN(), math.NaN()
 	}
+	return p.value(t.ln), p.value(t.sigma)
+}
+
+func (p spot) value(v []float64) float64 {
 	if p.exact() {
-		return t.ln[p.i], t.sigma[p.i]
+		return v[p.i]
 	}
-	return between(t.ln[p.i], t.ln[p.i+1], p.t), between(t.sigma[p.i], t.sigma[p.i+1], p.t)
+	return between(v[p.i], v[p.i+1], p.t)
 }
 
 // offers reports whether NCCL can use a cell.

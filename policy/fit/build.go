@@ -11,7 +11,7 @@ import (
 const (
 	// axisStep is the widest gap in octaves between two sizes of an axis: straight
 	// lines in between then differ from the fit by less than its noise.
-	axisStep = 0.25
+	axisStep = 1.0 / 3
 	// axisDense is the narrowest; sizes closer together share a place.
 	axisDense = 1.0 / 16
 )
@@ -43,11 +43,12 @@ func axisOf(g *Group) []uint64 {
 	return axis
 }
 
-// compileGroup fits a group and writes its curves down.
-func compileGroup(g *Group) policy.ModelGroup {
+// compileGroup fits a group and writes its curves down for the sizes of an axis
+// that holds the first and the last size measured.
+func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 	m := policy.ModelGroup{
 		Coll: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks,
-		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axisOf(g),
+		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axis,
 	}
 	for _, cells := range g.families() {
 		f := g.fitFamily(cells)

@@ -22,10 +22,29 @@ type fold struct {
 
 // compile fits groups and compiles them as a tuner would.
 func compile(maxNodes int, groups ...*Group) *policy.Model {
-	file := &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, MaxNodes: maxNodes}
+	var all []policy.ModelGroup
 	for _, g := range groups {
-		file.Groups = append(file.Groups, compileGroup(g))
+		all = append(all, compileGroup(g, axisOf(g)))
 	}
+	return compiled(maxNodes, all...)
+}
+
+// compileFor is compile for a group that is going to be asked about some sizes
+// only.
+func compileFor(g *Group, sizes []uint64) *policy.Model {
+	axis := sizesOf(append(slices.Clone(g.Cells), g.Default...))
+	least, most := axis[0], axis[len(axis)-1]
+	for _, b := range sizes {
+		if least < b && b < most {
+			axis = append(axis, b)
+		}
+	}
+	slices.Sort(axis)
+	return compiled(0, compileGroup(g, slices.Compact(axis)))
+}
+
+func compiled(maxNodes int, groups ...policy.ModelGroup) *policy.Model {
+	file := &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, MaxNodes: maxNodes, Groups: groups}
 	m, err := policy.CompileModel("model", file)
 	if err != nil {
 		panic(fmt.Sprintf("fit: a fitted model does not compile: %v", err))
@@ -40,7 +59,7 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 	var off []float64
 	inside := 0
 	for _, f := range folds {
-		view := compile(0, f.train).For(truth.Nodes, truth.Ranks)
+		view := compileFor(f.train, f.sizes).For(truth.Nodes, truth.Ranks)
 		outcomes = append(outcomes, decide(view, truth, f.sizes)...)
 		for name, choose := range baselines {
 			times[name] = append(times[name], baselineTimes(choose, f.train, truth, f.sizes)...)
@@ -115,15 +134,15 @@ func foldsByChannels(g *Group) []fold {
 // validateNodes asks the groups of fewer nodes, but several, about a group as if
 // it had not been measured. ok is false where there are none.
 func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
-	var fewer []*Group
+	var fewer *Group // the largest: the one that answers for more
 	for _, o := range groups {
 		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes && len(o.Cells) > 0 {
-			fewer = append(fewer, o)
+			fewer = o // groups are ordered by nodes
 		}
 	}
-	if len(fewer) == 0 || len(g.Cells) == 0 {
+	if fewer == nil || len(g.Cells) == 0 {
 		return v, false
 	}
-	view := compile(g.Nodes, fewer...).For(g.Nodes, g.Ranks)
+	view := compile(g.Nodes, fewer).For(g.Nodes, g.Ranks)
 	return newVerdict(leftOutNodes, decide(view, g, g.Sizes()), nil), true
 }

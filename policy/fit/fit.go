@@ -113,7 +113,7 @@ func fitGroup(set *Set, g *Group, check bool) (policy.ModelGroup, GroupReport) {
 	if r.DefaultOnly {
 		return policy.ModelGroup{}, r
 	}
-	m := compileGroup(g)
+	m := compileGroup(g, axisOf(g))
 	r.FitError = fitError(g, &m)
 	for _, c := range g.Cells {
 		if c.Outlier {

@@ -42,9 +42,9 @@ func matern52(r float64) float64 {
 }
 
 func covariance(a, b *point) float64 {
-	d := (a.octave - b.octave)
-	c := (a.channels - b.channels) / smoothChannels
-	k := smoothVariance * matern52(math.Hypot(d/smoothOctaves, c))
+	d := a.octave - b.octave
+	x, y := d/smoothOctaves, (a.channels-b.channels)/smoothChannels
+	k := smoothVariance * matern52(math.Sqrt(x*x+y*y))
 	if a.channels == b.channels {
 		k += ownVariance * matern52(math.Abs(d)/ownOctaves)
 	}

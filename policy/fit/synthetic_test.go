@@ -2,9 +2,11 @@ package fit
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -35,14 +37,18 @@ func (m machine) micros(c Config, bytes uint64) float64 {
 		latency, perChannel, link = 35, 6, 180
 	}
 	if c.Algo == policy.AlgoTree {
-		latency, link = 0.7*latency, 0.6*link
+		latency, perChannel, link = 0.7*latency, 0.8*perChannel, 0.6*link
 	}
 	channels := float64(c.Channels)
 	step := 1.0
 	if bytes >= 1<<20 { // the library switches something at 1 MiB
 		step = 1.15
 	}
-	return step * (latency + 0.15*channels + float64(bytes)/1000*(1/(perChannel*channels)+1/link))
+	perStep := 0.15 // us: more for the longer way around a ring
+	if c.Algo == policy.AlgoRing {
+		perStep = 0.4
+	}
+	return step * (latency + perStep*channels + float64(bytes)/1000*(1/(perChannel*channels)+1/link))
 }
 
 func (m machine) configs() []Config {
@@ -110,7 +116,7 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 		t.Fatalf("%d verdicts, want every other size and channels", len(r.Verdicts))
 	}
 	for _, v := range r.Verdicts {
-		if v.Harm > 0 || v.Cautious.Mean >= v.Default.Mean || v.Plain.Mean > 1.02 {
+		if v.Harm > 0 || v.Cautious.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
 			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.Cautious.Mean, v.Plain.Mean, v.Default.Mean)
 		}
 	}
@@ -257,12 +263,14 @@ func TestLittleData(t *testing.T) {
 	m := smallMachine()
 	all := m.sweep(1, 6)
 	for name, keep := range map[string]func(*bench.Sample) bool{
-		"one size":          func(s *bench.Sample) bool { return s.Bytes == 1<<20 },
-		"one configuration": func(s *bench.Sample) bool { return s.Algo == policy.AlgoRing && s.Channels == 8 && s.Proto == policy.ProtoSimple },
-		"one row":           func(s *bench.Sample) bool { return s == &all[1] },
-		"no default":        func(s *bench.Sample) bool { return s.Selection == bench.SelectionForced },
-		"only default":      func(s *bench.Sample) bool { return s.Selection == bench.SelectionDefault },
-		"nothing":           func(s *bench.Sample) bool { return false },
+		"one size": func(s *bench.Sample) bool { return s.Bytes == 1<<20 },
+		"one configuration": func(s *bench.Sample) bool {
+			return s.Algo == policy.AlgoRing && s.Channels == 8 && s.Proto == policy.ProtoSimple
+		},
+		"one row":      func(s *bench.Sample) bool { return s == &all[1] },
+		"no default":   func(s *bench.Sample) bool { return s.Selection == bench.SelectionForced },
+		"only default": func(s *bench.Sample) bool { return s.Selection == bench.SelectionDefault },
+		"nothing":      func(s *bench.Sample) bool { return false },
 	} {
 		var some []bench.Sample
 		for i := range all {
@@ -353,5 +361,59 @@ func BenchmarkFitManyCells(b *testing.B) {
 				Fit(p.Set(), Options{})
 			}
 		})
+	}
+}
+
+var update = flag.Bool("update", false, "write the fixtures and golden files anew")
+
+// The fixture is a sweep of the made-up machine, the golden file the rows that it
+// becomes.
+func TestFixture(t *testing.T) {
+	const sweepFile, rowsFile = "testdata/small.csv", "testdata/small.rows.csv"
+	if *update {
+		m := smallMachine()
+		m.channels = []int{1, 4, 16}
+		samples := m.sweep(2, 12)
+		for i := range samples {
+			samples[i].Micros = round(samples[i].Micros, 4)
+			samples[i].Simulated = true
+			samples[i].Source = "a made-up machine"
+		}
+		var text bytes.Buffer
+		if err := bench.WriteTidy(&text, samples); err != nil {
+			t.Fatal(err)
+		}
+		write(t, sweepFile, text.Bytes())
+	}
+	r, err := bench.ReadFile(sweepFile, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := pooled(r.Samples)
+	if set.Simulated != set.Rows || set.Rows == 0 {
+		t.Errorf("%d of %d rows are simulated, want all", set.Simulated, set.Rows)
+	}
+	file, _ := Fit(set, Options{})
+	var got bytes.Buffer
+	if err := WriteRows(&got, Rows(mustCompile(t, file), RowOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		write(t, rowsFile, got.Bytes())
+	}
+	want, err := os.ReadFile(rowsFile)
+	if err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%v\n%s\nwant, by %s:\n%s", err, got.Bytes(), rowsFile, want)
+	}
+	p, err := policy.ReadCSV(rowsFile, want)
+	if err != nil || len(p.Rules) < 2 || len(p.Rules) > 6 {
+		t.Errorf("the rows are not a short policy: %v, %d rules", err, len(p.Rules))
+	}
+}
+
+func write(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
