@@ -49,6 +49,7 @@ type modelCurve struct {
 	proto    Proto
 	channels int
 	measured []bool // at the sizes of the axis
+	own      Range  // of the sizes measured
 	distrust []Range
 }
 
@@ -226,9 +227,13 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
 				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		}
-		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis))}
+		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
-		for _, m := range curve.Measured {
+		for k, m := range curve.Measured {
+			if !c.isTrue(m[0] >= 1 && m[0] < 1<<63, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
+				continue
+			}
+			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
 			if k, ok := slices.BinarySearch(g.axis, uint64(m[0])); ok {
 				mc.measured[k] = true
 			}

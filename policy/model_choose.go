@@ -142,42 +142,13 @@ func (v *ModelView) Empty() bool {
 // It reads nothing but its arguments and the model, in a fixed order of
 // operations: equal arguments give equal answers on all ranks.
 func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, Silence) {
-	none := ModelChoice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
-	if coll < 0 || coll >= NumColls {
-		return none, SilentColl
-	}
-	g := v.groups[coll]
+	g, at, why := v.place(coll, bytes)
 	if g == nil {
-		return none, v.silent[coll]
+		return noChoice, why
 	}
-	if len(g.axis) == 0 || bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
-		return none, SilentSize
-	}
-	at := g.locate(bytes)
-	best, why := -1, SilentSize
-	choice := none
-	noRing := costs.ringIsGuarded()
-	for i := range g.curves {
-		c := &g.curves[i]
-		if !costs.offers(c.algo, c.proto) || noRing && c.algo == AlgoRing || c.channels > 0 && !channelsAreSafe(c.algo, v.nodes) {
-			if why == SilentSize {
-				why = SilentCells
-			}
-			continue
-		}
-		mean := at.value(c.ln)
-		if math.IsNaN(mean) || best >= 0 && mean >= choice.LnMicros {
-			continue
-		}
-		if slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(bytes) }) {
-			why = SilentTwins
-			continue
-		}
-		best = i
-		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
-	}
+	choice, best, why := v.fastest(g, at, costs, false)
 	if best < 0 {
-		return none, why
+		return noChoice, why
 	}
 	def, same, ok := v.defaultTime(g, at, costs, &g.curves[best])
 	if !ok {
@@ -199,6 +170,67 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 		return choice, SilentGain
 	}
 	return choice, Speaks
+}
+
+var noChoice = ModelChoice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
+
+// place finds a group and a size in it, or says why there is none.
+func (v *ModelView) place(coll Coll, bytes uint64) (*modelGroup, spot, Silence) {
+	switch {
+	case coll < 0 || coll >= NumColls:
+		return nil, spot{}, SilentColl
+	case v.groups[coll] == nil:
+		return nil, spot{}, v.silent[coll]
+	}
+	g := v.groups[coll]
+	if bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
+		return nil, spot{}, SilentSize
+	}
+	return g, g.locate(bytes), Speaks
+}
+
+// Fastest returns the configuration that should be the fastest among the
+// available cells, with no regard to what NCCL would do or whether it is sure.
+// It says what a model predicts; what a policy does, Choose decides.
+func (v *ModelView) Fastest(coll Coll, bytes uint64, costs Costs) (ModelChoice, bool) {
+	g, at, _ := v.place(coll, bytes)
+	if g == nil {
+		return noChoice, false
+	}
+	choice, best, _ := v.fastest(g, at, costs, true)
+	return choice, best >= 0
+}
+
+// fastest finds the curve with the least time, -1 for none. Beyond the sizes
+// measured with a configuration itself, where a prediction rests on its relatives
+// alone, it counts only if asked for.
+func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
+	best, why, choice = -1, SilentSize, noChoice
+	least := math.Inf(1)
+	noRing := costs.ringIsGuarded()
+	for i := range g.curves {
+		c := &g.curves[i]
+		if !costs.offers(c.algo, c.proto) || noRing && c.algo == AlgoRing || c.channels > 0 && !channelsAreSafe(c.algo, v.nodes) {
+			if why == SilentSize {
+				why = SilentCells
+			}
+			continue
+		}
+		mean := at.value(c.ln)
+		if !(mean < least) { // nor if it is NaN
+			continue
+		}
+		if !beyond && !c.own.contains(at.bytes) {
+			continue
+		}
+		if slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(at.bytes) }) {
+			why = SilentTwins
+			continue
+		}
+		least, best = mean, i
+		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
+	}
+	return choice, best, why
 }
 
 type defaultTime struct {
@@ -284,15 +316,15 @@ func (g *modelGroup) curve(algo Algo, proto Proto, channels int) *modelCurve {
 // Predict returns what the model expects of a configuration: ln(us) and its
 // standard deviation, which includes the noise of measuring it once.
 func (v *ModelView) Predict(coll Coll, algo Algo, proto Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
-	if coll < 0 || coll >= NumColls || v.groups[coll] == nil {
+	g, at, _ := v.place(coll, bytes)
+	if g == nil {
 		return 0, 0, false
 	}
-	g := v.groups[coll]
 	c := g.curve(algo, proto, channels)
-	if c == nil || bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
+	if c == nil {
 		return 0, 0, false
 	}
-	lnMicros, sigma = g.locate(bytes).in(c.modelTable)
+	lnMicros, sigma = at.in(c.modelTable)
 	return lnMicros, sigma, sigma > 0
 }
 

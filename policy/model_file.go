@@ -114,7 +114,8 @@ type ModelDistrust struct {
 }
 
 // ModelCurve is one configuration: measured points, and the fit at the sizes of
-// the group's Axis within Min and Max. Outside them the model never chooses it.
+// the group's Axis within Min and Max. Where these reach beyond the points measured
+// with it, the rest of its family predicts it; a policy never chooses it there.
 type ModelCurve struct {
 	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
 	Min      uint64       `json:"min_bytes"`

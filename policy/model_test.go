@@ -82,8 +82,11 @@ func TestModelChooses(t *testing.T) {
 		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: SilentBest},
 		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *ModelFile) {
 			f.Groups[0].Families[1].Curves[1].Sigma[2] = 0.8
-			f.Groups[0].Families[1].Curves[1].Measured = nil
+			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
 		}, why: SilentGain},
+		{name: "never measured that large", bytes: 16 << 10, change: func(f *ModelFile) {
+			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
+		}, want: "ring/simple 2"},
 		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *ModelFile) {
 			f.Groups[0].Families[1].Distrust = []ModelDistrust{{5000, 1 << 20, "ring/ll"}}
 		}, why: SilentBest},

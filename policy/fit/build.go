@@ -63,13 +63,20 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		mf.Distrust = g.distrust(key)
 		for _, channels := range f.channels {
 			curve := policy.ModelCurve{Channels: channels}
-			curve.Min, curve.Max = f.domain(channels)
+			domain, measured := f.domain(channels), f.measured(channels)
+			curve.Min, curve.Max = domain.Min, domain.Max
 			for _, c := range cells {
 				if c.Config.Channels == channels {
 					curve.Measured = append(curve.Measured, [2]float64{float64(c.Bytes), round(c.Micros, 6)})
 				}
 			}
-			curve.Micros, curve.Sigma = tabulate(f.predictor, channels, within(m.Axis, curve.Min, curve.Max))
+			sizes := within(m.Axis, curve.Min, curve.Max)
+			curve.Micros, curve.Sigma = tabulate(f.predictor, channels, sizes)
+			for i, b := range sizes {
+				if b < measured.Min || b > measured.Max {
+					curve.Sigma[i] = round(curve.Sigma[i]*f.caution(), 3)
+				}
+			}
 			mf.Curves = append(mf.Curves, curve)
 		}
 		m.Families = append(m.Families, mf)

@@ -3,6 +3,8 @@ package fit
 import (
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // A predictor says what ln(us) a configuration takes, with a standard deviation
@@ -39,23 +41,34 @@ func (g *Group) fitFamily(cells []Cell) *familyFit {
 	return f
 }
 
-// reach is how far beyond its own measured sizes a configuration is predicted, as
-// a factor, where others of its family were measured. Farther on, the family's
-// shape alone decides, and its uncertainty is understated.
-const reach = 16
-
-// domain is the range of sizes for which a configuration may be predicted.
-func (f *familyFit) domain(channels int) (from, to uint64) {
-	from = math.MaxUint64
+// measured is the range of sizes at which a configuration was measured itself.
+func (f *familyFit) measured(channels int) policy.Range {
+	r := policy.Range{Min: math.MaxUint64}
 	for _, c := range f.cells {
 		if c.Config.Channels == channels {
-			from, to = min(from, c.Bytes), max(to, c.Bytes)
+			r = policy.Range{Min: min(r.Min, c.Bytes), Max: max(r.Max, c.Bytes)}
 		}
 	}
+	return r
+}
+
+// domain is the range of sizes for which a configuration is predicted: with a
+// joint model, wherever its family was measured.
+func (f *familyFit) domain(channels int) policy.Range {
 	if _, ok := f.predictor.(*joint); !ok {
-		return from, to
+		return f.measured(channels)
 	}
-	return max(f.min, uint64(float64(from)/reach)), min(f.max, uint64(float64(to)*reach))
+	return policy.Range{Min: f.min, Max: f.max}
+}
+
+// caution multiplies the standard deviation of a configuration outside its own
+// measured sizes. A scale below 1 was learnt between measured sizes and holds
+// only there.
+func (f *familyFit) caution() float64 {
+	if j, ok := f.predictor.(*joint); ok {
+		return max(1, 1/j.process.gapScale)
+	}
+	return 1
 }
 
 // joint is physics times a smooth correction, over bytes and channels.

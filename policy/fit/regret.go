@@ -68,11 +68,14 @@ func decide(view *policy.ModelView, truth *Group, sizes []uint64) []Outcome {
 		if d, ok := truth.defaultAt(b); ok {
 			o.Default = d.Micros
 		}
-		o.Choice, o.Silence = view.Choose(truth.Coll, b, costsAt(truth, bySize[b], b))
-		o.Plain = truth.timeOf(o.Choice, b)
+		costs := costsAt(truth, bySize[b], b)
+		if plain, ok := view.Fastest(truth.Coll, b, costs); ok {
+			o.Plain = truth.timeOf(plain, b)
+		}
+		o.Choice, o.Silence = view.Choose(truth.Coll, b, costs)
 		o.Cautious = o.Default
 		if o.Silence == policy.Speaks {
-			o.Cautious = o.Plain
+			o.Cautious = truth.timeOf(o.Choice, b)
 		}
 		outcomes = append(outcomes, o)
 	}
