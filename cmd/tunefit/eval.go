@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+func evalCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "eval MODEL.json SWEEP...",
+		Short: "Compare a model's decisions with measurements",
+		Long: `Compare a model's decisions with measurements, best ones it was not fitted to:
+for each size measured, time of the decision / best time measured, with a 90 %
+interval of the mean by bootstrap. The policy leaves to NCCL what it cannot
+improve for sure; plain is the configuration predicted to be the fastest.
+
+A measurement of the default tells what NCCL would do. Without it only the plain
+choice can be judged.`,
+		Example: `  tunefit eval model.json sweeps/later.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("%d arguments given (needed: the model and one sweep or more)", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			model, err := policy.ReadModel(args[0], text)
+			if err != nil {
+				return err
+			}
+			set, sources, rejected, err := readSweeps(cmd, args[1:])
+			if err != nil {
+				return err
+			}
+			if set.Used == 0 {
+				return errors.New("not one usable measurement")
+			}
+			results := fit.Evaluate(model, set)
+			if asJSON {
+				return writeEvalJSON(cmd.OutOrStdout(), results)
+			}
+			writeRows(cmd.OutOrStdout(), set, rejected)
+			noteFitted(cmd.ErrOrStderr(), model, sources)
+			return writeEval(cmd.OutOrStdout(), results)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator")
+	return cmd
+}
+
+// noteFitted says where the comparison flatters.
+func noteFitted(w io.Writer, model *policy.Model, sources []policy.ModelSource) {
+	for _, s := range sources {
+		for _, f := range model.File.Provenance.Files {
+			if s.SHA256 == f.SHA256 {
+				fmt.Fprintf(w, "note: %s is what the model was fitted to, which flatters it\n", s.Name)
+			}
+		}
+	}
+}
+
+func writeEval(w io.Writer, results []fit.Evaluation) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "\ncollective\tpolicy / best\tp95\tmax\tplain / best\tp95\tmax\tdefault\tpolicy / default\tslower than default\toff by\tin 90 %")
+	judged := false
+	for _, e := range results {
+		v := e.Verdict
+		if v.Plain.Decisions == 0 && v.Cautious.Decisions == 0 {
+			continue
+		}
+		judged = true
+		harm, inside := "-", "-"
+		if v.Cautious.Decisions > 0 {
+			harm = fmt.Sprintf("%d of %d", v.Harm, v.Spoke)
+		}
+		if v.Predicted > 0 {
+			inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Group.Key, interval(v.Cautious), ratio(v.Cautious, v.Cautious.P95), ratio(v.Cautious, v.Cautious.Max),
+			interval(v.Plain), ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max),
+			ratio(v.Default, v.Default.Mean), interval(v.VersusDefault), harm, percent(v.TypicalError), inside)
+	}
+	if judged {
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, e := range results {
+		for _, s := range e.Silent {
+			fmt.Fprintf(w, "%s: silent at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
+		}
+	}
+	if !judged {
+		return errors.New("no decision can be judged by these measurements")
+	}
+	return nil
+}
+
+type evalJSON struct {
+	Collective string         `json:"collective"`
+	Nodes      int            `json:"nodes"`
+	Ranks      int            `json:"ranks"`
+	Sizes      int            `json:"sizes"`
+	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured
+	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
+	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
+	Spoke      int            `json:"spoke"`
+	Harm       int            `json:"slower_than_default"`
+	WorstHarm  float64        `json:"worst_vs_default"`
+	Predicted  int            `json:"predicted"`
+	Inside     int            `json:"inside_90"`
+	Silent     map[string]int `json:"silent"` // sizes by reason
+}
+
+type scoreJSON struct {
+	Decisions int     `json:"decisions"`
+	Mean      float64 `json:"mean"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+	P95       float64 `json:"p95"`
+	Max       float64 `json:"max"`
+}
+
+func newScoreJSON(s fit.Score) *scoreJSON {
+	if s.Decisions == 0 {
+		return nil
+	}
+	return &scoreJSON{s.Decisions, s.Mean, s.Low, s.High, s.P95, s.Max}
+}
+
+func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
+	all := make([]evalJSON, 0, len(results))
+	for _, e := range results {
+		v := e.Verdict
+		j := evalJSON{
+			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
+			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
+			Spoke: v.Spoke, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{},
+		}
+		for _, s := range e.Silent {
+			j.Silent[s.Why.String()] = s.Sizes
+		}
+		all = append(all, j)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}

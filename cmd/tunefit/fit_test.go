@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const smallSweep = "../../policy/fit/testdata/small.csv"
+
+func TestFitAndEval(t *testing.T) {
+	dir := t.TempDir()
+	model, csv := filepath.Join(dir, "model.json"), filepath.Join(dir, "tuner.csv")
+	out, _ := tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--csv", csv, "--shortlist")
+	for _, want := range []string{
+		"measurements: 442 used, 0 refused", "442 of those used are simulated", "allreduce 2x8", "every other size", "one channel count",
+		"not covered:", "to measure on other node counts",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	first, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := tunefit(t, exitFailed, "fit", smallSweep, "-o", model); !strings.Contains(errs, "--force") {
+		t.Errorf("a model is overwritten unasked, or the message does not say how: %s", errs)
+	}
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--force")
+	if again, err := os.ReadFile(model); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("the same sweep gives another model (%v)", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+
+	out, errs := tunefit(t, exitOK, "eval", model, smallSweep)
+	if !strings.Contains(out, "policy / best") || !strings.Contains(errs, "is what the model was fitted to") {
+		t.Errorf("eval says\n%s%s", out, errs)
+	}
+	out, _ = tunefit(t, exitOK, "eval", model, smallSweep, "--json")
+	var results []evalJSON
+	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy == nil || results[0].Policy.Mean >= results[0].Default.Mean {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Whatever is wrong, there is a message, an exit code and no file.
+func TestFitBadInput(t *testing.T) {
+	const header = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source\n"
+	for name, test := range map[string]struct {
+		text, want string
+		code       int
+	}{
+		"not a sweep":   {"hello\n", "no measurements in it", exitFailed},
+		"empty":         {"", "no measurements in it", exitFailed},
+		"no time":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", exitFailed},
+		"default only":  {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n", "nothing but the default was measured", exitFailed},
+		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", exitFailed},
+		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", exitOK},
+		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := policyFile(t, "sweep.csv", test.text)
+			model := filepath.Join(filepath.Dir(file), "model.json")
+			out, errs := tunefit(t, test.code, "fit", file, "-o", model)
+			if !strings.Contains(errs, test.want) {
+				t.Errorf("got %s%s, want %q", out, errs, test.want)
+			}
+			if _, err := os.Stat(model); (err == nil) != (test.code == exitOK) {
+				t.Errorf("exit code %d, model: %v", test.code, err)
+			}
+		})
+	}
+	tunefit(t, exitUsage, "fit")
+	tunefit(t, exitUsage, "eval", "model.json")
+	tunefit(t, exitUsage, "fit", smallSweep, "--max-nodes", "1")
+	tunefit(t, exitFailed, "eval", smallSweep, smallSweep)
+}

@@ -1,0 +1,166 @@
+package fit
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+const (
+	// axisStep is the widest gap in octaves between two sizes of an axis: straight
+	// lines in between then differ from the fit by less than its noise.
+	axisStep = 1.0 / 3
+	// axisDense is the narrowest; sizes closer together share a place.
+	axisDense = 1.0 / 16
+)
+
+// axisOf returns the sizes at which a group's curves are given: those measured,
+// and some between them.
+func axisOf(g *Group) []uint64 {
+	measured := sizesOf(append(slices.Clone(g.Cells), g.Default...))
+	var axis []uint64
+	for i, b := range measured {
+		if len(axis) == 0 {
+			axis = append(axis, b)
+			continue
+		}
+		gap := log2(b) - log2(axis[len(axis)-1])
+		if gap < axisDense && i+1 < len(measured) {
+			continue
+		}
+		from := float64(axis[len(axis)-1])
+		steps := int(math.Ceil(gap/axisStep - 1e-9))
+		for k := 1; k < steps; k++ {
+			between := uint64(math.Round(from * math.Exp2(gap*float64(k)/float64(steps))))
+			if between > axis[len(axis)-1] && between < b {
+				axis = append(axis, between)
+			}
+		}
+		axis = append(axis, b)
+	}
+	return axis
+}
+
+// compileGroup fits a group and writes its curves down for the sizes of an axis
+// that holds the first and the last size measured.
+func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
+	m := policy.ModelGroup{
+		Coll: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks,
+		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axis,
+	}
+	for _, cells := range g.families() {
+		f := g.fitFamily(cells)
+		key := cells[0].Config.FamilyKey
+		mf := policy.ModelFamily{Algo: key.Algo.String(), Proto: key.Proto.String()}
+		if j, ok := f.predictor.(*joint); ok {
+			for _, w := range j.physics {
+				mf.Physics = append(mf.Physics, round(w, 6))
+			}
+			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
+		}
+		mf.Distrust = g.distrust(key)
+		for _, channels := range f.channels {
+			curve := policy.ModelCurve{Channels: channels}
+			domain, measured := f.domain(channels), f.measured(channels)
+			curve.Min, curve.Max = domain.Min, domain.Max
+			for _, c := range cells {
+				if c.Config.Channels == channels {
+					curve.Measured = append(curve.Measured, [2]float64{float64(c.Bytes), round(c.Micros, 6)})
+				}
+			}
+			sizes := within(m.Axis, curve.Min, curve.Max)
+			curve.Micros, curve.Sigma = tabulate(f.predictor, channels, sizes)
+			for i, b := range sizes {
+				if b < measured.Min || b > measured.Max {
+					curve.Sigma[i] = round(curve.Sigma[i]*f.caution(), 3)
+				}
+			}
+			mf.Curves = append(mf.Curves, curve)
+		}
+		m.Families = append(m.Families, mf)
+	}
+	if len(g.Default) > 0 {
+		m.Default = compileDefault(g, m.Axis)
+	}
+	return m
+}
+
+func within(axis []uint64, from, to uint64) []uint64 {
+	i, _ := slices.BinarySearch(axis, from)
+	j, exact := slices.BinarySearch(axis, to)
+	if exact {
+		j++
+	}
+	return axis[i:j]
+}
+
+func tabulate(p predictor, channels int, sizes []uint64) (micros, sigma []float64) {
+	micros, sigma = p.predict(channels, sizes)
+	for i := range micros {
+		micros[i], sigma[i] = round(math.Exp(micros[i]), 5), round(sigma[i], 3)
+	}
+	return micros, sigma
+}
+
+// compileDefault joins the default's points: it changes its configuration on the
+// way, so that nothing smoother fits.
+func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
+	d := &policy.ModelDefault{}
+	points := make([]Cell, len(g.Default))
+	for i, c := range g.Default {
+		p := policy.ModelDefaultPoint{Bytes: c.Bytes, Micros: round(c.Micros, 6)}
+		if c.Config.Algo >= 0 {
+			p.Algo, p.Proto, p.Channels = c.Config.Algo.String(), c.Config.Proto.String(), c.Config.Channels
+		}
+		d.Measured = append(d.Measured, p)
+		points[i] = Cell{Bytes: c.Bytes, Micros: c.Micros, Reps: c.Reps}
+	}
+	sizes := within(axis, points[0].Bytes, points[len(points)-1].Bytes)
+	d.Micros, d.Sigma = tabulate(g.fitInterpolation(points), 0, sizes)
+	return d
+}
+
+// distrust turns the sizes at which a family has a twin into ranges that reach up
+// to the next sizes without one.
+func (g *Group) distrust(f FamilyKey) []policy.ModelDistrust {
+	sizes := g.Sizes()
+	var out []policy.ModelDistrust
+	for i, b := range sizes {
+		if !g.twinAt(f, b) {
+			continue
+		}
+		r := policy.ModelDistrust{Min: b, Max: b}
+		if i > 0 {
+			r.Min = sizes[i-1] + 1
+		}
+		if i+1 < len(sizes) {
+			r.Max = sizes[i+1] - 1
+		}
+		for _, t := range g.Twins {
+			switch {
+			case t.Bytes == b && t.A == f:
+				r.Twin = t.B.String()
+			case t.Bytes == b && t.B == f:
+				r.Twin = t.A.String()
+			}
+		}
+		if n := len(out); n > 0 && out[n-1].Max >= r.Min {
+			out[n-1].Max = r.Max
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// round keeps so many significant digits, so that files stay readable and do not
+// depend on the last bits of an exponential.
+func round(v float64, digits int) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
+	if err != nil {
+		return v
+	}
+	return r
+}

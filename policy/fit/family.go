@@ -1,0 +1,227 @@
+package fit
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// A predictor says what ln(us) a configuration takes, with a standard deviation
+// that includes the noise of measuring it once. Sizes may be any; what is outside
+// its domain it does not know.
+type predictor interface {
+	predict(channels int, bytes []uint64) (means, sigmas []float64)
+}
+
+// familyFit is the model of one algorithm and protocol.
+type familyFit struct {
+	cells    []Cell
+	channels []int // measured, ascending
+	min, max uint64
+	predictor
+}
+
+// fewPoints is what a joint model over bytes and channels needs at least.
+const fewPoints = 6
+
+func (g *Group) fitFamily(cells []Cell) *familyFit {
+	f := &familyFit{cells: cells, min: math.MaxUint64}
+	for _, c := range cells {
+		f.min, f.max = min(f.min, c.Bytes), max(f.max, c.Bytes)
+		if n := len(f.channels); n == 0 || f.channels[n-1] != c.Config.Channels {
+			f.channels = append(f.channels, c.Config.Channels)
+		}
+	}
+	if len(cells) >= fewPoints && len(f.channels) > 1 {
+		f.predictor = g.fitJoint(cells)
+	} else {
+		f.predictor = g.fitInterpolation(cells)
+	}
+	return f
+}
+
+// measured is the range of sizes at which a configuration was measured itself.
+func (f *familyFit) measured(channels int) policy.Range {
+	r := policy.Range{Min: math.MaxUint64}
+	for _, c := range f.cells {
+		if c.Config.Channels == channels {
+			r = policy.Range{Min: min(r.Min, c.Bytes), Max: max(r.Max, c.Bytes)}
+		}
+	}
+	return r
+}
+
+// domain is the range of sizes for which a configuration is predicted: with a
+// joint model, wherever its family was measured.
+func (f *familyFit) domain(channels int) policy.Range {
+	if _, ok := f.predictor.(*joint); !ok {
+		return f.measured(channels)
+	}
+	return policy.Range{Min: f.min, Max: f.max}
+}
+
+// caution multiplies the standard deviation of a configuration outside its own
+// measured sizes. A scale below 1 was learnt between measured sizes and holds
+// only there.
+func (f *familyFit) caution() float64 {
+	if j, ok := f.predictor.(*joint); ok {
+		return max(1, 1/j.process.gapScale)
+	}
+	return 1
+}
+
+// joint is physics times a smooth correction, over bytes and channels.
+type joint struct {
+	physics physics
+	process *process
+	noise   float64
+}
+
+func (g *Group) fitJoint(cells []Cell) *joint {
+	n := len(cells)
+	s, c, us, w := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	for i, cell := range cells {
+		s[i], c[i], us[i], w[i] = float64(cell.Bytes), float64(cell.Config.Channels), cell.Micros, 1
+		if cell.Outlier {
+			w[i] = 0.1
+		}
+	}
+	j := &joint{physics: fitPhysics(s, c, us, w), noise: g.Noise}
+	points := make([]point, n)
+	for i, cell := range cells {
+		points[i] = point{math.Log2(s[i]), math.Log2(c[i]), math.Log(us[i] / j.physics.micros(s[i], c[i])), g.cellNoise(cell)}
+		if cell.Outlier {
+			points[i].noise = math.Hypot(points[i].noise, outlierNoise)
+		}
+	}
+	j.process = newProcess(thin(points))
+	return j
+}
+
+func (j *joint) predict(channels int, bytes []uint64) (means, sigmas []float64) {
+	at := make([]point, len(bytes))
+	for i, b := range bytes {
+		at[i] = point{octave: log2(b), channels: math.Log2(float64(channels))}
+	}
+	means, sigmas = j.process.predict(at)
+	for i, b := range bytes {
+		means[i] += math.Log(j.physics.micros(float64(b), float64(channels)))
+		sigmas[i] = math.Hypot(sigmas[i], j.noise)
+	}
+	return means, sigmas
+}
+
+// mostPoints bounds the work per family, which grows with the cube.
+const mostPoints = 320
+
+// thin merges points of one channel count that are close in size until few
+// enough are left.
+func thin(points []point) []point {
+	for width := 1.0 / 16; len(points) > mostPoints; width *= 1.5 {
+		points = merge(points, width)
+	}
+	return points
+}
+
+// merge averages points of one channel count within bins of so many octaves.
+// Points are ordered by channels, then size.
+func merge(points []point, octaves float64) []point {
+	var out []point
+	for i := 0; i < len(points); {
+		first := points[i]
+		bin := math.Floor(first.octave / octaves)
+		var sum point
+		n := 0.0
+		for ; i < len(points) && points[i].channels == first.channels && math.Floor(points[i].octave/octaves) == bin; i++ {
+			sum.octave += points[i].octave
+			sum.value += points[i].value
+			sum.noise += points[i].noise
+			n++
+		}
+		out = append(out, point{sum.octave / n, first.channels, sum.value / n, sum.noise / n})
+	}
+	if len(out) == len(points) && octaves > 64 { // all sizes in one bin: too many channel counts to thin
+		return out[:min(len(out), mostPoints)]
+	}
+	return out
+}
+
+// interpolation joins the points of each channel count by straight lines over
+// log2 bytes and ln(us). It serves where too little was measured for more, and
+// as what more has to beat.
+type interpolation struct {
+	curves map[int]*polyline
+}
+
+type polyline struct {
+	octaves, values []float64
+	noise           float64
+	perOctave       float64 // growth of the standard deviation away from a point
+}
+
+const (
+	guessPerOctave = 0.15 // where too few points are there to tell
+	leastPerOctave = 0.03
+	mostPerOctave  = 0.5
+)
+
+func (g *Group) fitInterpolation(cells []Cell) *interpolation {
+	ip := &interpolation{map[int]*polyline{}}
+	for _, c := range cells {
+		p := ip.curves[c.Config.Channels]
+		if p == nil {
+			p = &polyline{noise: g.Noise}
+			ip.curves[c.Config.Channels] = p
+		}
+		p.octaves = append(p.octaves, log2(c.Bytes))
+		p.values = append(p.values, math.Log(c.Micros))
+	}
+	for _, p := range ip.curves {
+		p.learnSpread()
+	}
+	return ip
+}
+
+// learnSpread leaves out each inner point and sees how far its neighbours' line
+// passes from it, per octave of distance.
+func (p *polyline) learnSpread() {
+	var off []float64
+	for i := 1; i+1 < len(p.octaves); i++ {
+		x, x0, x1 := p.octaves[i], p.octaves[i-1], p.octaves[i+1]
+		line := p.values[i-1] + (p.values[i+1]-p.values[i-1])*(x-x0)/(x1-x0)
+		off = append(off, math.Abs(p.values[i]-line)/min(x-x0, x1-x))
+	}
+	p.perOctave = guessPerOctave
+	if len(off) >= 3 {
+		sum := 0.0
+		for _, v := range off {
+			sum += v * v
+		}
+		p.perOctave = min(max(math.Sqrt(sum/float64(len(off))), leastPerOctave), mostPerOctave)
+	}
+}
+
+func (p *polyline) at(octave float64) (value, sigma float64) {
+	i, exact := slices.BinarySearch(p.octaves, octave)
+	n := len(p.octaves)
+	switch {
+	case exact:
+		return p.values[i], p.noise
+	case i == 0:
+		return p.values[0], math.Hypot(p.noise, mostPerOctave*(p.octaves[0]-octave))
+	case i == n:
+		return p.values[n-1], math.Hypot(p.noise, mostPerOctave*(octave-p.octaves[n-1]))
+	}
+	x0, x1 := p.octaves[i-1], p.octaves[i]
+	t := (octave - x0) / (x1 - x0)
+	return p.values[i-1] + t*(p.values[i]-p.values[i-1]), math.Hypot(p.noise, p.perOctave*min(octave-x0, x1-octave))
+}
+
+func (ip *interpolation) predict(channels int, bytes []uint64) (means, sigmas []float64) {
+	means, sigmas = make([]float64, len(bytes)), make([]float64, len(bytes))
+	for i, b := range bytes {
+		means[i], sigmas[i] = ip.curves[channels].at(log2(b))
+	}
+	return means, sigmas
+}

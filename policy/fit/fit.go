@@ -1,0 +1,245 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Options say what a model may do and where its samples come from.
+type Options struct {
+	// MaxNodes lets the model answer for more nodes than were measured, see
+	// policy.ModelFile. 0: do not.
+	MaxNodes   int
+	Provenance policy.ModelProvenance
+	// Progress is called after each group, from one goroutine at a time; nil: not.
+	Progress func(done, total int)
+}
+
+// Report says how good a model is, group by group.
+type Report struct {
+	Groups []GroupReport
+	// Unvalidated counts groups whose held-out figures were left out to bound the
+	// time a very large set takes.
+	Unvalidated int
+}
+
+// GroupReport is what there is to say about one group.
+type GroupReport struct {
+	Group *Group
+	// DefaultOnly: nothing but the library's own choice was measured, and the
+	// model says nothing.
+	DefaultOnly bool
+	FitError    float64   // median of |ln(fit/measured)| on what was fitted
+	Verdicts    []Verdict // on what was left out; none where too little was measured
+	// MeasuredGain is the mean gain over the default of the best measured
+	// configurations, as a share of the default's time; Gain the same without what
+	// luck in measuring adds to a winner. NaN without a default.
+	MeasuredGain, Gain float64
+	// Edge is a channel count that wins somewhere and is the largest or the
+	// smallest measured: the range was too narrow. 0: none.
+	Edge      int
+	Outliers  []Cell
+	Shortlist []Candidate
+}
+
+// mostValidated bounds the cells of groups that are cross-validated, in the order
+// of their keys.
+const mostValidated = 20_000
+
+// Fit fits a model to each group of a set. Groups are independent of one another
+// and fitted in parallel; the result does not depend on that.
+func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
+	file := &policy.ModelFile{
+		Format: policy.ModelFormat, Version: policy.ModelVersion,
+		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
+	}
+	file.Provenance.SimulatedRows = set.Simulated
+	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
+	models := make([]policy.ModelGroup, len(set.Groups))
+	check := make([]bool, len(set.Groups))
+	cells := 0
+	for i, g := range set.Groups {
+		cells += len(g.Cells)
+		check[i] = cells <= mostValidated
+		if !check[i] && len(g.Cells) > 0 {
+			report.Unvalidated++
+		}
+	}
+	each(len(set.Groups), opts.Progress, func(i int) {
+		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], check[i])
+	})
+	for i := range models {
+		if !report.Groups[i].DefaultOnly {
+			file.Groups = append(file.Groups, models[i])
+		}
+	}
+	return file, report
+}
+
+// each calls f for 0 to n-1 on all processors.
+func each(n int, progress func(done, total int), f func(i int)) {
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := 0
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+				mu.Lock()
+				done++
+				if progress != nil {
+					progress(done, n)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func fitGroup(set *Set, g *Group, check bool) (policy.ModelGroup, GroupReport) {
+	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
+	if r.DefaultOnly {
+		return policy.ModelGroup{}, r
+	}
+	m := compileGroup(g, axisOf(g))
+	r.FitError = fitError(g, &m)
+	for _, c := range g.Cells {
+		if c.Outlier {
+			r.Outliers = append(r.Outliers, c)
+		}
+	}
+	r.Edge = g.edge()
+	r.Shortlist = shortlist(g)
+	r.MeasuredGain, r.Gain = g.gain()
+	if !check {
+		return m, r
+	}
+	for _, folds := range []struct {
+		leftOut string
+		folds   []fold
+	}{{leftOutSizes, foldsBySize(g)}, {leftOutChannels, foldsByChannels(g)}} {
+		if len(folds.folds) > 0 {
+			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, g, folds.folds))
+		}
+	}
+	if v, ok := validateNodes(set.Groups, g); ok {
+		r.Verdicts = append(r.Verdicts, v)
+	}
+	for _, v := range r.Verdicts {
+		m.HeldOut = append(m.HeldOut, v.score())
+	}
+	return m, r
+}
+
+// score is the verdict as a model's file keeps it: of the policy where there is a
+// default to compare with, else of the plain choice.
+func (v *Verdict) score() policy.ModelScore {
+	s := v.Plain
+	if v.Cautious.Decisions > 0 {
+		s = v.Cautious
+	}
+	out := policy.ModelScore{
+		LeftOut: v.LeftOut, Decisions: s.Decisions,
+		Mean: round(s.Mean, 5), Low: round(s.Low, 5), High: round(s.High, 5), P95: round(s.P95, 5), Max: round(s.Max, 5),
+		VersusDefault: round(v.VersusDefault.Mean, 5),
+	}
+	if v.Predicted > 0 {
+		out.Inside = round(float64(v.Inside)/float64(v.Predicted), 3)
+	}
+	return out
+}
+
+func fitError(g *Group, m *policy.ModelGroup) float64 {
+	var off []float64
+	for _, f := range m.Families {
+		for _, c := range f.Curves {
+			sizes := within(m.Axis, c.Min, c.Max)
+			for _, p := range c.Measured {
+				if i, ok := slices.BinarySearch(sizes, uint64(p[0])); ok {
+					off = append(off, math.Abs(math.Log(c.Micros[i]/p[1])))
+				}
+			}
+		}
+	}
+	return median(off)
+}
+
+// edge returns the channel count at an end of those measured that wins most
+// sizes, if it wins any.
+func (g *Group) edge() int {
+	var channels []int
+	for _, c := range g.Configs() {
+		channels = append(channels, c.Channels)
+	}
+	low, high := slices.Min(channels), slices.Max(channels)
+	if low == high {
+		return 0
+	}
+	wins := map[int]int{}
+	for _, b := range g.Sizes() {
+		if c, ok := winnerAt(g, b); ok {
+			wins[c.Channels]++
+		}
+	}
+	if high < maxChannels && wins[high] > 0 {
+		return high
+	}
+	if low > 1 && wins[low] > 0 {
+		return low
+	}
+	return 0
+}
+
+// luckDraws is how often noise is added to see what it makes of a winner.
+const luckDraws = 100
+
+// gain compares the fastest measured configurations with the default, and again
+// without the winner's curse: among many alike the one that noise favoured wins.
+// Noise added to the measured times tells by how much that flatters.
+func (g *Group) gain() (measured, shrunk float64) {
+	rng := rand.New(rand.NewPCG(bootstrapSeed, 1))
+	cells := g.bySize()
+	var gains []float64
+	promised, kept := 0.0, 0.0
+	for _, d := range g.Default {
+		at := cells[d.Bytes]
+		if len(at) == 0 {
+			continue
+		}
+		best := slices.MinFunc(at, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) })
+		gains = append(gains, max(0, 1-best.Micros/d.Micros))
+		for range luckDraws {
+			least, pick := math.Inf(1), 0.0
+			for _, c := range at {
+				if us := c.Micros * math.Exp(g.cellNoise(c)*rng.NormFloat64()); us < least {
+					least, pick = us, c.Micros
+				}
+			}
+			noisyDefault := d.Micros * math.Exp(g.cellNoise(d)*rng.NormFloat64())
+			if least < noisyDefault {
+				promised += 1 - least/noisyDefault
+				kept += 1 - pick/d.Micros
+			}
+		}
+	}
+	if len(gains) == 0 {
+		return math.NaN(), math.NaN()
+	}
+	measured = mean(gains)
+	if promised <= 0 {
+		return measured, 0
+	}
+	return measured, measured * min(1, max(0, kept/promised))
+}

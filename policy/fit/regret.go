@@ -1,0 +1,179 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Score sums up ratios of times: decision / best measured, or decision / default.
+// 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.
+type Score struct {
+	Decisions int
+	Mean      float64
+	// Low and High bound the mean in 90 % of resampled sets of decisions: two
+	// scores whose intervals overlap are not known to differ.
+	Low, High float64
+	P95, Max  float64
+}
+
+const (
+	resamples     = 1000
+	bootstrapSeed = 20240229
+)
+
+// newScore sums up ratios, without those that are NaN.
+func newScore(ratios []float64) Score {
+	v := slices.DeleteFunc(slices.Clone(ratios), math.IsNaN)
+	if len(v) == 0 {
+		return Score{}
+	}
+	s := Score{Decisions: len(v), Mean: mean(v), P95: quantile(v, 0.95), Max: slices.Max(v)}
+	rng := rand.New(rand.NewPCG(bootstrapSeed, uint64(len(v))))
+	means := make([]float64, resamples)
+	for i := range means {
+		sum := 0.0
+		for range v {
+			sum += v[rng.IntN(len(v))]
+		}
+		means[i] = sum / float64(len(v))
+	}
+	s.Low, s.High = quantile(means, 0.05), quantile(means, 0.95)
+	return s
+}
+
+// Outcome is what came of deciding for one size. Times are measured ones, in
+// microseconds; NaN where what was decided was not measured.
+type Outcome struct {
+	Bytes    uint64
+	Best     float64 // the least measured of any configuration
+	Default  float64
+	Plain    float64 // of the configuration with the least predicted time
+	Cautious float64 // of the policy: the default where it is silent
+	Choice   policy.ModelChoice
+	Silence  policy.Silence
+}
+
+// decide asks a model about sizes of a group that was measured.
+func decide(view *policy.ModelView, truth *Group, sizes []uint64) []Outcome {
+	bySize := truth.bySize()
+	outcomes := make([]Outcome, 0, len(sizes))
+	for _, b := range sizes {
+		o := Outcome{Bytes: b, Best: math.Inf(1), Default: math.NaN(), Plain: math.NaN(), Cautious: math.NaN()}
+		for _, c := range bySize[b] {
+			o.Best = min(o.Best, c.Micros)
+		}
+		if d, ok := truth.defaultAt(b); ok {
+			o.Default = d.Micros
+		}
+		costs := costsAt(truth, bySize[b], b)
+		if plain, ok := view.Fastest(truth.Coll, b, costs); ok {
+			o.Plain = truth.timeOf(plain, b)
+		}
+		o.Choice, o.Silence = view.Choose(truth.Coll, b, costs)
+		o.Cautious = o.Default
+		if o.Silence == policy.Speaks {
+			o.Cautious = truth.timeOf(o.Choice, b)
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
+func (g *Group) bySize() map[uint64][]Cell {
+	m := map[uint64][]Cell{}
+	for _, c := range g.Cells {
+		m[c.Bytes] = append(m[c.Bytes], c)
+	}
+	return m
+}
+
+func (g *Group) timeOf(choice policy.ModelChoice, bytes uint64) float64 {
+	c, ok := g.at(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, bytes)
+	if !ok {
+		return math.NaN()
+	}
+	return c.Micros
+}
+
+// costsAt is the cost table NCCL would hand over: what was measured at a size is
+// available, what it chose by itself is the cheapest.
+func costsAt(g *Group, cells []Cell, bytes uint64) policy.Costs {
+	costs := policy.Costs{Micros: make([]float32, numCells), NumProto: numProtos, AvailableOnly: true}
+	for i := range costs.Micros {
+		costs.Micros[i] = -1
+	}
+	for _, c := range cells {
+		costs.Micros[int(c.Config.Algo)*numProtos+int(c.Config.Proto)] = 2
+	}
+	if d, ok := g.defaultAt(bytes); ok && d.Config.Algo >= 0 {
+		costs.Micros[int(d.Config.Algo)*numProtos+int(d.Config.Proto)] = 1
+		costs.AvailableOnly = false
+	}
+	return costs
+}
+
+// Verdict sums up outcomes: of the policy, and of what it has to beat.
+type Verdict struct {
+	LeftOut string // what the model had not seen
+
+	Plain, Cautious, Default   Score // against the best measured
+	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
+	VersusDefault              Score // cautious / default
+
+	// Harm is how many of Spoke decisions were more than 1 % slower than the
+	// default; WorstHarm the largest ratio to it.
+	Spoke, Harm int
+	WorstHarm   float64
+	// Forgone is the mean regret that caution adds to always taking the plain
+	// choice where there is a default; negative where caution saves.
+	Forgone float64
+
+	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
+	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
+}
+
+const harmful = 1.01
+
+// newVerdict sums up outcomes; the baselines' times run parallel to them.
+func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]float64) Verdict {
+	v := Verdict{LeftOut: leftOut, TypicalError: math.NaN()}
+	ratios := func(f func(o *Outcome) float64) Score {
+		var r []float64
+		for i := range outcomes {
+			r = append(r, f(&outcomes[i]))
+		}
+		return newScore(r)
+	}
+	v.Plain = ratios(func(o *Outcome) float64 { return o.Plain / o.Best })
+	v.Cautious = ratios(func(o *Outcome) float64 { return o.Cautious / o.Best })
+	v.Default = ratios(func(o *Outcome) float64 { return o.Default / o.Best })
+	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Cautious / o.Default })
+	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
+	for _, o := range outcomes {
+		if o.Silence == policy.Speaks {
+			v.Spoke++
+			if r := o.Cautious / o.Default; r > harmful {
+				v.Harm++
+			}
+			v.WorstHarm = max(v.WorstHarm, o.Cautious/o.Default)
+		}
+	}
+	for name, micros := range byBaseline {
+		var r []float64
+		for i := range outcomes {
+			r = append(r, micros[i]/outcomes[i].Best)
+		}
+		switch s := newScore(r); name {
+		case baselineLogLog:
+			v.LogLog = s
+		case baselineNearest:
+			v.Nearest = s
+		case baselineRows:
+			v.PlainRows = s
+		}
+	}
+	return v
+}

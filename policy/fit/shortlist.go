@@ -1,0 +1,40 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Candidate is a configuration worth measuring on a communicator that was not
+// measured, at the sizes given.
+type Candidate struct {
+	Config Config
+	Sizes  []uint64 // ascending
+}
+
+// candidatesPerSize: the best configuration on more nodes is nearly always among
+// the three best of the largest several-node count measured.
+const candidatesPerSize = 3
+
+// shortlist is the three fastest configurations of each size, most often named
+// first.
+func shortlist(g *Group) []Candidate {
+	at := map[Config]int{}
+	var list []Candidate
+	cells := g.bySize()
+	for _, b := range g.Sizes() {
+		best := slices.Clone(cells[b])
+		slices.SortFunc(best, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) })
+		for _, c := range best[:min(len(best), candidatesPerSize)] {
+			i, ok := at[c.Config]
+			if !ok {
+				i = len(list)
+				at[c.Config] = i
+				list = append(list, Candidate{Config: c.Config})
+			}
+			list[i].Sizes = append(list[i].Sizes, b)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Candidate) int { return cmp.Compare(len(b.Sizes), len(a.Sizes)) })
+	return list
+}

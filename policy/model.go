@@ -1,0 +1,265 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Model is a checked and compiled cost model. It does not change and is safe for
+// any number of goroutines.
+type Model struct {
+	Name string // of the file, for messages
+	File *ModelFile
+	// Digest is of all that decisions depend on. Two ranks with equal digests
+	// decide alike.
+	Digest Digest
+
+	groups map[modelKey]*modelGroup
+}
+
+type modelKey struct {
+	coll         Coll
+	nodes, ranks int
+}
+
+// modelGroup holds the tables of a group, one value per size of the axis, with
+// NaN where there is none.
+type modelGroup struct {
+	file    *ModelGroup
+	axis    []uint64
+	octaves []float64 // log2 of axis
+
+	curves   []modelCurve
+	byDef    modelTable // empty: not measured
+	defaults []modelDefault
+}
+
+type modelTable struct{ ln, sigma []float64 }
+
+type modelCurve struct {
+	modelTable
+	algo     Algo
+	proto    Proto
+	channels int
+	measured []bool // at the sizes of the axis
+	own      Range  // of the sizes measured
+	distrust []Range
+}
+
+type modelDefault struct {
+	bytes    uint64
+	algo     Algo // -1: not known
+	proto    Proto
+	channels int
+}
+
+// maxModelProblems is how many errors of one file are reported.
+const maxModelProblems = 20
+
+// ReadModel compiles a model from the text of its file. The name is for messages
+// only. An error lists all that is wrong, one "file: path: what" a line.
+func ReadModel(name string, text []byte) (*Model, error) {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, jsonError(name, text, err)
+	}
+	if head.Format != ModelFormat {
+		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(head.Format), ModelFormat)
+	}
+	if head.Version != ModelVersion {
+		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, head.Version, ModelVersion)
+	}
+	file := &ModelFile{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(file); err != nil {
+		return nil, jsonError(name, text, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%s: something follows the model", name)
+	}
+	return CompileModel(name, file)
+}
+
+func jsonError(name string, text []byte, err error) error {
+	at := int64(-1)
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &mistyped):
+		at = mistyped.Offset
+		err = fmt.Errorf("%s: %s where a %s is needed", mistyped.Field, mistyped.Value, mistyped.Type)
+	}
+	if at < 0 || at > int64(len(text)) {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return fmt.Errorf("%s:%d: %w", name, 1+bytes.Count(text[:at], []byte("\n")), err)
+}
+
+// CompileModel checks a model and builds its tables. The file must not be changed
+// afterwards.
+func CompileModel(name string, file *ModelFile) (*Model, error) {
+	m := &Model{Name: name, File: file, groups: map[modelKey]*modelGroup{}}
+	c := modelChecker{name: name}
+	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
+	for i := range file.Groups {
+		path := fmt.Sprintf("groups[%d]", i)
+		g, key := c.group(path, &file.Groups[i])
+		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.coll, key.nodes, key.ranks)
+		m.groups[key] = g
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	m.Digest = file.digest()
+	return m, nil
+}
+
+// digest leaves out what only people read.
+func (f *ModelFile) digest() Digest {
+	bare := *f
+	bare.Provenance = ModelProvenance{}
+	bare.Groups = slices.Clone(f.Groups)
+	for i := range bare.Groups {
+		bare.Groups[i].HeldOut = nil
+	}
+	text, err := json.Marshal(&bare)
+	if err != nil {
+		panic(err) // CompileModel has refused NaN and infinities
+	}
+	return sha256.Sum256(text)
+}
+
+type modelChecker struct {
+	name     string
+	problems []string
+}
+
+func (c *modelChecker) isTrue(ok bool, path, format string, args ...any) bool {
+	if !ok {
+		c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
+	}
+	return ok
+}
+
+func (c *modelChecker) err() error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	if more := len(c.problems) - maxModelProblems; more > 0 {
+		c.problems = append(c.problems[:maxModelProblems], fmt.Sprintf("%s: and %d more", c.name, more))
+	}
+	return errors.New(strings.Join(c.problems, "\n"))
+}
+
+func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey) {
+	g := &modelGroup{file: f, axis: f.Axis}
+	coll, ok := collNames.parse(f.Coll)
+	if !ok {
+		c.isTrue(false, path+".collective", "%v)", collNames.unknown("collective", f.Coll))
+	}
+	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
+	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
+	for i, b := range f.Axis {
+		c.isTrue(b > 0 && (i == 0 || b > f.Axis[i-1]), fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+		g.octaves = append(g.octaves, log2(b))
+	}
+	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
+	if d := f.Default; d != nil {
+		path := path + ".default"
+		for i, p := range d.Measured {
+			at := fmt.Sprintf("%s.measured[%d]", path, i)
+			c.isTrue(p.Bytes > 0 && (i == 0 || p.Bytes > d.Measured[i-1].Bytes), at+".bytes", "%d does not ascend", p.Bytes)
+			def := modelDefault{p.Bytes, -1, -1, p.Channels}
+			if p.Algo != "" || p.Proto != "" {
+				def.algo, def.proto = c.label(at, p.Algo, p.Proto)
+			}
+			c.isTrue(p.Channels >= 0 && p.Channels <= maxChannels, at+".channels", "%d (allowed: 0 to %d)", p.Channels, maxChannels)
+			g.defaults = append(g.defaults, def)
+		}
+		if c.isTrue(len(d.Measured) > 0, path+".measured", "no sizes") {
+			within := Range{d.Measured[0].Bytes, d.Measured[len(d.Measured)-1].Bytes}
+			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
+		}
+	}
+	for i := range f.Families {
+		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i])
+	}
+	return g, modelKey{coll, f.Nodes, f.Ranks}
+}
+
+func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
+	a, ok := algoNames.parse(algo)
+	if !ok {
+		c.isTrue(false, path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
+	}
+	p, ok := protoNames.parse(proto)
+	if !ok {
+		c.isTrue(false, path+".protocol", "%v)", protoNames.unknown("protocol", proto))
+	}
+	return a, p
+}
+
+func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
+	algo, proto := c.label(path, f.Algo, f.Proto)
+	var distrust []Range
+	for i, d := range f.Distrust {
+		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
+		distrust = append(distrust, Range{d.Min, d.Max})
+	}
+	for i, curve := range f.Curves {
+		path := fmt.Sprintf("%s.curves[%d]", path, i)
+		c.isTrue(curve.Channels >= 0 && curve.Channels <= maxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, maxChannels)
+		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
+		for _, other := range g.curves {
+			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
+				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
+		}
+		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
+		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
+		for k, m := range curve.Measured {
+			if !c.isTrue(m[0] >= 1 && m[0] < 1<<63, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
+				continue
+			}
+			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
+			if k, ok := slices.BinarySearch(g.axis, uint64(m[0])); ok {
+				mc.measured[k] = true
+			}
+		}
+		g.curves = append(g.curves, mc)
+	}
+}
+
+// table lays values for the sizes of the axis within a range over the whole axis.
+func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, sigma []float64) modelTable {
+	t := modelTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
+	n := 0
+	for i, b := range g.axis {
+		t.ln[i], t.sigma[i] = math.NaN(), math.NaN()
+		if !within.contains(b) {
+			continue
+		}
+		if n < len(micros) && n < len(sigma) {
+			at := fmt.Sprintf("[%d]", n)
+			c.isTrue(micros[n] > 0 && micros[n] < 1e15, path+".us"+at, "%g (allowed: above 0)", micros[n])
+			c.isTrue(sigma[n] > 0 && sigma[n] < 100, path+".sigma"+at, "%g (allowed: above 0)", sigma[n])
+			t.ln[i], t.sigma[i] = ln(micros[n]), sigma[n]
+		}
+		n++
+	}
+	c.isTrue(n == len(micros) && n == len(sigma), path, "%d times and %d sigmas (needed: %d, one per size of the axis from %d to %d)",
+		len(micros), len(sigma), n, within.Min, within.Max)
+	return t
+}

@@ -1,0 +1,126 @@
+package policy
+
+// ModelFormat and ModelVersion open every model file. A reader refuses others.
+const (
+	ModelFormat  = "nccl-tuner-go cost model"
+	ModelVersion = 1
+)
+
+// ModelFile is a cost model as it is written: what a person reads and what
+// CompileModel checks. Times are microseconds; every sigma is a standard deviation
+// of ln(us), which for small values is a relative error.
+type ModelFile struct {
+	Format     string          `json:"format"`
+	Version    int             `json:"version"`
+	Provenance ModelProvenance `json:"provenance"`
+	// MaxNodes lets the largest group of several nodes answer for communicators of
+	// the same number of ranks per node up to this many nodes. 0: nobody asked for
+	// that, and other node counts get no answer.
+	MaxNodes int          `json:"max_nodes,omitempty"`
+	Groups   []ModelGroup `json:"groups"`
+}
+
+// ModelProvenance says where the measurements come from.
+type ModelProvenance struct {
+	Tool          string        `json:"tool,omitempty"`
+	Files         []ModelSource `json:"files,omitempty"`
+	NCCL          string        `json:"nccl,omitempty"`     // version; empty: not known
+	Topology      string        `json:"topology,omitempty"` // fingerprint; empty: not known
+	SimulatedRows int           `json:"simulated_rows,omitempty"`
+}
+
+// ModelSource is one file of measurements.
+type ModelSource struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"` // of its bytes, hexadecimal
+	Rows   int    `json:"rows"`
+}
+
+// ModelGroup is the model of one collective on one communicator.
+type ModelGroup struct {
+	Coll  string `json:"collective"`
+	Nodes int    `json:"nodes"`
+	Ranks int    `json:"ranks"`
+
+	Noise           float64 `json:"noise"`            // sigma between repetitions
+	RepetitionPairs int     `json:"repetition_pairs"` // behind Noise; 0: it is assumed
+
+	HeldOut []ModelScore `json:"held_out,omitempty"`
+
+	// Axis lists the sizes at which the curves are given, ascending. In between
+	// ln(us) and sigma are straight lines over log2 bytes.
+	Axis     []uint64      `json:"axis"`
+	Default  *ModelDefault `json:"default,omitempty"` // nil: the library's own choice was not measured
+	Families []ModelFamily `json:"families"`
+}
+
+// ModelScore is how good decisions were on data that the model had not seen:
+// time of the decision / best time measured.
+type ModelScore struct {
+	LeftOut   string  `json:"left_out"` // "every other size", ...
+	Decisions int     `json:"decisions"`
+	Mean      float64 `json:"mean"`
+	Low       float64 `json:"low"` // 90 % interval of the mean
+	High      float64 `json:"high"`
+	P95       float64 `json:"p95"`
+	Max       float64 `json:"max"`
+	// VersusDefault is the mean of decision / default; 0: no default measured.
+	VersusDefault float64 `json:"versus_default,omitempty"`
+	// Inside is the share of left-out times inside the model's 90 % interval.
+	// 0: none could be predicted.
+	Inside float64 `json:"inside_90,omitempty"`
+}
+
+// ModelDefault is what the library did when left alone.
+type ModelDefault struct {
+	Measured []ModelDefaultPoint `json:"measured"` // ascending sizes
+	Micros   []float64           `json:"us"`       // at the sizes of Axis within those measured
+	Sigma    []float64           `json:"sigma"`
+}
+
+// ModelDefaultPoint is one measured default. Its configuration is empty and 0
+// where it is not known.
+type ModelDefaultPoint struct {
+	Bytes    uint64  `json:"bytes"`
+	Micros   float64 `json:"us"`
+	Algo     string  `json:"algorithm,omitempty"`
+	Proto    string  `json:"protocol,omitempty"`
+	Channels int     `json:"channels,omitempty"`
+}
+
+// ModelFamily is the model of one algorithm with one protocol.
+type ModelFamily struct {
+	Algo  string `json:"algorithm"`
+	Proto string `json:"protocol"`
+	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and
+	// s*c, of s bytes and c channels. Empty: the curves only join measured points.
+	Physics []float64 `json:"physics,omitempty"`
+	// Scale multiplies sigma at sizes that were measured, GapScale between them.
+	Scale    float64 `json:"scale,omitempty"`
+	GapScale float64 `json:"gap_scale,omitempty"`
+
+	// Distrust lists sizes at which the label is probably wrong. The model never
+	// chooses the family there.
+	Distrust []ModelDistrust `json:"distrust,omitempty"`
+	Curves   []ModelCurve    `json:"curves"` // ascending channels
+}
+
+// ModelDistrust is an inclusive range of sizes at which a family takes the same
+// time as another.
+type ModelDistrust struct {
+	Min  uint64 `json:"min_bytes"`
+	Max  uint64 `json:"max_bytes"`
+	Twin string `json:"twin"`
+}
+
+// ModelCurve is one configuration: measured points, and the fit at the sizes of
+// the group's Axis within Min and Max. Where these reach beyond the points measured
+// with it, the rest of its family predicts it; a policy never chooses it there.
+type ModelCurve struct {
+	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
+	Min      uint64       `json:"min_bytes"`
+	Max      uint64       `json:"max_bytes"`
+	Measured [][2]float64 `json:"measured"` // bytes, us
+	Micros   []float64    `json:"us"`
+	Sigma    []float64    `json:"sigma"` // includes the noise of measuring once
+}

@@ -1,0 +1,249 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestLn(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	worst := 0.0
+	for range 100_000 {
+		x := math.Exp(80*rng.Float64() - 40)
+		worst = max(worst, math.Abs(ln(x)-math.Log(x))/max(1, math.Abs(math.Log(x))))
+	}
+	if worst > 4e-16 {
+		t.Errorf("ln is off by %g, relative", worst)
+	}
+	for k := range 64 {
+		if got := log2(1 << k); math.Abs(got-float64(k)) > 1e-14*float64(k) {
+			t.Errorf("log2(2^%d) is %.17g", k, got)
+		}
+	}
+}
+
+// smallModel has ring/simple with 2 and 8 channels, tree/ll with 4, nvls/simple
+// with 16, at 1 KiB, 4 KiB and 16 KiB on 2 nodes of 4; the default is tree/ll.
+func smallModel() *ModelFile {
+	curve := func(channels int, us ...float64) ModelCurve {
+		return ModelCurve{Channels: channels, Min: 1 << 10, Max: 16 << 10, Micros: us, Sigma: []float64{0.02, 0.02, 0.02},
+			Measured: [][2]float64{{1 << 10, us[0]}, {4 << 10, us[1]}, {16 << 10, us[2]}}}
+	}
+	return &ModelFile{Format: ModelFormat, Version: ModelVersion, Groups: []ModelGroup{{
+		Coll: "allreduce", Nodes: 2, Ranks: 8, Noise: 0.01, Axis: []uint64{1 << 10, 4 << 10, 16 << 10},
+		Default: &ModelDefault{
+			Measured: []ModelDefaultPoint{{1 << 10, 10, "tree", "ll", 4}, {4 << 10, 20, "tree", "ll", 4}, {16 << 10, 40, "tree", "ll", 4}},
+			Micros:   []float64{10, 20, 40}, Sigma: []float64{0.02, 0.02, 0.02},
+		},
+		Families: []ModelFamily{
+			{Algo: "tree", Proto: "ll", Curves: []ModelCurve{curve(4, 10, 20, 40)}},
+			{Algo: "ring", Proto: "simple", Curves: []ModelCurve{curve(2, 12, 19.9, 30), curve(8, 13, 21, 20)}},
+			{Algo: "nvls", Proto: "simple", Curves: []ModelCurve{curve(16, 1, 1, 1)}},
+		},
+	}}}
+}
+
+// costsOf is a table with tree/ll at 1, ring/simple at 2 and nvls/simple at 3.
+func costsOf(change func(micros []float32)) Costs {
+	micros := make([]float32, 21)
+	for i := range micros {
+		micros[i] = -1
+	}
+	micros[0], micros[1*3+2], micros[4*3+2] = 1, 2, 3
+	if change != nil {
+		change(micros)
+	}
+	return Costs{Micros: micros, NumProto: 3}
+}
+
+func TestModelChooses(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		change       func(*ModelFile)
+		costs        func([]float32)
+		nodes, ranks int
+		coll         Coll
+		bytes        uint64
+		want         string
+		why          Silence
+	}{
+		{name: "the fastest", bytes: 16 << 10, want: "ring/simple 8"},
+		{name: "the default is the fastest", bytes: 1 << 10, why: SilentBest},
+		{name: "half a percent is not worth it", bytes: 4 << 10, why: SilentGain},
+		{name: "between two sizes", bytes: 8 << 10, want: "ring/simple 8"},
+		{name: "above the largest", bytes: 16<<10 + 1, why: SilentSize},
+		{name: "below the smallest", bytes: 1<<10 - 1, why: SilentSize},
+		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: SilentBest},
+		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: SilentCells},
+		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: SilentBest},
+		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *ModelFile) {
+			f.Groups[0].Families[1].Curves[1].Sigma[2] = 0.8
+			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
+		}, why: SilentGain},
+		{name: "never measured that large", bytes: 16 << 10, change: func(f *ModelFile) {
+			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
+		}, want: "ring/simple 2"},
+		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *ModelFile) {
+			f.Groups[0].Families[1].Distrust = []ModelDistrust{{5000, 1 << 20, "ring/ll"}}
+		}, why: SilentBest},
+		{name: "the default not measured", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
+		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: SilentDefault},
+		{name: "another collective", coll: CollReduce, bytes: 16 << 10, why: SilentColl},
+		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: SilentOneNode},
+		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: SilentPerNode},
+		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: SilentNodes},
+		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, want: "ring/simple 8"},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentGain},
+		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *ModelFile) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := smallModel()
+			if test.change != nil {
+				test.change(file)
+			}
+			m, err := CompileModel("small", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes, ranks, coll := 2, 8, CollAllReduce
+			if test.nodes > 0 {
+				nodes, ranks = test.nodes, test.ranks
+			}
+			if test.coll != 0 {
+				coll = test.coll
+			}
+			c, why := m.For(nodes, ranks).Choose(coll, test.bytes, costsOf(test.costs))
+			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == Speaks && got != test.want {
+				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
+			}
+		})
+	}
+}
+
+func TestModelFileErrors(t *testing.T) {
+	good, err := json.Marshal(smallModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadModel("m.json", good); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ old, new, want string }{
+		{`"version":1`, `"version":2`, "m.json: version: 2 is not known"},
+		{ModelFormat, "something", `m.json: format: "something" is not a cost model`},
+		{`"collective":"allreduce"`, `"collective":"allreduc"`, `m.json: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`},
+		{`"algorithm":"ring"`, `"algorithm":"rign"`, `m.json: groups[0].families[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
+		{`"channels":8`, `"channels":65`, "m.json: groups[0].families[1].curves[1].channels: 65 (allowed: 0 to 64)"},
+		{`"channels":8`, `"channels":2`, "m.json: groups[0].families[1].curves[1]: ring/simple with 2 channels has a curve already"},
+		{`"us":[13,21,20]`, `"us":[13,-21,20]`, "m.json: groups[0].families[1].curves[1].us[1]: -21 (allowed: above 0)"},
+		{`"us":[13,21,20]`, `"us":[13,21]`, "m.json: groups[0].families[1].curves[1]: 2 times and 3 sigmas (needed: 3"},
+		{`"us":[13,21,20]`, `"us":[13,21,1e999]`, "m.json:1: "},
+		{`"axis":[1024,4096`, `"axis":[4096,4096`, "m.json: groups[0].axis[1]: 4096 does not ascend"},
+		{`"noise":0.01`, `"noise":0`, "m.json: groups[0].noise: 0 "},
+		{`"nodes":2`, `"knots":2`, `unknown field "knots"`},
+		{`"nodes":2`, `"nodes":"two"`, "m.json:1: groups.nodes: string where a int is needed"},
+	} {
+		text := strings.Replace(string(good), test.old, test.new, 1)
+		if text == string(good) {
+			t.Errorf("%s is not in the file", test.old)
+		}
+		if _, err := ReadModel("m.json", []byte(text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v\nwant %s", test.new, err, test.want)
+		}
+	}
+	for n := range good {
+		if _, err := ReadModel("m.json", good[:n]); err == nil {
+			t.Fatalf("cut after %d bytes the file is accepted", n)
+		}
+	}
+}
+
+// What only people read does not make two models differ.
+func TestModelDigest(t *testing.T) {
+	digest := func(change func(*ModelFile)) Digest {
+		f := smallModel()
+		change(f)
+		m, err := CompileModel("m", f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Digest
+	}
+	first := digest(func(*ModelFile) {})
+	if first != digest(func(f *ModelFile) {
+		f.Provenance.NCCL = "2.30.7"
+		f.Groups[0].HeldOut = []ModelScore{{Mean: 1}}
+	}) {
+		t.Error("provenance changes the digest")
+	}
+	if first == digest(func(f *ModelFile) { f.Groups[0].Families[0].Curves[0].Micros[1] = 20.01 }) {
+		t.Error("a time does not change the digest")
+	}
+}
+
+func FuzzReadModel(f *testing.F) {
+	good, _ := json.Marshal(smallModel())
+	f.Add(good)
+	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":1,"groups":[{}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ReadModel("m.json", text)
+		if err != nil {
+			return
+		}
+		for _, g := range m.File.Groups {
+			v := m.For(g.Nodes, g.Ranks)
+			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
+				for coll := range Coll(NumColls) {
+					if c, why := v.Choose(coll, b, costsOf(nil)); why == Speaks && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
+						t.Errorf("%+v", c)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A new shape costs a decision; the model's share of the 10 us it may take.
+func BenchmarkModelChoose(b *testing.B) {
+	for _, configs := range []int{54, 960} {
+		b.Run(fmt.Sprint(configs), func(b *testing.B) {
+			file := smallModel()
+			g := &file.Groups[0]
+			g.Families, g.Axis = nil, nil
+			var us, sigma []float64
+			for k := range 69 {
+				g.Axis = append(g.Axis, uint64(1024*math.Exp2(float64(k)/4)))
+				us, sigma = append(us, float64(10+k)), append(sigma, 0.02)
+			}
+			last := g.Axis[68]
+			g.Default.Measured = []ModelDefaultPoint{{g.Axis[0], 10, "tree", "ll", 4}, {last, 20, "tree", "ll", 4}}
+			g.Default.Micros, g.Default.Sigma = us, sigma
+			families := 15
+			for i := range families {
+				f := ModelFamily{Algo: Algo(i / 3).String(), Proto: Proto(i % 3).String()}
+				for c := 1; c <= (configs+families-1)/families; c++ {
+					f.Curves = append(f.Curves, ModelCurve{Channels: c, Min: g.Axis[0], Max: last, Micros: us, Sigma: sigma})
+				}
+				g.Families = append(g.Families, f)
+			}
+			m, err := CompileModel("bench", file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			v := m.For(2, 8)
+			costs := costsOf(func(c []float32) {
+				for i := range c {
+					c[i] = float32(i)
+				}
+			})
+			b.ReportAllocs()
+			for bytes := uint64(5000); b.Loop(); bytes = 5000 + bytes*7%100_000_000 {
+				v.Choose(CollAllReduce, bytes, costs)
+			}
+		})
+	}
+}
