@@ -107,15 +107,19 @@ func writeOutcomes(w io.Writer, file string, outcomes []outcome) {
 			}
 			last = o
 		}
-		size := policy.FormatBytes(first.bytes)
-		if last.bytes != first.bytes {
-			size += " - " + policy.FormatBytes(last.bytes)
-		}
+		size := sizeRange(first.bytes, last.bytes)
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", first.coll, first.shape, size, first.nccl, first.policy,
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))),
 			first.decidedBy(file))
 	}
 	tw.Flush()
+}
+
+func sizeRange(from, to uint64) string {
+	if from == to {
+		return policy.FormatBytes(from)
+	}
+	return policy.FormatBytes(from) + " - " + policy.FormatBytes(to)
 }
 
 // orNCCL writes - for what the policy leaves to NCCL.
