@@ -15,6 +15,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -26,10 +28,12 @@ const libraryName = "libnccl-tuner-go.so"
 type askFlags struct {
 	plugin string
 	tuning string
+	topo   string
 }
 
 func (f *askFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.plugin, "plugin", "", "tuner library to ask (default "+libraryName+" beside tunefit or in ../lib)")
+	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of your machine (NCCL's XML), to derive them from")
 	cmd.Flags().StringVar(&f.tuning, "tuning", "", "NCCL's latencies and bandwidths on your machine, JSON (default: those of an HGX H100)")
 }
 
@@ -37,6 +41,7 @@ func (f *askFlags) register(cmd *cobra.Command) {
 type asker struct {
 	plugin *host.Plugin
 	tuning *tuning.Set
+	host   *topo.Document // to derive more of tuning from; nil without
 	comms  map[commKey]*host.Comm
 	// standIn notes communicators whose costs are those of another size.
 	standIn map[shape]shape
@@ -79,7 +84,7 @@ func (o outcome) same(b outcome) bool {
 }
 
 func (f *askFlags) open() (*asker, error) {
-	costs, err := f.readTuning()
+	costs, machine, err := f.readCosts()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func (f *askFlags) open() (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{tuning: costs, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
+	a := &asker{tuning: costs, host: machine, comms: map[commKey]*host.Comm{}, standIn: map[shape]shape{}}
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
@@ -114,6 +119,35 @@ func (f *askFlags) library() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no %s in %s or ../lib beside it; name it with --plugin", libraryName, here)
+}
+
+// readCosts reads NCCL's costs, or a topology to derive them from.
+func (f *askFlags) readCosts() (*tuning.Set, *topo.Document, error) {
+	if f.topo == "" {
+		set, err := f.readTuning()
+		return set, nil, err
+	}
+	if f.tuning != "" {
+		return nil, nil, usagef("--topo and --tuning exclude each other")
+	}
+	doc, err := topo.ReadFile(f.topo)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := &tuning.Set{System: f.topo, NCCL: "2.30.7"}
+	return set, doc, deriveCosts(set, doc, 1)
+}
+
+// deriveCosts adds NCCL's costs over so many hosts like the one described.
+func deriveCosts(set *tuning.Set, doc *topo.Document, hosts int) error {
+	comms, err := channels.Tune(doc, channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}, hosts)
+	if err != nil {
+		return err
+	}
+	if t := comms[0].Tuning; set.For(t.NNodes, t.NRanks) == nil {
+		set.Tunings = append(set.Tunings, t)
+	}
+	return nil
 }
 
 func (f *askFlags) readTuning() (*tuning.Set, error) {
@@ -159,9 +193,14 @@ func warnings(log []host.Line) error {
 
 // costs returns NCCL's model of a communicator. Where the tuning has none of its
 // size, the one with the nearest number of nodes stands in.
-func (a *asker) costs(s shape) *tuning.Tuning {
+func (a *asker) costs(s shape) (*tuning.Tuning, error) {
+	if a.host != nil && a.tuning.For(s.nodes, 0) == nil {
+		if err := deriveCosts(a.tuning, a.host, s.nodes); err != nil {
+			return nil, err
+		}
+	}
 	if t := a.tuning.For(s.nodes, s.ranks); t != nil {
-		return t
+		return t, nil
 	}
 	distance := func(t *tuning.Tuning) float64 {
 		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
@@ -180,7 +219,7 @@ func (a *asker) costs(s shape) *tuning.Tuning {
 		return 0
 	})
 	a.standIn[s] = shape{best.NNodes, best.NRanks}
-	return best
+	return best, nil
 }
 
 // decidedBy is the end of the line that NCCL_TUNER_LOG=decisions writes.
@@ -192,7 +231,10 @@ func (a *asker) ask(policyFile string, coll policy.Coll, s shape, bytes uint64) 
 		return outcome{}, err
 	}
 	const pipeOps = 1
-	costs := a.costs(s)
+	costs, err := a.costs(s)
+	if err != nil {
+		return outcome{}, err
+	}
 	table := costs.Table(int(coll), int64(bytes), pipeOps)
 	before := costs.ChooseFrom(table, int64(bytes))
 	o := outcome{

@@ -125,10 +125,7 @@ func writeDifferences(w io.Writer, files []string, differences []difference) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range differences {
-		size := policy.FormatBytes(d.before.bytes)
-		if d.last != d.before.bytes {
-			size += " - " + policy.FormatBytes(d.last)
-		}
+		size := sizeRange(d.before.bytes, d.last)
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, size,
 			d.before.choice(), d.before.decidedBy(files[0]), d.after.choice(), d.after.decidedBy(files[1]))
 	}

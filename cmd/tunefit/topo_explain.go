@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -98,7 +99,7 @@ func (m *topoMachine) explain(from, to string) (*explanation, error) {
 	e := &explanation{From: m.sys.Label(a), To: m.sys.Label(b), Path: m.detail(m.sys, a, b)}
 	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
 	first := m.detail(direct, da, db)
-	if first.Hops != e.Path.Hops || first.GBps != e.Path.GBps || first.Type != e.Path.Type {
+	if !slices.Equal(first.Links, e.Path.Links) {
 		e.Direct = first
 	}
 	switch {

@@ -91,8 +91,8 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "  widest ring of GPUs\t%s GB/s\tnarrowest pair %s GB/s\n", gbps(s.IntraBW), gbps(s.MinPairBW))
 	if s.NICs > 0 {
-		fmt.Fprintf(tw, "  network\t%s GB/s\t%d ports, the slowest %s GB/s; GPU to port %s, %s GB/s\n",
-			gbps(s.NetBW), s.NICs, gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW))
+		fmt.Fprintf(tw, "  network\t%s GB/s\tthe slowest of its ports %s GB/s; GPU to port %s, %s GB/s\n",
+			gbps(s.NetBW), gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW))
 	}
 	fmt.Fprintf(tw, "  fingerprint\t%s\tshape %s\n", o.Fingerprint.Machine, o.Fingerprint.Shape)
 	tw.Flush()
