@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,7 +126,11 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 		doc, err := topo.ReadFile(args[0])
 		return doc, detect.Source{File: args[0]}, err
 	}
-	return detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
+	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
+	if errors.Is(err, detect.ErrNoGPU) {
+		err = fmt.Errorf("%w, or name it on the command line; configs/topo has some", err)
+	}
+	return doc, source, err
 }
 
 func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {

@@ -60,7 +60,6 @@ func TestTopoJSON(t *testing.T) {
 			t.Errorf("no %q", key)
 		}
 	}
-	// Float32 has no reader of its own, being a number.
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
