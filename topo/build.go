@@ -256,7 +256,9 @@ func netOf(e *Element, id ID) *Net {
 		guid = cnum.Uint(s, 16)
 	}
 	latency, _ := e.Attr("latency")
+	name, _ := e.Attr("name")
 	return &Net{
+		Name:    name,
 		Dev:     e.Int("dev", 0),
 		GUID:    guid,
 		Port:    e.Int("port", 0),

@@ -11,35 +11,58 @@ const (
 	GDRPCI                // GPUDirect RDMA with the PCI mapping, past the C2C link of the GPU
 )
 
+// GDR is a decision on GPUDirect RDMA and what it follows from.
+type GDR struct {
+	Mode GDRMode
+	Why  Reason
+	// If Why is NearEnough or TooFar: the distance of Near, the GPU itself or the one that a PXN path goes through, to the
+	// port, and the farthest one allowed.
+	Near     *Node
+	Distance PathType
+	Level    PathType
+}
+
 // CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or receiving.
 func (s *System) CheckGDR(gpu, net *Node, send bool, set Settings) (GDRMode, error) {
+	gdr, err := s.DecideGDR(gpu, net, send, set)
+	return gdr.Mode, err
+}
+
+// DecideGDR is CheckGDR with its reason.
+func (s *System) DecideGDR(gpu, net *Node, send bool, set Settings) (GDR, error) {
 	net = s.firstWithID(net)
-	if !net.Net.GDR || !gpu.GPU.GDR || gpu.GPU.MLOPart != noMLOPart && !set.GDRMLOPart {
-		return GDROff, nil
-	}
-	if send && !s.maySend(gpu, set) {
-		return GDROff, nil
+	switch {
+	case !net.Net.GDR:
+		return GDR{Why: NICUnable}, nil
+	case !gpu.GPU.GDR:
+		return GDR{Why: GPUUnable}, nil
+	case gpu.GPU.MLOPart != noMLOPart && !set.GDRMLOPart:
+		return GDR{Why: Partitioned}, nil
+	case send && !s.maySend(gpu, set):
+		return GDR{Why: ReadsOff}, nil
 	}
 	near, err := s.Proxy(gpu, net)
 	if err != nil {
-		return GDROff, err
+		return GDR{}, err
 	}
 	level := PathP2C
 	if set.GDRC2CDisable {
 		level = PathPXB
 	}
-	distance := near.path(net).Type
-	if distance > set.GDRLevel.or(level) {
-		return GDROff, nil
+	gdr := GDR{Near: near, Distance: near.path(net).Type, Level: set.GDRLevel.or(level), Why: NearEnough}
+	if gdr.Distance > gdr.Level {
+		gdr.Why = TooFar
+		return gdr, nil
 	}
 	cpu, err := s.LocalCPU(near)
 	if err != nil {
-		return GDROff, err
+		return GDR{}, err
 	}
-	if near.path(cpu).Type == PathC2C && distance != PathP2C {
-		return GDRPCI, nil
+	gdr.Mode = GDROn
+	if near.path(cpu).Type == PathC2C && gdr.Distance != PathP2C {
+		gdr.Mode = GDRPCI
 	}
-	return GDROn, nil
+	return gdr, nil
 }
 
 // maySend: before Ampere, reading GPU memory over PCI is slow, and by default not done if PCI carries the traffic

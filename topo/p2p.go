@@ -8,6 +8,9 @@ type P2P struct {
 	Read   bool // better by reading than by writing
 	Via    int  // rank of the GPU in between, or -1
 	Driver bool // CUDA peer access works, whatever the distance
+
+	Level PathType // farthest path that peer-to-peer is used for
+	Why   Reason   // what OK follows from
 }
 
 // CheckP2P decides on peer-to-peer between two GPUs. Without a communicator all GPUs count as one host's. The error is that
@@ -22,7 +25,11 @@ func (s *System) CheckP2P(a, b *Node, set Settings, comm *Comm) (P2P, error) {
 	if bridge != nil {
 		p2p.Via = bridge.GPU.Rank
 	}
-	p2p.OK = path.Type <= set.P2PLevel.or(s.defaultP2PLevel())
+	p2p.Level = set.P2PLevel.or(s.defaultP2PLevel())
+	p2p.OK, p2p.Why = path.Type <= p2p.Level, NearEnough
+	if !p2p.OK {
+		p2p.Why = TooFar
+	}
 	p2p.Read = path.Type == PathNVL && a.GPU.SM == b.GPU.SM && a.GPU.SM == 80
 	p2p.Driver = true
 
@@ -37,6 +44,9 @@ func (s *System) CheckP2P(a, b *Node, set Settings, comm *Comm) (P2P, error) {
 		p2p.OK = comm.access(a, bridge) && comm.access(bridge, b)
 	} else {
 		p2p.OK = p2p.Driver
+	}
+	if !p2p.OK {
+		p2p.Why = DriverDenies
 	}
 	if !p2p.OK && set.IgnoreDisabledP2P == 0 && path.Type <= PathNVB {
 		return p2p, fmt.Errorf("the driver denies P2P between the NVLink-connected GPUs %d and %d "+

@@ -46,7 +46,7 @@ type Summary struct {
 	GDR      bool    `expr:"gdr" json:"gdr"`
 }
 
-// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see Mesh.BestRing. More GPUs than this
+// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see mesh.Mesh.BestRing. More GPUs than this
 // are nearly always on NVSwitches, where all rings are the same.
 const maxSummaryRing = 10
 

@@ -89,6 +89,7 @@ type PCI struct {
 
 // Net is a network port.
 type Net struct {
+	Name     string  // as the net plugin calls it, "" if the file does not say
 	Dev      int     // number the net plugin gives it
 	GUID     uint64  // ports with one GUID share an adapter; the node's ID when the file has none
 	Port     int     // of the adapter

@@ -164,7 +164,10 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 	if err != nil {
 		return nil, err
 	}
-	costs := a.costs.of(s)
+	costs, err := a.costs.of(s)
+	if err != nil {
+		return nil, err
+	}
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}

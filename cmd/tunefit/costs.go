@@ -10,19 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // costFlags name what NCCL's own choice comes from.
-type costFlags struct{ tuning string }
+type costFlags struct{ tuning, topo string }
 
 func (f *costFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of your machine (NCCL's XML), to derive them from")
 	cmd.Flags().StringVar(&f.tuning, "tuning", "", "NCCL's latencies and bandwidths on your machine, JSON (default: those of an HGX H100)")
 }
 
 // costModel is NCCL's cost model for communicators of one machine.
 type costModel struct {
-	set *tuning.Set
+	set     *tuning.Set
+	machine *topo.Document // to derive more of the set from; nil without
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
 }
@@ -30,6 +34,16 @@ type costModel struct {
 func (f *costFlags) read() (*costModel, error) {
 	m := &costModel{standIns: map[shape]shape{}}
 	var err error
+	if f.topo != "" {
+		if f.tuning != "" {
+			return nil, usagef("--topo and --tuning exclude each other")
+		}
+		if m.machine, err = topo.ReadFile(f.topo); err != nil {
+			return nil, err
+		}
+		m.set = &tuning.Set{System: f.topo, NCCL: "2.30.7"}
+		return m, m.derive(1)
+	}
 	if f.tuning == "" {
 		m.set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 		return m, err
@@ -43,11 +57,28 @@ func (f *costFlags) read() (*costModel, error) {
 	return m, err
 }
 
+// derive adds NCCL's costs over so many hosts like the one described.
+func (m *costModel) derive(hosts int) error {
+	comms, err := channels.Tune(m.machine, channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}, hosts)
+	if err != nil {
+		return err
+	}
+	if t := comms[0].Tuning; m.set.For(t.NNodes, t.NRanks) == nil {
+		m.set.Tunings = append(m.set.Tunings, t)
+	}
+	return nil
+}
+
 // of returns the model of a communicator. Where there is none of its size, the
 // one with the nearest number of nodes stands in.
-func (m *costModel) of(s shape) *tuning.Tuning {
+func (m *costModel) of(s shape) (*tuning.Tuning, error) {
+	if m.machine != nil && m.set.For(s.nodes, 0) == nil {
+		if err := m.derive(s.nodes); err != nil {
+			return nil, err
+		}
+	}
 	if t := m.set.For(s.nodes, s.ranks); t != nil {
-		return t
+		return t, nil
 	}
 	distance := func(t *tuning.Tuning) float64 {
 		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
@@ -66,7 +97,7 @@ func (m *costModel) of(s shape) *tuning.Tuning {
 		return 0
 	})
 	m.standIns[s] = shape{best.NNodes, best.NRanks}
-	return best
+	return best, nil
 }
 
 // noteStandIns says where the costs are not those of the communicator shown.

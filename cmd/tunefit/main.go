@@ -1,4 +1,4 @@
-// Command tunefit shows what a tuning policy decides, and compares policies.
+// Command tunefit shows what a tuning policy decides, compares policies, and shows a machine as NCCL sees it.
 // Run it without arguments for the list of commands.
 package main
 
@@ -35,7 +35,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "tunefit",
-		Short:         "Show and compare tuning policies of libnccl-tuner-go.so",
+		Short:         "Show and compare tuning policies of libnccl-tuner-go.so, and the machine as NCCL sees it",
 		Version:       tuner.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -52,7 +52,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(importCommand(), simulateCommand(), fitCommand(), evalCommand(), showCommand(), diffCommand())
+	root.AddCommand(importCommand(), simulateCommand(), fitCommand(), evalCommand(), showCommand(), diffCommand(), topoCommand())
 
 	var code exitError
 	var usage usageError

@@ -27,9 +27,11 @@ A - means that the policy leaves it to NCCL.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
-with the latencies and bandwidths of --tuning, not from a measurement.`,
+with the latencies and bandwidths of --tuning, or those that follow from the
+topology of --topo; not from a measurement.`,
 		Example: `  tunefit show configs/policies/example.csv
-  tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json`,
+  tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
+  tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
 		Args: exactly(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := show(args[0], grid, call, who, from)

@@ -68,7 +68,7 @@ func (s *Score) compare(path string, got, want any) (diff string) {
 	same := reflect.DeepEqual(got, want)
 	s.Add(same)
 	if !same {
-		keep(fmt.Sprintf("%s: got %v, want %v", path, got, want))
+		keep(fmt.Sprintf("%s: got %.200s, want %.200s", path, fmt.Sprint(got), fmt.Sprint(want)))
 	}
 	return diff
 }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
+)
+
+func topoCommand() *cobra.Command {
+	var view topoView
+	var nodes int
+	var asJSON, dot, svg, dump bool
+	cmd := &cobra.Command{
+		Use:   "topo [SYSTEM.xml]",
+		Short: "Show a machine as NCCL sees it",
+		Long: `Show a machine as NCCL 2.30.7 sees it: the paths between GPUs and from GPUs to NICs
+with type and bandwidth in GB/s, the NICs, the numbers that rules may use, and the
+teams of device-side communication.
+
+Without a file, the topology is looked for as at run time: NCCL_TUNER_TOPO_FILE,
+NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables
+that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
+		Example: `  tunefit topo
+  tunefit topo configs/topo/dgx-h100.xml
+  tunefit topo configs/topo/dgx-h100.xml --svg > dgx-h100.svg
+  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
+		Args: atMost(1, "a topology file, or none for this machine"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n := count(asJSON, dot, svg, dump); n > 1 {
+				return usagef("--json, --dot, --svg and --dump exclude each other")
+			}
+			if nodes < 1 {
+				return usagef("--nodes %d: a communicator has at least 1", nodes)
+			}
+			m, err := view.open(args, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case dump:
+				return m.doc.Write(out)
+			case dot:
+				return draw.DOT(out, m.sys)
+			case svg:
+				return draw.SVG(out, m.sys)
+			}
+			o, err := m.overview(nodes)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(out, o)
+			}
+			return o.write(out)
+		},
+	}
+	view.register(cmd)
+	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&dot, "dot", false, "print a picture in Graphviz' DOT")
+	cmd.Flags().BoolVar(&svg, "svg", false, "print a picture in SVG")
+	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
+	cmd.AddCommand(topoExplainCommand(), topoPathsCommand(), topoLinksCommand(), topoGraphsCommand(), topoTuningCommand(), topoMeshCommand())
+	return cmd
+}
+
+func count(flags ...bool) (n int) {
+	for _, f := range flags {
+		if f {
+			n++
+		}
+	}
+	return n
+}
+
+// topoView says how NCCL would look at a topology.
+type topoView struct {
+	rule string
+}
+
+func (v *topoView) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&v.rule, "rule", "best-type", "which of two paths is better: best-type (since NCCL 2.8), or widest (2.5 to 2.7)")
+}
+
+func (v *topoView) settings() (topo.Settings, error) {
+	set := topo.SettingsFromEnv(os.Getenv)
+	switch v.rule {
+	case "best-type":
+	case "widest":
+		set.Rule = topo.RuleWidest
+	default:
+		return set, usagef("--rule %q: not one of best-type, widest", v.rule)
+	}
+	return set, nil
+}
+
+// buildOptions follow NCCL's variables too.
+func buildOptions() topo.BuildOptions {
+	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
+}
+
+// topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.
+type topoMachine struct {
+	doc    *topo.Document
+	source detect.Source
+	set    topo.Settings
+	sys    *topo.System
+	comm   *topo.Comm
+}
+
+// machineRoot is where the machine's files are.
+const machineRoot = "/"
+
+// document reads the file named, or finds the machine's topology.
+func document(args []string) (*topo.Document, detect.Source, error) {
+	if len(args) > 0 {
+		doc, err := topo.ReadFile(args[0])
+		return doc, detect.Source{File: args[0]}, err
+	}
+	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
+	if errors.Is(err, detect.ErrNoGPU) {
+		err = fmt.Errorf("%w, or name it on the command line; configs/topo has some", err)
+	}
+	return doc, source, err
+}
+
+func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
+	set, err := v.settings()
+	if err != nil {
+		return nil, err
+	}
+	m := &topoMachine{set: set}
+	if m.doc, m.source, err = document(args); err != nil {
+		return nil, err
+	}
+	if len(args) == 0 {
+		fmt.Fprintf(notes, "note: topology %s\n", m.source)
+	}
+	if m.sys, err = topo.Build(m.doc, buildOptions()); err != nil {
+		return nil, err
+	}
+	m.comm = topo.WholeComm(m.sys)
+	if err := m.sys.ComputePaths(set, m.comm); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.doc.File, err)
+	}
+	return m, nil
+}
+
+// atMost makes too many arguments a usage error.
+func atMost(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("%d arguments given, %s (%s expected)", len(args), strings.Join(args, " "), what)
+		}
+		return nil
+	}
+}

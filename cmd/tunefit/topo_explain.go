@@ -1,0 +1,272 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func topoExplainCommand() *cobra.Command {
+	var view topoView
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain FROM TO",
+		Short: "Tell how one device reaches another, and why so",
+		Long: `Tell how one device reaches another: the links on the way, the narrowest of them,
+and whether NCCL uses peer-to-peer or GPUDirect RDMA, by which rule or variable.
+
+Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
+number; or as NCCL prints them, GPU/0-18000.`,
+		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
+  NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
+		Args: exactly(2, "the devices FROM and TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var files []string
+			if file != "" {
+				files = []string{file}
+			}
+			m, err := view.open(files, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			e, err := m.explain(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), e)
+			}
+			return e.write(cmd.OutOrStdout())
+		},
+	}
+	view.register(cmd)
+	cmd.Flags().StringVar(&file, "topo", "", "topology file (default: this machine)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// explanation is how one device reaches another.
+type explanation struct {
+	From      string      `json:"from"`
+	To        string      `json:"to"`
+	Path      *pathDetail `json:"path"`             // as NCCL uses it
+	Direct    *pathDetail `json:"direct,omitempty"` // where NCCL uses another one
+	Decisions []decision  `json:"decisions,omitempty"`
+}
+
+type pathDetail struct {
+	pathCell
+	Links     []linkDetail `json:"links"`
+	Narrowest int          `json:"narrowest"` // index of the first link with the path's bandwidth; -1 for a path without links
+}
+
+type linkDetail struct {
+	Type string       `json:"type"`
+	GBps topo.Float32 `json:"gbps"`
+	From string       `json:"from"`
+	To   string       `json:"to"`
+}
+
+type decision struct {
+	What string `json:"what"`
+	Use  string `json:"use"`
+	Why  string `json:"why"`
+}
+
+func (m *topoMachine) explain(from, to string) (*explanation, error) {
+	direct, err := topo.Build(m.doc, buildOptions())
+	if err != nil {
+		return nil, err
+	}
+	if err := direct.SetPaths(m.set); err != nil {
+		return nil, err
+	}
+	a, errA := m.sys.Find(from)
+	b, errB := m.sys.Find(to)
+	if err := errors.Join(errA, errB); err != nil {
+		return nil, err
+	}
+	if a == b {
+		return nil, fmt.Errorf("%s and %s are the same", from, to)
+	}
+	e := &explanation{From: m.sys.Label(a), To: m.sys.Label(b), Path: m.detail(m.sys, a, b)}
+	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
+	first := m.detail(direct, da, db)
+	if !slices.Equal(first.Links, e.Path.Links) {
+		e.Direct = first
+	}
+	switch {
+	case a.GPU != nil && b.GPU != nil:
+		e.Decisions, err = m.explainGPUs(a, b, direct, da, db)
+	case a.GPU != nil && b.Type == topo.NodeNET:
+		e.Decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+	case a.Type == topo.NodeNET && b.GPU != nil:
+		e.Decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
+	}
+	return e, err
+}
+
+func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) *pathDetail {
+	p := s.Path(from, to)
+	d := &pathDetail{pathCell: pathCell{p.Type.String(), p.Hops, topo.Float32(p.BW)}, Narrowest: -1, Links: []linkDetail{}}
+	at := from
+	for l := range p.Links() {
+		if d.Narrowest < 0 && l.BW == p.BW {
+			d.Narrowest = len(d.Links)
+		}
+		d.Links = append(d.Links, linkDetail{l.Type.String(), topo.Float32(l.BW), s.Label(at), s.Label(l.To)})
+		at = l.To
+	}
+	return d
+}
+
+// explainGPUs tells about peer-to-peer. NCCL decides on it by the direct path.
+func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
+	p2p, err := direct.CheckP2P(da, db, m.set, m.comm)
+	if err != nil {
+		return nil, err
+	}
+	distance := direct.Path(da, db).Type
+	d := decision{What: "peer-to-peer", Use: "off"}
+	switch p2p.Why {
+	case topo.NearEnough:
+		d.Use, d.Why = "on", fmt.Sprintf("%s is not farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
+	case topo.TooFar:
+		d.Why = fmt.Sprintf("%s is farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
+	case topo.DriverDenies:
+		d.Why = "the driver denies it"
+	}
+	all := []decision{d}
+	if p2p.Read && p2p.OK {
+		all = append(all, decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
+	}
+	uses, err := m.sys.UsesP2P(a, b, m.set, m.comm)
+	if err != nil {
+		return nil, err
+	}
+	transport := decision{What: "transport"}
+	switch {
+	case uses:
+		transport.Use, transport.Why = "P2P", "peer-to-peer is on"
+	case m.sys.UsesSHM(a, b, m.set):
+		transport.Use, transport.Why = "SHM", "shared memory of the host, since peer-to-peer is off"
+	default:
+		transport.Use = "network"
+		switch {
+		case m.sys.NetIsFaster(a, b, m.set):
+			transport.Why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+		case m.set.SHMDisable:
+			transport.Why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
+		default:
+			transport.Why = "peer-to-peer is off, and they share no host"
+		}
+	}
+	return append(all, transport), nil
+}
+
+func (m *topoMachine) p2pLevelBy() string {
+	if m.set.P2PLevel.Set {
+		return "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
+	}
+	return "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
+}
+
+// explainGDR tells about GPUDirect RDMA. direct is the type of the path before diversion.
+func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
+	var all []decision
+	for _, send := range []bool{true, false} {
+		gdr, err := m.sys.DecideGDR(gpu, net, send, m.set)
+		if err != nil {
+			return nil, err
+		}
+		d := decision{What: "GPUDirect RDMA, receiving", Use: "off"}
+		if send {
+			d.What = "GPUDirect RDMA, sending"
+		}
+		switch gdr.Mode {
+		case topo.GDROn:
+			d.Use = "on"
+		case topo.GDRPCI:
+			d.Use = "on, over PCIe and not the chip-to-chip link"
+		}
+		d.Why = m.gdrReason(gdr, gpu, direct)
+		all = append(all, d)
+	}
+	if gdr, err := m.sys.DecideGDR(gpu, net, true, m.set); err == nil && gdr.Near != nil && gdr.Near != gpu {
+		all = append(all, decision{"PXN", "on", fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)", gdr.Near.Label())})
+	}
+	return all, nil
+}
+
+func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
+	switch gdr.Why {
+	case topo.NICUnable:
+		return "the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"
+	case topo.GPUUnable:
+		return "the GPU does not offer it (gdr=\"0\" in the topology)"
+	case topo.Partitioned:
+		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
+	case topo.ReadsOff:
+		if m.set.GDRRead == topo.ToggleOff {
+			return "NCCL_NET_GDR_READ=0"
+		}
+		return "before Ampere NICs read a GPU only if NVLink joins GPUs (NCCL_NET_GDR_READ=1 allows it)"
+	}
+	distance := gdr.Distance
+	if gdr.Near == gpu {
+		distance = min(distance, direct) // through the CPU only because it is off
+	}
+	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
+	switch {
+	case m.set.GDRLevel.Set:
+		by = "the level by NCCL_NET_GDR_LEVEL"
+	case m.set.GDRC2CDisable:
+		by = "the default level with NCCL_NET_GDR_C2C=0"
+	}
+	who := ""
+	if gdr.Near != gpu {
+		who = gdr.Near.Label() + "'s "
+	}
+	if gdr.Why == topo.TooFar {
+		return fmt.Sprintf("%s%s is farther than %s, %s", who, distance, gdr.Level, by)
+	}
+	return fmt.Sprintf("%s%s is not farther than %s, %s", who, distance, gdr.Level, by)
+}
+
+func (e *explanation) write(w io.Writer) error {
+	e.Path.write(w, fmt.Sprintf("%s to %s: ", e.From, e.To))
+	if e.Direct != nil {
+		e.Direct.write(w, "\nThe direct path, which NCCL does not use: ")
+	}
+	if len(e.Decisions) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range e.Decisions {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", d.What, d.Use, d.Why)
+	}
+	return nil
+}
+
+func (d *pathDetail) write(w io.Writer, title string) {
+	if d.Type == topo.PathDIS.String() {
+		fmt.Fprintf(w, "%snot connected\n", title)
+		return
+	}
+	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, d.Type, d.Hops, gbps(float64(d.GBps)))
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, l := range d.Links {
+		mark := ""
+		if i == d.Narrowest {
+			mark = "\tnarrowest"
+		}
+		fmt.Fprintf(tw, "  %s\t%s GB/s\t%s\tto %s%s\n", l.Type, gbps(float64(l.GBps)), l.From, l.To, mark)
+	}
+	tw.Flush()
+}

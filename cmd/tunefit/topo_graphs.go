@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+)
+
+func topoGraphsCommand() *cobra.Command {
+	var view topoView
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "graphs [SYSTEM.xml]",
+		Short: "Print the channels that NCCL would find",
+		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on
+this system alone and as one of several alike.`,
+		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
+		Args:    atMost(1, "a topology file, or none for this machine"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := view.settings()
+			if err != nil {
+				return err
+			}
+			doc, _, err := document(args)
+			if err != nil {
+				return err
+			}
+			report, err := channels.ReportGraphs(doc, buildOptions(), set)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), report)
+			}
+			return writeGraphs(cmd.OutOrStdout(), report)
+		},
+	}
+	view.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the order of GPUs and NICs of each channel")
+	return cmd
+}
+
+func writeGraphs(w io.Writer, r channels.GraphsReport) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "communicator\tgraph\tchannels\tGB/s per channel\tover network\tGPU to GPU\tGPU to NIC\torder of channel 0")
+	for _, c := range []struct{ key, name string }{
+		{"single", "this system"}, {"multi", "several"}, {"single_collnet", "this system, CollNet"}, {"multi_collnet", "several, CollNet"},
+	} {
+		one := r[c.key]
+		for _, g := range []struct {
+			name  string
+			graph *channels.Graph
+		}{{"ring", one.Ring}, {"tree", one.Tree}, {"nvls", one.NVLS}, {"collnet chain", one.CollNetChain}, {"collnet direct", one.CollNetDirect}} {
+			if g.graph == nil || g.graph.NChannels == 0 {
+				continue
+			}
+			over, toNIC := "-", "-"
+			if one.Inter != 0 {
+				over, toNIC = gbps(float64(g.graph.BWInter)), g.graph.TypeInter.String()
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.name, g.name, g.graph.NChannels, gbps(float64(g.graph.BWIntra)),
+				over, g.graph.TypeIntra, toNIC, fmt.Sprint(g.graph.Intra[0]))
+		}
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+)
+
+// topoOverview is what `tunefit topo` shows.
+type topoOverview struct {
+	Source      string       `json:"source"`
+	GPUs        []gpuEntry   `json:"gpus"`
+	Columns     []string     `json:"columns"` // of Matrix: GPUs, then network ports
+	Matrix      [][]pathCell `json:"matrix"`  // a row per GPU
+	NICs        []nicEntry   `json:"nics"`
+	Summary     topo.Summary `json:"summary"`
+	Fingerprint fingerprint  `json:"fingerprint"`
+	Teams       teamsEntry   `json:"teams"`
+}
+
+type fingerprint struct {
+	Machine string `json:"machine"`
+	Shape   string `json:"shape"`
+}
+
+type gpuEntry struct {
+	Name  string `json:"name"`
+	Rank  int    `json:"rank"`
+	Dev   int    `json:"dev"` // NVML index
+	SM    int    `json:"sm"`
+	BusID string `json:"bus_id"`
+	CPU   string `json:"cpu"` // nearest
+	NIC   string `json:"nic"` // that its first channel uses; "" without NICs
+}
+
+type pathCell struct {
+	Type string       `json:"type"`
+	Hops int          `json:"hops"`
+	GBps topo.Float32 `json:"gbps"`
+}
+
+type nicEntry struct {
+	Name     string      `json:"name"`
+	Dev      int         `json:"dev"` // as NCCL numbers them; -1: not used by NCCL
+	PCIPath  string      `json:"pci_path,omitempty"`
+	BusID    string      `json:"bus_id,omitempty"`
+	GUID     string      `json:"guid"`
+	Port     int         `json:"port"`
+	Mbps     int         `json:"mbps"`
+	Latency  topo.Micros `json:"latency_us"`
+	MaxComms int         `json:"max_comms"`
+	Memory   string      `json:"memory"` // that it can send from and receive into: host, cuda, dmabuf
+	GPU      string      `json:"gpu"`    // that it serves first; "" none
+}
+
+type teamsEntry struct {
+	Nodes     int     `json:"nodes"`
+	LoadStore [][]int `json:"load_store"` // ranks of this system that reach each other by load and store
+	LSA       []int   `json:"lsa"`        // load/store team of rank 0; nil: NCCL has none
+	Rail      []int   `json:"rail"`       // rail team of rank 0 over Nodes nodes
+	Multimem  bool    `json:"multimem"`
+}
+
+func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
+	o := &topoOverview{Source: m.source.String()}
+	s := m.sys
+	for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET} {
+		for _, n := range s.Nodes[t] {
+			o.Columns = append(o.Columns, s.Label(n))
+		}
+	}
+	for _, g := range s.Nodes[topo.NodeGPU] {
+		e := gpuEntry{Name: g.Label(), Rank: g.GPU.Rank, Dev: g.GPU.Dev, SM: g.GPU.SM, BusID: g.GPU.Device.ID.BusID()}
+		cpu, err := s.LocalCPU(g)
+		if err != nil {
+			return nil, err
+		}
+		e.CPU = s.Label(cpu)
+		if len(s.Nodes[topo.NodeNET]) > 0 {
+			net, err := s.LocalNet(g, 0, m.set.NetDevs)
+			if err != nil {
+				return nil, err
+			}
+			e.NIC = s.Label(net)
+		}
+		o.GPUs = append(o.GPUs, e)
+		var row []pathCell
+		for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET} {
+			for _, to := range s.Nodes[t] {
+				p := s.Path(g, to)
+				row = append(row, pathCell{p.Type.String(), p.Hops, topo.Float32(p.BW)})
+			}
+		}
+		o.Matrix = append(o.Matrix, row)
+	}
+	o.NICs = m.nics()
+	var err error
+	if o.Teams, err = m.teams(nodes); err != nil {
+		return nil, err
+	}
+	f := s.Fingerprint()
+	o.Fingerprint = fingerprint{f.Machine, f.Shape}
+	o.Summary, err = s.Summarize(m.set)
+	return o, err
+}
+
+// nics lists what net plugins tell. A detected machine knows more of them than a file does.
+func (m *topoMachine) nics() []nicEntry {
+	all := m.doc.NICs()
+	if m.source.File == "" {
+		all = detect.NICs(machineRoot)
+	}
+	var entries []nicEntry
+	for i, n := range all {
+		e := nicEntry{
+			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: formatGUID(n.GUID), Port: n.Port, Mbps: n.Mbps,
+			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
+		}
+		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {
+			at := slices.IndexFunc(ports, func(p *topo.Node) bool { return p.Net.Name == n.Name && n.Name != "" })
+			if m.source.File != "" && i < len(ports) && ports[i].Net.Name == n.Name {
+				at = i // several hosts repeat names
+			}
+			if at >= 0 {
+				e.Dev = ports[at].Net.Dev
+				if g := ports[at].Net.LocalGPU; g >= 0 && g < len(m.sys.Nodes[topo.NodeGPU]) {
+					e.GPU = m.sys.Nodes[topo.NodeGPU][g].Label()
+				}
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func (m *topoMachine) teams(nodes int) (teamsEntry, error) {
+	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(m.comm), Multimem: m.sys.CanMultimem()}
+	if len(e.LoadStore) != 1 {
+		return e, nil
+	}
+	ranks := make([]int, nodes)
+	for i := range ranks {
+		ranks[i] = len(m.sys.Nodes[topo.NodeGPU])
+	}
+	teams, err := topo.NewTeams(ranks, 0)
+	if err != nil {
+		return e, err
+	}
+	e.LSA, e.Rail = teams.LSA(0).Ranks(), teams.Rail(0).Ranks()
+	return e, nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func topoPathsCommand() *cobra.Command {
+	var view topoView
+	var stage string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "paths [SYSTEM.xml]",
+		Short: "Print all nodes and paths, before or after NCCL's diversions",
+		Long: `Print all nodes of the graph and the best path between each two, at one of these stages:
+
+  raw     the best paths, before any diversion
+  nocomm  diverted through CPUs and GPUs, without a communicator
+  single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
+		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
+		Args:    atMost(1, "a topology file, or none for this machine"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := view.settings()
+			if err != nil {
+				return err
+			}
+			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
+				return usagef("--stage %q: not one of raw, nocomm, single", stage)
+			}
+			doc, _, err := document(args)
+			if err != nil {
+				return err
+			}
+			report, err := topo.Paths(doc, buildOptions(), set, topo.Stage(stage))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), report)
+			}
+			return writePaths(cmd.OutOrStdout(), report)
+		},
+	}
+	view.register(cmd)
+	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, in NCCL's order of nodes and links")
+	return cmd
+}
+
+// writePaths prints a line per path. Where its nodes are listed, they end with the target.
+func writePaths(w io.Writer, r *topo.PathsReport) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "from\tto\ttype\thops\tGB/s")
+	byType := map[string][]string{}
+	for _, n := range r.Nodes {
+		byType[n.Type] = append(byType[n.Type], n.Name)
+	}
+	for _, n := range r.Nodes {
+		for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET, topo.NodeCPU, topo.NodeNVS} {
+			for i, p := range r.Paths[n.Name][t.String()] {
+				if p.Type != topo.PathDIS && p.Hops > 0 {
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", n.Name, byType[t.String()][i], p.Type, p.Hops, gbps(float64(p.BW)))
+				}
+			}
+		}
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+func ready(name string) string { return filepath.Join(root, "configs/topo", name) }
+
+// holds reports which of the wanted lines are missing; runs of blanks count as one.
+func holds(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	var have []string
+	for line := range strings.Lines(text) {
+		have = append(have, strings.Join(strings.Fields(line), " "))
+	}
+	all := "\n" + strings.Join(have, "\n") + "\n"
+	for _, want := range lines {
+		if !strings.Contains(all, "\n"+want+"\n") {
+			t.Errorf("no line %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestTopo(t *testing.T) {
+	out, said := tunefit(t, exitOK, "topo", ready("gb200-nvl72-tray.xml"))
+	if said != "" {
+		t.Errorf("said %q", said)
+	}
+	holds(t, out,
+		"gpu0 gpu1 gpu2 gpu3 mlx5_0 mlx5_1 mlx5_2 mlx5_3 cpu",
+		"gpu1 NVL 721.8 X NVL 721.8 NVL 721.8 P2C 48 P2C 48 PXN 48 PXN 48 cpu0",
+		"P2C chip-to-chip link to the CPU, then PCIe",
+		"gpu3 3 3 10.0 0019:01:00.0 mlx5_3",
+		"mlx5_2 2 0010:03:00.0 0x40003 1 400 0 131072 host+cuda gpu2",
+		"load/store (LSA) ranks 0-3",
+		"rail rank 0 with 4, over 2 nodes like this one",
+		"multimem possible, NVLS too, if the driver agrees")
+	out, _ = tunefit(t, exitOK, "topo", ready("pcie-4gpu.xml"), "--nodes", "3")
+	holds(t, out, "rail rank 0 with 4, 8, over 3 nodes like this one",
+		"multimem no: it takes two or more GPUs of Hopper or later, all on NVSwitch")
+}
+
+func TestTopoJSON(t *testing.T) {
+	out, _ := tunefit(t, exitOK, "topo", ready("dgx-a100.xml"), "--json")
+	var got topoOverview
+	var raw map[string]any
+	if err := json.Unmarshal([]byte(out), &raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"source", "gpus", "columns", "matrix", "nics", "summary", "fingerprint", "teams"} {
+		if raw[key] == nil {
+			t.Errorf("no %q", key)
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != "PXB" || got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestTopoPictures(t *testing.T) {
+	svg, _ := tunefit(t, exitOK, "topo", ready("dgx-h100.xml"), "--svg")
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dot, _ := tunefit(t, exitOK, "topo", ready("dgx-h100.xml"), "--dot")
+	if !strings.HasPrefix(dot, "graph topology {") || !strings.Contains(dot, "NVL 370.8") {
+		t.Errorf("%s", dot)
+	}
+}
+
+// What --dump prints is a topology file with the same answers.
+func TestTopoDump(t *testing.T) {
+	for _, name := range []string{"dgx-h100.xml", "pcie-4gpu.xml"} {
+		dump, _ := tunefit(t, exitOK, "topo", ready(name), "--dump")
+		file := policyFile(t, "dump.xml", dump)
+		want, _ := tunefit(t, exitOK, "topo", "paths", ready(name), "--json")
+		if got, _ := tunefit(t, exitOK, "topo", "paths", file, "--json"); got != want {
+			t.Errorf("%s: other paths after --dump", name)
+		}
+	}
+}
+
+func TestTopoExplain(t *testing.T) {
+	h100, a100, tray, pcie := ready("dgx-h100.xml"), ready("dgx-a100.xml"), ready("gb200-nvl72-tray.xml"), ready("pcie-4gpu.xml")
+	p4d := ready("aws-p4d-like.xml")
+	for _, c := range []struct {
+		file, env, from, to string
+		lines               []string
+	}{
+		{h100, "", "gpu0", "gpu5", []string{"gpu0 to gpu5: NVL, 4 hops, 370.8 GB/s", "NVL 370.8 GB/s DEV/0-1b000 to nvs narrowest",
+			"peer-to-peer: on", "transport: P2P"}},
+		{h100, "", "gpu0", "mlx5_4", []string{"gpu0 to mlx5_4: PXN, 8 hops, 48 GB/s",
+			"PCI 48 GB/s DEV/0-52000 to PCI/0-4d000 narrowest", "PXN: on",
+			"gpu2's PIX is not farther than P2C, the default level (NCCL_NET_GDR_LEVEL changes it)"}},
+		{h100, "NCCL_PXN_DISABLE=1", "gpu0", "mlx5_4", []string{"gpu0 to mlx5_4: PHB, 6 hops, 48 GB/s",
+			"GPUDirect RDMA, sending: off", "PHB is farther than P2C, the default level (NCCL_NET_GDR_LEVEL changes it)"}},
+		{h100, "NCCL_NET_GDR_LEVEL=LOC", "GPU0", "mlx5_0", []string{"gpu0 to mlx5_0: PHB, 6 hops, 48 GB/s",
+			"The direct path, which NCCL does not use: PIX, 4 hops, 48 GB/s", "GPUDirect RDMA, receiving: off",
+			"PIX is farther than LOC, the level by NCCL_NET_GDR_LEVEL"}},
+		{h100, "NCCL_NET_GDR_READ=0", "gpu0", "mlx5_0", []string{"GPUDirect RDMA, sending: off", "NCCL_NET_GDR_READ=0", "GPUDirect RDMA, receiving: on"}},
+		{h100, "NCCL_P2P_DISABLE=1", "gpu0", "gpu1", []string{"peer-to-peer: off", "transport: SHM",
+			"NVL is farther than LOC, the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE",
+			"The direct path, which NCCL does not use: NVL, 4 hops, 370.8 GB/s"}},
+		{a100, "", "gpu0", "gpu1", []string{"reading: on"}},
+		{p4d, "", "gpu1", "rdmap16s27", []string{"NET 12.5 GB/s NIC/0-101b0 to rdmap16s27 narrowest"}},
+		{tray, "", "gpu0", "mlx5_0", []string{"gpu0 to mlx5_0: P2C, 4 hops, 48 GB/s", "GPUDirect RDMA, sending: on"}},
+		{tray, "NCCL_NET_GDR_C2C=0", "gpu0", "mlx5_0", []string{"P2C is farther than PXB, the default level with NCCL_NET_GDR_C2C=0"}},
+		{pcie, "", "gpu0", "gpu3", []string{"gpu0 to gpu3: PHB, 4 hops, 24 GB/s", "peer-to-peer: off", "transport: SHM",
+			"PHB is farther than PXB, the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"}},
+		{pcie, "NCCL_P2P_LEVEL=SYS", "gpu0", "gpu3", []string{"peer-to-peer: on", "transport: P2P"}},
+		{pcie, "NCCL_SHM_DISABLE=1", "gpu0", "gpu3", []string{"transport: network", "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"}},
+		{pcie, "", "enp129s0f0", "gpu0", []string{"the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
+		{pcie, "", "cpu0", "gpu0", []string{"cpu0 to gpu0: PHB, 2 hops, 24 GB/s"}},
+	} {
+		t.Run(filepath.Base(c.file)+" "+c.env+" "+c.from+" "+c.to, func(t *testing.T) {
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			out, _ := tunefit(t, exitOK, "topo", "explain", c.from, c.to, "--topo", c.file)
+			holds(t, out, c.lines...)
+		})
+	}
+}
+
+func TestTopoReportsAsText(t *testing.T) {
+	h100 := ready("dgx-h100.xml")
+	out, _ := tunefit(t, exitOK, "topo", "paths", h100, "--stage", "raw")
+	holds(t, out, "GPU/0-1b000 GPU/0-43000 NVL 4 370.8", "GPU/0-1b000 NET/0-1 PHB 6 48")
+	out, _ = tunefit(t, exitOK, "topo", "links", h100)
+	holds(t, out, "gpu0 gpu1 NVL 370.8 P2P", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
+	out, _ = tunefit(t, exitOK, "topo", "graphs", h100)
+	holds(t, out, "this system ring 12 30 - NVL - [0 1 2 3 4 5 6 7]")
+	out, _ = tunefit(t, exitOK, "topo", "tuning", h100, "--nodes", "1")
+	holds(t, out, "1x8 24 allreduce ring ll 15 80.57 8 - 1MiB", "1x8 16 allreduce nvls simple 25 272 2MiB - 16GiB")
+	json, _ := tunefit(t, exitOK, "topo", "tuning", h100, "--nodes", "1,2", "--json")
+	set, err := tuning.Read(strings.NewReader(json), "tuning")
+	if err != nil || len(set.Tunings) != 2 {
+		t.Errorf("%v, %v", set, err)
+	}
+}
+
+func TestTopoMesh(t *testing.T) {
+	mesh := filepath.Join(root, "configs/mesh/four-nodes.csv")
+	out, _ := tunefit(t, exitOK, "topo", "mesh", mesh)
+	holds(t, out, "a mlx5_1 192.168.102.1 c mlx5_1 192.168.102.2 12.5", "a - b 25",
+		"Best ring: a, b, c, d at 12.5 GB/s; AllReduce at most 8.333 GB/s")
+	text, err := os.ReadFile(mesh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without one cable there is still a ring, without d's last two there is none.
+	cut := func(subnets ...string) string {
+		var lines []string
+		for line := range strings.Lines(string(text)) {
+			keep := true
+			for _, s := range subnets {
+				keep = keep && !strings.Contains(line, s)
+			}
+			if keep {
+				lines = append(lines, line)
+			}
+		}
+		return policyFile(t, "mesh.csv", strings.Join(lines, ""))
+	}
+	out, _ = tunefit(t, exitOK, "topo", "mesh", cut("192.168.102."))
+	holds(t, out, "a - c no cable")
+	out, said := tunefit(t, exitFailed, "topo", "mesh", cut("192.168.103.", "192.168.105."))
+	holds(t, out, "a - d no cable", "b - d no cable")
+	if !strings.Contains(said, "no ring of direct links") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestShowWithTopology(t *testing.T) {
+	needPlugin(t)
+	file := policyFile(t, "p.csv", sample)
+	show := func(args ...string) (string, string) {
+		return tunefit(t, exitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
+	}
+	out, said := show("--topo", ready("aws-p4d-like.xml"))
+	if said != "" {
+		t.Errorf("costs of each size follow from the topology, but it said %q", said)
+	}
+	if h100, _ := show(); out == h100 {
+		t.Error("the costs are not those of the topology")
+	}
+	// Four ranks per node are not all GPUs of this host.
+	_, said = tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo", ready("dgx-a100.xml"))
+	if !strings.Contains(said, "for 2x4; those for 2x8 stand in") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestTopoSearchOrder(t *testing.T) {
+	t.Setenv("NCCL_TUNER_TOPO_FILE", ready("pcie-4gpu.xml"))
+	t.Setenv("NCCL_TOPO_FILE", ready("dgx-h100.xml"))
+	out, said := tunefit(t, exitOK, "topo")
+	holds(t, out, "gpu0 gpu1 gpu2 gpu3 enp129s0f0 cpu")
+	if want := "note: topology NCCL_TUNER_TOPO_FILE=" + ready("pcie-4gpu.xml") + "\n"; said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+func TestTopoBadCommandLines(t *testing.T) {
+	h100 := ready("dgx-h100.xml")
+	bad := policyFile(t, "bad.xml", "<system version=\"1\">\n <cpu>")
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{h100, "--svg", "--dot"}, exitUsage, "exclude each other"},
+		{[]string{h100, h100}, exitUsage, "2 arguments given"},
+		{[]string{h100, "--nodes", "0"}, exitUsage, "--nodes 0"},
+		{[]string{h100, "--rule", "narrow"}, exitUsage, `--rule "narrow": not one of best-type, widest`},
+		{[]string{h100 + ".absent"}, exitFailed, "no such file or directory"},
+		{[]string{bad}, exitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
+		{[]string{"paths", h100, "--stage", "half"}, exitUsage, `--stage "half": not one of raw, nocomm, single`},
+		{[]string{"tuning", h100, "--nodes", "0"}, exitUsage, "--nodes 0"},
+		{[]string{"explain", "gpu0", "--topo", h100}, exitUsage, "1 arguments given"},
+		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, exitFailed, `no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
+		{[]string{"explain", "gpu0", "gpu0", "--topo", h100}, exitFailed, "gpu0 and gpu0 are the same"},
+		{[]string{"mesh"}, exitUsage, "needed: the file of the mesh"},
+	} {
+		out, said := tunefit(t, c.code, append([]string{"topo"}, c.args...)...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
+		}
+	}
+}

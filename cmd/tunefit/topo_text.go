@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// pathTypeTexts explain the types of paths, best first.
+var pathTypeTexts = []struct {
+	t    topo.PathType
+	text string
+}{
+	{topo.PathNVL, "NVLink, directly or through NVSwitch"},
+	{topo.PathNVB, "NVLink with another GPU in between"},
+	{topo.PathC2C, "chip-to-chip link of GPU and CPU"},
+	{topo.PathPIX, "at most one PCIe switch"},
+	{topo.PathPXB, "several PCIe switches, but no CPU"},
+	{topo.PathP2C, "chip-to-chip link to the CPU, then PCIe"},
+	{topo.PathPXN, "NVLink to a GPU that is close to the NIC"},
+	{topo.PathPHB, "through the CPU"},
+	{topo.PathSYS, "through several CPUs"},
+	{topo.PathNET, "over the network"},
+	{topo.PathDIS, "not connected"},
+}
+
+func (o *topoOverview) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	seen := map[string]bool{}
+	fmt.Fprintf(tw, "\t%s\tcpu\n", strings.Join(o.Columns, "\t"))
+	for i, g := range o.GPUs {
+		fmt.Fprint(tw, g.Name)
+		for j, p := range o.Matrix[i] {
+			cell := "X"
+			if j != i {
+				seen[p.Type] = true
+				cell = p.Type
+				if p.GBps > 0 {
+					cell += " " + gbps(float64(p.GBps))
+				}
+			}
+			fmt.Fprint(tw, "\t", cell)
+		}
+		fmt.Fprintf(tw, "\t%s\n", g.CPU)
+	}
+	tw.Flush()
+	fmt.Fprintln(w, "\nType and GB/s of one direction:")
+	for _, k := range pathTypeTexts {
+		if seen[k.t.String()] {
+			fmt.Fprintf(w, "  %s  %s\n", k.t, k.text)
+		}
+	}
+	o.writeDevices(w)
+	o.writeSummary(w)
+	return nil
+}
+
+func (o *topoOverview) writeDevices(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "\nGPU\trank\tindex\tcapability\tPCI address\tfirst NIC")
+	for _, g := range o.GPUs {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d.%d\t%s\t%s\n", g.Name, g.Rank, g.Dev, g.SM/10, g.SM%10, g.BusID, dash(g.NIC))
+	}
+	tw.Flush()
+	if len(o.NICs) == 0 {
+		fmt.Fprintln(w, "\nNo NIC")
+		return
+	}
+	fmt.Fprintln(tw, "\nNIC\tdev\tPCI\tguid\tport\tGbit/s\tlatency us\tmax comms\tmemory\tfirst GPU")
+	for _, n := range o.NICs {
+		dev, pci := strconv.Itoa(n.Dev), n.PCIPath
+		if n.Dev < 0 {
+			dev = "unused"
+		}
+		if pci == "" {
+			pci = n.BusID
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%g\t%g\t%d\t%s\t%s\n", dash(n.Name), dev, dash(pci), n.GUID, n.Port,
+			float64(n.Mbps)/1000, float64(n.Latency), n.MaxComms, n.Memory, dash(n.GPU))
+	}
+	tw.Flush()
+}
+
+func (o *topoOverview) writeSummary(w io.Writer) {
+	s := o.Summary
+	fmt.Fprintf(w, "\n%s\n", s)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  widest ring of GPUs\t%s GB/s\tnarrowest pair %s GB/s\n", gbps(s.IntraBW), gbps(s.MinPairBW))
+	if s.NICs > 0 {
+		fmt.Fprintf(tw, "  network\t%s GB/s\tthe slowest of its ports %s GB/s; GPU to port %s, %s GB/s\n",
+			gbps(s.NetBW), gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW))
+	}
+	fmt.Fprintf(tw, "  fingerprint\t%s\tshape %s\n", o.Fingerprint.Machine, o.Fingerprint.Shape)
+	tw.Flush()
+	t := o.Teams
+	fmt.Fprintln(w, "\nTeams of device-side communication")
+	if t.LSA != nil {
+		fmt.Fprintf(w, "  load/store (LSA)  ranks %s\n", ranks(t.LSA))
+		if t.Nodes > 1 {
+			fmt.Fprintf(w, "  rail              rank 0 with %s, over %d nodes like this one\n", ranks(t.Rail[1:]), t.Nodes)
+		}
+	} else {
+		var sets []string
+		for _, set := range t.LoadStore {
+			sets = append(sets, ranks(set))
+		}
+		fmt.Fprintf(w, "  load/store (LSA)  none: only within %s do all reach each other\n", strings.Join(sets, " | "))
+	}
+	multimem := "no: it takes two or more GPUs of Hopper or later, all on NVSwitch"
+	if t.Multimem {
+		multimem = "possible, NVLS too, if the driver agrees"
+	}
+	fmt.Fprintf(w, "  multimem          %s\n", multimem)
+}
+
+func gbps(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func formatGUID(guid uint64) string { return fmt.Sprintf("%#x", guid) }
+
+// ranks writes runs of consecutive numbers short.
+func ranks(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		switch {
+		case j > i+1:
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[j]))
+		case j == i+1:
+			parts = append(parts, strconv.Itoa(list[i]), strconv.Itoa(list[j]))
+		default:
+			parts = append(parts, strconv.Itoa(list[i]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+func topoTuningCommand() *cobra.Command {
+	var view topoView
+	var nodes []int
+	var asJSON, collNet, plainTrees bool
+	cmd := &cobra.Command{
+		Use:   "tuning [SYSTEM.xml]",
+		Short: "Print NCCL's cost model, and what it would choose",
+		Long: `Print NCCL's cost model for communicators over hosts like this one: latency and
+bandwidth of each algorithm and protocol and, with --json, the predicted time and
+NCCL's choice for each power of two from 8 B to 16 GiB. No measurement is involved.
+
+The JSON can be given to tunefit show --tuning.`,
+		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
+  tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
+		Args: atMost(1, "a topology file, or none for this machine"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := view.settings()
+			if err != nil {
+				return err
+			}
+			if err := checkHosts(nodes); err != nil {
+				return err
+			}
+			doc, _, err := document(args)
+			if err != nil {
+				return err
+			}
+			opt := channels.TuneOptions{Build: buildOptions(), Settings: set, CollNet: collNet, PlainTrees: plainTrees}
+			if asJSON {
+				report, err := channels.ReportTuning(doc, opt, nodes)
+				if err != nil {
+					return err
+				}
+				return writeJSON(cmd.OutOrStdout(), report)
+			}
+			comms, err := channels.Tune(doc, opt, nodes...)
+			if err != nil {
+				return err
+			}
+			return writeTuning(cmd.OutOrStdout(), comms)
+		},
+	}
+	view.register(cmd)
+	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
+	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
+	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with times and choices")
+	return cmd
+}
+
+func checkHosts(nodes []int) error {
+	const most = 1 << 20
+	for _, n := range nodes {
+		if n < 1 || n > most {
+			return usagef("--nodes %d: a communicator has 1 to %d", n, most)
+		}
+	}
+	if len(nodes) == 0 {
+		return usagef("--nodes names none")
+	}
+	return nil
+}
+
+func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "comm\tchannels\tcollective\talgorithm\tprotocol\tlatency us\tGB/s\tchosen for")
+	for _, c := range comms {
+		t := c.Tuning
+		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
+		for coll := range slices.Backward(tuning.CollNames[:]) {
+			chosen := chosenSizes(t, coll)
+			for a := range tuning.AlgoNames {
+				for p := range tuning.ProtoNames {
+					if t.Bandwidths[coll][a][p] == 0 || t.Table(coll, 1, 1)[a][p] < 0 {
+						continue
+					}
+					n, _ := t.ChannelsAndWarps(a, p, 1<<40)
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, strconv.Itoa(n), tuning.CollNames[coll], tuning.AlgoNames[a],
+						tuning.ProtoNames[p], gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[[2]int{a, p}]))
+				}
+			}
+		}
+	}
+	return tw.Flush()
+}
+
+// chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
+func chosenSizes(t *tuning.Tuning, coll int) map[[2]int]string {
+	const smallest, largest = 3, 34
+	text := map[[2]int]string{}
+	for from := smallest; from <= largest; {
+		c := t.Choose(coll, 1<<from, 1)
+		to := from
+		for to < largest {
+			if n := t.Choose(coll, 1<<(to+1), 1); n.Algo != c.Algo || n.Proto != c.Proto {
+				break
+			}
+			to++
+		}
+		cell := [2]int{c.Algo, c.Proto}
+		if text[cell] != "" {
+			text[cell] += ", "
+		}
+		text[cell] += sizeRange(1<<from, 1<<to)
+		from = to + 1
+	}
+	return text
+}
