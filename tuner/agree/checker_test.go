@@ -58,6 +58,9 @@ func (c *checker) violation(invariant int, format string, args ...any) {
 // landed keeps what acknowledgements and proposals exist.
 func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	c.trace("handle %s puts %s %s", h.Name, key, value)
+	if c.w.landed != nil {
+		c.w.landed(c.w, h.Name, key)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch parts := strings.Split(key, "/"); {

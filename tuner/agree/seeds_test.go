@@ -38,11 +38,11 @@ func randomPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	chance := func(p float64) bool { return r.Float64() < p }
 	span := func(least, most int) int { return least + r.IntN(most-least+1) }
-	p := plan{seed: seed, ranks: span(1, 4), calls: span(40, 240)}
+	p := plan{seed: seed, ranks: span(1, 4), calls: span(50, 500)}
 	p.timing = []Timing{Local, Shared, Etcd}[r.IntN(3)]
 	p.timing.MinLead = uint64(span(1, 12))
-	mean := time.Duration(span(1, 200)) * time.Millisecond
-	total := mean * time.Duration(p.calls)
+	total := time.Duration(span(3, 60)) * time.Second
+	mean := total / time.Duration(p.calls)
 	moment := func() time.Duration { return time.Duration(r.Float64() * float64(total)) }
 	uneven := r.Float64() * 3
 	p.pace = func(rank, call int, r *rand.Rand) time.Duration {
@@ -53,10 +53,10 @@ func randomPlan(seed uint64) plan {
 		return d
 	}
 	f := memstore.Faults{
-		Delay:       []time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(4)],
+		Delay:       []time.Duration{time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[r.IntN(4)],
 		LoseRequest: []float64{0, 0, 0.05, 0.3}[r.IntN(4)],
 		LoseReply:   []float64{0, 0, 0.05, 0.3}[r.IntN(4)],
-		Stale:       []time.Duration{0, 0, time.Second, time.Minute}[r.IntN(4)],
+		Stale:       []time.Duration{0, 0, 0, time.Second, time.Minute}[r.IntN(5)],
 	}
 	p.faults = func(int) memstore.Faults { return f }
 	for range span(0, 5) {
@@ -163,7 +163,11 @@ func TestSeeds(t *testing.T) {
 }
 
 // A tally says what the seeds have tried.
-type tally struct{ Calls, Proposals, Switches, Waits, Failed, Frozen, Static int }
+type tally struct {
+	Calls, Proposals, Commits, Frozen int
+	Switches, Waits, Failed           int // of ranks
+	Aborts                            map[Reason]int
+}
 
 func (s *tally) add(w *world) {
 	for _, r := range w.ranks {
@@ -177,10 +181,19 @@ func (s *tally) add(w *world) {
 		}
 	}
 	s.Proposals += len(w.store.Keys("p/"))
-	for key, value := range w.check.decisions {
-		if d, _ := decode[Decision](value); d.Frozen && key != "" {
+	for _, value := range w.check.decisions {
+		d, _ := decode[Decision](value)
+		switch {
+		case d.Commit:
+			s.Commits++
+			continue
+		case d.Frozen:
 			s.Frozen++
 		}
+		if s.Aborts == nil {
+			s.Aborts = map[Reason]int{}
+		}
+		s.Aborts[d.Abort]++
 	}
 }
 
@@ -191,7 +204,10 @@ func (s *tally) merge(o tally) {
 	s.Waits += o.Waits
 	s.Failed += o.Failed
 	s.Frozen += o.Frozen
-	s.Static += o.Static
+	s.Commits += o.Commits
+	for why, n := range o.Aborts {
+		s.Aborts[why] += n
+	}
 }
 
 // report fails the test if the world broke an invariant.

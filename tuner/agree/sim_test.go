@@ -38,7 +38,8 @@ type plan struct {
 	events []event
 	// before runs in the main thread of a rank before each call.
 	before func(w *world, r *rank, call int)
-	hash   func(hash uint64) uint64 // what Slow is told, for a mutation
+	// landed is told of each record, under the store's lock.
+	landed func(w *world, handle, key string)
 	// phantom makes a call that only this rank counts. anytime allows it inside the
 	// window [c, S) too, where the protocol cannot find it out in time.
 	phantom func(r *rank, call int) bool
@@ -238,7 +239,9 @@ func (r *rank) join() (*Member, error) {
 // main is the rank's NCCL thread.
 func (r *rank) main() {
 	w := r.w
-	time.Sleep(time.Duration(r.id + 1))
+	// No two ranks' deadlines shall fall on one instant: their order would be the
+	// scheduler's.
+	time.Sleep(time.Duration(1 + 1009*r.id + 17*r.id*r.id))
 	if w.joinAt != nil {
 		time.Sleep(w.joinAt(r.id))
 	}
@@ -287,9 +290,6 @@ func (r *rank) main() {
 		}
 		if n >= view {
 			hash := r.counter.Hash
-			if w.hash != nil {
-				hash = w.hash(hash)
-			}
 			began := time.Now()
 			next, err := m.Slow(n, hash)
 			view = r.counter.Trig.Load()
