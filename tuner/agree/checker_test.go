@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,7 +103,7 @@ func (c *checker) read(h *memstore.Handle, key string, value []byte) {
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
 	k, s := m.k, m.state
-	version := fmt.Sprintf("%d %s", m.current.k, m.current.Meaning)
+	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
@@ -218,8 +219,11 @@ func (c *checker) end() {
 func (c *checker) story() (lines []string, sum uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Within one instant the order is the scheduler's.
+	lines = slices.Clone(c.lines)
+	slices.Sort(lines)
 	h := fnv.New64a()
-	for _, line := range c.lines {
+	for _, line := range lines {
 		h.Write([]byte(line))
 	}
 	return c.lines, h.Sum64()

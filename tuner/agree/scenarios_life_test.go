@@ -12,7 +12,7 @@ import (
 )
 
 func TestScenario22FinalizeAtEveryStep(t *testing.T) {
-	for last := 40; last < 160; last++ {
+	for last := 40; last < 160; last += thin {
 		try(t, 1, func(seed uint64) plan {
 			p := usual(seed + uint64(last))
 			p.calls = 300
@@ -35,9 +35,10 @@ func TestScenario22FinalizeAtEveryStep(t *testing.T) {
 }
 
 func TestScenario23IdleThenBurst(t *testing.T) {
-	try(t, 30, func(seed uint64) plan {
+	try(t, 5, func(seed uint64) plan {
 		p := usual(seed)
-		p.calls = 2000
+		// The leads that follow are long enough for another such burst.
+		p.calls = 9000
 		p.saved(30*time.Second, "B")
 		p.pace = func(rank, call int, r *rand.Rand) time.Duration {
 			switch {

@@ -102,6 +102,7 @@ func (m *Member) release() {
 	if m.settled != nil {
 		close(m.settled)
 		m.settled = nil
+		m.waiting = false
 	}
 }
 
@@ -126,7 +127,6 @@ func (m *Member) await() {
 	for m.state == promised && m.failed == nil {
 		waited := m.cfg.Clock.Now() - began
 		if limit > 0 && waited >= limit {
-			m.waiting = false
 			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
 			return
 		}
@@ -148,8 +148,8 @@ func (m *Member) await() {
 		stop()
 		m.mu.Lock()
 	}
-	m.waiting = false
 	if waited := m.cfg.Clock.Now() - began; waited > longStall {
 		m.note(true, "change %d: call %d waited %v for the decision", k, at, waited.Round(time.Millisecond))
+		m.poke()
 	}
 }
