@@ -76,16 +76,15 @@ func (m *Member) join(ctx context.Context) error {
 // start agrees on the version for call 0: the first rank's.
 func (m *Member) start(ctx context.Context) error {
 	own := version{digest(m.cfg.Own.Content), m.cfg.Own.Meaning}
-	err := m.persist(ctx, func(ctx context.Context) error {
-		_, err := m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content)
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	var v version
-	err = m.persist(ctx, func(ctx context.Context) error {
-		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
+	err := m.persist(ctx, func(ctx context.Context) error {
+		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
+		if err == nil && !found {
+			// Only a rank that may be the first brings its file.
+			if _, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content); err == nil {
+				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
+			}
+		}
 		if err == nil {
 			v, err = decode[version](stands)
 		}

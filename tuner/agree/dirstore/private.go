@@ -38,6 +38,7 @@ func Private(parent, comm, identity string) (*Store, error) {
 			return nil, err
 		}
 		s.lock = lock
+		s.spare.keep(filepath.Join(dir, tempPrefix+"spare-"+s.tag))
 		return s, nil
 	}
 }
@@ -105,8 +106,10 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Close gives up the directory and removes it if no other process holds it.
+// Close gives up a private directory and removes it if no other process holds it.
+// A shared directory stays as it is.
 func (s *Store) Close() error {
+	s.spare.drop()
 	if s.lock == nil {
 		return nil
 	}

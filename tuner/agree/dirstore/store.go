@@ -20,6 +20,8 @@ type Store struct {
 	// busy bounds the goroutines that a hanging file system can collect.
 	busy chan struct{}
 	lock *os.File // of a private directory
+	// spare is room for one small record when a private directory's disk is full.
+	spare spare
 }
 
 const (
@@ -81,18 +83,24 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 
 // create makes path with the value, or fails with fs.ErrExist.
 func (s *Store) create(temp, path string, value []byte) error {
-	if err := writeNew(temp, value); errors.Is(err, fs.ErrNotExist) {
+	err := writeNew(temp, value)
+	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.makeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err := writeNew(temp, value); err != nil {
-			return err
+		err = writeNew(temp, value)
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if s.spare.use(temp, value) {
+			err = nil
 		}
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	defer os.Remove(temp)
-	err := os.Link(temp, path)
+	s.spare.refill()
+	err = os.Link(temp, path)
 	if err == nil {
 		return nil
 	}

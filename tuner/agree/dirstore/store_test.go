@@ -199,3 +199,47 @@ func TestFullDisk(t *testing.T) {
 	}
 	put(t, s, "c/x/d/1", "commit")
 }
+
+// TestFullDiskLeavesRoomForADecision: a rank that has promised must be able to
+// record its abort.
+func TestFullDiskLeavesRoomForADecision(t *testing.T) {
+	parent := t.TempDir()
+	if err := syscall.Mount("tmpfs", parent, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("NOT TESTED: a full disk needs a small tmpfs, mount: %v", err)
+	}
+	defer syscall.Unmount(parent, syscall.MNT_DETACH)
+	s, err := Private(parent, "comm", "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler, err := os.Create(filepath.Join(parent, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer filler.Close()
+	for err == nil {
+		_, err = filler.Write(make([]byte, 512))
+	}
+	if got := put(t, s, "c/x/d/1", "abort"); got != "abort" {
+		t.Errorf("stands %q", got)
+	}
+	if _, err := s.PutOnce(t.Context(), "c/x/d/2", []byte("abort")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("there is room twice: %v", err)
+	}
+	filler.Truncate(0)
+	put(t, s, "c/x/d/2", "abort")
+	filler.Seek(0, 0)
+	for err = nil; err == nil; {
+		_, err = filler.Write(make([]byte, 512))
+	}
+	put(t, s, "c/x/d/3", "abort")
+	for i := 1; i <= 3; i++ {
+		if value, _, err := s.Get(t.Context(), fmt.Sprintf("c/x/d/%d", i)); string(value) != "abort" {
+			t.Errorf("d/%d: %q, %v", i, value, err)
+		}
+	}
+	s.Close()
+	if exists(s.Dir()) {
+		t.Error("the directory outlives its last process")
+	}
+}
