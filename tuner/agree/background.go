@@ -116,7 +116,7 @@ func (m *Member) acknowledge(c change) bool {
 	k, hash := m.k, m.hash
 	m.mu.Unlock()
 	ctx, end := m.op()
-	_, err := m.put(ctx, m.keys.ack(k, m.slot, hash), nil)
+	_, err := m.put(ctx, m.keys.ack(k, hash, m.slot), nil)
 	end()
 	if err != nil {
 		return false
@@ -141,14 +141,16 @@ func (m *Member) count(c change) (verdict Decision, ok bool) {
 	}
 	agreed := make(map[int]bool, m.cfg.Ranks)
 	for _, name := range names {
-		slot, theirs, ok := parseAckName(name)
-		if !ok || slot < 0 || slot >= m.cfg.Ranks {
+		slots, theirs, ok := parseAckName(name)
+		if !ok {
 			continue
 		}
 		if theirs != hash {
 			return Decision{Abort: Misaligned, Frozen: true}, true
 		}
-		agreed[slot] = true
+		for _, slot := range slots {
+			agreed[slot] = slot < m.cfg.Ranks
+		}
 	}
 	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
 }

@@ -75,11 +75,13 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	case len(parts) == 5 && parts[2] == "a":
 		var k uint64
 		fmt.Sscan(parts[3], &k)
-		slot, _, _ := parseAckName(parts[4])
-		if c.acks[c.owner[slot]] == nil {
-			c.acks[c.owner[slot]] = map[uint64]bool{}
+		slots, _, _ := parseAckName(parts[4])
+		for _, slot := range slots {
+			if c.acks[c.owner[slot]] == nil {
+				c.acks[c.owner[slot]] = map[uint64]bool{}
+			}
+			c.acks[c.owner[slot]][k] = true
 		}
-		c.acks[c.owner[slot]][k] = true
 	}
 }
 

@@ -13,16 +13,18 @@ func TestCostOfAChange(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		ranks      int
+		node       int
 		timing     Timing
 		puts, asks int     // at most, per change
 		idle       float64 // operations per second and rank, at most
 	}{
-		{"8 ranks of one machine", 8, Local, 11, 300, 4.1},
-		{"1024 ranks, shared", 1024 / thin, Shared, 1027, 40000, 1.1},
+		{"8 ranks of one machine", 8, 0, Local, 11, 300, 4.1},
+		{"1024 ranks, shared", 1024 / thin, 0, Shared, 1027, 40000, 1.1},
+		{"1024 ranks, shared, by machines of 8", 1024 / thin, 8, Shared, 131, 6000, 0.2},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)
-		p.ranks, p.timing, p.longest = c.ranks, c.timing, 0
+		p.ranks, p.node, p.timing, p.longest = c.ranks, c.node, c.timing, 0
 		p.pace = every(50 * time.Millisecond)
 		p.calls = 1000
 		p.saved(save, "B", 0)

@@ -13,7 +13,7 @@ func (m *Member) learn(d Decision) {
 			return
 		}
 		m.state = committed
-		m.spent = append(m.spent, m.keys.ack(k, m.slot, m.hash))
+		m.spent = append(m.spent, m.keys.ack(k, m.hash, m.slot))
 		m.release()
 		return
 	}
@@ -22,7 +22,7 @@ func (m *Member) learn(d Decision) {
 		m.retired = append(m.retired, c.snapshot)
 	}
 	if m.state == promised {
-		m.spent = append(m.spent, m.keys.ack(k, m.slot, m.hash))
+		m.spent = append(m.spent, m.keys.ack(k, m.hash, m.slot))
 	}
 	if d.Frozen {
 		m.why = d.String()

@@ -35,7 +35,7 @@ var mutations = []mutation{
 		"return m.decide(Decision{Abort: Superseded})\n\t}\n\treturn m.look()", "return m.decide(Decision{Abort: Superseded})\n\t}\n\tm.acknowledge(c)\n\treturn m.look()"}, skipHash}},
 	{"acknowledge the next change before the own switch", []edit{
 		{"background.go", "return forever // committed,", `if s == committed && m.cfg.Poller.proposed(m.keys, m.k+1) {
-			m.cfg.Store.PutOnce(m.ctx, m.keys.ack(m.k+1, m.slot, 0), nil)
+			m.cfg.Store.PutOnce(m.ctx, m.keys.ack(m.k+1, 0, m.slot), nil)
 		}
 		return m.cfg.Timing.ActivePoll // committed,`},
 		skipHash}},

@@ -109,8 +109,13 @@ func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string
 func (c keys) decision(k uint64) string { return fmt.Sprintf("c/%s/d/%d", string(c), k) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
 
-func (c keys) ack(k uint64, slot int, hash uint64) string {
-	return fmt.Sprintf("%s/%d-%016x", c.acks(k), slot, hash)
+// ack is one rank's acknowledgement, or that of several with the same hash.
+func (c keys) ack(k uint64, hash uint64, slots ...int) string {
+	names := make([]string, len(slots))
+	for i, slot := range slots {
+		names[i] = strconv.Itoa(slot)
+	}
+	return fmt.Sprintf("%s/%s-%016x", c.acks(k), strings.Join(names, "."), hash)
 }
 
 // parseProposalName splits the last element of a proposal's key.
@@ -124,15 +129,18 @@ func parseProposalName(name string) (c keys, k uint64, ok bool) {
 }
 
 // parseAckName splits the last element of an acknowledgement's key.
-func parseAckName(name string) (slot int, hash uint64, ok bool) {
+func parseAckName(name string) (slots []int, hash uint64, ok bool) {
 	before, after, ok := strings.Cut(name, "-")
 	if !ok {
-		return 0, 0, false
+		return nil, 0, false
 	}
-	slot, err := strconv.Atoi(before)
-	if err != nil {
-		return 0, 0, false
+	for _, text := range strings.Split(before, ".") {
+		slot, err := strconv.Atoi(text)
+		if err != nil || slot < 0 {
+			return nil, 0, false
+		}
+		slots = append(slots, slot)
 	}
-	hash, err = strconv.ParseUint(after, 16, 64)
-	return slot, hash, err == nil
+	hash, err := strconv.ParseUint(after, 16, 64)
+	return slots, hash, err == nil
 }

@@ -111,6 +111,9 @@ func randomPlan(seed uint64) plan {
 			return 0
 		}
 	}
+	if chance(0.2) {
+		p.node = span(1, 3)
+	}
 	if chance(0.05) {
 		p.absent = map[int]bool{r.IntN(p.ranks): true}
 	}

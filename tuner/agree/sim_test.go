@@ -33,6 +33,7 @@ type plan struct {
 	means  func(rank int, content string) string // nil means: what is before '#'
 	calln  func(rank, call int) int              // how many calls the rank makes; nil means calls
 	absent map[int]bool                          // ranks that never join
+	node   int                                   // ranks of a machine that has a store of its own; 0: no such stores
 
 	saves  []save
 	events []event
@@ -67,6 +68,7 @@ type world struct {
 	plan
 	store *memstore.Store
 	ranks []*rank
+	nodes []*memstore.Store
 	begin time.Time
 	check checker
 }
@@ -77,6 +79,7 @@ type rank struct {
 	comm    int
 	id      int // of all communicators together
 	handle  *memstore.Handle
+	local   *memstore.Handle // of the machine's store, or nil
 	counter Counter
 	chance  *rand.Rand
 
@@ -133,7 +136,11 @@ func (w *world) run() {
 			r.handle.Tamper = func(op memstore.Op, drawn memstore.Fate) memstore.Fate { return w.tamper(id, op, drawn) }
 		}
 		w.ranks = append(w.ranks, r)
+		if w.node > 0 {
+			w.place(r)
+		}
 	}
+	endLeaders := w.lead()
 	for _, r := range w.ranks {
 		all.Go(r.main)
 	}
@@ -144,6 +151,7 @@ func (w *world) run() {
 		time.AfterFunc(e.at, func() { e.do(w) })
 	}
 	all.Wait()
+	endLeaders()
 	// What is still under way in the network ends with the world.
 	time.Sleep(3 * time.Minute)
 	w.check.end()
@@ -182,6 +190,9 @@ func (w *world) crash(id int) {
 	}
 	w.check.trace("rank %d crashes", id)
 	r.handle.SetDown(true, true)
+	if r.local != nil {
+		r.local.SetDown(true, true)
+	}
 	r.mu.Lock()
 	r.crashed = true
 	r.mu.Unlock()
@@ -218,9 +229,13 @@ func (r *rank) join() (*Member, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), JoinLimit)
 	defer cancel()
 	clock := RealTime()
+	var store Store = r.handle
+	if r.local != nil {
+		store = NewNode(r.handle, r.local)
+	}
 	return Join(ctx, Config{
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: fmt.Sprintf("rank-%d", r.id),
-		Store: r.handle, Poller: NewPoller(r.handle, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
+		Store: store, Poller: NewPoller(store, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Strict: r.w.strict,
 		Own: Version{[]byte(own), r.meaning(own)},
 		Stage: func(content []byte) (any, string, error) {
