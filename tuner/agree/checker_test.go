@@ -207,11 +207,11 @@ func (c *checker) end() {
 		switch {
 		case errors.Is(r.callErr, ErrBroken):
 			c.violation(3, "rank %d: %v", r.id, r.callErr)
-		case errors.Is(r.callErr, ErrStalled) && !c.w.mayStall:
+		case errors.Is(r.callErr, ErrStalled) && !c.w.mayStall && !r.crashed:
 			c.violation(7, "rank %d: %v, though the store was never lost", r.id, r.callErr)
 		case !r.ended && r.callErr == nil && r.joinErr == nil && !r.crashed:
 			c.violation(0, "rank %d has not ended", r.id)
-		case r.stall > c.w.longest && c.w.longest > 0:
+		case r.stall > c.w.longest && c.w.longest > 0 && !r.crashed:
 			c.violation(7, "rank %d: a call waited %v, though the store was never lost", r.id, r.stall)
 		}
 	}
