@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,18 @@ func randomPlan(seed uint64) plan {
 		p.events = append(p.events,
 			event{at, func(w *world) { w.lose(id, hangs) }},
 			event{at + lasts, func(w *world) { w.regain(id) }})
+	}
+	if chance(0.1) {
+		// The store is lost at the worst moment: when an acknowledgement has landed.
+		id, lasts, hangs := r.IntN(p.ranks), time.Duration(span(0, 200))*time.Second, chance(0.5)
+		p.mayStall = true
+		var lost atomic.Bool
+		p.landed = func(w *world, handle, key string) {
+			if isAck(key) && handle == strconv.Itoa(id) && lost.CompareAndSwap(false, true) {
+				w.lose(id, hangs)
+				time.AfterFunc(lasts, func() { w.regain(id) })
+			}
+		}
 	}
 	if chance(0.2) && !misaligned {
 		p.comms = 2
