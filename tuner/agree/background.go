@@ -22,17 +22,28 @@ func (m *Member) run() {
 		m.retire()
 		m.flush()
 		m.forgetAcks()
-		var rings <-chan struct{}
-		stop := func() bool { return true }
-		if wait < forever {
-			rings, stop = alarm(m.cfg.Clock, wait)
+		if wait > 0 {
+			m.sleep(wait)
 		}
+		// The next step sees all that anyone wanted it to see.
 		select {
 		case <-m.wake:
-		case <-rings:
-		case <-m.ctx.Done():
+		default:
 		}
-		stop()
+	}
+}
+
+func (m *Member) sleep(wait time.Duration) {
+	var rings <-chan struct{}
+	if wait < forever {
+		var stop func() bool
+		rings, stop = alarm(m.cfg.Clock, wait)
+		defer stop()
+	}
+	select {
+	case <-m.wake:
+	case <-rings:
+	case <-m.ctx.Done():
 	}
 }
 

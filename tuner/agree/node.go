@@ -3,6 +3,7 @@ package agree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,8 +92,8 @@ func (n *Node) Lead(ctx context.Context, clock Clock, timing Timing) {
 			lastList = now
 			l.findProposals(ctx, done)
 		}
-		for name, c := range l.open {
-			if l.serve(ctx, c) {
+		for _, name := range slices.Sorted(maps.Keys(l.open)) {
+			if l.serve(ctx, l.open[name]) {
 				delete(l.open, name)
 				done[name] = true
 			}
@@ -202,7 +203,8 @@ func (l *leader) serve(ctx context.Context, c *openChange) (decided bool) {
 			groups[hash] = append(groups[hash], of...)
 		}
 	}
-	for hash, of := range groups {
+	for _, hash := range slices.Sorted(maps.Keys(groups)) {
+		of := groups[hash]
 		slices.Sort(of)
 		key := c.comm.ack(c.k, hash, of...)
 		err := l.bounded(ctx, func(ctx context.Context) error {

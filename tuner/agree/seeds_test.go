@@ -256,10 +256,16 @@ func (w *world) report(t *testing.T, always bool) {
 // TestSeedsAreReproducible runs some seeds twice and compares all that happened.
 func TestSeedsAreReproducible(t *testing.T) {
 	for seed := range uint64(100 / thin) {
-		_, one := simulate(t, randomPlan(seed)).check.story()
-		_, two := simulate(t, randomPlan(seed)).check.story()
-		if one != two {
-			t.Errorf("seed %d tells two stories", seed)
+		first, one := simulate(t, randomPlan(seed)).check.story()
+		second, two := simulate(t, randomPlan(seed)).check.story()
+		if one == two {
+			continue
+		}
+		for i := range min(len(first), len(second)) {
+			if first[i] != second[i] {
+				t.Errorf("seed %d tells two stories, which part at:\n%s\n%s", seed, first[i], second[i])
+				break
+			}
 		}
 	}
 }

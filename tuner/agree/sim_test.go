@@ -332,7 +332,7 @@ func (r *rank) main() {
 			w.check.decide(r, m, call, n, now)
 			r.counter.Hash = Mix(r.counter.Hash, call%5, uint64(call*call), 1)
 		}
-		time.Sleep(1 + time.Duration(r.chance.IntN(1000)))
+		time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
 		r.counter.Seq.Store(n + 1)
 	}
 	r.ended = true

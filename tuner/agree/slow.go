@@ -10,8 +10,9 @@ import (
 // decide by from this call on, nil if that stays. It touches no store and waits
 // only at S, for the decision.
 func (m *Member) Slow(n, hash uint64) (next any, err error) {
+	waited := false
 	defer func() {
-		if err != nil {
+		if err != nil || waited {
 			m.flush() // the background may hang in the store
 		}
 	}()
@@ -25,6 +26,7 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 	}
 	if m.state == promised && n >= m.change.Switch {
 		m.await()
+		waited = true
 		if m.failed != nil {
 			return nil, m.failed
 		}
@@ -150,6 +152,5 @@ func (m *Member) await() {
 	}
 	if waited := m.cfg.Clock.Now() - began; waited > longStall {
 		m.note(true, "change %d: call %d waited %v for the decision", k, at, waited.Round(time.Millisecond))
-		m.poke()
 	}
 }

@@ -34,8 +34,9 @@ func (h *Handle) chance(what string) *rand.Rand {
 }
 
 // upTo is mostly much less than most: what is slow now and then is worse than
-// what is always slow. It is never 0, so that two events seldom coincide.
+// what is always slow. Some microseconds come on top, so that two events seldom
+// coincide.
 func upTo(r *rand.Rand, most time.Duration) time.Duration {
 	x := r.Float64()
-	return 1 + time.Duration(x*x*x*float64(most))
+	return 1 + time.Duration(r.Int64N(int64(200*time.Microsecond))) + time.Duration(x*x*x*float64(most))
 }
