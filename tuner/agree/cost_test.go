@@ -1,0 +1,59 @@
+package agree
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+)
+
+// TestCostOfAChange counts what a change asks of the store, and what doing nothing
+// does.
+func TestCostOfAChange(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		ranks      int
+		node       int
+		timing     Timing
+		puts, asks int     // at most, per change
+		idle       float64 // operations per second and rank, at most
+	}{
+		{"8 ranks of one machine", 8, 0, Local, 11, 300, 4.1},
+		{"1024 ranks, shared", 1024 / thin, 0, Shared, 1027, 40000, 1.1},
+		{"1024 ranks, shared, by machines of 8", 1024 / thin, 8, Shared, 131, 6000, 0.2},
+	} {
+		const save, quiet = 20 * time.Second, 5 * time.Second
+		p := usual(1)
+		p.ranks, p.node, p.timing, p.longest = c.ranks, c.node, c.timing, 0
+		p.pace = every(50 * time.Millisecond)
+		p.calls = 1000
+		p.saved(save, "B", 0)
+		type ops struct{ put, ask int }
+		count := func(w *world) (o ops) {
+			for _, r := range w.ranks {
+				o.put += r.handle.Count("put")
+				o.ask += r.handle.Count("get") + r.handle.Count("list")
+			}
+			return o
+		}
+		var first, before, after ops
+		p.events = []event{
+			{save - quiet, func(w *world) { first = count(w) }},
+			{save - time.Millisecond, func(w *world) { before = count(w) }},
+			{save + 20*time.Second, func(w *world) { after = count(w) }},
+		}
+		p.faults = func(int) memstore.Faults { return memstore.Faults{Delay: 2 * time.Millisecond} }
+		w := simulate(t, p)
+		endsOn("B")(t, w)
+		w.report(t, false)
+		idle := float64(before.ask-first.ask) / quiet.Seconds() / float64(c.ranks)
+		puts := after.put - before.put
+		asks := after.ask - before.ask - int(idle*20*float64(c.ranks))
+		changes := w.proposals()
+		t.Logf("%s: %d puts, %d gets and lists beyond the idle ones, in %d proposals; idle %.1f operations per second and rank; joining took %d puts",
+			c.name, puts, asks, changes, idle, first.put)
+		if puts > c.puts*changes || asks > c.asks*changes || idle > c.idle {
+			t.Errorf("%s: more than expected", c.name)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package agree
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// A Counter is what a communicator's fast path works on. It may lie in C memory:
+// three 64-bit words in this order. For each call with at least one available
+// cell, the main thread does
+//
+//	n = Seq; if (n >= Trig) Slow(n, Hash);
+//	Hash = Mix(Hash, call); decide; Seq = n+1
+//
+// Relaxed loads and stores are enough. The background lowers Trig to announce a
+// checkpoint; a main thread that sees this too late passes the checkpoint, finds
+// that out in Slow under the mutex and makes no promise. A promise is the main
+// thread's own store to Trig, which it sees itself in program order. The
+// background reads Seq only to choose a checkpoint and to notice lateness, never
+// for safety.
+type Counter struct {
+	Seq  atomic.Uint64 // calls decided; written by the main thread only
+	Trig atomic.Uint64 // first call that must go through Slow
+	Hash uint64        // of the calls before Seq; the main thread's own
+}
+
+// Never is the trigger of a Counter that has nothing to wait for.
+const Never = math.MaxUint64
+
+// Mix adds a call to the rolling hash. It depends on the order of calls, costs
+// one multiplication, and is the same in C.
+func Mix(hash uint64, coll int, bytes uint64, pipeOps int) uint64 {
+	hash ^= bytes ^ uint64(coll)<<56 ^ uint64(uint32(pipeOps))<<40
+	hash *= 0x9e3779b97f4a7c15
+	return hash ^ hash>>32
+}

@@ -1,0 +1,168 @@
+package dirstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Shm is memory that all processes of a machine share and that no reboot keeps.
+const Shm = "/dev/shm"
+
+const (
+	privatePrefix = "nccl-tuner-go-"
+	lockName      = "lock"
+)
+
+// Private opens the directory of a communicator of one machine below parent,
+// usually Shm. comm is equal in all its processes. What crashed jobs of the same
+// user have left there is removed first.
+func Private(parent, comm, identity string) (*Store, error) {
+	sweep(parent)
+	dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", privatePrefix, os.Getuid(), clean(comm)))
+	for {
+		lock, err := hold(dir)
+		if err != nil {
+			return nil, err
+		}
+		if lock == nil {
+			continue // it was removed in between
+		}
+		s, err := Open(dir, identity)
+		if err != nil {
+			lock.Close()
+			return nil, err
+		}
+		s.lock = lock
+		s.spare.keep(filepath.Join(dir, tempPrefix+"spare-"+s.tag))
+		return s, nil
+	}
+}
+
+// hold creates the directory unless it exists and locks it together with the
+// others that use it. It returns nil if the directory is about to vanish.
+func hold(dir string) (*os.File, error) {
+	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := owned(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := flock(lock, syscall.LOCK_SH); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	if !same(lock, filepath.Join(dir, lockName)) {
+		lock.Close()
+		return nil, nil
+	}
+	return lock, nil
+}
+
+// owned refuses a directory that another user has put in this place, for its
+// records would decide what this process does.
+func owned(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is not a private directory of this user", dir)
+	}
+	return nil
+}
+
+// same reports that the open file still is the one at path: who removes the
+// directory does so with the lock held.
+func same(f *os.File, path string) bool {
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	here, err := f.Stat()
+	return err == nil && os.SameFile(here, there)
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// Close gives up a private directory and removes it if no other process holds it.
+// A shared directory stays as it is.
+func (s *Store) Close() error {
+	s.spare.drop()
+	if s.lock == nil {
+		return nil
+	}
+	lock := s.lock
+	s.lock = nil
+	lock.Close()
+	removeUnused(s.root)
+	return nil
+}
+
+// sweep removes what processes have left that no longer live.
+func sweep(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // Private will say what is wrong
+	}
+	mine := fmt.Sprintf("%s%d-", privatePrefix, os.Getuid())
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), mine) && owned(filepath.Join(parent, e.Name())) == nil {
+			removeUnused(filepath.Join(parent, e.Name()))
+		}
+	}
+}
+
+// removeUnused removes the directory unless a process holds its lock. It asks
+// with a new descriptor: turning a shared lock into an exclusive one lets go of
+// it in between.
+func removeUnused(dir string) {
+	path := filepath.Join(dir, lockName)
+	lock, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		os.Remove(dir) // only an empty one: its creator may be about to lock it
+		return
+	} else if err != nil {
+		return
+	}
+	defer lock.Close()
+	if flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) != nil || !same(lock, path) {
+		return
+	}
+	// The lock goes last, so that a sweep that is cut short is repeated, and
+	// nobody who waits for it takes a half-empty directory for a fresh one.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Name() != lockName {
+			if os.RemoveAll(filepath.Join(dir, e.Name())) != nil {
+				return
+			}
+		}
+	}
+	os.Remove(path)
+	os.Remove(dir)
+}

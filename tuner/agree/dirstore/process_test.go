@@ -1,0 +1,302 @@
+package dirstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The test binary runs itself again as another process, told by these what to do.
+const (
+	envRole = "DIRSTORE_TEST_ROLE"
+	envDir  = "DIRSTORE_TEST_DIR"
+	envName = "DIRSTORE_TEST_NAME"
+)
+
+const racedKeys = 300
+
+func TestMain(m *testing.M) {
+	var err error
+	switch role := os.Getenv(envRole); role {
+	case "":
+		os.Exit(m.Run())
+	case "race":
+		err = raceRole()
+	case "hold":
+		err = holdRole()
+	case "forbidden":
+		err = forbiddenRole()
+	default:
+		err = fmt.Errorf("role %q", role)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// raceRole puts its name under all keys and prints what stands.
+func raceRole() error {
+	s, err := Open(os.Getenv(envDir), os.Getenv(envName))
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	for i := range racedKeys {
+		stands, err := s.PutOnce(context.Background(), fmt.Sprintf("c/%d/d/1", i), []byte(os.Getenv(envName)))
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(stands))
+	}
+	return nil
+}
+
+// holdRole opens the private directory and waits to be told, or killed.
+func holdRole() error {
+	s, err := Private(os.Getenv(envDir), "comm", os.Getenv(envName))
+	if err != nil {
+		return err
+	}
+	if _, err := s.PutOnce(context.Background(), "c/x/init", []byte("A")); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	return s.Close()
+}
+
+// forbiddenRole, which is not root, uses a store whose permissions are taken
+// away and given back.
+func forbiddenRole() error {
+	ctx, dir := context.Background(), os.Getenv(envDir)
+	s, err := Open(dir, "x")
+	if err != nil {
+		return err
+	}
+	if _, err := s.PutOnce(ctx, "c/x/d/1", []byte("commit")); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0); err != nil {
+		return err
+	}
+	if _, _, err := s.Get(ctx, "c/x/d/1"); err == nil {
+		return fmt.Errorf("get succeeds without permission")
+	}
+	if _, found, err := s.Get(ctx, "c/x/d/2"); found || err == nil {
+		return fmt.Errorf("a record that may exist is taken for absent")
+	}
+	if _, err := s.PutOnce(ctx, "c/x/d/2", nil); err == nil {
+		return fmt.Errorf("put succeeds without permission")
+	}
+	if _, err := s.List(ctx, "p"); err == nil {
+		return fmt.Errorf("list succeeds without permission")
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	stands, err := s.PutOnce(ctx, "c/x/d/1", []byte("abort"))
+	if err != nil || string(stands) != "commit" {
+		return fmt.Errorf("afterwards: %q, %v", stands, err)
+	}
+	return nil
+}
+
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// start runs the test binary in a role and waits until it is ready.
+func start(t *testing.T, role, dir, name string) *child {
+	t.Helper()
+	c := &child{Cmd: exec.Command(os.Args[0])}
+	c.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir, envName+"="+name)
+	c.in, _ = c.StdinPipe()
+	out, _ := c.StdoutPipe()
+	c.out = bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	if line, err := c.out.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%s: %q, %v", role, line, err)
+	}
+	return c
+}
+
+func TestProcessesRace(t *testing.T) {
+	dir := t.TempDir()
+	var children []*child
+	for i := range 4 {
+		children = append(children, start(t, "race", dir, fmt.Sprint("process-", i)))
+	}
+	for _, c := range children {
+		io.WriteString(c.in, "go\n")
+	}
+	var all [][]byte
+	winners := map[string]int{}
+	for _, c := range children {
+		out, err := io.ReadAll(c.out)
+		if err != nil || c.Wait() != nil {
+			t.Fatalf("%s %v", out, err)
+		}
+		all = append(all, out)
+	}
+	for _, name := range strings.Fields(string(all[0])) {
+		winners[name]++
+	}
+	for i, out := range all {
+		if lines := strings.Fields(string(out)); len(lines) != racedKeys || string(out) != string(all[0]) {
+			t.Errorf("process %d sees other winners than process 0", i)
+		}
+	}
+	t.Logf("winners: %v", winners)
+	if left := temporaries(t, dir); left != nil {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func TestPrivateDirectoryGoesWithTheLastProcess(t *testing.T) {
+	parent := t.TempDir()
+	c := start(t, "hold", parent, "child")
+	s, err := Private(parent, "comm", "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, found, err := s.Get(t.Context(), "c/x/init"); string(value) != "A" || !found || err != nil {
+		t.Fatalf("the processes do not share the directory: %q, %v, %v", value, found, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(s.Dir()) {
+		t.Fatal("the directory is gone while a process holds it")
+	}
+	io.WriteString(c.in, "end\n")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if exists(s.Dir()) {
+		t.Error("the directory outlives its last process")
+	}
+}
+
+func TestCrashedJobIsSwept(t *testing.T) {
+	parent := t.TempDir()
+	alive := start(t, "hold", parent, "alive")
+	t.Cleanup(func() { io.WriteString(alive.in, "end\n") })
+	dirs := func() []string {
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	before := dirs()
+	crashed, err := Private(parent, "crashed", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, crashed, "c/x/d/1", "commit")
+	crashed.lock.Close() // what the kernel does for a process that is killed
+	other, err := Private(parent, "other", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exists(crashed.Dir()) {
+		t.Error("a crashed job's directory stays")
+	}
+	other.Close()
+	if after := dirs(); !slices.Equal(before, after) {
+		t.Errorf("before %q, afterwards %q", before, after)
+	}
+}
+
+func TestKilledProcessIsSwept(t *testing.T) {
+	parent := t.TempDir()
+	c := start(t, "hold", parent, "child")
+	c.Process.Kill()
+	c.Wait()
+	// A process of the same communicator's id comes later: it must not find the
+	// records of the dead.
+	s, err := Private(parent, "comm", "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, found, err := s.Get(t.Context(), "c/x/init"); found || err != nil {
+		t.Errorf("the dead process's record: found %v, %v", found, err)
+	}
+}
+
+func TestForeignDirectoryIsRefused(t *testing.T) {
+	for what, prepare := range map[string]func(path string) error{
+		"open to all": func(path string) error { os.Mkdir(path, 0o700); return os.Chmod(path, 0o777) },
+		"a link":      func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"a file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		parent := t.TempDir()
+		path := filepath.Join(parent, fmt.Sprintf("%s%d-comm", privatePrefix, os.Getuid()))
+		if err := prepare(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Private(parent, "comm", "x"); err == nil {
+			t.Errorf("a directory that is %s is used", what)
+		}
+		if !exists(path) {
+			t.Errorf("what is %s was removed", what)
+		}
+	}
+}
+
+func TestPermissionsTakenAway(t *testing.T) {
+	dir := t.TempDir()
+	program := os.Args[0]
+	attr := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 {
+		// Root may do everything, so another user has to try.
+		const nobody = 65534
+		attr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		content, err := os.ReadFile(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program = filepath.Join(dir, "test")
+		os.WriteFile(program, content, 0o755)
+		for d := dir; d != os.TempDir() && len(d) > 1; d = filepath.Dir(d) {
+			os.Chmod(d, 0o755)
+		}
+		dir = filepath.Join(dir, "store")
+		os.Mkdir(dir, 0o700)
+		os.Chown(dir, nobody, nobody)
+	}
+	cmd := exec.Command(program)
+	cmd.SysProcAttr = attr
+	cmd.Env = append(os.Environ(), envRole+"=forbidden", envDir+"="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 {
+		t.Skipf("NOT TESTED: cannot run as another user: %v", err)
+	} else if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

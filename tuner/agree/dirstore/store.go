@@ -1,0 +1,251 @@
+package dirstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Store is a directory of records.
+type Store struct {
+	root string
+	tag  string // of this process's temporary files
+	next atomic.Uint64
+	// busy bounds the goroutines that a hanging file system can collect.
+	busy chan struct{}
+	lock *os.File // of a private directory
+	// spare is room for one small record when a private directory's disk is full.
+	spare spare
+}
+
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+	// tempPrefix marks files that are no records; keys have no such element.
+	tempPrefix = ".tmp-"
+	maxBusy    = 16
+)
+
+// Open uses dir, which is created if its parent exists. identity must be unique
+// among all processes that use the directory, on all machines.
+func Open(dir, identity string) (*Store, error) {
+	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}, nil
+}
+
+// clean makes a file name of any text.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, text)
+}
+
+// Dir is where the records lie.
+func (s *Store) Dir() string { return s.root }
+
+func (s *Store) path(key string) (string, error) {
+	if !filepath.IsLocal(key) {
+		return "", fmt.Errorf("dirstore: %q is no key", key)
+	}
+	return filepath.Join(s.root, filepath.FromSlash(key)), nil
+}
+
+// PutOnce implements agree.Store.
+func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+	path, err := s.path(key)
+	if err != nil {
+		return nil, err
+	}
+	return do(ctx, s, func() ([]byte, error) {
+		temp := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%s-%d", tempPrefix, s.tag, s.next.Add(1)))
+		err := s.create(temp, path, value)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err == nil {
+			return value, nil
+		}
+		// Somebody was first, or an earlier try of this rank whose reply was lost.
+		return read(path)
+	})
+}
+
+// create makes path with the value, or fails with fs.ErrExist.
+func (s *Store) create(temp, path string, value []byte) error {
+	err := writeNew(temp, value)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.makeDirs(filepath.Dir(path)); err != nil {
+			return err
+		}
+		err = writeNew(temp, value)
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if s.spare.use(temp, value) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	s.spare.refill()
+	err = os.Link(temp, path)
+	if err == nil {
+		return nil
+	}
+	// Over NFS the reply of a link that succeeded may be lost, and the client's
+	// repetition then finds the name taken, by this very file.
+	if info, statErr := os.Lstat(temp); statErr == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 2 {
+			return nil
+		}
+	}
+	return err
+}
+
+// writeNew writes a file that did not exist. Over NFS and with quotas only close
+// tells whether there was room.
+func writeNew(path string, value []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(value)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// makeDirs creates the directories below the root. It never creates the root: a
+// directory that was swept away must not come back as another one.
+func (s *Store) makeDirs(dir string) error {
+	relative, err := filepath.Rel(s.root, dir)
+	if err != nil {
+		return err
+	}
+	at := s.root
+	for _, element := range strings.Split(relative, string(filepath.Separator)) {
+		at = filepath.Join(at, element)
+		if err := os.Mkdir(at, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get implements agree.Store.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	path, err := s.path(key)
+	if err != nil {
+		return nil, false, err
+	}
+	value, err := do(ctx, s, func() ([]byte, error) {
+		value, err := read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			// An NFS client remembers for up to a minute that a name does not exist,
+			// unless it opens the directory anew and sees that it has changed.
+			s.refresh(filepath.Dir(path))
+			value, err = read(path)
+		}
+		return value, err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, s.alive()
+	}
+	return value, err == nil, err
+}
+
+// refresh opens a directory, which makes an NFS client revalidate it.
+func (s *Store) refresh(dir string) {
+	if f, err := os.Open(dir); err == nil {
+		f.Close()
+	}
+}
+
+// alive tells a missing record from a missing store.
+func (s *Store) alive() error {
+	_, err := os.Lstat(s.root)
+	return err
+}
+
+func read(path string) ([]byte, error) { return os.ReadFile(path) }
+
+// List implements agree.Store.
+func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
+	path, err := s.path(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := do(ctx, s, func() ([]string, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		all, err := f.Readdirnames(-1)
+		names := all[:0]
+		for _, name := range all {
+			if !strings.HasPrefix(name, tempPrefix) {
+				names = append(names, name)
+			}
+		}
+		return names, err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, s.alive()
+	}
+	return names, err
+}
+
+// Remove implements agree.Store.
+func (s *Store) Remove(ctx context.Context, key string) error {
+	path, err := s.path(key)
+	if err != nil {
+		return err
+	}
+	_, err = do(ctx, s, func() (struct{}, error) { return struct{}{}, os.Remove(path) })
+	return err
+}
+
+// do runs a file operation and does not wait for it longer than ctx: a file
+// server may be away for hours, and no signal ends a system call that waits for
+// it.
+func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	select {
+	case s.busy <- struct{}{}:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := operation()
+		<-s.busy
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

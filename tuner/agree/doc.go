@@ -1,0 +1,21 @@
+// Package agree lets the ranks of one communicator change their policy at the
+// same call, or not at all.
+//
+// Ranks share nothing but a Store of write-once records. The rank whose policy
+// file changed proposes a version together with a checkpoint call c and a switch
+// call S. Every rank stages the version; at call c its own main thread promises
+// to decide no call from S on before the fate of the change is known; then the
+// rank acknowledges, with a hash of the calls it has made so far. If all ranks
+// acknowledged with equal hashes, the proposer writes commit. Anyone may write
+// abort at any time, the first decision stands, and all obey it. A rank that
+// reaches S undecided writes abort itself: no time-out takes part in safety.
+//
+// A Member is one rank of one communicator. Its main thread runs the fast path
+// on a Counter and calls Slow only when the Counter's trigger is reached; a
+// goroutine of its own talks to the store. Join starts it, Close stops it, and
+// nothing is left running then. The members of one process share a Poller.
+//
+// Policy is opaque here: content is bytes, its meaning is a digest, and the
+// caller's Stage turns the one into a snapshot. Store and clock come from
+// outside too, so that all of it runs under a simulated store and clock.
+package agree

@@ -1,0 +1,222 @@
+package agree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// Errors of Join.
+var (
+	// ErrUnreachable means that the store did not answer in time.
+	ErrUnreachable = errors.New("the store of the ranks' records cannot be reached")
+	// ErrMixedBuilds means that the ranks understand the same file differently.
+	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently; do they run the same build?")
+)
+
+// joinRetry is the pause before a failed operation is repeated in Join.
+const joinRetry = 20 * time.Millisecond
+
+// Join makes this rank a member, before its first call and without waiting for
+// other ranks. ctx should end after JoinLimit; a store that does not answer until
+// then leaves the member on its own file for good, or is an error if
+// Config.Strict. It is an error, too, if the start version cannot be staged.
+func Join(ctx context.Context, cfg Config) (*Member, error) {
+	cfg.Timing = cfg.Timing.withDefaults()
+	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
+		done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	cfg.Counter.Trig.Store(Never)
+	err := m.join(ctx)
+	if errors.Is(err, ErrUnreachable) && !cfg.Strict && m.slot < 0 && !m.duplicate {
+		err = m.startAlone(err)
+	}
+	if err != nil {
+		m.stop()
+		m.retireAll()
+		if m.current.snapshot != nil && m.cfg.Retire != nil {
+			m.cfg.Retire(m.current.snapshot)
+		}
+		return nil, err
+	}
+	m.flush()
+	if m.state == static {
+		close(m.done)
+		return m, nil
+	}
+	cfg.Poller.add(m)
+	go m.run()
+	return m, nil
+}
+
+// join does what init has to do at the store.
+func (m *Member) join(ctx context.Context) error {
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	if err := m.claim(ctx); err != nil {
+		return err
+	}
+	if m.slot >= 0 {
+		m.note(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Content)
+		return nil
+	}
+	m.duplicate = true
+	if err := m.walk(ctx); err != nil {
+		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
+	}
+	m.state, m.why = static, "another communicator has the same id"
+	m.setFollowTrigger()
+	m.note(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.follow))
+	return nil
+}
+
+// start agrees on the version for call 0: the first rank's.
+func (m *Member) start(ctx context.Context) error {
+	own := version{digest(m.cfg.Own.Content), m.cfg.Own.Meaning}
+	var v version
+	err := m.persist(ctx, func(ctx context.Context) error {
+		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
+		if err == nil && !found {
+			// Only a rank that may be the first brings its file.
+			if _, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content); err == nil {
+				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
+			}
+		}
+		if err == nil {
+			v, err = decode[version](stands)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.current, err = m.load(ctx, v, 0)
+	return err
+}
+
+// load reads and stages a version that is in force or will be for certain.
+func (m *Member) load(ctx context.Context, v version, k uint64) (inForce, error) {
+	content := m.cfg.Own.Content
+	if v.Content != digest(content) {
+		err := m.persist(ctx, func(ctx context.Context) error {
+			c, ok := readBlob(ctx, m.cfg.Store, v.Content)
+			if !ok {
+				return errors.New("the version's content is not there")
+			}
+			content = c
+			return nil
+		})
+		if err != nil {
+			return inForce{}, err
+		}
+	}
+	snapshot, meaning, err := m.cfg.Stage(content)
+	switch {
+	case err != nil:
+		return inForce{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
+	case meaning != v.Meaning:
+		m.retired = append(m.retired, snapshot)
+		return inForce{}, ErrMixedBuilds
+	}
+	return inForce{v, snapshot, k}, nil
+}
+
+// claim takes one slot, and leaves m.slot at -1 if all have other owners.
+func (m *Member) claim(ctx context.Context) error {
+	first := m.cfg.Rank
+	if first < 0 || first >= m.cfg.Ranks {
+		h := fnv.New32a()
+		h.Write([]byte(m.cfg.Identity))
+		first = int(h.Sum32() % uint32(m.cfg.Ranks))
+	}
+	won, err := m.claimSlot(ctx, first)
+	if won || err != nil {
+		return err
+	}
+	taken := map[string]bool{}
+	err = m.persist(ctx, func(ctx context.Context) error {
+		names, err := m.cfg.Store.List(ctx, m.keys.slots())
+		for _, name := range names {
+			taken[name] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := 1; i < m.cfg.Ranks; i++ {
+		slot := (first + i) % m.cfg.Ranks
+		if taken[fmt.Sprint(slot)] {
+			continue
+		}
+		won, err := m.claimSlot(ctx, slot)
+		if won || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimSlot does not go on before it knows whose the slot is: a member must not
+// own two.
+func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) {
+	err = m.persist(ctx, func(ctx context.Context) error {
+		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), []byte(m.cfg.Identity))
+		won = err == nil && string(stands) == m.cfg.Identity
+		return err
+	})
+	if won {
+		m.slot = slot
+	}
+	return won, err
+}
+
+// persist repeats an operation until it succeeds or ctx ends.
+func (m *Member) persist(ctx context.Context, op func(context.Context) error) error {
+	for {
+		err := m.attempt(ctx, op)
+		if err == nil {
+			return nil
+		}
+		rings, stop := alarm(m.cfg.Clock, joinRetry)
+		select {
+		case <-rings:
+		case <-ctx.Done():
+			stop()
+			return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+	}
+}
+
+func (m *Member) attempt(ctx context.Context, op func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
+	return op(ctx)
+}
+
+// startAlone keeps the version that is known, the own file's if the record of
+// the start version could not be read, for good. The other ranks never see this
+// rank acknowledge, so they do not change either.
+func (m *Member) startAlone(reason error) error {
+	if m.current.snapshot == nil {
+		own := version{digest(m.cfg.Own.Content), m.cfg.Own.Meaning}
+		snapshot, _, err := m.cfg.Stage(m.cfg.Own.Content)
+		if err != nil {
+			return err
+		}
+		m.current = inForce{own, snapshot, 0}
+	}
+	m.state, m.why = static, reason.Error()
+	m.note(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Content)
+	return nil
+}
+
+// readBlob returns content whose digest is right.
+func readBlob(ctx context.Context, s Store, want string) (content []byte, ok bool) {
+	content, found, err := s.Get(ctx, blobKey(want))
+	return content, err == nil && found && digest(content) == want
+}

@@ -1,0 +1,61 @@
+package agree
+
+// Close ends the member, within about a second even if the store hangs. Slow
+// must not be called any more; a call of it that waits fails. The snapshot in
+// force is the caller's from now on.
+func (m *Member) Close() {
+	m.mu.Lock()
+	m.leaving = true
+	if m.waiting && m.failed == nil {
+		m.fail(ErrClosed)
+	}
+	if m.cancelOp != nil {
+		m.cancelOp()
+	}
+	m.poke()
+	isStatic := m.state == static
+	m.mu.Unlock()
+	if !isStatic {
+		rings, stop := alarm(m.cfg.Clock, leaveLimit)
+		select {
+		case <-m.done:
+		case <-rings:
+		}
+		stop()
+		m.cfg.Poller.remove(m)
+	}
+	m.stop()
+	<-m.done
+	m.retireAll()
+	m.flush()
+}
+
+// leave spares the other ranks the wait at S for an acknowledgement that will
+// never come. It is a courtesy, tried once: they need it not.
+func (m *Member) leave() {
+	m.mu.Lock()
+	undecided := m.change.seen && !m.change.acked && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
+	k := m.k
+	m.mu.Unlock()
+	if !undecided {
+		return
+	}
+	ctx, end := m.operation(true)
+	defer end()
+	m.cfg.Store.PutOnce(ctx, m.keys.decision(k), encode(Decision{Abort: Leaving, By: m.slot}))
+}
+
+// retireAll gives back every snapshot but the one in force.
+func (m *Member) retireAll() {
+	m.mu.Lock()
+	if m.change.staged {
+		m.retired = append(m.retired, m.change.snapshot)
+		m.change.staged = false
+	}
+	for _, f := range m.follow {
+		m.retired = append(m.retired, f.snapshot)
+	}
+	m.follow = nil
+	m.mu.Unlock()
+	m.retire()
+}

@@ -1,0 +1,184 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Faults are what goes wrong for one handle by chance.
+type Faults struct {
+	Delay       time.Duration // the most that a request needs, and a reply
+	LoseRequest float64       // chance that nothing happens and an error is returned
+	LoseReply   float64       // chance that it happens and an error is returned
+	Stale       time.Duration // the most for which others' records stay unseen
+}
+
+// Op is one operation.
+type Op struct {
+	Kind string // put, get, list or remove
+	Key  string
+	Nth  int // how many times this kind of operation was done on this key before
+}
+
+// Fate is what becomes of an operation. The zero value is a success without delay.
+type Fate struct {
+	Request   time.Duration // until it takes effect, whether or not anyone waits
+	Reply     time.Duration // from then until the caller knows
+	Lost      bool          // it takes no effect and fails
+	ReplyLost bool          // it takes effect and fails
+}
+
+// Errors of operations.
+var (
+	ErrLost = errors.New("memstore: no reply")
+	ErrDown = errors.New("memstore: down")
+)
+
+// Handle is the store as one rank sees it.
+type Handle struct {
+	// Name is for the test's own use.
+	Name string
+	// Tamper, if not nil, may choose the fate of an operation.
+	Tamper func(op Op, drawn Fate) Fate
+
+	store  *Store
+	seed   uint64
+	faults Faults
+
+	mu    sync.Mutex
+	done  map[Op]int // by kind and key
+	count map[string]int
+	down  bool
+	hangs bool
+}
+
+// Handle returns a new view of the store.
+func (s *Store) Handle(name string, seed uint64, f Faults) *Handle {
+	return &Handle{Name: name, store: s, seed: seed, faults: f, done: map[Op]int{}, count: map[string]int{}}
+}
+
+// SetDown makes all later operations fail, at once or only when their context
+// ends. Requests that are under way arrive.
+func (h *Handle) SetDown(down, hangs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down, h.hangs = down, hangs
+}
+
+// Count returns how many operations of a kind were begun.
+func (h *Handle) Count(kind string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count[kind]
+}
+
+// PutOnce implements the store.
+func (h *Handle) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+	var stands []byte
+	err := h.do(ctx, "put", key, func() {
+		stands = h.store.Put(h, key, value)
+		if h.store.Read != nil {
+			h.store.Read(h, key, stands)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stands, nil
+}
+
+// Get implements the store.
+func (h *Handle) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	var value []byte
+	var found bool
+	err := h.do(ctx, "get", key, func() {
+		h.store.mu.Lock()
+		defer h.store.mu.Unlock()
+		value, found = h.store.seen(h, key)
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return value, found, nil
+}
+
+// List implements the store.
+func (h *Handle) List(ctx context.Context, dir string) ([]string, error) {
+	var names []string
+	err := h.do(ctx, "list", dir, func() {
+		h.store.mu.Lock()
+		defer h.store.mu.Unlock()
+		for name := range h.store.dirs[dir] {
+			if _, ok := h.store.seen(h, dir+"/"+name); ok {
+				names = append(names, name)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+// Remove implements the store.
+func (h *Handle) Remove(ctx context.Context, key string) error {
+	return h.do(ctx, "remove", key, func() { h.store.Delete(key) })
+}
+
+// do lets act happen on the other side of the network. act must write what it
+// finds to variables that are read only after success.
+func (h *Handle) do(ctx context.Context, kind, key string, act func()) error {
+	fate, down, hangs := h.fate(kind, key)
+	if down {
+		if hangs {
+			<-ctx.Done()
+		}
+		// An error takes a moment too, or retries would stop the simulation's clock.
+		return pause(ctx, fate.Reply+time.Millisecond, ErrDown)
+	}
+	landed := make(chan struct{})
+	time.AfterFunc(fate.Request, func() {
+		if !fate.Lost {
+			act()
+		}
+		close(landed)
+	})
+	select {
+	case <-landed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if fate.Lost || fate.ReplyLost {
+		return pause(ctx, fate.Reply, ErrLost)
+	}
+	return pause(ctx, fate.Reply, nil)
+}
+
+func pause(ctx context.Context, d time.Duration, err error) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Handle) fate(kind, key string) (f Fate, down, hangs bool) {
+	h.mu.Lock()
+	op := Op{Kind: kind, Key: key}
+	nth := h.done[op]
+	h.done[op]++
+	h.count[kind]++
+	down, hangs = h.down, h.hangs
+	h.mu.Unlock()
+	op.Nth = nth
+	f = h.draw(op)
+	if h.Tamper != nil {
+		f = h.Tamper(op, f)
+	}
+	return f, down, hangs
+}

@@ -1,0 +1,100 @@
+// Package memstore is a store of records in memory that misbehaves on request,
+// for simulations. Each rank has a Handle; what goes wrong for it is drawn from
+// its seed, or chosen by the test. All waiting is done with package time, so in a
+// synctest bubble it takes no time at all.
+package memstore
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// Store is the truth behind all handles.
+type Store struct {
+	// Landed, if not nil, is told of each record that comes to exist. It is called
+	// under the store's lock.
+	Landed func(h *Handle, key string, value []byte)
+	// Read, if not nil, is told of each record that a handle learns.
+	Read func(h *Handle, key string, value []byte)
+
+	mu      sync.Mutex
+	records map[string]record
+	dirs    map[string]map[string]bool // last path elements by directory
+}
+
+type record struct {
+	value []byte
+	at    time.Time
+	by    *Handle
+}
+
+// New returns an empty Store.
+func New() *Store {
+	return &Store{records: map[string]record{}, dirs: map[string]map[string]bool{}}
+}
+
+func split(key string) (dir, name string) {
+	i := strings.LastIndexByte(key, '/')
+	return key[:max(i, 0)], key[i+1:]
+}
+
+// Put creates a record as h would, without delay and failure, unless it exists.
+func (s *Store) Put(h *Handle, key string, value []byte) (stands []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.records[key]; ok {
+		return r.value
+	}
+	s.records[key] = record{append([]byte(nil), value...), time.Now(), h}
+	dir, name := split(key)
+	if s.dirs[dir] == nil {
+		s.dirs[dir] = map[string]bool{}
+	}
+	s.dirs[dir][name] = true
+	if s.Landed != nil {
+		s.Landed(h, key, value)
+	}
+	return value
+}
+
+// Lookup returns what is stored, without delay.
+func (s *Store) Lookup(key string) (value []byte, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.records[key]
+	return r.value, ok
+}
+
+// Keys returns the keys that begin with prefix.
+func (s *Store) Keys(prefix string) (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.records {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Delete removes a record at once.
+func (s *Store) Delete(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.records, key)
+	dir, name := split(key)
+	delete(s.dirs[dir], name)
+}
+
+// seen returns the record as h sees it.
+func (s *Store) seen(h *Handle, key string) (value []byte, ok bool) {
+	r, ok := s.records[key]
+	if !ok || r.by != h && time.Since(r.at) < h.lag(key) {
+		return nil, false
+	}
+	if s.Read != nil {
+		s.Read(h, key, r.value)
+	}
+	return r.value, true
+}

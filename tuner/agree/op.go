@@ -1,0 +1,45 @@
+package agree
+
+import (
+	"context"
+	"time"
+)
+
+// op begins a store operation that lasts no longer than the timing allows, and
+// that ends early when the main thread comes to wait at S: the abort it needs
+// goes first.
+func (m *Member) op() (ctx context.Context, end func()) { return m.operation(false) }
+
+func (m *Member) operation(urgent bool) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(m.ctx)
+	stop := m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)
+	m.mu.Lock()
+	switch {
+	case urgent:
+	case m.waiting:
+		cancel()
+	default:
+		m.cancelOp = cancel
+	}
+	m.mu.Unlock()
+	return ctx, func() {
+		stop()
+		m.mu.Lock()
+		m.cancelOp = nil
+		m.mu.Unlock()
+		cancel()
+	}
+}
+
+// put is PutOnce with a stopwatch: leads are longer where puts are slow.
+func (m *Member) put(ctx context.Context, key string, value []byte) ([]byte, error) {
+	began := m.cfg.Clock.Now()
+	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
+	m.slowPut = max(m.slowPut*3/4, m.cfg.Clock.Now()-began)
+	return stands, err
+}
+
+// settle is T, the time to plan for.
+func (m *Member) settle() time.Duration {
+	return max(m.cfg.Timing.Settle, 4*m.slowPut)
+}

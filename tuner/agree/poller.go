@@ -1,0 +1,100 @@
+package agree
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Poller tells the members of a process of new proposals, with one listing for
+// all their communicators. It runs while there are members.
+type Poller struct {
+	store Store
+	clock Clock
+	every time.Duration
+	limit time.Duration // of one listing
+
+	mu      sync.Mutex
+	members map[*Member]bool
+	newest  map[keys]uint64 // the highest proposal of each communicator
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// NewPoller returns a Poller for the members that use store.
+func NewPoller(store Store, clock Clock, timing Timing) *Poller {
+	return &Poller{store: store, clock: clock, every: timing.IdlePoll, limit: timing.OpLimit,
+		members: map[*Member]bool{}, newest: map[keys]uint64{}}
+}
+
+func (p *Poller) add(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[m] = true
+	if p.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		p.stop, p.done = stop, make(chan struct{})
+		go p.run(ctx, p.done)
+	}
+}
+
+// remove returns when nothing runs any more that no member needs.
+func (p *Poller) remove(m *Member) {
+	p.mu.Lock()
+	delete(p.members, m)
+	if len(p.members) > 0 || p.stop == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.stop()
+	done := p.done
+	p.stop = nil
+	clear(p.newest)
+	p.mu.Unlock()
+	<-done
+}
+
+func (p *Poller) run(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	for ctx.Err() == nil {
+		p.look(ctx)
+		rings, stop := alarm(p.clock, p.every)
+		select {
+		case <-rings:
+		case <-ctx.Done():
+		}
+		stop()
+	}
+}
+
+func (p *Poller) look(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer p.clock.AfterFunc(p.limit, cancel)()
+	names, err := p.store.List(ctx, proposals)
+	if err != nil {
+		return // the next look may succeed; who needs the store says so
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fresh := map[keys]bool{}
+	for _, name := range names {
+		if comm, k, ok := parseProposalName(name); ok && k > p.newest[comm] {
+			p.newest[comm] = k
+			fresh[comm] = true
+		}
+	}
+	for m := range p.members {
+		if fresh[m.keys] {
+			m.poke()
+		}
+	}
+}
+
+// proposed reports whether proposal k is known to exist. There is none after a
+// missing one, so the highest tells of all below it.
+func (p *Poller) proposed(comm keys, k uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.newest[comm] >= k
+}

@@ -1,0 +1,165 @@
+package agree
+
+import "time"
+
+// propose puts a proposal for the wished version if there is one and it may be
+// tried now, and returns when to look again.
+func (m *Member) propose(k uint64) time.Duration {
+	m.mu.Lock()
+	w := m.wish
+	if w != nil && w.Meaning == m.current.Meaning {
+		m.wish, w = nil, nil
+	}
+	m.mu.Unlock()
+	if w == nil {
+		return m.cfg.Timing.IdlePoll
+	}
+	if wait := w.notBefore - m.cfg.Clock.Now(); wait > 0 {
+		return wait
+	}
+	if !m.allSlots() {
+		return m.cfg.Timing.IdlePoll
+	}
+	// A decision without a proposal is how another communicator of the same id
+	// freezes this one.
+	if m.look() == 0 {
+		return 0
+	}
+	if !w.blobStored {
+		ctx, end := m.op()
+		_, err := m.put(ctx, blobKey(w.Content), w.content)
+		end()
+		if err != nil {
+			return m.cfg.Timing.ActivePoll
+		}
+		w.blobStored = true
+	}
+	lead := max(m.cfg.Timing.MinLead, m.rate.during(m.settle())) * w.leadFactor()
+	check := max(m.cfg.Counter.Seq.Load(), w.floor) + lead
+	p := Proposal{version: w.version, Check: check, Switch: check + lead, Slot: m.slot}
+	ctx, end := m.op()
+	stands, err := m.put(ctx, m.keys.proposal(k), encode(p))
+	end()
+	if err != nil {
+		return m.cfg.Timing.ActivePoll
+	}
+	return m.notice(k, stands)
+}
+
+// allSlots reports whether every rank takes part. Slots are never given back, so
+// one full listing is enough.
+func (m *Member) allSlots() bool {
+	if m.full {
+		return true
+	}
+	ctx, end := m.op()
+	names, err := m.cfg.Store.List(ctx, m.keys.slots())
+	end()
+	if err != nil {
+		return false
+	}
+	m.full = len(names) >= m.cfg.Ranks
+	if !m.full && !m.saidEmpty {
+		m.saidEmpty = true
+		m.cfg.Log.Infof("a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
+	}
+	return m.full
+}
+
+// fetch reads proposal k, which is known to exist.
+func (m *Member) fetch(k uint64) time.Duration {
+	ctx, end := m.op()
+	text, found, err := m.cfg.Store.Get(ctx, m.keys.proposal(k))
+	end()
+	if err != nil || !found {
+		return m.cfg.Timing.ActivePoll
+	}
+	return m.notice(k, text)
+}
+
+// notice takes the proposal that stands for change k.
+func (m *Member) notice(k uint64, text []byte) time.Duration {
+	p, err := decode[Proposal](text)
+	if err != nil {
+		return m.cfg.Timing.ActivePoll // it exists, and is read again
+	}
+	now := m.cfg.Clock.Now()
+	m.mu.Lock()
+	m.change = change{Proposal: p, seen: true, mine: p.Slot == m.slot, since: now}
+	c := m.change
+	m.mu.Unlock()
+	if c.mine {
+		m.cfg.Log.Infof("change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Content, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+	}
+	return m.take(c)
+}
+
+// take stages the proposed version and arms the checkpoint, or vetoes.
+func (m *Member) take(c change) time.Duration {
+	if err := c.valid(); err != nil {
+		return m.veto(CannotStage, err.Error())
+	}
+	if m.look() == 0 { // it may be over already
+		return 0
+	}
+	if m.cfg.Counter.Seq.Load() > c.Check {
+		m.mu.Lock()
+		m.tooLate()
+		m.mu.Unlock()
+		return 0
+	}
+	content, ok := m.blob(c)
+	if !ok {
+		if m.cfg.Clock.Now()-c.since > stageLimit {
+			return m.veto(CannotStage, "the version's content is not in the store")
+		}
+		return m.cfg.Timing.ActivePoll
+	}
+	snapshot, meaning, err := m.cfg.Stage(content)
+	if err != nil {
+		return m.veto(CannotStage, err.Error())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if meaning != c.Meaning {
+		m.retired = append(m.retired, snapshot)
+		m.mu.Unlock()
+		wait := m.veto(OtherBuild, "")
+		m.mu.Lock()
+		return wait
+	}
+	m.change.snapshot, m.change.staged = snapshot, true
+	if m.cfg.Counter.Seq.Load() > c.Check {
+		m.tooLate()
+		return 0
+	}
+	m.state = armed
+	m.cfg.Counter.Trig.Store(c.Check)
+	return m.cfg.Timing.ActivePoll
+}
+
+// blob reads the proposed version's content.
+func (m *Member) blob(c change) (content []byte, ok bool) {
+	m.mu.Lock()
+	if w := m.wish; w != nil && w.version.Content == c.version.Content {
+		content = w.content
+	}
+	m.mu.Unlock()
+	if content != nil {
+		return content, true
+	}
+	ctx, end := m.op()
+	defer end()
+	return readBlob(ctx, m.cfg.Store, c.version.Content)
+}
+
+func (m *Member) veto(why Reason, detail string) time.Duration {
+	m.mu.Lock()
+	said := m.change.vetoed
+	m.change.vetoed = true
+	m.mu.Unlock()
+	if !said {
+		m.cfg.Log.Warnf("change %d: this rank vetoes: %s %s", m.k, why, detail)
+	}
+	return m.decide(Decision{Abort: why, Detail: detail})
+}

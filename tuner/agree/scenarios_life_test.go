@@ -1,0 +1,272 @@
+package agree
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+)
+
+func TestScenario22FinalizeAtEveryStep(t *testing.T) {
+	for last := 40; last < 160; last += thin {
+		try(t, 1, func(seed uint64) plan {
+			p := usual(seed + uint64(last))
+			p.calls = 300
+			p.saved(time.Second, "B", last%3)
+			p.calln = func(rank, calls int) int {
+				if rank == 1 || last%2 == 0 {
+					return last
+				}
+				return calls
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			for _, r := range w.ranks {
+				if !r.ended {
+					t.Errorf("rank %d did not end", r.id)
+				}
+			}
+		})
+	}
+}
+
+func TestScenario23IdleThenBurst(t *testing.T) {
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		// The leads that follow are long enough for another such burst.
+		p.calls = 9000
+		p.saved(30*time.Second, "B")
+		p.pace = func(rank, call int, r *rand.Rand) time.Duration {
+			switch {
+			case call == 50:
+				return 100 * time.Second
+			case call > 50 && call < 1000:
+				return 100 * time.Microsecond
+			}
+			return every(20*time.Millisecond)(rank, call, r)
+		}
+		return p
+	}, endsOn("B"))
+}
+
+func TestScenario24NextChangeWishedWhileSwitchPending(t *testing.T) {
+	try(t, 30, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 2000
+		p.timing.MinLead = 200
+		p.saved(time.Second, "B")
+		p.landed = func(w *world, _, key string) {
+			if key == keys("comm").decision(1) {
+				time.AfterFunc(100*time.Millisecond, func() { w.save(1, "C") })
+			}
+		}
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("C")(t, w)
+		for _, r := range w.ranks {
+			if len(r.switches) != 2 {
+				t.Errorf("rank %d switched at %v", r.id, r.switches)
+			}
+		}
+	})
+}
+
+func TestScenario25CommitInFlightAtS(t *testing.T) {
+	commits, aborts := 0, 0
+	try(t, 100, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 1500
+		p.saved(time.Second, "B", 0)
+		// The window takes about 640 ms; the commit is begun at its start.
+		p.tamper = delayed("put", "/d/1", 0, 500*time.Millisecond+time.Duration(seed*3)*time.Millisecond)
+		p.longest = 3 * time.Second
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("B")(t, w)
+		if w.decision(1).Commit {
+			commits++
+		} else {
+			aborts++
+		}
+	})
+	if commits == 0 || aborts == 0 {
+		t.Errorf("%d commits, %d aborts: the race is not tried", commits, aborts)
+	}
+}
+
+// permutations calls f with each order of 0..n-1.
+func permutations(n int, f func(order []int)) {
+	order := make([]int, 0, n)
+	var extend func()
+	extend = func() {
+		if len(order) == n {
+			f(order)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				order = append(order, i)
+				extend()
+				order = order[:len(order)-1]
+			}
+		}
+	}
+	extend()
+}
+
+func TestScenario26DuplicateCommID(t *testing.T) {
+	// The second communicator comes before, between and after the first, and
+	// before, during and after its change.
+	for _, gap := range []time.Duration{time.Microsecond, 20 * time.Millisecond, 900 * time.Millisecond} {
+		permutations(4, func(order []int) {
+			order = slices.Clone(order)
+			try(t, 2, func(seed uint64) plan {
+				p := usual(seed)
+				p.comms, p.ranks = 2, 2
+				p.joinAt = func(rank int) time.Duration { return time.Duration(slices.Index(order, rank)) * gap }
+				p.saved(time.Second, "B", 0)
+				p.saved(time.Second, "C", 2)
+				return p
+			}, func(t *testing.T, w *world) {
+				for _, r := range w.ranks {
+					if !r.ended {
+						t.Errorf("rank %d did not end: %v %v", r.id, r.joinErr, r.callErr)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
+	try(t, 30, func(seed uint64) plan {
+		p := usual(seed)
+		p.comms = 2
+		p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+		p.saved(time.Second, "B", 0)
+		p.saved(33*time.Second, "C", 4)
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("B")(t, w)
+		for _, r := range w.ranks {
+			if !slices.Equal(r.switches, w.rank(0).switches) {
+				t.Errorf("rank %d switched at %v, rank 0 at %v", r.id, r.switches, w.rank(0).switches)
+			}
+			if r.comm == 1 && !r.logged("WARN another communicator has had the id") {
+				t.Errorf("rank %d does not warn", r.id)
+			}
+		}
+	})
+	t.Run("store lost in the walk", func(t *testing.T) {
+		try(t, 5, func(seed uint64) plan {
+			p := usual(seed)
+			p.comms = 2
+			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+			p.saved(time.Second, "B", 0)
+			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+				f.Lost = f.Lost || rank == 4 && strings.Contains(op.Key, "/d/")
+				return f
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			// It cannot know at which calls the others will switch.
+			if err := w.rank(4).joinErr; !errors.Is(err, ErrUnreachable) {
+				t.Errorf("init: %v", err)
+			}
+		})
+	})
+}
+
+func TestScenario28SlotNeverClaimed(t *testing.T) {
+	try(t, 10, func(seed uint64) plan {
+		p := usual(seed)
+		p.absent = map[int]bool{2: true}
+		p.saved(time.Second, "B")
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("A")(t, w)
+		if w.proposals() > 0 || !w.rank(0).logged("2 of 3 ranks have joined") {
+			t.Errorf("%d proposals", w.proposals())
+		}
+	})
+}
+
+func TestScenario29FileReplacedDuringInit(t *testing.T) {
+	for which := range 8 {
+		try(t, 5, func(seed uint64) plan {
+			p := usual(seed)
+			p.own = func(rank int) string { return []string{"A", "B"}[which>>rank&1] }
+			for rank := range 3 {
+				if p.own(rank) == "A" {
+					p.saved(200*time.Millisecond, "B", rank)
+				}
+			}
+			return p
+		}, endsOn("B"))
+	}
+}
+
+func TestScenario30StoreDownAtInit(t *testing.T) {
+	down := func(seed uint64, hangs bool, ranks ...int) plan {
+		p := usual(seed)
+		p.calls = 1200
+		p.saved(12*time.Second, "B")
+		for _, rank := range ranks {
+			p.events = append(p.events,
+				event{0, func(w *world) { w.lose(rank, hangs) }},
+				event{14 * time.Second, func(w *world) { w.regain(rank) }})
+		}
+		return p
+	}
+	for _, hangs := range []bool{false, true} {
+		for _, ranks := range [][]int{{1}, {0, 2}, {0, 1, 2}} {
+			try(t, 5, func(seed uint64) plan { return down(seed, hangs, ranks...) }, func(t *testing.T, w *world) {
+				endsOn("A")(t, w)
+				for _, r := range w.ranks {
+					if r.logged("WARN the store of the ranks' records cannot be reached") != slices.Contains(ranks, r.id) {
+						t.Errorf("rank %d: %q", r.id, r.log)
+					}
+				}
+			})
+		}
+		t.Run("strict", func(t *testing.T) {
+			try(t, 5, func(seed uint64) plan {
+				p := down(seed, hangs, 1)
+				p.strict = true
+				return p
+			}, func(t *testing.T, w *world) {
+				if err := w.rank(1).joinErr; !errors.Is(err, ErrUnreachable) {
+					t.Errorf("init: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestScenario31PhantomCalls(t *testing.T) {
+	t.Run("uncounted", func(t *testing.T) {
+		// A call without an available cell takes time and touches no counter.
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.before = func(w *world, r *rank, call int) {
+				if r.id == 1 && call%7 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, endsOn("B"))
+	})
+	t.Run("counted by one rank", func(t *testing.T) {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.phantom = once(2, 3)
+			p.saved(time.Second, "B")
+			return p
+		}, frozenBy(1, Misaligned, "A"))
+	})
+}

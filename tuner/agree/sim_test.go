@@ -1,0 +1,347 @@
+package agree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+)
+
+// A plan is everything that happens in one simulated run. What it leaves open is
+// drawn from the seed.
+type plan struct {
+	seed   uint64
+	comms  int // communicators that share the id; 0 means 1
+	ranks  int
+	calls  int
+	timing Timing
+	strict bool
+
+	pace   func(rank, call int, r *rand.Rand) time.Duration // before each call
+	faults func(rank int) memstore.Faults
+	tamper func(rank int, op memstore.Op, drawn memstore.Fate) memstore.Fate
+	own    func(rank int) string        // the file at the start; nil means "A"
+	joinAt func(rank int) time.Duration // when init is called
+	stage  func(rank int, content string) error
+	means  func(rank int, content string) string // nil means: what is before '#'
+	calln  func(rank, call int) int              // how many calls the rank makes; nil means calls
+	absent map[int]bool                          // ranks that never join
+	node   int                                   // ranks of a machine that has a store of its own; 0: no such stores
+
+	saves  []save
+	events []event
+	// before runs in the main thread of a rank before each call.
+	before func(w *world, r *rank, call int)
+	// landed is told of each record, under the store's lock.
+	landed func(w *world, handle, key string)
+	// phantom makes a call that only this rank counts. anytime allows it inside the
+	// window [c, S) too, where the protocol cannot find it out in time.
+	phantom func(r *rank, call int) bool
+	anytime bool
+
+	mayStall bool          // the store is lost for longer than the stall limit
+	longest  time.Duration // no call may take longer; 0 means any time
+}
+
+// A save is a change of the policy file as seen by one rank.
+type save struct {
+	at      time.Duration
+	rank    int
+	content string
+}
+
+// An event is anything else.
+type event struct {
+	at time.Duration
+	do func(w *world)
+}
+
+// A world is a running plan and what has been seen of it.
+type world struct {
+	plan
+	store *memstore.Store
+	ranks []*rank
+	nodes []*memstore.Store
+	begin time.Time
+	check checker
+}
+
+// A rank is a simulated process: a main thread that makes calls, and a member.
+type rank struct {
+	w       *world
+	comm    int
+	id      int // of all communicators together
+	handle  *memstore.Handle
+	local   *memstore.Handle // of the machine's store, or nil
+	counter Counter
+	chance  *rand.Rand
+
+	mu      sync.Mutex
+	m       *Member // nil before init and after finalize
+	crashed bool
+
+	// What came of it.
+	joinErr  error
+	callErr  error
+	ended    bool
+	decided  []string // the version each call was decided by
+	switches []uint64 // the calls at which the version changed
+	phantoms int
+	stall    time.Duration // the longest call
+	log      []string
+}
+
+type snapshot struct {
+	content string
+	retired bool
+}
+
+func meaning(content string) string { return strings.TrimSpace(strings.SplitN(content, "#", 2)[0]) }
+
+// simulate runs the plan to its end and returns what was seen.
+func simulate(t *testing.T, p plan) *world {
+	t.Helper()
+	w := &world{plan: p}
+	synctest.Test(t, func(t *testing.T) { w.run() })
+	return w
+}
+
+func (w *world) run() {
+	w.begin = time.Now()
+	w.store = memstore.New()
+	w.check.w = w
+	w.check.init()
+	w.store.Landed = w.check.landed
+	w.store.Read = w.check.read
+	w.comms = max(w.comms, 1)
+	var all sync.WaitGroup
+	for id := range w.comms * w.plan.ranks {
+		if w.absent[id] {
+			continue
+		}
+		r := &rank{w: w, id: id, comm: id / w.plan.ranks, chance: rand.New(rand.NewPCG(w.seed, uint64(id)))}
+		var f memstore.Faults
+		if w.faults != nil {
+			f = w.faults(id)
+		}
+		r.handle = w.store.Handle(fmt.Sprint(id), w.seed, f)
+		if w.tamper != nil {
+			r.handle.Tamper = func(op memstore.Op, drawn memstore.Fate) memstore.Fate { return w.tamper(id, op, drawn) }
+		}
+		w.ranks = append(w.ranks, r)
+		if w.node > 0 {
+			w.place(r)
+		}
+	}
+	endLeaders := w.lead()
+	for _, r := range w.ranks {
+		all.Go(r.main)
+	}
+	for _, s := range w.saves {
+		time.AfterFunc(s.at, func() { w.save(s.rank, s.content) })
+	}
+	for _, e := range w.events {
+		time.AfterFunc(e.at, func() { e.do(w) })
+	}
+	all.Wait()
+	endLeaders()
+	// What is still under way in the network ends with the world.
+	time.Sleep(3 * time.Minute)
+	w.check.end()
+}
+
+func (w *world) rank(id int) *rank {
+	for _, r := range w.ranks {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (w *world) save(id int, content string) {
+	r := w.rank(id)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	m := r.m
+	r.mu.Unlock()
+	if m == nil {
+		return
+	}
+	w.check.trace("rank %d sees save %q", id, content)
+	m.Offer(Version{[]byte(content), r.meaning(content)})
+}
+
+// crash stops the rank's main thread before its next call and cuts it off from
+// the store. What is under way arrives.
+func (w *world) crash(id int) {
+	r := w.rank(id)
+	if r == nil {
+		return
+	}
+	w.check.trace("rank %d crashes", id)
+	r.handle.SetDown(true, true)
+	if r.local != nil {
+		r.local.SetDown(true, true)
+	}
+	r.mu.Lock()
+	r.crashed = true
+	r.mu.Unlock()
+}
+
+func (r *rank) isCrashed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.crashed
+}
+
+func (r *rank) meaning(content string) string {
+	if r.w.means != nil {
+		return r.w.means(r.id, content)
+	}
+	return meaning(content)
+}
+
+func (r *rank) Infof(format string, args ...any) { r.say("INFO ", format, args) }
+func (r *rank) Warnf(format string, args ...any) { r.say("WARN ", format, args) }
+func (r *rank) say(level, format string, args []any) {
+	line := level + fmt.Sprintf(format, args...)
+	r.mu.Lock()
+	r.log = append(r.log, line)
+	r.mu.Unlock()
+	r.w.check.trace("rank %d: %s", r.id, line)
+}
+
+func (r *rank) join() (*Member, error) {
+	own := "A"
+	if r.w.own != nil {
+		own = r.w.own(r.id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), JoinLimit)
+	defer cancel()
+	clock := RealTime()
+	var store Store = r.handle
+	if r.local != nil {
+		store = NewNode(r.handle, r.local)
+	}
+	return Join(ctx, Config{
+		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: fmt.Sprintf("rank-%d", r.id),
+		Store: store, Poller: NewPoller(store, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
+		Log: r, Counter: &r.counter, Strict: r.w.strict,
+		Own: Version{[]byte(own), r.meaning(own)},
+		Stage: func(content []byte) (any, string, error) {
+			time.Sleep(time.Duration(len(content)))
+			if r.w.stage != nil {
+				if err := r.w.stage(r.id, string(content)); err != nil {
+					return nil, "", err
+				}
+			}
+			return r.w.check.staged(r, string(content)), r.meaning(string(content)), nil
+		},
+		Retire: func(s any) { r.w.check.retire(r, s.(*snapshot)) },
+	})
+}
+
+// main is the rank's NCCL thread.
+func (r *rank) main() {
+	w := r.w
+	// No two ranks' deadlines shall fall on one instant: their order would be the
+	// scheduler's.
+	time.Sleep(time.Duration(1 + 1009*r.id + 17*r.id*r.id))
+	if w.joinAt != nil {
+		time.Sleep(w.joinAt(r.id))
+	}
+	m, err := r.join()
+	if err != nil {
+		r.joinErr = err
+		w.check.trace("rank %d: init fails: %v", r.id, err)
+		return
+	}
+	r.mu.Lock()
+	r.m = m
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.m = nil
+		r.mu.Unlock()
+		began := time.Now()
+		m.Close()
+		if d := time.Since(began); d > leaveLimit+100*time.Millisecond {
+			w.check.violation(0, "rank %d: finalize took %v", r.id, d)
+		}
+		w.check.closed(r, m)
+	}()
+	calls := w.plan.calls
+	if w.calln != nil {
+		calls = w.calln(r.id, calls)
+	}
+	now := m.Snapshot().(*snapshot)
+	// view is the trigger as the main thread sees it: the background's stores
+	// reach it late, its own at once.
+	view := r.counter.Trig.Load()
+	for call := 0; call < calls; call++ {
+		if w.pace != nil {
+			time.Sleep(w.pace(r.id, call, r.chance))
+		}
+		if r.isCrashed() {
+			return
+		}
+		if w.before != nil {
+			w.before(w, r, call)
+		}
+		extra := w.phantom != nil && w.phantom(r, call) && (w.anytime || r.mayMisalign())
+		n := r.counter.Seq.Load()
+		if r.chance.IntN(2) == 0 {
+			view = r.counter.Trig.Load()
+		}
+		if n >= view {
+			hash := r.counter.Hash
+			began := time.Now()
+			next, err := m.Slow(n, hash)
+			view = r.counter.Trig.Load()
+			w.check.waited(r, n, time.Since(began))
+			if err != nil {
+				r.callErr = err
+				w.check.trace("rank %d: call %d fails: %v", r.id, n, err)
+				if again, err2 := m.Slow(n, hash); again != nil || !errors.Is(err2, err) {
+					w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, again, err2)
+				}
+				return
+			}
+			if next != nil {
+				now = next.(*snapshot)
+				w.check.switched(r, m, n, now)
+			}
+		}
+		if extra {
+			// A call that only this rank counts.
+			w.check.trace("rank %d makes phantom call %d", r.id, n)
+			r.phantoms++
+			r.counter.Hash = Mix(r.counter.Hash, 0, 1<<39, r.id)
+			call--
+		} else {
+			w.check.decide(r, m, call, n, now)
+			r.counter.Hash = Mix(r.counter.Hash, call%5, uint64(call*call), 1)
+		}
+		time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
+		r.counter.Seq.Store(n + 1)
+	}
+	r.ended = true
+}
+
+// mayMisalign reports that no window is open at this rank.
+func (r *rank) mayMisalign() bool {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	s := r.m.state
+	return s != promised && s != committed && !(s == armed && r.counter.Seq.Load() >= r.m.change.Check)
+}

@@ -1,0 +1,27 @@
+package agree
+
+import "context"
+
+// A Store holds the records that the ranks of a job share. A record never
+// changes once it exists. Keys are paths of lower-case letters, digits, '.', '-'
+// and '/'.
+//
+// Every method may fail at any time, must return soon after ctx ends, and may be
+// called by several goroutines at once.
+type Store interface {
+	// PutOnce creates the record unless it exists and returns what stands: value,
+	// or what an earlier put has left. After an error the put may have landed, or
+	// may land at any later time.
+	PutOnce(ctx context.Context, key string, value []byte) (stands []byte, err error)
+
+	// Get returns the record; found is false where there is none. Absence is only
+	// a hint, for it may be learnt from an outdated view. Presence is certain.
+	Get(ctx context.Context, key string) (value []byte, found bool, err error)
+
+	// List returns the last path element of each record directly under dir, in
+	// any order. Like Get it may miss records that exist.
+	List(ctx context.Context, dir string) (names []string, err error)
+
+	// Remove deletes a record that nobody will look for again.
+	Remove(ctx context.Context, key string) error
+}

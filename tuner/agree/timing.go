@@ -1,0 +1,48 @@
+package agree
+
+import "time"
+
+// Timing says how often a kind of store is asked and how long it needs.
+type Timing struct {
+	IdlePoll   time.Duration // between listings of proposals while nothing happens
+	ActivePoll time.Duration // between looks at a change that is under way
+	// Settle is T: the time that all ranks need to see and stage a proposal, and
+	// again from their promise to the decision.
+	Settle time.Duration
+	// OpLimit bounds one store operation; it then counts as failed and is repeated.
+	OpLimit time.Duration
+	// MinLead is the least number of calls from proposal to c and from c to S; 0
+	// means 32.
+	MinLead uint64
+	// StallLimit is how long a main thread may wait at S without the store before
+	// its call fails; 0 means for ever.
+	StallLimit time.Duration
+}
+
+// DefaultStallLimit ends a job with a clear message instead of a hang.
+const DefaultStallLimit = 120 * time.Second
+
+// Timings for the kinds of store.
+var (
+	Local  = Timing{IdlePoll: 250 * time.Millisecond, ActivePoll: 50 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 2 * time.Second, StallLimit: DefaultStallLimit}
+	Shared = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, Settle: 3 * time.Second, OpLimit: 10 * time.Second, StallLimit: DefaultStallLimit}
+	Etcd   = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, StallLimit: DefaultStallLimit}
+)
+
+// JoinLimit is the time that Join should be given.
+const JoinLimit = 10 * time.Second
+
+const (
+	defaultLead = 32
+	// stageLimit is how long a proposal's blob may stay unreadable. It was stored
+	// before the proposal, so only an outdated view hides it for a while.
+	stageLimit = 10 * time.Second
+	leaveLimit = time.Second
+)
+
+func (t Timing) withDefaults() Timing {
+	if t.MinLead == 0 {
+		t.MinLead = defaultLead
+	}
+	return t
+}
