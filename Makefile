@@ -75,6 +75,10 @@ bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside
 	$(BENCH) $(SO) $(EMPTY) $(PEER)
 	go test -run '^$$' -bench . ./policy/... ./topo/... ./bench/...
 
+.PHONY: soak
+soak: ## simulate the agreement between ranks for hours (SEEDS=1000000)
+	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./tuner/agree
+
 .PHONY: install
 install: all ## install into PREFIX (default /usr/local), safely while jobs run
 	@# A running job has the old library mapped: replace the file, never its content.
