@@ -40,7 +40,7 @@ func (w *world) lead() (end func()) {
 					NewNode(r.handle, r.local).Lead(term, RealTime(), w.timing)
 				}()
 				for ctx.Err() == nil && !r.isCrashed() {
-					time.Sleep(97 * time.Millisecond)
+					time.Sleep(997 * time.Millisecond)
 				}
 				stop()
 				<-over
