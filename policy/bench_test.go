@@ -53,7 +53,7 @@ func BenchmarkDecide(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			v := p.For(1, 8)
+			v := p.For(Comm{Nodes: 1, Ranks: 8})
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				i := 0
 				b.ReportAllocs()
@@ -75,7 +75,7 @@ func BenchmarkFor(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				p.For(1, 8)
+				p.For(Comm{Nodes: 1, Ranks: 8})
 			}
 		})
 	}

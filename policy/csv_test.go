@@ -156,7 +156,7 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		costs := Costs{Micros: []float32{1, 2, 3, 4, 5, 6}, NumProto: 3}
 		for _, bytes := range []uint64{0, 1, 1 << 20, Inf} {
-			p.For(2, 16).Decide(Query{Coll: CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+			p.For(Comm{Nodes: 2, Ranks: 16}).Decide(Query{Coll: CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 		}
 	})
 }

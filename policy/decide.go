@@ -49,7 +49,7 @@ func (v *View) Decide(q Query) Decision {
 	if q.Coll < 0 || int(q.Coll) >= len(v.byCall) || d.Algo < 0 && !d.Tied && !q.Costs.AvailableOnly {
 		return d
 	}
-	perRank := q.Bytes / uint64(v.ranks)
+	perRank := q.Bytes / uint64(v.comm.Ranks)
 	for l := range v.layers(&q) {
 		if d.Rule >= 0 && int(l.first) > d.Rule {
 			continue
@@ -99,7 +99,7 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
-	if channelsAreSafe(Algo(d.Algo), v.nodes) {
+	if channelsAreSafe(Algo(d.Algo), v.comm.Nodes) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {

@@ -182,31 +182,35 @@ func firstWins(spans []span) []span {
 	return slices.Clip(pieces)
 }
 
+// Comm is what a decision may know of a communicator: only what all of its ranks
+// find alike.
+type Comm struct {
+	Nodes, Ranks int // at least 1
+}
+
 // View is a Policy as one communicator sees it.
 type View struct {
 	policy *Policy
-	nodes  int
-	ranks  int
+	comm   Comm
 	byCall [NumColls][]map[call][]layer
 }
 
-// For narrows the policy to communicators of this many nodes and ranks, both at
-// least 1. It costs a few map look-ups, however many rules there are. (Rules that
+// For narrows the policy to a communicator. It costs a few map look-ups, however many rules there are. (Rules that
 // restrict both bytes and bytes per rank, for any number of ranks, are compiled
 // the first time that a number of ranks comes up.)
-func (p *Policy) For(nodes, ranks int) *View {
-	v := &View{policy: p, nodes: nodes, ranks: ranks}
+func (p *Policy) For(c Comm) *View {
+	v := &View{policy: p, comm: c}
 	perNode := int32(anyInt)
-	if ranks%nodes == 0 {
-		perNode = inRange(ranks / nodes)
+	if c.Ranks%c.Nodes == 0 {
+		perNode = inRange(c.Ranks / c.Nodes)
 	}
-	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, ranks)} {
+	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, c.Ranks)} {
 		if len(ix) == 0 {
 			continue
 		}
 		for coll := range v.byCall {
-			for _, n := range either(inRange(nodes)) {
-				for _, r := range either(inRange(ranks)) {
+			for _, n := range either(inRange(c.Nodes)) {
+				for _, r := range either(inRange(c.Ranks)) {
 					for _, rpn := range either(perNode) {
 						if byCall := ix[place{Coll(coll), n, r, rpn}]; byCall != nil {
 							v.byCall[coll] = append(v.byCall[coll], byCall)

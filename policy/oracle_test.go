@@ -171,7 +171,7 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			r := rows[rng.IntN(len(rows))]
 			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
 		}
-		v := p.For(nodes, 8*nodes)
+		v := p.For(Comm{Nodes: nodes, Ranks: 8 * nodes})
 		compare(t, v, rows, q, nodes, 8*nodes)
 		if v.Decide(q).Rule >= 0 {
 			decided++
@@ -198,7 +198,7 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 			if rng.IntN(20) == 0 {
 				q.Bytes = Inf - rng.Uint64N(3)
 			}
-			compare(t, p.For(nodes, ranks), rows, q, nodes, ranks)
+			compare(t, p.For(Comm{Nodes: nodes, Ranks: ranks}), rows, q, nodes, ranks)
 		}
 	}
 }

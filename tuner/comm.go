@@ -55,7 +55,7 @@ func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
 	}
-	view := p.For(info.Nodes, info.Ranks)
+	view := p.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks})
 	if view.Empty() {
 		log.Infof("%s %s: no row of %s (version %s) is for it, NCCL decides", Version, info, p.File, p.Digest)
 		return c, nil
