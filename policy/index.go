@@ -85,15 +85,23 @@ func (r Range) timesRanks(ranks uint64) Range {
 }
 
 func buildIndex(rules []Rule) index {
-	covered := map[place]map[call]map[layerKey][]area{}
-	add := func(at place, c call, key layerKey, a area) {
-		if covered[at] == nil {
-			covered[at] = map[call]map[layerKey][]area{}
+	type layerAt struct {
+		place
+		call
+		layerKey
+	}
+	covered := map[layerAt]*[]area{}
+	var latest layerAt // rows that go together mostly stand together
+	var list *[]area
+	add := func(at layerAt, a area) {
+		if list == nil || at != latest {
+			if list = covered[at]; list == nil {
+				list = new([]area)
+				covered[at] = list
+			}
+			latest = at
 		}
-		if covered[at][c] == nil {
-			covered[at][c] = map[layerKey][]area{}
-		}
-		covered[at][c][key] = append(covered[at][c][key], a)
+		*list = append(*list, a)
 	}
 	for i := range rules {
 		r := &rules[i]
@@ -101,25 +109,23 @@ func buildIndex(rules []Rule) index {
 		if a.bytes.Min > a.bytes.Max {
 			continue
 		}
-		at, c, key := place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}, call{r.PipeOps, r.RegBuff}, layerKey{r.Cells, by}
+		at := layerAt{place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}, call{r.PipeOps, r.RegBuff}, layerKey{r.Cells, by}}
 		switch r.Coll {
 		case collNeverAsked:
 		case anyColl:
 			for at.coll = range NumColls {
-				add(at, c, key, a)
+				add(at, a)
 			}
 		default:
-			add(at, c, key, a)
+			add(at, a)
 		}
 	}
-	ix := make(index, len(covered))
-	for at, byCall := range covered {
-		ix[at] = make(map[call][]layer, len(byCall))
-		for c, byKey := range byCall {
-			for key, list := range byKey {
-				ix[at][c] = append(ix[at][c], newLayer(key, list))
-			}
+	ix := index{}
+	for at, list := range covered {
+		if ix[at.place] == nil {
+			ix[at.place] = map[call][]layer{}
 		}
+		ix[at.place][at.call] = append(ix[at.place][at.call], newLayer(at.layerKey, *list))
 	}
 	return ix
 }
@@ -145,6 +151,9 @@ func newLayer(key layerKey, list []area) layer {
 // firstWins cuts spans, which may overlap, into spans that do not: each size
 // belongs to the first of them that covers it.
 func firstWins(spans []span) []span {
+	if len(spans) == 1 {
+		return spans
+	}
 	starts := make([]uint64, 0, 2*len(spans))
 	for _, s := range spans {
 		starts = append(starts, s.Min)
