@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for
@@ -21,7 +23,9 @@ type Model struct {
 	// decide alike.
 	Digest Digest
 
-	groups map[modelKey]*modelGroup
+	groups  map[modelKey]*modelGroup
+	home    topo.Fingerprint // of the machine measured on, if that is known
+	similar bool             // scaled to another machine, see scaled
 }
 
 type modelKey struct {
@@ -45,6 +49,7 @@ type modelTable struct{ ln, sigma []float64 }
 
 type modelCurve struct {
 	modelTable
+	family   *ModelFamily
 	algo     Algo
 	proto    Proto
 	channels int
@@ -59,6 +64,9 @@ type modelDefault struct {
 	proto    Proto
 	channels int
 }
+
+// maxModelBytes is beyond every size that was ever measured.
+const maxModelBytes = 1 << 50
 
 // maxModelProblems is how many errors of one file are reported.
 const maxModelProblems = 20
@@ -113,6 +121,8 @@ func jsonError(name string, text []byte, err error) error {
 func CompileModel(name string, file *ModelFile) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[modelKey]*modelGroup{}}
 	c := modelChecker{name: name}
+	c.topology(m)
+	c.constants(file.Constants)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
@@ -127,10 +137,17 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 	return m, nil
 }
 
-// digest leaves out what only people read.
+// digest leaves out what only people read. Of the machine measured on, decisions
+// depend on the fingerprint, and on the numbers only if they are scaled.
 func (f *ModelFile) digest() Digest {
 	bare := *f
 	bare.Provenance = ModelProvenance{}
+	if t := f.Provenance.Topology; t != nil {
+		bare.Provenance.Topology = &ModelTopology{Fingerprint: t.Fingerprint}
+		if f.Scales {
+			bare.Provenance.Topology = t
+		}
+	}
 	bare.Groups = slices.Clone(f.Groups)
 	for i := range bare.Groups {
 		bare.Groups[i].HeldOut = nil
@@ -174,6 +191,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i, b := range f.Axis {
 		c.isTrue(b > 0 && (i == 0 || b > f.Axis[i-1]), fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+		c.isTrue(b < maxModelBytes, fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
 		g.octaves = append(g.octaves, log2(b))
 	}
 	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
@@ -214,6 +232,10 @@ func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
 
 func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
+	physics := func(w float64) bool { return w >= 0 && w <= math.MaxFloat32 }
+	c.isTrue((len(f.Physics) == 0 || len(f.Physics) == numPhysics) && !slices.ContainsFunc(f.Physics, func(w float64) bool { return !physics(w) }),
+		path+".physics", "%g (allowed: none, or %d numbers that are 0 or more)", f.Physics, numPhysics)
+	c.isTrue(f.PhysicsSigma >= 0 && f.PhysicsSigma < 100, path+".physics_sigma", "%g (allowed: 0 or more)", f.PhysicsSigma)
 	var distrust []Range
 	for i, d := range f.Distrust {
 		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
@@ -227,10 +249,10 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
 				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		}
-		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
+		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !c.isTrue(m[0] >= 1 && m[0] < 1<<63, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
+			if !c.isTrue(m[0] >= 1 && m[0] < maxModelBytes, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
 				continue
 			}
 			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}

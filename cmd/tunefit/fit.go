@@ -91,12 +91,11 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if set.Used == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	file, report := fit.Fit(set, fit.Options{
-		MaxNodes: f.maxNodes,
-		Provenance: policy.ModelProvenance{
-			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: f.topology,
-		},
-	})
+	provenance := policy.ModelProvenance{Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl}
+	if f.topology != "" {
+		provenance.Topology = &policy.ModelTopology{Fingerprint: f.topology}
+	}
+	file, report := fit.Fit(set, fit.Options{MaxNodes: f.maxNodes, Provenance: provenance})
 	writeReport(cmd.OutOrStdout(), report)
 	if f.shortlist {
 		writeShortlist(cmd.OutOrStdout(), report)
