@@ -74,29 +74,46 @@ const maxModelProblems = 20
 // ReadModel compiles a model from the text of its file. The name is for messages
 // only. An error lists all that is wrong, one "file: path: what" a line.
 func ReadModel(name string, text []byte) (*Model, error) {
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, jsonError(name, text, err)
-	}
-	if head.Format != ModelFormat {
-		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(head.Format), ModelFormat)
-	}
-	if head.Version != ModelVersion {
-		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, head.Version, ModelVersion)
-	}
 	file := &ModelFile{}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(file); err != nil {
+	err := d.Decode(file)
+	if err != nil {
+		if err := checkHead(name, text); err != nil {
+			return nil, err
+		}
 		return nil, jsonError(name, text, err)
+	}
+	if err := file.checkHead(name); err != nil {
+		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%s: something follows the model", name)
 	}
 	return CompileModel(name, file)
+}
+
+// checkHead says whether a file that cannot be read is a cost model of this version at
+// all, which says more than what is wrong with it as one.
+func checkHead(name string, text []byte) error {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return jsonError(name, text, err)
+	}
+	return (&ModelFile{Format: head.Format, Version: head.Version}).checkHead(name)
+}
+
+func (f *ModelFile) checkHead(name string) error {
+	switch {
+	case f.Format != ModelFormat:
+		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(f.Format), ModelFormat)
+	case f.Version != ModelVersion:
+		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, ModelVersion)
+	}
+	return nil
 }
 
 func jsonError(name string, text []byte, err error) error {
@@ -190,8 +207,12 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i, b := range f.Axis {
-		c.isTrue(b > 0 && (i == 0 || b > f.Axis[i-1]), fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
-		c.isTrue(b < maxModelBytes, fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
+		switch {
+		case b == 0 || i > 0 && b <= f.Axis[i-1]:
+			c.isTrue(false, fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+		case b >= maxModelBytes:
+			c.isTrue(false, fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
+		}
 		g.octaves = append(g.octaves, log2(b))
 	}
 	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
@@ -252,7 +273,8 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !c.isTrue(m[0] >= 1 && m[0] < maxModelBytes, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
+			if !(m[0] >= 1 && m[0] < maxModelBytes) {
+				c.isTrue(false, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}
 			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
@@ -274,9 +296,12 @@ func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, s
 			continue
 		}
 		if n < len(micros) && n < len(sigma) {
-			at := fmt.Sprintf("[%d]", n)
-			c.isTrue(micros[n] > 0 && micros[n] < 1e15, path+".us"+at, "%g (allowed: above 0)", micros[n])
-			c.isTrue(sigma[n] > 0 && sigma[n] < 100, path+".sigma"+at, "%g (allowed: above 0)", sigma[n])
+			if !(micros[n] > 0 && micros[n] < 1e15) {
+				c.isTrue(false, fmt.Sprintf("%s.us[%d]", path, n), "%g (allowed: above 0)", micros[n])
+			}
+			if !(sigma[n] > 0 && sigma[n] < 100) {
+				c.isTrue(false, fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
+			}
 			t.ln[i], t.sigma[i] = ln(micros[n]), sigma[n]
 		}
 		n++

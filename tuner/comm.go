@@ -120,7 +120,7 @@ func (c *Comm) Close() {
 	if c.decisions != nil {
 		c.decisions.sumUp()
 	}
-	waitForCleanup()
+	waitForGarbage()
 }
 
 // Idle reports that Decide never decides anything.

@@ -38,8 +38,10 @@ func loadEngine(s settings, getenv func(string) string, log Log) (*policy.Engine
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
 		return nil, errUnusable
 	}
+	defer giveBackGarbage()
+	model := s.openModel()
 	p, ok := loadPolicy(s, log)
-	m, modelOK := loadModel(s, log)
+	m, modelOK := checkModel(model(), s, log)
 	if s.strict && !(ok && modelOK) {
 		return nil, errUnusable
 	}
@@ -105,12 +107,25 @@ func loadPolicy(s settings, log Log) (p *policy.Policy, ok bool) {
 	return v.compiled, true
 }
 
-// loadModel says what is wrong with the model file; ok is false if something is.
-func loadModel(s settings, log Log) (m *policy.Model, ok bool) {
-	if s.modelFile == "" {
+// openModel returns what waits for the model file, nil for none. The first time it is
+// read beside the policy, which saves the job some milliseconds.
+func (s settings) openModel() (wait func() *fileVersion[policy.Model]) {
+	load := func() *fileVersion[policy.Model] { return models.load(s.modelFile) }
+	switch {
+	case s.modelFile == "":
+		return func() *fileVersion[policy.Model] { return nil }
+	case s.configFile == "" || models.has(s.modelFile):
+		return load
+	}
+	return async(load)
+}
+
+// checkModel says what is wrong with the model file; ok is false if something is. v is
+// nil where none is named.
+func checkModel(v *fileVersion[policy.Model], s settings, log Log) (m *policy.Model, ok bool) {
+	if v == nil {
 		return nil, true
 	}
-	v := models.load(s.modelFile)
 	if v.compiled == nil {
 		v.logFailure(s.modelFile, EnvModelFile, "model", "tunefit show --model", log)
 		return nil, false

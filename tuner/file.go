@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,13 +38,30 @@ func newFileCache[T any](compile func(path string, text []byte) (*T, error)) *fi
 	return &fileCache[T]{compile: compile, entries: map[string]*fileVersion[T]{}}
 }
 
-// cleanup is held for reading while a goroutine gives memory back.
-var cleanup sync.RWMutex
+// garbage is what reading files leaves behind.
+var garbage struct {
+	left  atomic.Bool
+	going sync.RWMutex // held for reading while a goroutine gives it back
+}
 
-// waitForCleanup returns when no memory is being given back.
-func waitForCleanup() {
-	cleanup.Lock()
-	defer cleanup.Unlock()
+// giveBackGarbage begins to give back what files that were read left behind, many
+// times their size. Nothing much is allocated later, so it would stay for the life of
+// the job.
+func giveBackGarbage() {
+	if !garbage.left.Swap(false) {
+		return
+	}
+	garbage.going.RLock()
+	go func() {
+		defer garbage.going.RUnlock()
+		debug.FreeOSMemory()
+	}()
+}
+
+// waitForGarbage returns when nothing is being given back.
+func waitForGarbage() {
+	garbage.going.Lock()
+	defer garbage.going.Unlock()
 }
 
 // fileVersion is what one state of a file meant.
@@ -109,14 +127,15 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	}
 	v.compiled, v.faults = c.compile(path, text)
 	c.entries[path] = v
-	// Reading leaves many times the file's size in garbage. Nothing much is
-	// allocated later, so it would stay for the life of the job.
-	cleanup.RLock()
-	go func() {
-		defer cleanup.RUnlock()
-		debug.FreeOSMemory()
-	}()
+	garbage.left.Store(true)
 	return v
+}
+
+// has reports whether some version of a file was loaded.
+func (c *fileCache[T]) has(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries[path] != nil
 }
 
 func read(path string) (text []byte, id fileID, err error) {
