@@ -1,8 +1,8 @@
 package tuner
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -16,6 +16,11 @@ type CommInfo struct {
 	Ranks int
 	Nodes int
 	ABI   int // 2 to 7
+	// NVLDomains counts the NVLink domains that the ranks are in; 0 where NCCL does
+	// not tell.
+	NVLDomains int
+	// Constants says that NCCL lets its tuning constants be changed.
+	Constants bool
 }
 
 func (c CommInfo) String() string {
@@ -28,90 +33,77 @@ func (c CommInfo) String() string {
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
-	log  Log
-	view *policy.View
+	log       Log
+	view      *policy.EngineView
+	constants []policy.Constant
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
 }
 
-// Open prepares a communicator's policy. Without one, it returns a Comm that is
-// Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is wrong
-// has been logged then. Close ends what Open began.
+// Open prepares what decides for a communicator. Without anything, it returns a Comm
+// that is Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is
+// wrong has been logged then. Close ends what Open began.
 func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 	settings, ok := readSettings(getenv, log)
 	c := &Comm{log: log}
-	p := loadPolicy(settings, log)
+	e, err := loadEngine(settings, getenv, log)
 	switch {
-	case settings.strict && (!ok || p == nil):
-		return nil, errors.New(EnvStrict + "=1 and there is no policy that can be used")
-	case p == nil:
+	case err != nil:
+		return nil, err
+	case settings.strict && !ok:
+		return nil, errUnusable
+	case e == nil:
 		log.Infof("%s %s: no policy, NCCL decides", Version, info)
-		return c, nil
-	case info.ABI == 2 && settings.envChooses:
-		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
-		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
 	}
-	view := p.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks})
-	if view.Empty() {
-		log.Infof("%s %s: no row of %s (version %s) is for it, NCCL decides", Version, info, p.File, p.Digest)
+	if info.Constants {
+		if c.constants = e.Constants(); len(c.constants) > 0 {
+			log.Infof("%s: %s of NCCL's own replaced, as %s says", info, plural(len(c.constants), "tuning constant", "tuning constants"), e.Model.Name)
+		}
+	}
+	if info.ABI == 2 && settings.envChooses {
+		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
+		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil
 	}
-	log.Infof("%s %s: policy %s, %s, version %s", Version, info, p.File, plural(len(p.Rules), "row", "rows"), p.Digest)
+	view := e.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks})
+	if view.Empty() {
+		log.Infof("%s %s: %s (version %s), NCCL decides", Version, info, nothingFor(e, view), e.Digest)
+		return c, nil
+	}
+	log.Infof("%s %s: %s, version %s", Version, info, contents(e), e.Digest)
 	c.view = view
 	if settings.logDecisions {
-		c.decisions = &decisionLog{log: log, policy: p}
+		c.decisions = newDecisionLog(log, e)
 	}
 	return c, nil
 }
 
-// loadPolicy returns nil where there is no usable policy, and says why.
-func loadPolicy(s settings, log Log) *policy.Policy {
-	if s.configFile == "" {
-		if s.strict {
-			log.Warnf("%s=1 and %s is not set", EnvStrict, EnvConfigFile)
-		}
-		return nil
+// contents names what an engine decides by.
+func contents(e *policy.Engine) string {
+	var parts []string
+	if e.Policy != nil {
+		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural(len(e.Policy.Rules), "row", "rows")))
 	}
-	v := files.load(s.configFile)
-	var problems policy.Problems
-	switch {
-	case v.err == nil && len(v.policy.Rules) == 0:
-		v.reportOnce(log, func() { log.Warnf("%s has no rows", s.configFile) })
-		return nil
-	case v.err == nil:
-		v.reportOnce(log, func() { infoNeverAsked(s.configFile, v.policy.NeverAsked, log) })
-	case errors.As(v.err, &problems):
-		if !v.reportOnce(log, func() { warnProblems(s.configFile, problems, log) }) {
-			log.Warnf("%s: still has %s, reported before; no policy is used", s.configFile, plural(len(problems), "problem", "problems"))
-		}
-	default:
-		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.configFile, v.err)
+	if e.Model != nil {
+		parts = append(parts, "model "+e.Model.Name)
 	}
-	return v.policy
+	return strings.Join(parts, ", ")
 }
 
-func infoNeverAsked(file string, rows int, log Log) {
-	if rows > 0 {
-		log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", file, plural(rows, "row is", "rows are"))
+// nothingFor says why neither rows nor model are for a communicator.
+func nothingFor(e *policy.Engine, view *policy.EngineView) string {
+	var parts []string
+	if e.Policy != nil {
+		parts = append(parts, fmt.Sprintf("no row of %s is for it", e.Policy.File))
 	}
-}
-
-// maxWarned keeps a file of the wrong kind from flooding a job's log.
-const maxWarned = 100
-
-func warnProblems(file string, problems policy.Problems, log Log) {
-	log.Warnf("%s has %s; no policy is used:", file, plural(len(problems), "problem", "problems"))
-	for i, p := range problems {
-		if i == maxWarned {
-			log.Warnf("... and %d more; tunefit show %s prints them all", len(problems)-i, file)
-			return
-		}
-		log.Warnf("%s", p)
+	if e.Model != nil {
+		parts = append(parts, fmt.Sprintf("the model %s is silent (%s)", e.Model.Name, view.ModelSilence()))
 	}
+	return strings.Join(parts, ", ")
 }
 
 func plural(n int, one, many string) string {
@@ -121,18 +113,27 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Close waits until nothing of the plugin's runs any more on the communicator's
-// account: at most the few milliseconds after a file was read.
-func (c *Comm) Close() { files.wait() }
+// Close says what came of the decisions, where they are logged, and waits until
+// nothing of the plugin's runs any more on the communicator's account: at most the few
+// milliseconds after a file was read.
+func (c *Comm) Close() {
+	if c.decisions != nil {
+		c.decisions.sumUp()
+	}
+	waitForGarbage()
+}
 
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.view == nil }
 
-// Decide answers one query; see policy.View.Decide.
+// Constants lists what to write into NCCL's tuning constants, at init.
+func (c *Comm) Constants() []policy.Constant { return c.constants }
+
+// Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {
-	d := c.view.Decide(q)
+	a := c.view.Decide(q)
 	if c.decisions != nil {
-		c.decisions.add(q, d)
+		c.decisions.add(q, a)
 	}
-	return d
+	return a.Decision
 }

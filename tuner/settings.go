@@ -3,6 +3,7 @@ package tuner
 // The environment variables that the plugin reads, at each communicator's init.
 const (
 	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
+	EnvModelFile  = "NCCL_TUNER_MODEL_FILE"
 	EnvStrict     = "NCCL_TUNER_STRICT"
 	EnvLog        = "NCCL_TUNER_LOG"
 )
@@ -12,8 +13,12 @@ type settings struct {
 	// configFile is the policy file; empty for none. There is no default: a file
 	// that happens to lie in the working directory must not steer a job.
 	configFile string
-	// strict makes init fail where the plugin would otherwise start without a
-	// policy: no file, a missing or faulty one, a setting it does not understand.
+	// modelFile is the cost model for what no row of the policy file decides; empty
+	// for none.
+	modelFile string
+	// strict makes init fail where the plugin would otherwise start without what it
+	// was told to use: no file, a missing or faulty one, a setting it does not
+	// understand.
 	strict bool
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
@@ -27,6 +32,7 @@ type settings struct {
 func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	ok = true
 	s.configFile = getenv(EnvConfigFile)
+	s.modelFile = getenv(EnvModelFile)
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
 	switch v := getenv(EnvStrict); v {
 	case "", "0":

@@ -30,6 +30,8 @@ type fitFlags struct {
 	nccl           string
 	topology       string
 	shortlist      bool
+	constants      bool
+	scales         bool
 }
 
 func fitCommand() *cobra.Command {
@@ -61,6 +63,8 @@ a configuration is better.`,
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.nccl, "nccl", "", "NCCL version that was measured, for the model's provenance")
 	cmd.Flags().StringVar(&f.topology, "topology", "", "fingerprint of the measured machine, for the model's provenance")
+	cmd.Flags().BoolVar(&f.constants, "constants", false, "fit NCCL's own tuning constants, too; the tuner library then writes them")
+	cmd.Flags().BoolVar(&f.scales, "scale", false, "let the library use the model, scaled, on similar machines with other bandwidths, where the gain is large (default: the measured kind of machine only)")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
 	return cmd
 }
@@ -91,13 +95,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if set.Used == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	file, report := fit.Fit(set, fit.Options{
-		MaxNodes: f.maxNodes,
-		Provenance: policy.ModelProvenance{
-			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: f.topology,
-		},
-	})
+	provenance := policy.ModelProvenance{Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl}
+	if f.topology != "" {
+		provenance.Topology = &policy.ModelTopology{Fingerprint: f.topology}
+	}
+	file, report := fit.Fit(set, fit.Options{MaxNodes: f.maxNodes, Scales: f.scales, Provenance: provenance})
 	writeReport(cmd.OutOrStdout(), report)
+	if f.constants {
+		addConstants(cmd.OutOrStdout(), set, file)
+	}
 	if f.shortlist {
 		writeShortlist(cmd.OutOrStdout(), report)
 	}

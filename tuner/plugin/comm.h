@@ -14,6 +14,7 @@
 
 #include "abi.h"
 #include "cache.h"
+#include "constants.h"
 
 /* Where a collective's cell has its chunk size. Beyond those: a slot for a call
  * that has no cell at all, and one per collective for a call that NCCL may take
@@ -42,6 +43,8 @@ struct comm_info {
     size_t ranks, nodes;
     int abi;
     abi_logger logger; /* may be NULL */
+    int nvl_domains;   /* 0: not told */
+    struct constants constants;
 };
 
 /* What the policy is asked, in the words of policy.Query. */

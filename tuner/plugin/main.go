@@ -70,10 +70,19 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, idle *C.bool) (r
 		Ranks: int(info.ranks),
 		Nodes: int(info.nodes),
 		ABI:   int(info.abi),
+
+		NVLDomains: int(info.nvl_domains),
+		Constants:  info.constants.first != nil,
 	}, getenv, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
+	}
+	for _, v := range c.Constants() {
+		at := [3]C.int{C.int(v.Index[0]), C.int(v.Index[1]), C.int(v.Index[2])}
+		if slot := C.constants_find(info.constants, C.int(v.Table), &at[0]); slot != nil {
+			*slot = C.double(v.Value)
+		}
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
 	*idle = C.bool(c.Idle())

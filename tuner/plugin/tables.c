@@ -20,27 +20,26 @@ static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
     return open_before_v5(4, ranks, nodes, logger, ctx);
 }
 
-static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger) {
-    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger}, ctx);
+/* nvl and the constants may be NULL. */
+static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
+                         const struct abi_nvl_domain_info *nvl, struct constants constants) {
+    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger,
+                                         .nvl_domains = nvl ? nvl->n_nvl_domains : 0, .constants = constants}, ctx);
 }
 
-/* nvl and constants may be NULL. The constants stay as NCCL made them. */
 static int init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger);
+    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
 }
 
 static int init_v6(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger);
+    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
 }
 
 static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v7 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger);
+    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, constants_v7(constants));
 }
 
 static int ask(struct comm *c, const struct query *q, int *channels) {
