@@ -140,3 +140,28 @@ func TestMutationMisaligned(t *testing.T) {
 	}
 	t.Error("2000 seeds find nothing wrong")
 }
+
+// TestLimitUnreachableDuplicate shows the other limit: of two communicators with
+// one id, half of each finds no store, and the other halves fill the slots.
+func TestLimitUnreachableDuplicate(t *testing.T) {
+	p := usual(1)
+	p.ranks, p.comms, p.aloneToo = 2, 2, true
+	p.saved(30*time.Second, "B")
+	p.calls = 3000
+	p.joinAt = func(int) time.Duration { return time.Second }
+	p.events = []event{{0, func(w *world) { w.lose(1, true); w.lose(3, true) }}}
+	w := simulate(t, p)
+	for _, id := range []int{0, 2} {
+		if r := w.rank(id); r.last() != "B" {
+			t.Errorf("rank %d ends on %q", id, r.last())
+		}
+	}
+	for _, id := range []int{1, 3} {
+		if r := w.rank(id); r.last() != "A" || !r.logged("cannot be reached") {
+			t.Errorf("rank %d ends on %q", id, r.last())
+		}
+	}
+	if len(w.check.violations) == 0 {
+		t.Error("the checker does not see it")
+	}
+}

@@ -45,6 +45,9 @@ type plan struct {
 	// window [c, S) too, where the protocol cannot find it out in time.
 	phantom func(r *rank, call int) bool
 	anytime bool
+	// aloneToo holds ranks that found no store to the versions of the others even if
+	// two communicators share the id, where the protocol cannot.
+	aloneToo bool
 	// stale is how many calls pass on average before the main thread sees what the
 	// background has written to the trigger; 0 means 2.
 	stale int
