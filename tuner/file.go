@@ -9,10 +9,9 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
 // maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
@@ -38,7 +37,7 @@ func (c *fileCache) wait() {
 
 // fileVersion is what one state of a file meant.
 type fileVersion struct {
-	id      fileID
+	id      watch.ID
 	settled bool   // no later change can have left the id as it is
 	sum     uint64 // of the content
 	policy  *policy.Policy
@@ -60,13 +59,6 @@ func (v *fileVersion) reportOnce(log Log, say func()) (said bool) {
 	return said
 }
 
-// fileID changes whenever the file's content may have.
-type fileID struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime int64
-}
-
 var sumSeed = maphash.MakeSeed()
 
 // load returns the file's version. An error in it is as good a result as a policy
@@ -76,7 +68,7 @@ func (c *fileCache) load(path string) *fileVersion {
 	defer c.mu.Unlock()
 	old := c.entries[path]
 	if old != nil && old.settled {
-		if info, err := os.Stat(path); err == nil && identify(info) == old.id {
+		if info, err := os.Stat(path); err == nil && watch.Identify(info) == old.id {
 			return old
 		}
 	}
@@ -85,7 +77,7 @@ func (c *fileCache) load(path string) *fileVersion {
 		delete(c.entries, path)
 		return &fileVersion{err: err}
 	}
-	v := &fileVersion{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
+	v := &fileVersion{id: id, settled: id.Settled(), sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
 		return old
@@ -102,7 +94,7 @@ func (c *fileCache) load(path string) *fileVersion {
 	return v
 }
 
-func read(path string) (text []byte, id fileID, err error) {
+func read(path string) (text []byte, id watch.ID, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, id, reason(err)
@@ -120,27 +112,7 @@ func read(path string) (text []byte, id fileID, err error) {
 	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {
 		return nil, id, reason(err)
 	}
-	return text, identify(info), nil
-}
-
-// settled reports whether the file has been at rest long enough for its id to
-// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
-// own clock and of seconds where times are whole seconds: a second change within
-// the tick of the first leaves no trace.
-func (id fileID) settled() bool {
-	tick := 10 * time.Millisecond
-	if id.mtime%int64(time.Second) == 0 {
-		tick = 2 * time.Second
-	}
-	return time.Since(time.Unix(0, id.mtime)) > tick
-}
-
-func identify(info fs.FileInfo) fileID {
-	id := fileID{size: info.Size(), mtime: info.ModTime().UnixNano()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
-	}
-	return id
+	return text, watch.Identify(info), nil
 }
 
 // reason drops the path that the caller's message names already.
