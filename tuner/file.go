@@ -66,10 +66,11 @@ func waitForGarbage() {
 // fileVersion is what one state of a file meant.
 type fileVersion[T any] struct {
 	id       watch.ID
-	settled  bool   // no later change can have left the id as it is
-	sum      uint64 // of the content
+	settled  bool // no later change can have left the id as it is
+	text     []byte
+	sum      uint64 // of the text
 	compiled *T     // nil where there is an error
-	faults   error  // in the content, one a line
+	faults   error  // in the text, one a line
 	unread   error  // the file could not be read
 	report   sync.Once
 }
@@ -112,7 +113,7 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 		delete(c.entries, path)
 		return &fileVersion[T]{unread: err}
 	}
-	v := &fileVersion[T]{id: id, settled: id.Settled(), sum: maphash.Bytes(sumSeed, text)}
+	v := &fileVersion[T]{id: id, settled: id.Settled(), text: text, sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
 		return old
@@ -120,6 +121,18 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	v.compiled, v.faults = c.compile(path, text)
 	c.entries[path] = v
 	garbage.left.Store(true)
+	return v
+}
+
+// state is equal for as long as the file's text or the reason why there is none stays;
+// nil for no file.
+func (v *fileVersion[T]) state() any {
+	switch {
+	case v == nil:
+		return nil
+	case v.unread != nil:
+		return v.unread.Error()
+	}
 	return v
 }
 

@@ -1,8 +1,18 @@
 #include "comm.h"
 
+#include <float.h>
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+
+/* What an idle communicator looks its answers up in: the fast path need not ask. */
+static struct cache_entry no_entry = {.key.rest = EMPTY_REST};
+static struct cache no_cache = {.entries = &no_entry};
+
+static void be_idle(struct comm *c) {
+    c->idle = true;
+    c->cache = &no_cache;
+}
 
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* every call copes with it: NCCL decides */
@@ -10,12 +20,15 @@ int comm_open(const struct comm_info *info, void **ctx) {
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
     c->logger = info->logger;
-    int result = tunergoOpen((struct comm_info *)info, &c->go, &c->idle);
+    c->counter.trig = UINT64_MAX;
+    struct comm_info counted = *info;
+    counted.counter = &c->counter;
+    int result = tunergoOpen(&counted, &c->go, &c->cache);
     if (result != RESULT_SUCCESS) {
         free(c);
         return result;
     }
-    if (!c->idle && !cache_open(&c->cache)) c->idle = true;
+    if (!c->cache) be_idle(c);
     *ctx = c;
     return RESULT_SUCCESS;
 }
@@ -24,29 +37,61 @@ int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c) return RESULT_SUCCESS;
     tunergoClose(c->go);
-    cache_close(&c->cache);
     free(c);
     return RESULT_SUCCESS;
 }
 
-const struct answer *comm_ask(struct comm *c, const struct query *q) {
-    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return NULL;
-    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return NULL;
-    struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
-    const struct answer *known = cache_find(&c->cache, key, q->table);
-    if (known) return known;
+/* Takes part in the change of the policy that is due. */
+static int turn(struct comm *c) {
+    struct cache *cache = c->cache;
+    int result = tunergoTurn(c->go, &cache);
+    if (!cache) be_idle(c); /* a defect of ours: say nothing more */
+    if (!cache || cache == c->cache) return result;
+    /* The Go side frees the old cache. What was noted was the old policy's. */
+    c->cache = cache;
+    c->chunks = false;
+    memset(c->chunk, 0, sizeof c->chunk);
+    return result;
+}
+
+/* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
+static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     c->latest = (struct answer){.cell = -1, .chunk_slot = NO_CHUNK_SLOT};
     if (!tunergoDecide(c->go, (struct query *)q, &c->latest)) {
-        c->idle = true; /* a defect of ours: say nothing more */
+        be_idle(c);
         return NULL;
     }
     if (c->latest.chunk > 0 && !c->chunks) {
         c->chunks = true;
-        cache_all_odd(&c->cache);
+        cache_all_odd(c->cache);
     }
     c->latest.odd = c->latest.cell < 0 || c->latest.channels <= 0 || c->chunks;
-    cache_add(&c->cache, key, q->table, &c->latest);
+    cache_add(c->cache, key, q->table, &c->latest);
     return &c->latest;
+}
+
+static bool any_available(const struct query *q) {
+    for (int i = 0; i < q->num_algo * q->num_proto; i++)
+        if (q->table[i] >= 0 && q->table[i] < FLT_MAX) return true;
+    return false;
+}
+
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
+    *answer = NULL;
+    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
+    /* Not counted: whether NCCL asks again with a real table is its own affair. */
+    if (!any_available(q)) return RESULT_SUCCESS;
+    uint64_t seq = c->counter.seq;
+    if (seq >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED)) {
+        int result = turn(c);
+        if (result != RESULT_SUCCESS || c->idle) return result;
+    }
+    struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
+    *answer = cache_find(c->cache, key, q->table);
+    if (!*answer) *answer = decide(c, q, key);
+    if (*answer) comm_count(c, seq, call_hash(key.bytes, key.call));
+    return RESULT_SUCCESS;
 }
 
 static void note_chunk(struct comm *c, const struct answer *a) {

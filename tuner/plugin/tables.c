@@ -1,6 +1,7 @@
 /*
  * The exported tables and the functions behind them: each ABI version's way of
- * asking, turned into one. They return RESULT_SUCCESS whatever happens.
+ * asking, turned into one. They return RESULT_SUCCESS whatever happens, with
+ * the one exception of comm_ask.
  */
 #include "comm.h"
 
@@ -43,9 +44,10 @@ static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi
 }
 
 static int ask(struct comm *c, const struct query *q, int *channels) {
-    const struct answer *a = comm_ask(c, q);
+    const struct answer *a;
+    int result = comm_ask(c, q, &a);
     if (a) comm_apply(c, a, (float *)q->table, channels);
-    return RESULT_SUCCESS;
+    return result;
 }
 
 /* What comm_known does not know goes through a function of its own with just the
@@ -100,7 +102,8 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
     if (!c || c->idle) return RESULT_SUCCESS;
     float table[NUM_ALGOS_V2][NUM_PROTOS];
     available_v2(c, coll, coll_net, nvls, table);
-    const struct answer *a = comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true});
+    const struct answer *a;
+    comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true}, &a);
     if (!a || a->cell < 0) return RESULT_SUCCESS;
     *algo = a->cell / NUM_PROTOS;
     *proto = a->cell % NUM_PROTOS;

@@ -1,0 +1,90 @@
+package tuner
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
+)
+
+// clock is the process's.
+var clock = agree.RealTime()
+
+// rendezvous is a store that the ranks of a job share, as one process uses it: all
+// its communicators that name the same one share the poller too.
+type rendezvous struct {
+	name   string
+	store  agree.Store
+	poller *agree.Poller
+	timing agree.Timing
+	close  func()
+	users  int
+}
+
+var meetings = struct {
+	mu     sync.Mutex
+	byName map[string]*rendezvous
+}{byName: map[string]*rendezvous{}}
+
+// privateStore names the default store: a directory in memory for all jobs of this
+// user on this machine. It vanishes with the last process that uses it.
+const privateStore = "jobs"
+
+// openRendezvous opens what the settings name. An error says what cannot be used,
+// and the setting that names it.
+func openRendezvous(s settings, log Log) (*rendezvous, error) {
+	meetings.mu.Lock()
+	defer meetings.mu.Unlock()
+	r := meetings.byName[s.rendezvous]
+	if r == nil {
+		r = &rendezvous{name: s.rendezvous}
+		if err := r.open(); err != nil {
+			return nil, err
+		}
+		r.poller = agree.NewPoller(r.store, clock, r.timing)
+		meetings.byName[s.rendezvous] = r
+	}
+	r.users++
+	return r, nil
+}
+
+// release gives the store up; the last user of the process closes it.
+func (r *rendezvous) release() {
+	meetings.mu.Lock()
+	defer meetings.mu.Unlock()
+	if r.users--; r.users == 0 {
+		delete(meetings.byName, r.name)
+		r.close()
+	}
+}
+
+func (r *rendezvous) open() error {
+	switch {
+	case r.name == "":
+		s, err := dirstore.Private(dirstore.Shm, privateStore, newIdentity())
+		if err != nil {
+			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", dirstore.Shm, err, EnvRendezvous)
+		}
+		r.store, r.timing, r.close = s, agree.Local, func() { s.Close() }
+	case strings.Contains(r.name, "://"):
+		return fmt.Errorf("%s=%s: not supported by this library (allowed: a directory)", EnvRendezvous, r.name)
+	default:
+		s, err := dirstore.Open(r.name, newIdentity())
+		if err != nil {
+			return fmt.Errorf("%s=%s: %w", EnvRendezvous, r.name, err)
+		}
+		r.store, r.timing, r.close = s, agree.Shared, func() { s.Close() }
+	}
+	return nil
+}
+
+// newIdentity names a member or a process, unlike all others that ever live. People
+// read host and process in `tunefit status`.
+func newIdentity() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s %s %d", rand.Text(), host, os.Getpid())
+}
