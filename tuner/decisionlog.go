@@ -113,7 +113,7 @@ func choice(d policy.Decision) string {
 		fmt.Fprintf(&s, "%s/%s", policy.Algo(d.Algo), policy.Proto(d.Proto))
 	}
 	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %d channels", d.Channels)
+		fmt.Fprintf(&s, ", %s", plural(d.Channels, "channel", "channels"))
 	}
 	if d.ChunkBytes > 0 {
 		fmt.Fprintf(&s, ", chunks of %s", policy.FormatBytes(d.ChunkBytes))
