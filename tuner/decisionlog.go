@@ -23,6 +23,7 @@ type decisionLog struct {
 	engine *policy.Engine
 	seen   map[uint64]struct{} // hashes of lines written
 	full   bool
+	asked  int         // decisions, new or not
 	rows   map[int]int // new decisions by index of the rule
 	model  int
 	nccl   int
@@ -39,6 +40,7 @@ func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
 }
 
 func (l *decisionLog) add(q policy.Query, a policy.Answer) {
+	l.asked++
 	if l.full {
 		return
 	}
@@ -111,7 +113,7 @@ func choice(d policy.Decision) string {
 		fmt.Fprintf(&s, "%s/%s", policy.Algo(d.Algo), policy.Proto(d.Proto))
 	}
 	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %d channels", d.Channels)
+		fmt.Fprintf(&s, ", %s", plural(d.Channels, "channel", "channels"))
 	}
 	if d.ChunkBytes > 0 {
 		fmt.Fprintf(&s, ", chunks of %s", policy.FormatBytes(d.ChunkBytes))
@@ -120,7 +122,8 @@ func choice(d policy.Decision) string {
 }
 
 // sumUp writes the hits: of each row that decided anything, of the model, of NCCL.
-// They count distinct shapes, not calls.
+// They count distinct shapes, not calls. A shape that was asked for more than once was
+// forgotten in between.
 func (l *decisionLog) sumUp() {
 	if len(l.seen) == 0 {
 		return
@@ -133,7 +136,7 @@ func (l *decisionLog) sumUp() {
 	if l.engine.Model != nil {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
-	l.log.Infof("%s in all: %s, NCCL %s", shapes(len(l.seen)), strings.Join(parts, ", "), shapes(l.nccl))
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
 	hit := make([]int, 0, len(l.rows))
 	for r := range l.rows {
 		hit = append(hit, r)

@@ -214,7 +214,7 @@ func TestDecisionLog(t *testing.T) {
 		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, decided by " + file + ":2",
 		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
 		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",
-		"INFO TUNER/Go: 3 shapes in all: 2 of 2 rows decided, NCCL 1 shape",
+		"INFO TUNER/Go: 3 shapes in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 shape",
 		"INFO TUNER/Go: " + file + ":2 decided 1 shape",
 		"INFO TUNER/Go: " + file + ":3 decided 1 shape",
 	}

@@ -35,11 +35,17 @@ func readPolicy(file string) (*policy.Policy, error) {
 	return p, nil
 }
 
-// namedShapes lists the communicators that rules are written for. What a rule
-// leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy) []shape {
+// namedShapes lists the communicators that rules are written for and that a model was
+// measured on, which may be nil. What a rule leaves open is filled in with 8 ranks per
+// node.
+func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 	const perNode = 8
 	seen := map[shape]bool{}
+	if model != nil {
+		for _, g := range model.File.Groups {
+			seen[shape{g.Nodes, g.Ranks}] = true
+		}
+	}
 	for _, p := range policies {
 		for _, r := range p.Rules {
 			nodes, ranks, rpn := int(r.Nodes), int(r.Ranks), int(r.RanksPerNode)

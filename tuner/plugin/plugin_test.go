@@ -74,7 +74,7 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "many_shapes", "keys", "remembers",
+	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "model", "model_silent", "model_bad", "model_constants", "model_machine", "many_shapes", "keys", "remembers",
 	"threads", "again", "forks", "signals", "strict",
 }
 
@@ -148,9 +148,11 @@ func TestLogs(t *testing.T) {
 		{"good", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_LOG=decisions"}, []string{
 			`INFO .*good\.csv: 1 row is for operations that NCCL asks no tuner about, without effect`,
 			`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v7\): policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
-			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels, decided by .*good\.csv:1`,
-			`INFO .*: broadcast 1MiB, 1 pipelined: no row matches, decided by NCCL`,
-			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`,
+			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels instead of ring/ll, decided by .*good\.csv:1`,
+			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
+			`INFO .*: 2 shapes in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 shape`,
+			`INFO .*good\.csv:1 decided 1 shape`,
+			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
 		}},
 		{"bad", []string{"NCCL_TUNER_CONFIG_FILE=" + bad}, []string{
 			`WARN TUNER/Go: .*/bad\.csv has 3 problems; no policy is used:`,
