@@ -9,9 +9,16 @@
 static struct cache_entry no_entry = {.key.rest = EMPTY_REST};
 static struct cache no_cache = {.entries = &no_entry};
 
+/* The Go side owns the caches: one goes home before that side may free it. */
+static void take_cache(struct comm *c, struct cache *from) {
+    if (c->home) *c->home = c->cache;
+    c->home = from;
+    c->cache = from ? *from : no_cache;
+}
+
 static void be_idle(struct comm *c) {
     c->idle = true;
-    c->cache = &no_cache;
+    take_cache(c, NULL);
 }
 
 int comm_open(const struct comm_info *info, void **ctx) {
@@ -23,12 +30,14 @@ int comm_open(const struct comm_info *info, void **ctx) {
     c->counter.trig = UINT64_MAX;
     struct comm_info counted = *info;
     counted.counter = &c->counter;
-    int result = tunergoOpen(&counted, &c->go, &c->cache);
+    struct cache *cache = NULL;
+    int result = tunergoOpen(&counted, &c->go, &cache);
     if (result != RESULT_SUCCESS) {
         free(c);
         return result;
     }
-    if (!c->cache) be_idle(c);
+    take_cache(c, cache);
+    c->idle = !cache;
     *ctx = c;
     return RESULT_SUCCESS;
 }
@@ -36,6 +45,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
 int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c) return RESULT_SUCCESS;
+    take_cache(c, NULL);
     tunergoClose(c->go);
     free(c);
     return RESULT_SUCCESS;
@@ -43,12 +53,14 @@ int comm_close(void *ctx) {
 
 /* Takes part in the change of the policy that is due. */
 static int turn(struct comm *c) {
-    struct cache *cache = c->cache;
+    struct cache *cache = c->home;
+    if (cache) *cache = c->cache;
     int result = tunergoTurn(c->go, &cache);
+    if (cache == c->home) return result;
+    c->home = NULL; /* may be gone already */
     if (!cache) be_idle(c); /* a defect of ours: say nothing more */
-    if (!cache || cache == c->cache) return result;
-    /* The Go side frees the old cache. What was noted was the old policy's. */
-    c->cache = cache;
+    else take_cache(c, cache);
+    /* What was noted was the old policy's. */
     c->chunks = false;
     memset(c->chunk, 0, sizeof c->chunk);
     return result;
@@ -63,10 +75,10 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
     }
     if (c->latest.chunk > 0 && !c->chunks) {
         c->chunks = true;
-        cache_all_odd(c->cache);
+        cache_all_odd(&c->cache);
     }
     c->latest.odd = c->latest.cell < 0 || c->latest.channels <= 0 || c->chunks;
-    cache_add(c->cache, key, q->table, &c->latest);
+    cache_add(&c->cache, key, q->table, &c->latest);
     return &c->latest;
 }
 
@@ -82,15 +94,14 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: whether NCCL asks again with a real table is its own affair. */
     if (!any_available(q)) return RESULT_SUCCESS;
-    uint64_t seq = c->counter.seq;
-    if (seq >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED)) {
+    if (comm_is_due(c)) {
         int result = turn(c);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
-    *answer = cache_find(c->cache, key, q->table);
+    *answer = cache_find(&c->cache, key, q->table);
     if (!*answer) *answer = decide(c, q, key);
-    if (*answer) comm_count(c, seq, call_hash(key.bytes, key.call));
+    if (*answer) comm_count(c, call_hash(key.bytes, key.call));
     return RESULT_SUCCESS;
 }
 
@@ -101,8 +112,9 @@ static void note_chunk(struct comm *c, const struct answer *a) {
         c->chunk[chunk_slot(a->chunk_slot - ANY_CHUNK_SLOT, cell)] = 0;
 }
 
-void comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels) {
+int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels) {
     if (a->cell >= 0) table[a->cell] = a->micros;
     if (a->channels > 0) *channels = a->channels;
     if (c->chunks) note_chunk(c, a);
+    return RESULT_SUCCESS;
 }

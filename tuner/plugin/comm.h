@@ -36,7 +36,8 @@ struct counter {
 
 struct comm {
     struct counter counter;
-    struct cache *cache; /* of the version of the policy that is in force */
+    struct cache cache;  /* of the version of the policy that is in force, here for speed */
+    struct cache *home;  /* where it goes back to */
     bool idle;           /* nothing will ever be decided, and no call is counted */
     bool chunks;         /* an answer with a chunk size was given: until then all in `chunk` is 0 */
     uintptr_t go;        /* handle of the communicator on the Go side */
@@ -74,10 +75,15 @@ struct query {
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);
 
+/* Whether a change of the policy needs this thread before the next call. */
+static inline bool comm_is_due(const struct comm *c) {
+    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED);
+}
+
 /* Counts a call that is decided. Relaxed: see struct counter. */
-static inline void comm_count(struct comm *c, uint64_t seq, uint64_t hash_of_call) {
+static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
     c->counter.hash = c->counter.hash * 0xffffffff9e3779b1u + hash_of_call;
-    __atomic_store_n(&c->counter.seq, seq + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 /* Returns the answer to a shape that was asked before, and counts the call, or
@@ -90,12 +96,11 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
                                                                             int pipe_ops, int reg_buff, const float *table,
                                                                             int num_algo, int num_proto) {
     if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
-    uint64_t seq = __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
-    if (seq >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED)) return NULL;
+    if (comm_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
-    const struct answer *known = cache_peek(c->cache, hash, bytes, call, reg_buff, table);
-    if (known) comm_count(c, seq, hash);
+    const struct answer *known = cache_peek(&c->cache, hash, bytes, call, reg_buff, table);
+    if (known) comm_count(c, hash);
     return known;
 }
 
@@ -107,12 +112,13 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
  * decision about a change can no longer be learnt. */
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 
-/* Does what an answer says, for a c that gave it. */
-void comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels);
-static inline void comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
+/* Does what an answer says, for a c that gave it. Returns RESULT_SUCCESS. */
+int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels);
+static inline int comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
     if (a->odd) return comm_apply_odd(c, a, table, channels);
     table[a->cell] = a->micros;
     *channels = a->channels;
+    return RESULT_SUCCESS;
 }
 
 /* Always returns RESULT_SUCCESS. ctx may be NULL. */

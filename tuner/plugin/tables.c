@@ -63,8 +63,7 @@ static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, flo
                             volatile int num_proto, volatile int reg_buff, int *volatile channels) {
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
-    comm_apply(ctx, a, (float *)table, channels);
-    return RESULT_SUCCESS;
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
@@ -72,8 +71,7 @@ static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, flo
     const int reg_buff = -1; /* not told */
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
-    comm_apply(ctx, a, (float *)table, channels);
-    return RESULT_SUCCESS;
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 enum { NUM_ALGOS_V2 = 6 };
