@@ -37,7 +37,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 // join takes part in the agreement with the other ranks, and starts on the version
 // that the first of them brought.
 func (c *Comm) join(own version, getenv func(string) string) error {
-	r, err := openRendezvous(c.settings, c.log)
+	r, err := openRendezvous(c.settings, c.info.Nodes)
 	if err != nil {
 		if c.settings.strict {
 			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)

@@ -17,7 +17,7 @@ var clock = agree.RealTime()
 // rendezvous is a store that the ranks of a job share, as one process uses it: all
 // its communicators that name the same one share the poller too.
 type rendezvous struct {
-	name   string
+	meeting
 	store  agree.Store
 	poller *agree.Poller
 	timing agree.Timing
@@ -25,28 +25,45 @@ type rendezvous struct {
 	users  int
 }
 
+// meeting says where ranks meet.
+type meeting struct {
+	name      string // NCCL_TUNER_RENDEZVOUS
+	aggregate bool   // the ranks of a machine act as one
+}
+
+// aggregateAbove is the number of nodes from which on the store would have too much
+// to do if each rank asked it by itself.
+const aggregateAbove = 64
+
 var meetings = struct {
 	mu     sync.Mutex
-	byName map[string]*rendezvous
-}{byName: map[string]*rendezvous{}}
+	byName map[meeting]*rendezvous
+}{byName: map[meeting]*rendezvous{}}
 
 // privateStore names the default store: a directory in memory for all jobs of this
 // user on this machine. It vanishes with the last process that uses it.
 const privateStore = "jobs"
 
-// openRendezvous opens what the settings name. An error says what cannot be used,
-// and the setting that names it.
-func openRendezvous(s settings, log Log) (*rendezvous, error) {
+// openRendezvous opens what the settings name, for a communicator of so many nodes.
+// An error says what cannot be used, and the setting that names it.
+func openRendezvous(s settings, nodes int) (*rendezvous, error) {
 	meetings.mu.Lock()
 	defer meetings.mu.Unlock()
-	r := meetings.byName[s.rendezvous]
+	m := meeting{s.rendezvous, nodes > aggregateAbove}
+	r := meetings.byName[m]
 	if r == nil {
-		r = &rendezvous{name: s.rendezvous}
+		r = &rendezvous{meeting: m}
 		if err := r.open(); err != nil {
 			return nil, err
 		}
+		if m.aggregate {
+			if err := r.aggregateRanks(); err != nil {
+				r.close()
+				return nil, err
+			}
+		}
 		r.poller = agree.NewPoller(r.store, clock, r.timing)
-		meetings.byName[s.rendezvous] = r
+		meetings.byName[m] = r
 	}
 	r.users++
 	return r, nil
@@ -57,7 +74,7 @@ func (r *rendezvous) release() {
 	meetings.mu.Lock()
 	defer meetings.mu.Unlock()
 	if r.users--; r.users == 0 {
-		delete(meetings.byName, r.name)
+		delete(meetings.byName, r.meeting)
 		r.close()
 	}
 }
