@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // place is what a communicator and a collective have to be for a rule to match.
@@ -124,9 +126,8 @@ func buildIndex(rules []Rule, pick func(r *Rule, i int) (addition, bool)) index 
 	return ix
 }
 
-// firstWins cuts spans, which may overlap, into spans that do not: each size
-// belongs to the first of them that covers it.
-func firstWins(spans []span) []span {
+// borders returns where, in ascending order, a span begins or the sizes beyond it.
+func borders(spans []span) []uint64 {
 	starts := make([]uint64, 0, 2*len(spans))
 	for _, s := range spans {
 		starts = append(starts, s.Min)
@@ -135,7 +136,13 @@ func firstWins(spans []span) []span {
 		}
 	}
 	slices.Sort(starts)
-	starts = slices.Compact(starts)
+	return slices.Compact(starts)
+}
+
+// firstWins cuts spans, which may overlap, into spans that do not: each size
+// belongs to the first of them that covers it.
+func firstWins(spans []span) []span {
+	starts := borders(spans)
 
 	// Piece i runs from starts[i] to the next start. free[i] leads to the first
 	// piece from i on that no span has taken; paths are halved as they are
@@ -186,6 +193,10 @@ func firstWins(spans []span) []span {
 // find alike.
 type Comm struct {
 	Nodes, Ranks int // at least 1
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
+	// 0 where it does not, as before ABI v5.
+	NVLDomains int
+	Topo       *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 // View is a Policy as one communicator sees it.
@@ -193,6 +204,7 @@ type View struct {
 	policy *Policy
 	comm   Comm
 	byCall [NumColls][]map[call][]layer
+	when   *whenView // nil without conditions
 }
 
 // For narrows the policy to a communicator. It costs a few map look-ups, however many rules there are. (Rules that
@@ -204,7 +216,8 @@ func (p *Policy) For(c Comm) *View {
 	if c.Ranks%c.Nodes == 0 {
 		perNode = inRange(c.Ranks / c.Nodes)
 	}
-	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, c.Ranks)} {
+	v.when = newWhenView(p.conditional.forComm(p.Rules, c))
+	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, c.Ranks), v.when.always()} {
 		if len(ix) == 0 {
 			continue
 		}
@@ -237,18 +250,26 @@ func either(n int32) []int32 {
 
 // Empty reports that no rule can ever decide anything for this communicator.
 func (v *View) Empty() bool {
-	return !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+	return v.when.empty() && !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+}
+
+// calls yields what a rule can say of the call and match it.
+func (q *Query) calls() iter.Seq[call] {
+	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
+	return func(yield func(call) bool) {
+		for i, c := range calls {
+			if (i == 0 || !slices.Contains(calls[:i], c)) && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // layers yields the layers that match the query, sizes aside.
 func (v *View) layers(q *Query) iter.Seq[*layer] {
-	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
 	return func(yield func(*layer) bool) {
 		for _, byCall := range v.byCall[q.Coll] {
-			for i, c := range calls {
-				if i > 0 && slices.Contains(calls[:i], c) {
-					continue
-				}
+			for c := range q.calls() {
 				layers := byCall[c]
 				for j := range layers {
 					if !yield(&layers[j]) {
@@ -290,7 +311,7 @@ func (o *openRules) forRanks(rules []Rule, ranks int) index {
 		return ix
 	}
 	ix := buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-		if _, closed := placed(r, i, int64(r.Ranks)); closed {
+		if _, closed := placed(r, i, int64(r.Ranks)); closed || r.When != nil {
 			return addition{}, false
 		}
 		return placed(r, i, int64(ranks))

@@ -16,8 +16,10 @@ type Policy struct {
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
-	index index
-	open  openRules // what the index leaves out
+	// index leaves out what open and conditional have.
+	index       index
+	open        openRules
+	conditional *conditional // nil: none
 }
 
 // Digest identifies the meaning of a policy.
@@ -34,7 +36,11 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 		return nil, problems
 	}
 	p := &Policy{File: file, Rules: rules, Digest: digest(rules), open: openRules{byRanks: map[int]index{}}}
+	p.conditional = conditionalOf(rules)
 	p.index = buildIndex(rules, func(r *Rule, i int) (addition, bool) {
+		if r.When != nil {
+			return addition{}, false
+		}
 		a, ok := placed(r, i, int64(r.Ranks))
 		p.open.any = p.open.any || !ok
 		return a, ok
@@ -46,6 +52,9 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	}
 	return p, nil
 }
+
+// conditionFollows stands where the next rule's collective would.
+const conditionFollows = 1 << 63
 
 func digest(rules []Rule) (d Digest) {
 	h := sha256.New()
@@ -61,6 +70,10 @@ func digest(rules []Rule) (d Digest) {
 			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
 		} {
 			buf = binary.LittleEndian.AppendUint64(buf, n)
+		}
+		if r.When != nil {
+			buf = append(binary.LittleEndian.AppendUint64(buf, conditionFollows), r.When.normal...)
+			buf = append(buf, 0)
 		}
 		h.Write(buf)
 	}
