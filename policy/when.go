@@ -38,7 +38,11 @@ type Condition struct {
 const (
 	maxWhenBytes = 1000
 	maxWhenNodes = 200 // of the syntax tree
+
+	maxCaretLine = 100 // characters that are shown of an expression
 )
+
+var tooLong = fmt.Sprintf("the condition is too long (allowed: %d names, numbers and operators)", maxWhenNodes)
 
 // Limits returns the numbers that the condition compares a name with: where they
 // are, what it says may change. Those that are computed, as in bytes > 1024*ranks, are
@@ -126,6 +130,8 @@ func explainSyntax(err error) error {
 	case !errors.As(err, &located):
 	case strings.HasPrefix(located.Message, "bad number syntax"):
 		located.Message += " (allowed: 4096, 1.5, 64*KiB, 1*MiB, 2*GiB)"
+	case strings.HasSuffix(located.Message, "exceeds maximum allowed nodes"):
+		located.Message = tooLong
 	case located.Message == "unexpected token EOF":
 		located.Message = "the condition ends too early"
 	}
@@ -139,20 +145,31 @@ func atCaret(text string, err error) error {
 	if errors.As(err, &located) {
 		what, at = located.Message, located.From
 	}
-	runes := []rune(text)
-	at = min(at, len(runes))
-	first := at
-	for first > 0 && runes[first-1] != '\n' {
-		first--
+	before, after := []rune(text), []rune(nil)
+	before, after = before[:min(at, len(before))], before[min(at, len(before)):]
+	before = before[1+lastNewline(before):]
+	if i := slices.Index(after, '\n'); i >= 0 {
+		after = after[:i]
 	}
-	line, _, _ := strings.Cut(string(runes[first:]), "\n")
-	line = strings.Map(func(r rune) rune {
+	if len(before)+len(after) > maxCaretLine {
+		before = before[max(0, len(before)-maxCaretLine/2):]
+		after = after[:min(len(after), maxCaretLine/2)]
+	}
+	line := strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
 			return r
 		}
 		return ' '
-	}, line)
-	return fmt.Errorf("when: %s\n    %s\n    %s^", what, line, strings.Repeat(" ", at-first))
+	}, string(before)+string(after))
+	return fmt.Errorf("when: %s\n    %s\n    %s^", what, line, strings.Repeat(" ", len(before)))
+}
+
+func lastNewline(s []rune) int {
+	i := len(s) - 1
+	for i >= 0 && s[i] != '\n' {
+		i--
+	}
+	return i
 }
 
 // machine evaluates conditions, one at a time.
@@ -187,7 +204,7 @@ func in[N ast.Node](n N, old ast.Node) N {
 
 func (r *rewriter) spend(n ast.Node, nodes int) error {
 	if r.nodes -= nodes; r.nodes < 0 {
-		return errorAt(n, "the condition is too long: more than %d names, numbers and operators", maxWhenNodes)
+		return errorAt(n, "%s", tooLong)
 	}
 	return nil
 }
@@ -214,7 +231,7 @@ func (r *rewriter) rewrite(n ast.Node) (ast.Node, error) {
 	case *ast.BinaryNode:
 		return r.binary(n)
 	case *ast.CallNode:
-		return r.call(n, n.Callee.String(), n.Arguments)
+		return r.call(n, strings.ToLower(n.Callee.String()), n.Arguments)
 	case *ast.BuiltinNode:
 		return r.call(n, n.Name, n.Arguments)
 	case *ast.ConditionalNode:
@@ -246,14 +263,14 @@ func textNames() (texts []string) {
 	return texts
 }
 
-// dotted returns the name that a node is: coll, topo.sm.
+// dotted returns the name that a node is, in lower case: coll, topo.sm.
 func dotted(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:
-		return n.Value
+		return strings.ToLower(n.Value)
 	case *ast.MemberNode:
 		if property, ok := n.Property.(*ast.StringNode); ok && !n.Optional {
-			return dotted(n.Node) + "." + property.Value
+			return dotted(n.Node) + "." + strings.ToLower(property.Value)
 		}
 	}
 	return ""
@@ -443,7 +460,7 @@ func (r *rewriter) call(at ast.Node, name string, arguments []ast.Node) (ast.Nod
 	}
 	want := arithmetic[name].arguments
 	if len(arguments) < want || len(arguments) > want && want == 1 {
-		return nil, errorAt(at, "%s takes %d arguments, not %d", name, want, len(arguments))
+		return nil, errorAt(at, "%s takes %s, not %d", name, [...]string{1: "1 argument", 2: "2 arguments or more"}[want], len(arguments))
 	}
 	nodes, err := r.all(arguments...)
 	if err != nil {

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -71,17 +70,13 @@ var whenNames, whenOrder = func() (map[string]whenName, []string) {
 	return known, order
 }()
 
-// whenConstants are numbers of bytes.
-var whenConstants = map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+// whenConstants are numbers of bytes. As all names they are known in any case.
+var whenConstants = map[string]int{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 // unknownWhenName is the error for a name that a condition may not use.
 func unknownWhenName(got string) error {
-	allowed := append(slices.Clone(whenOrder), slices.Sorted(maps.Keys(whenConstants))...)
-	near := make([]string, len(allowed))
-	for i, name := range allowed {
-		near[i] = strings.ToLower(name)
-	}
-	hint := didYouMean(got, near)
+	hint := didYouMean(got, append(slices.Clone(whenOrder), "kib", "mib", "gib"))
+	allowed := append(slices.Clone(whenOrder), "KiB", "MiB", "GiB")
 	inTopo := func(name string) bool { return strings.HasPrefix(name, topoPrefix) }
 	if got+"." == topoPrefix {
 		return fmt.Errorf("topo is no value (allowed: %s)", strings.Join(slices.DeleteFunc(allowed, not(inTopo)), ", "))
