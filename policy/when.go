@@ -46,8 +46,13 @@ var tooLong = fmt.Sprintf("the condition is too long (allowed: %d names, numbers
 
 // Limits returns the numbers that the condition compares a name with: where they
 // are, what it says may change. Those that are computed, as in bytes > 1024*ranks, are
-// not among them.
-func (c *Condition) Limits(name string) []uint64 { return c.limits[name] }
+// not among them. A nil condition has none.
+func (c *Condition) Limits(name string) []uint64 {
+	if c == nil {
+		return nil
+	}
+	return c.limits[name]
+}
 
 // whenReader compiles the conditions of one file. Equal ones become one.
 type whenReader struct {

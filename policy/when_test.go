@@ -70,6 +70,7 @@ func TestConditions(t *testing.T) {
 		`(nodes - 3) ** 0.5 != 1`:         false,
 		`bytes * 9223372036854775807 > 1`: false,
 		`bytes * 9223372036854775807 < 1`: false,
+		`bytes * 2199023255552 < 1`:       false, // 2**63
 		`9223372036854775807 + nodes < 0`: false,
 		// unless it need not be.
 		`nodes == 2 || bytes / (nodes - 2) > 1`: true,
