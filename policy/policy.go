@@ -16,10 +16,8 @@ type Policy struct {
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
-	// index leaves out what open and conditional have.
-	index       index
-	open        openRules
-	conditional *conditional // nil: none
+	index       index        // of the rules without a condition
+	conditional *conditional // the others; nil: none
 }
 
 // Digest identifies the meaning of a policy.
@@ -35,16 +33,8 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), open: openRules{byRanks: map[int]index{}}}
-	p.conditional = conditionalOf(rules)
-	p.index = buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-		if r.When != nil {
-			return addition{}, false
-		}
-		a, ok := placed(r, i, int64(r.Ranks))
-		p.open.any = p.open.any || !ok
-		return a, ok
-	})
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), conditional: conditionalOf(rules)}
+	p.index = buildIndex(rules, func(i int) bool { return rules[i].When == nil })
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++

@@ -100,7 +100,7 @@ func (cd *conditional) compile(rules []Rule, c Comm) *commRules {
 		case when.topology && c.Topo == nil:
 			cr.withoutTopology++
 		case when.perCall:
-			perCall.add(r, i, int64(c.Ranks))
+			perCall.add(r, i, uint64(c.Ranks))
 		default:
 			v, known := results[when]
 			if !known {
@@ -115,12 +115,7 @@ func (cd *conditional) compile(rules []Rule, c Comm) *commRules {
 		}
 	}
 	if len(always) > 0 {
-		cr.always = buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-			if !always[int32(i)] {
-				return addition{}, false
-			}
-			return placed(r, i, int64(c.Ranks))
-		})
+		cr.always = buildIndex(rules, func(i int) bool { return always[int32(i)] })
 	}
 	for key, groups := range perCall {
 		cr.stacks[key] = groups.stack()
@@ -140,12 +135,9 @@ type spanGroupKey struct {
 	cells CellSet
 }
 
-func (g spanGroups) add(r *Rule, i int32, ranks int64) {
-	a, _ := placed(r, int(i), ranks)
-	if a.perRank {
-		a.Range = a.Range.timesRanks(uint64(ranks))
-	}
-	if a.Min > a.Max {
+func (g spanGroups) add(r *Rule, i int32, ranks uint64) {
+	covered := r.bytesOn(ranks)
+	if covered.Min > covered.Max {
 		return
 	}
 	key := stackKey{r.Coll, call{r.PipeOps, r.RegBuff}}
@@ -153,7 +145,7 @@ func (g spanGroups) add(r *Rule, i int32, ranks int64) {
 		g[key] = spanGroup{}
 	}
 	group := spanGroupKey{r.When, r.Cells}
-	g[key][group] = append(g[key][group], a.span)
+	g[key][group] = append(g[key][group], span{covered, i})
 }
 
 func (g spanGroup) stack() *stack {
