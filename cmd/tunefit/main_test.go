@@ -187,7 +187,15 @@ func TestDiffLooksEverywhere(t *testing.T) {
 // Every example of the help texts works.
 func TestHelpExamples(t *testing.T) {
 	needPlugin(t)
-	t.Chdir(root)
+	sweep, err := filepath.Abs(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(filepath.Join(root, "configs"), "configs"); err != nil {
+		t.Fatal(err)
+	}
+	tunefit(t, exitOK, "fit", sweep, "-o", "model.json")
 	for _, cmd := range []*cobra.Command{showCommand(), diffCommand()} {
 		if cmd.Example == "" {
 			t.Errorf("%s has no example", cmd.Name())
@@ -211,7 +219,7 @@ func TestBadCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"shwo"}, exitUsage, `unknown command "shwo"`},
-		{[]string{"show"}, exitUsage, "0 arguments given (needed: the policy file)"},
+		{[]string{"show"}, exitUsage, "nothing to show (needed: a policy file, --model, or both)"},
 		{[]string{"show", file, "--size", "1"}, exitUsage, "unknown flag: --size"},
 		{[]string{"show", file, "--sizes", "1MB"}, exitUsage, `--sizes: "1MB" is ambiguous`},
 		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes 4M-1M: a range runs from"},
