@@ -62,6 +62,11 @@ func (v *View) Decide(q Query) Decision {
 			d = found
 		}
 	}
+	if v.when != nil {
+		if found, ok := v.decideByCondition(&q, d.Rule); ok {
+			d = found
+		}
+	}
 	return d
 }
 

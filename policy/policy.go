@@ -16,7 +16,8 @@ type Policy struct {
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
-	index index
+	index       index        // of the rules without a condition
+	conditional *conditional // the others; nil: none
 }
 
 // Digest identifies the meaning of a policy.
@@ -32,7 +33,8 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), index: buildIndex(rules)}
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), conditional: conditionalOf(rules)}
+	p.index = buildIndex(rules, func(i int) bool { return rules[i].When == nil })
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
@@ -40,6 +42,9 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	}
 	return p, nil
 }
+
+// conditionFollows stands where the next rule's collective would.
+const conditionFollows = 1 << 63
 
 func digest(rules []Rule) (d Digest) {
 	h := sha256.New()
@@ -55,6 +60,10 @@ func digest(rules []Rule) (d Digest) {
 			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
 		} {
 			buf = binary.LittleEndian.AppendUint64(buf, n)
+		}
+		if r.When != nil {
+			buf = append(binary.LittleEndian.AppendUint64(buf, conditionFollows), r.When.normal...)
+			buf = append(buf, 0)
 		}
 		h.Write(buf)
 	}

@@ -69,7 +69,8 @@ func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil
 	}
-	view := e.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks})
+	view := e.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks, NVLDomains: info.NVLDomains})
+	watchConditions(view, log)
 	if view.Empty() {
 		log.Infof("%s %s: %s (version %s), NCCL decides", Version, info, nothingFor(e, view), e.Digest)
 		return c, nil
@@ -80,6 +81,19 @@ func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
 		c.decisions = newDecisionLog(log, e)
 	}
 	return c, nil
+}
+
+// watchConditions says which rows cannot be what they were meant to be: those whose
+// condition fails, and those for a machine that is not known.
+func watchConditions(view *policy.EngineView, log Log) {
+	rows := view.Rows()
+	if rows == nil || log.Emit == nil {
+		return // each row is reported once in a process, so to somebody who listens
+	}
+	if n := rows.WithoutTopology(); n > 0 {
+		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+	}
+	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
 }
 
 // contents names what an engine decides by.

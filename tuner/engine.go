@@ -64,7 +64,7 @@ func loadEngine(s settings, getenv func(string) string, log Log) (*policy.Engine
 // neither decides anything on this machine.
 func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) string, log Log) *policy.Engine {
 	var here *policy.Machine
-	if m != nil && m.NeedsTopology() {
+	if policy.NeedsTopology(p, m) {
 		here = machine.get(getenv, log)
 	}
 	c.mu.Lock()
