@@ -22,11 +22,11 @@ type ModelFile struct {
 
 // ModelProvenance says where the measurements come from.
 type ModelProvenance struct {
-	Tool          string        `json:"tool,omitempty"`
-	Files         []ModelSource `json:"files,omitempty"`
-	NCCL          string        `json:"nccl,omitempty"`     // version; empty: not known
-	Topology      string        `json:"topology,omitempty"` // fingerprint; empty: not known
-	SimulatedRows int           `json:"simulated_rows,omitempty"`
+	Tool          string         `json:"tool,omitempty"`
+	Files         []ModelSource  `json:"files,omitempty"`
+	NCCL          string         `json:"nccl,omitempty"`     // version; empty: not known
+	Topology      *ModelTopology `json:"topology,omitempty"` // nil: not known
+	SimulatedRows int            `json:"simulated_rows,omitempty"`
 }
 
 // ModelSource is one file of measurements.
