@@ -43,6 +43,9 @@ type driven struct {
 // browser is a Chromium, found in PATH.
 func browser(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -98,12 +97,12 @@ func (n num) MarshalJSON() ([]byte, error) {
 // shownAtFirst is how many curves a reader can tell apart.
 const shownAtFirst = 8
 
-// newGroupData takes what its curves need off the budget. m is nil where nothing
-// but the default was measured.
-func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision, rows []fit.Row, budget *int) (*groupData, error) {
+// newGroupData gives the curves no more numbers than share and returns how many
+// they used. m is nil where nothing but the default was measured.
+func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
 	g := r.Group
-	d := &groupData{
-		Name: g.Key.String(), Coll: g.Coll.String(), Comm: commName(g.Key), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
+	d = &groupData{
+		Name: g.Key.String(), Coll: g.Coll.String(), Comm: curves.CommName(g.Key), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
 		FitError: num(r.FitError), Coverage: newCoverage(g),
 	}
 	if r.DefaultOnly {
@@ -129,11 +128,11 @@ func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision
 		d.Verdicts = append(d.Verdicts, newVerdictData(&r.Verdicts[i]))
 	}
 	if m == nil {
-		return d, nil
+		return d, 0, nil
 	}
 	all, err := curves.Ranked(m)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	byPolicy := func(c curves.Curve) bool {
 		return slices.ContainsFunc(rows, func(row fit.Row) bool { return row.Key == g.Key && row.Config == c.Config })
@@ -141,14 +140,14 @@ func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision
 	slices.SortStableFunc(all, func(a, b curves.Curve) int { return cmp.Compare(toInt(byPolicy(b)), toInt(byPolicy(a))) })
 	for i, c := range all {
 		cost := 2*len(c.Measured) + 3*len(c.Fitted)
-		if i == mostCurves || *budget < cost {
+		if used+cost > share {
 			d.Left = len(all) - i
 			break
 		}
-		*budget -= cost
+		used += cost
 		d.Curves = append(d.Curves, newCurveData(c, i < shownAtFirst && (c.Wins > 0 || i < shownAtFirst/2)))
 	}
-	return d, nil
+	return d, used, nil
 }
 
 func toInt(b bool) int {
@@ -197,14 +196,6 @@ func newVerdictData(v *fit.Verdict) verdictData {
 		d.Points = append(d.Points, p)
 	}
 	return d
-}
-
-// commName is the communicator as NODESxRANKS_PER_NODE.
-func commName(k fit.Key) string {
-	if k.Ranks%k.Nodes != 0 {
-		return fmt.Sprintf("%d ranks on %d nodes", k.Ranks, k.Nodes)
-	}
-	return fmt.Sprintf("%dx%d", k.Nodes, k.Ranks/k.Nodes)
 }
 
 func byKey(file *policy.ModelFile) (map[fit.Key]*policy.ModelGroup, error) {

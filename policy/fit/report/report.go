@@ -22,10 +22,11 @@ type Input struct {
 }
 
 // mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
-// beyond it have their row in the tables, and no curves.
+// share it; there may be so many that some get fewer curves than they have, or only
+// their rows in the tables.
 const (
-	mostNumbers = 1_200_000
-	mostCurves  = 400 // of one group
+	mostNumbers  = 1_200_000
+	leastNumbers = 1_500 // a group's share: a few curves are worth more than one of each group
 )
 
 // page is all that the template and the script show.
@@ -80,12 +81,15 @@ func newPage(in Input) (*page, error) {
 	}
 	budget := mostNumbers
 	wins := map[string]int{}
-	for _, r := range inOrder(in.Report) {
+	groups := inOrder(in.Report)
+	for i, r := range groups {
 		d := newDecisions(r, in.Model, in.Rows)
-		g, err := newGroupData(r, models[r.Group.Key], d, in.Rows, &budget)
+		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
+		g, used, err := newGroupData(r, models[r.Group.Key], d, in.Rows, share)
 		if err != nil {
 			return nil, err
 		}
+		budget -= used
 		p.data.Groups = append(p.data.Groups, g)
 		p.Summaries = append(p.Summaries, newSummary(r, d))
 		for _, s := range d {

@@ -171,14 +171,14 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 func TestBounded(t *testing.T) {
 	in := fitted(t, smallSweep)
 	g := in.Report.Groups[0]
-	budget := 100
+	const share = 500
 	m := &in.File.Groups[0]
-	d, err := newGroupData(&g, m, newDecisions(&g, in.Model, in.Rows), in.Rows, &budget)
+	d, used, err := newGroupData(&g, m, newDecisions(&g, in.Model, in.Rows), in.Rows, share)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(d.Curves) + d.Left; budget < 0 || d.Left == 0 || n != len(g.Group.Configs()) {
-		t.Errorf("%d curves, %d left out, budget %d", len(d.Curves), d.Left, budget)
+	if n := len(d.Curves) + d.Left; used > share || len(d.Curves) == 0 || d.Left == 0 || n != len(g.Group.Configs()) {
+		t.Errorf("%d curves, %d left out, %d numbers", len(d.Curves), d.Left, used)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 )
 
 // summary is one group's line in the table of the first screen. Shares are of the
@@ -155,7 +156,7 @@ func titleOf(report *fit.Report) string {
 	var colls, comms []string
 	for _, r := range report.Groups {
 		k := r.Group.Key
-		coll, comm := k.Coll.String(), commName(k)
+		coll, comm := k.Coll.String(), curves.CommName(k)
 		if !slices.Contains(colls, coll) {
 			colls = append(colls, coll)
 		}
