@@ -35,6 +35,7 @@ type driven struct {
 	RegretTip string
 	Away      bool
 	Maps      int
+	Own       int // cells of the map that the policy leaves to NCCL
 	Covered   int
 	Overflow  int
 	Done      bool
@@ -92,9 +93,9 @@ func withDriver(page []byte, script string) []byte {
 	return []byte(strings.Replace(text, "<title>", "<script>"+script+"</script><title>", 1))
 }
 
-func drive(t *testing.T, path string, page []byte) driven {
+func drive(t *testing.T, path string, page []byte, flags ...string) driven {
 	t.Helper()
-	dom, said := open(t, path, withDriver(page, driver))
+	dom, said := open(t, path, withDriver(page, driver), flags...)
 	_, rest, found := strings.Cut(dom, `<pre id="driven">`)
 	text, _, ended := strings.Cut(rest, "</pre>")
 	var d driven
@@ -106,7 +107,8 @@ func drive(t *testing.T, path string, page []byte) driven {
 
 func TestInBrowser(t *testing.T) {
 	path := browser(t)
-	page := written(t, fitted(t, smallSweep))
+	in := fitted(t, shippedSweeps...)
+	page := written(t, in)
 	_, said := open(t, path, page)
 	if said != "" {
 		t.Errorf("the browser complains:\n%s", said)
@@ -123,7 +125,7 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("%s has %d pixels that are not background", chart, d.Ink[chart])
 		}
 	}
-	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "regret series off", "theme", "map mode", "filter", "other verdict", "zoom"} {
+	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "regret series off", "theme", "map mode", "filter", "other verdict", "other group", "zoom"} {
 		if !d.Changed[what] {
 			t.Errorf("%s: nothing changes", what)
 		}
@@ -143,11 +145,19 @@ func TestInBrowser(t *testing.T) {
 	if !d.Away {
 		t.Error("the tooltip stays when the mouse leaves")
 	}
-	if d.Maps != 1 || d.Covered < 10 {
-		t.Errorf("%d maps, %d cells of coverage", d.Maps, d.Covered)
+	left := 0
+	for i := range in.Report.Groups {
+		for _, s := range newDecisions(&in.Report.Groups[i], in.Model, in.Rows) {
+			if s.row == nil {
+				left++
+			}
+		}
 	}
-	if d.Overflow > 0 {
-		t.Errorf("the page is %d pixels wider than its window", d.Overflow)
+	if d.Maps != 3 || d.Own != left || d.Covered < 100 {
+		t.Errorf("%d maps, %d cells left to NCCL, want %d; %d cells of coverage", d.Maps, d.Own, left, d.Covered)
+	}
+	if small := drive(t, path, page, "--window-size=1000,700"); d.Overflow > 0 || small.Overflow > 0 {
+		t.Errorf("the page is %d pixels wider than its window, %d on a small screen", d.Overflow, small.Overflow)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 
 const smallSweep = "../testdata/small.csv"
 
+var shippedSweeps = []string{"../../../configs/sweeps/simulated-hgx-h100-1n.csv", "../../../configs/sweeps/simulated-hgx-h100-2n.csv"}
+
 // fitted is what tunefit fit hands over for some sweeps.
 func fitted(t testing.TB, files ...string) Input {
 	t.Helper()
@@ -156,6 +158,7 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 	in.File.Provenance.Files = []policy.ModelSource{{Name: evil}}
 	in.File.Provenance.NCCL, in.File.Provenance.Tool = evil, evil
 	in.Rejected = []fit.Refusal{{Reason: evil, Rows: 1}}
+	in.Report.Groups[0].Verdicts[0].LeftOut = evil // goes to the script
 	page := written(t, in)
 	for _, tag := range []string{"<script", "</script", "<img"} {
 		if got, want := bytes.Count(page, []byte(tag)), bytes.Count(clean, []byte(tag)); got != want {

@@ -21,14 +21,14 @@ function logTicks(u, axis, min, max) {
 
 // chart draws into a place. lines: {label, color, dash, width, line: [[x, y]...],
 // dots: [[x, y]...], band: [[x, low, high]...]}. All share one list of sizes, as
-// uPlot wants it. Returns the uPlot, or null when there is nothing to draw.
+// uPlot wants it. Where there is nothing to draw, o.empty says why.
 function chart(place, lines, o) {
   place.replaceChildren();
   const xs = new Set();
   for (const l of lines) for (const p of [...(l.line || []), ...(l.dots || [])]) xs.add(p[0]);
   if (!xs.size) {
     place.append(el("p", { class: "none" }, o.empty));
-    return null;
+    return;
   }
   const x = [...xs].sort((a, b) => a - b);
   const at = new Map(x.map((v, i) => [v, i]));
@@ -56,7 +56,7 @@ function chart(place, lines, o) {
     if (o.range) return o.range(min, max);
     return o.log ? [min / 1.12, max * 1.12] : [min, max];
   };
-  const u = new uPlot({
+  new uPlot({
     width: Math.max(280, place.clientWidth), height: o.height, series, bands, legend: { show: false },
     scales: { x: { time: false, distr: 3, log: 2, range: (u, min, max) => [min / (x.length > 1 ? 1.04 : 2), max * (x.length > 1 ? 1.04 : 2)] }, y: { distr: o.log ? 3 : 1, range: pad } },
     axes: [
@@ -66,8 +66,6 @@ function chart(place, lines, o) {
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: true } },
     hooks: { setCursor: [(u) => { const i = u.cursor.idx; if (i === null || i === undefined || u.cursor.left < 0) tip.hide(); else { const box = u.over.getBoundingClientRect(); tip.show(box.left + u.cursor.left, box.top + u.cursor.top, o.tip(x[i])); } }] },
   }, columns, place);
-  u.over.addEventListener("mouseleave", tip.hide);
-  return u;
 }
 
 // pointAt returns the point of an ascending list at a size; undefined without.

@@ -1,6 +1,6 @@
 // The curves of one group: time over size, measured and fitted.
 
-const curveState = { group: 0, y: "us", band: false, on: new Set(), filter: "", chart: null };
+const curveState = { group: 0, y: "us", band: false, on: new Set(), filter: "" };
 const defaultName = "NCCL’s own choice";
 
 const quantile95 = 1.6449; // a 90 % interval is so many sigmas to either side
@@ -50,7 +50,7 @@ function drawCurves() {
     bw: { log: true, label: "GB/s", tick: (v) => +v.toPrecision(3) },
   };
   const none = g.left && !(g.curves || []).length ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
-  curveState.chart = chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
+  chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
 }
 
 // curveTip lists what is shown at a size, fastest first.

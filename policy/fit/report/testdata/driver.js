@@ -1,6 +1,6 @@
 "use strict";
 // Runs before the page's own script, waits for it, then does what a person does.
-const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", RegretTip: "", Away: false, Maps: 0, Covered: 0, Overflow: 0, Done: false };
+const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", RegretTip: "", Away: false, Maps: 0, Own: 0, Covered: 0, Overflow: 0, Done: false };
 addEventListener("error", (e) => found.Errors.push(String(e.message || e.target.outerHTML)), true);
 addEventListener("unhandledrejection", (e) => found.Errors.push(String(e.reason)));
 document.addEventListener("securitypolicyviolation", (e) => found.Errors.push("forbidden: " + e.violatedDirective + " " + e.blockedURI));
@@ -81,10 +81,13 @@ async function use() {
   document.querySelector('#map-mode [data-mode="policy"]').click();
   await settle();
   found.Changed["map mode"] = byId("maps").innerText !== map;
+  const groups = byId("group");
+  found.Changed["other group"] = await after(() => { groups.value = String((Number(groups.value) + 1) % groups.length); groups.dispatchEvent(new Event("change")); });
   const entries = document.querySelectorAll("#legend button").length;
   byId("filter").value = "ring/ll";
   byId("filter").dispatchEvent(new Event("input"));
   found.Changed["filter"] = document.querySelectorAll("#legend button").length < entries;
+  found.Own = [...document.querySelectorAll(".map td")].filter((td) => td.innerText.includes("own")).length;
   found.Maps = document.querySelectorAll(".map").length;
   found.Covered = document.querySelectorAll(".cover td").length;
   found.Overflow = Math.max(0, document.documentElement.scrollWidth - innerWidth);
