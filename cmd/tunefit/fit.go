@@ -105,10 +105,11 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	return f.write(cmd.ErrOrStderr(), report.Input{
-		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
-	})
+	in := report.Input{Set: set, Rejected: rejected, File: file, Model: model, Report: found}
+	if f.csv != "" || f.report != "" {
+		in.Rows = fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault})
+	}
+	return f.write(cmd.ErrOrStderr(), in)
 }
 
 // mayWrite refuses files that are there, and one file for two purposes.

@@ -41,12 +41,14 @@ type page struct {
 	Refused   []fit.Refusal
 	RefusedN  int
 	Simulated int
-	Shortlist []shortlistRow
-	MoreShort int
-	Findings  []Finding
-	More      int // findings beyond those listed
-	Prov      policy.ModelProvenance
-	Machine   []fact
+	// Unvalidated counts groups that were fitted, but not tried on unseen data.
+	Unvalidated int
+	Shortlist   []shortlistRow
+	MoreShort   int
+	Findings    []Finding
+	More        int // findings beyond those listed
+	Prov        policy.ModelProvenance
+	Machine     []fact
 
 	data pageData
 }
@@ -62,7 +64,7 @@ const mostFindings = 200
 func newPage(in Input) (*page, error) {
 	p := &page{
 		Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
-		Simulated: in.Set.Simulated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
+		Simulated: in.Set.Simulated, Unvalidated: in.Report.Unvalidated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
 		Machine: machineFacts(in.File.Provenance.Topology),
 	}
 	for _, r := range p.Refused {

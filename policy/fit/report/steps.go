@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -32,13 +31,13 @@ func steps(in Input, findings []Finding) []step {
 	default:
 		all = append(all, step{Do: "Leave NCCL alone: no row would improve on the default for sure"})
 	}
-	for kind := range Kind(len(advice)) {
-		var groups []string
-		for _, f := range findings {
-			if f.Kind == kind && f.Group != "" && !slices.Contains(groups, f.Group) {
-				groups = append(groups, f.Group)
-			}
+	byKind := [len(advice)][]string{}
+	for _, f := range findings {
+		if have := byKind[f.Kind]; f.Group != "" && (len(have) == 0 || have[len(have)-1] != f.Group) {
+			byKind[f.Kind] = append(have, f.Group)
 		}
+	}
+	for kind, groups := range byKind {
 		if len(groups) > 0 {
 			s := step{Do: advice[kind], Where: strings.Join(groups, ", ")}
 			if len(groups) > fewGroups {
@@ -47,6 +46,9 @@ func steps(in Input, findings []Finding) []step {
 			}
 			all = append(all, s)
 		}
+	}
+	if n := in.Report.Unvalidated; n > 0 {
+		all = append(all, step{Do: advice[Unvalidated], Where: fmt.Sprintf("%d groups were not", n)})
 	}
 	return all
 }

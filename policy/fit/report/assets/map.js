@@ -27,7 +27,7 @@ function mapOf(coll, groups) {
     const name = el("th", { scope: "row", onclick: () => choose(i, true) }, g.comm);
     return el("tr", null, name, ...octaves.map((o) => mapCell(i, g.sizes.filter((s) => Math.floor(Math.log2(s.b)) === o))));
   });
-  const table = el("table", { class: "map", style: { minWidth: 6 + 3.4 * octaves.length + "rem", maxWidth: 6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
+  const table = el("table", { class: "map", style: { minWidth: 6.6 + 3.4 * octaves.length + "rem", maxWidth: 6.6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
   if (shown.length === groups.length) return table;
   const more = el("button", { type: "button", onclick: () => { mapState.all[coll] = true; drawMaps(); } }, `show all ${groups.length} communicators`);
   return el("div", null, table, more);
@@ -58,8 +58,8 @@ function mapCell(group, sizes) {
 const signedShare = (v) => (v > 0.0005 ? "+" : "") + (Math.abs(v) < 0.0005 ? "0.0 %" : percent(v));
 
 function mapTip(g, s, n) {
-  const row = (name, value) => el("tr", null, el("td", { class: "dim" }, name), el("td", null, value));
-  const t = el("table", null, row("", `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more to twice that` : "")));
+  const row = (name, value) => el("tr", null, el("td", { class: "dim" }, name), el("td", { class: "wrap" }, value));
+  const t = el("table", null, el("tr", null, el("td", { colspan: 2 }, el("b", null, `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more up to twice that` : "")))));
   if (s.w) t.append(row("fastest measured", `${s.w}, ${micros(s.us)}`));
   t.append(row("default", known(s.d) ? `${s.dl || "label not known"}, ${micros(s.d)}` : "not measured"));
   if (known(s.r)) t.append(row("fastest over default", signedShare(s.r)));
