@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -206,32 +204,6 @@ func TestDiffLooksEverywhere(t *testing.T) {
 	pat := policyFile(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
 	if out, _ := tunefit(t, exitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
 		t.Errorf("%q", out)
-	}
-}
-
-// Every example of the help texts works.
-func TestHelpExamples(t *testing.T) {
-	needPlugin(t)
-	sweep, err := filepath.Abs(smallSweep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	if err := os.Symlink(filepath.Join(root, "configs"), "configs"); err != nil {
-		t.Fatal(err)
-	}
-	tunefit(t, exitOK, "fit", sweep, "-o", "model.json")
-	for _, cmd := range []*cobra.Command{showCommand(), diffCommand()} {
-		if cmd.Example == "" {
-			t.Errorf("%s has no example", cmd.Name())
-		}
-		for line := range strings.Lines(cmd.Example) {
-			args := append(strings.Fields(line)[1:], "--plugin", library)
-			var out, errs bytes.Buffer
-			if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
-				t.Errorf("%s: exit code %d: %s", line, code, errs.String())
-			}
-		}
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func TestShowModel(t *testing.T) {
@@ -72,16 +70,8 @@ func TestShowModel(t *testing.T) {
 func TestShowModelElsewhere(t *testing.T) {
 	needPlugin(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
-	doc, err := topo.ReadFile(home)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sys, err := topo.Build(doc, topo.BuildOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--topology", sys.Fingerprint().String())
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--topo", home)
 	for machine, used := range map[string]bool{home: true, other: false} {
 		out, notes := tunefit(t, exitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
 		if strings.Contains(out, model) != used || strings.Contains(notes, "on another kind of machine; it is not used") == used {
@@ -115,7 +105,7 @@ func TestShowModelBadInput(t *testing.T) {
 
 func TestFitConstants(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	out, _ := tunefit(t, exitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants")
+	out, _ := tunefit(t, exitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml", "--scale")
 	text, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
