@@ -147,7 +147,7 @@ func TestScaledModelIsCautious(t *testing.T) {
 	for _, test := range []struct {
 		ring float64 // us, where tree takes 100
 		why  Silence
-	}{{60, Speaks}, {75, SilentGain}} {
+	}{{60, Speaks}, {75, SilentFarther}} {
 		flat := func(us float64) []float64 { return []float64{us, 0, 0, 0, 0, 0, 0, 0} }
 		m, err := CompileModel("m", physicalModel(flat(test.ring), flat(100)))
 		if err != nil {

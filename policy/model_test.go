@@ -97,7 +97,7 @@ func TestModelChooses(t *testing.T) {
 		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: SilentPerNode},
 		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: SilentNodes},
 		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentGain},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentFarther},
 		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *ModelFile) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
