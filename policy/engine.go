@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -17,8 +19,17 @@ type Engine struct {
 	Standing Standing
 	// Digest is of all that decisions depend on. Ranks compare it, for two that
 	// decide differently hang the job; so what they find out each for itself, the
-	// topology, is part of it as far as it is used. A policy alone keeps its own.
+	// topology, is part of it as far as it is used: all of the summary where a row's
+	// condition names some of it, and what a model is scaled by. Else a policy alone
+	// keeps its own, and so does a model.
 	Digest Digest
+
+	topo *topo.Summary // for conditions; nil: not known, or not needed
+}
+
+// NeedsTopology reports whether the machine has to be known for NewEngine.
+func NeedsTopology(p *Policy, m *Model) bool {
+	return p != nil && p.NeedsTopology() || m != nil && m.NeedsTopology()
 }
 
 // NewEngine puts a policy and a model together, of which one may be nil, for a
@@ -28,13 +39,23 @@ func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
 	if m != nil {
 		e.Model, e.Standing = m.on(here)
 	}
-	switch {
-	case e.Model == nil && p != nil:
-		e.Digest = p.Digest
-	case p == nil && e.Model != nil:
-		e.Digest = e.Model.Digest
-	case p != nil:
-		e.Digest = sha256.Sum256(append(p.Digest[:], e.Model.Digest[:]...))
+	var parts [][]byte
+	if p != nil {
+		parts = append(parts, p.Digest[:])
+	}
+	if e.Model != nil {
+		parts = append(parts, e.Model.Digest[:])
+	}
+	if p != nil && p.NeedsTopology() {
+		if here != nil {
+			e.topo = &here.Summary
+		}
+		parts = append(parts, fmt.Appendf(nil, "%+v", e.topo))
+	}
+	if len(parts) == 1 {
+		copy(e.Digest[:], parts[0])
+	} else if len(parts) > 1 {
+		e.Digest = sha256.Sum256(bytes.Join(parts, nil))
 	}
 	return e
 }
@@ -61,8 +82,9 @@ type EngineView struct {
 	model *ModelView // nil: none
 }
 
-// For narrows an engine to a communicator.
+// For narrows an engine to a communicator, whose topology it knows itself.
 func (e *Engine) For(c Comm) *EngineView {
+	c.Topo = e.topo
 	v := &EngineView{comm: c}
 	if e.Policy != nil {
 		v.rows = e.Policy.For(c)
@@ -77,6 +99,9 @@ func (e *Engine) For(c Comm) *EngineView {
 func (v *EngineView) Empty() bool {
 	return (v.rows == nil || v.rows.Empty()) && (v.model == nil || v.model.Empty())
 }
+
+// Rows returns the policy's part of the view; nil without a policy.
+func (v *EngineView) Rows() *View { return v.rows }
 
 // ModelSilence says why the model has no answer for this communicator at all;
 // Speaks where it has one, or where there is no model.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func compiled(t *testing.T, change func(*ModelFile)) *Model {
@@ -182,6 +184,30 @@ func TestEngineDigest(t *testing.T) {
 	})
 	if NewEngine(rows, away, nil).Digest != rows.Digest {
 		t.Error("a model that is not used counts")
+	}
+}
+
+// A condition on the topology sees the machine's, and the digest tells machines apart
+// that a condition may tell apart.
+func TestEngineTopology(t *testing.T) {
+	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
+	by := func(here *Machine) (By, Digest) {
+		e := NewEngine(rows, nil, here)
+		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
+	}
+	seen := map[Digest]bool{}
+	for _, test := range []struct {
+		here *Machine
+		want By
+	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow}, {machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
+		got, digest := by(test.here)
+		if got != test.want || seen[digest] {
+			t.Errorf("%+v: by %d, want %d, or a digest that another machine has", test.here, got, test.want)
+		}
+		seen[digest] = true
+	}
+	if plain := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"); NewEngine(plain, nil, machineOf(t, sameKind, topo.Summary{})).Digest != plain.Digest {
+		t.Error("the machine counts where no condition asks for it")
 	}
 }
 

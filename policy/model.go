@@ -181,9 +181,13 @@ type modelChecker struct {
 	problems []string
 }
 
+func (c *modelChecker) problem(path, format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
+}
+
 func (c *modelChecker) isTrue(ok bool, path, format string, args ...any) bool {
 	if !ok {
-		c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
+		c.problem(path, format, args...)
 	}
 	return ok
 }
@@ -202,16 +206,16 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	g := &modelGroup{file: f, axis: f.Axis}
 	coll, ok := collNames.parse(f.Coll)
 	if !ok {
-		c.isTrue(false, path+".collective", "%v)", collNames.unknown("collective", f.Coll))
+		c.problem(path+".collective", "%v)", collNames.unknown("collective", f.Coll))
 	}
 	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i, b := range f.Axis {
 		switch {
 		case b == 0 || i > 0 && b <= f.Axis[i-1]:
-			c.isTrue(false, fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
 		case b >= maxModelBytes:
-			c.isTrue(false, fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
+			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
 		}
 		g.octaves = append(g.octaves, log2(b))
 	}
@@ -233,8 +237,9 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
 		}
 	}
+	seen := map[curveKey]bool{}
 	for i := range f.Families {
-		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i])
+		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i], seen)
 	}
 	return g, modelKey{coll, f.Nodes, f.Ranks}
 }
@@ -242,16 +247,23 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
 	a, ok := algoNames.parse(algo)
 	if !ok {
-		c.isTrue(false, path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
+		c.problem(path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
 	}
 	p, ok := protoNames.parse(proto)
 	if !ok {
-		c.isTrue(false, path+".protocol", "%v)", protoNames.unknown("protocol", proto))
+		c.problem(path+".protocol", "%v)", protoNames.unknown("protocol", proto))
 	}
 	return a, p
 }
 
-func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
+// curveKey is what a group has no two curves of.
+type curveKey struct {
+	algo     Algo
+	proto    Proto
+	channels int
+}
+
+func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
 	physics := func(w float64) bool { return w >= 0 && w <= math.MaxFloat32 }
 	c.isTrue((len(f.Physics) == 0 || len(f.Physics) == numPhysics) && !slices.ContainsFunc(f.Physics, func(w float64) bool { return !physics(w) }),
@@ -266,15 +278,14 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 		path := fmt.Sprintf("%s.curves[%d]", path, i)
 		c.isTrue(curve.Channels >= 0 && curve.Channels <= maxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, maxChannels)
 		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
-		for _, other := range g.curves {
-			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
-				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
-		}
+		key := curveKey{algo, proto, curve.Channels}
+		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
+		seen[key] = true
 		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
 			if !(m[0] >= 1 && m[0] < maxModelBytes) {
-				c.isTrue(false, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
+				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}
 			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
@@ -297,10 +308,10 @@ func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, s
 		}
 		if n < len(micros) && n < len(sigma) {
 			if !(micros[n] > 0 && micros[n] < 1e15) {
-				c.isTrue(false, fmt.Sprintf("%s.us[%d]", path, n), "%g (allowed: above 0)", micros[n])
+				c.problem(fmt.Sprintf("%s.us[%d]", path, n), "%g (allowed: above 0)", micros[n])
 			}
 			if !(sigma[n] > 0 && sigma[n] < 100) {
-				c.isTrue(false, fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
+				c.problem(fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
 			}
 			t.ln[i], t.sigma[i] = ln(micros[n]), sigma[n]
 		}

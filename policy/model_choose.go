@@ -36,6 +36,7 @@ const (
 	SilentDefault
 	SilentBest
 	SilentGain
+	SilentFarther
 )
 
 var silences = [...]string{
@@ -51,6 +52,7 @@ var silences = [...]string{
 	SilentDefault: "what NCCL would choose here was not measured",
 	SilentBest:    "NCCL's own choice is the best known",
 	SilentGain:    "the gain is within the model's uncertainty",
+	SilentFarther: "the gain is less than is demanded of what was measured on fewer nodes or on another machine",
 }
 
 func (s Silence) String() string { return silences[s] }
@@ -177,12 +179,14 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 	if def.measured && at.exact() && g.curves[best].measured[at.i] {
 		needed = float64(noisesOfGain * g.file.Noise)
 	}
-	needed = max(needed, leastGain) + v.farther[coll]
+	needed = max(needed, leastGain)
 	switch gain := def.mean - choice.LnMicros; {
 	case !(gain > 0):
 		return choice, SilentBest
 	case !(gain > needed):
 		return choice, SilentGain
+	case !(gain > needed+v.farther[coll]):
+		return choice, SilentFarther
 	}
 	return choice, Speaks
 }

@@ -113,7 +113,8 @@ func (c *Comm) prepare(v version) (*inForce, error) {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks})}
+	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	watchConditions(f.view, c.log)
 	if c.settings.logDecisions {
 		f.decisions = newDecisionLog(c.log, e)
 	}
@@ -156,6 +157,19 @@ func (c *Comm) start() {
 		c.retire(c.now)
 		c.now = nil
 	}
+}
+
+// watchConditions says which rows cannot be what they were meant to be: those whose
+// condition fails, and those for a machine that is not known.
+func watchConditions(view *policy.EngineView, log Log) {
+	rows := view.Rows()
+	if rows == nil || log.Emit == nil {
+		return // each row is reported once in a process, so to somebody who listens
+	}
+	if n := rows.WithoutTopology(); n > 0 {
+		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+	}
+	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
 }
 
 // contents names what an engine decides by.

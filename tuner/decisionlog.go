@@ -89,7 +89,7 @@ func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
 	}
 	if a.Asked {
 		silent := "the model is silent: " + a.Silence.String()
-		if a.Silence == policy.SilentGain {
+		if a.Silence == policy.SilentGain || a.Silence == policy.SilentFarther {
 			silent += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
 		}
 		why = append(why, silent)

@@ -80,7 +80,7 @@ func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) 
 		return nil
 	}
 	var here *policy.Machine
-	if m != nil && m.NeedsTopology() {
+	if policy.NeedsTopology(p, m) {
 		here = machine.get(getenv, log)
 	}
 	c.mu.Lock()

@@ -211,6 +211,45 @@ func TestBadModel(t *testing.T) {
 	}
 }
 
+// What only a communicator or a machine tells reaches the conditions of rows.
+func TestConditionsSeeCommAndMachine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "collective,max_bytes,algorithm,protocol,when\nallreduce,4095,ring,ll,nvl_domains == 2\nallreduce,inf,ring,ll128,topo.gpus == 8\nallreduce,inf,ring,simple,bytes / (bytes - 8192) > 0\n")
+	for _, test := range []struct {
+		here         string
+		domains      int
+		small, large policy.Proto
+		warns        string
+	}{
+		{home, 2, policy.ProtoLL, policy.ProtoLL128, ""},
+		{home, 1, policy.ProtoLL128, policy.ProtoLL128, ""},
+		{"", 2, policy.ProtoLL, policy.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
+	} {
+		looked := runOn(t, test.here)
+		var r recorder
+		for range 2 {
+			info := eightRanks
+			info.NVLDomains = test.domains
+			c, err := Open(info, env(EnvConfigFile, file), r.log())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != int(test.small) || large != int(test.large) {
+				t.Errorf("%+v: %d and %d", test, small, large)
+			}
+		}
+		if *looked != 1 {
+			t.Errorf("looked at the machine %d times", *looked)
+		}
+		if n := r.count(test.warns); test.warns != "" && n != 2 {
+			t.Errorf("%q", r.lines)
+		}
+		if n := r.count(file + ":4:5: "); test.here == "" && n != 1 {
+			t.Errorf("a condition that fails is reported %d times: %q", n, r.lines)
+		}
+	}
+}
+
 // The version that ranks compare is of all that decides.
 func TestVersionCoversTheModel(t *testing.T) {
 	runOn(t, home)

@@ -10,7 +10,7 @@ import (
 )
 
 // machine is what this process runs on. To find out can cost a second, so only a
-// policy or a model that needs it asks, and only once in a process: the machine
+// condition or a model that needs it asks, and only once in a process: the machine
 // does not change under it.
 //
 // Each rank finds out for itself. Ranks on nodes that are not alike may so decide

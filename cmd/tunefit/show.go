@@ -182,7 +182,7 @@ type outcomeJSON struct {
 	Policy     choiceJSON `json:"policy"`
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
-	Why        string     `json:"why,omitempty"`  // in words
+	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
 }
 
 func (c cell) json() choiceJSON {
@@ -199,6 +199,7 @@ func (o outcome) json(d decider) outcomeJSON {
 	switch {
 	case o.by.Row > 0:
 		j.File, j.Row = d.policy, o.by.Row
+		return j
 	case o.by.Model:
 		j.File = d.model
 	}

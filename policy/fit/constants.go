@@ -77,7 +77,7 @@ func (c ConstantFinding) addTo(to *policy.ModelConstants) {
 
 // latencyPoint is the time of one collective as its size goes to 0.
 type latencyPoint struct {
-	steps         int
+	x             float64 // hops; of sizes on the way there, bytes
 	micros, sigma float64
 	why           string // it is not known
 }
@@ -102,7 +102,7 @@ func (g *Group) latency(cells []Cell) (best latencyPoint) {
 			j++
 		}
 		if p, ok := g.plateau(cells[i:j]); ok && (best.why != "" || p.micros < best.micros) {
-			p.steps = steps
+			p.x = float64(steps)
 			best = p
 		}
 		i = j
@@ -129,23 +129,26 @@ func nodeSteps(k Key, a policy.Algo) (steps int, ok bool) {
 // alike.
 const flatNoises = 3
 
-// plateau averages the smallest sizes of one configuration if at least two are alike.
-// What still grows between them is as much as may be in the smallest, and counts as
-// uncertainty.
+// plateau takes the smallest sizes of one configuration, if at least two are alike, and
+// follows them down to size 0.
 func (g *Group) plateau(cells []Cell) (p latencyPoint, ok bool) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return c.Outlier })
-	n := 0
-	sum := 0.0
-	for n < len(cells) && (n == 0 || math.Abs(math.Log(cells[n].Micros/cells[0].Micros)) <= flatNoises*math.Sqrt2*g.cellNoise(cells[n])) {
-		sum += cells[n].Micros
-		n++
+	var flat []latencyPoint
+	for _, c := range cells {
+		if math.Abs(math.Log(c.Micros/cells[0].Micros)) > flatNoises*math.Sqrt2*g.cellNoise(c) {
+			break
+		}
+		flat = append(flat, latencyPoint{x: float64(c.Bytes), micros: c.Micros, sigma: c.Micros * g.cellNoise(c)})
 	}
-	if n < 2 {
+	if len(flat) < 2 {
 		return p, false
 	}
-	p.micros = sum / float64(n)
-	p.sigma = math.Hypot(p.micros*g.Noise/math.Sqrt(float64(n)), cells[n-1].Micros-cells[0].Micros)
-	return p, true
+	line, ok := fitLine(flat)
+	p.micros, p.sigma = line.base, line.baseSigma
+	if line.slope < 0 { // more bytes do not take less time
+		p.micros, p.sigma = average(flat)
+	}
+	return p, ok
 }
 
 // findConstants says what the points of a family determine.
@@ -164,7 +167,7 @@ func findConstants(f FamilyKey, all []latencyPoint, home *topo.Summary) []Consta
 	}
 	line, ok := fitLine(points)
 	if !ok {
-		base.Why = fmt.Sprintf("with %d hops it takes %.3g us in all: measure another number of ranks on one node", points[0].steps, points[0].micros)
+		base.Why = fmt.Sprintf("with %.0f hops it takes %.3g us in all: measure another number of ranks on one node", points[0].x, points[0].micros)
 		if f.Algo == policy.AlgoRing {
 			base.Why += ", or both allreduce and allgather"
 		}
@@ -172,7 +175,7 @@ func findConstants(f FamilyKey, all []latencyPoint, home *topo.Summary) []Consta
 	}
 	base.Micros, base.Sigma = line.base, line.baseSigma
 	base.Why = undetermined(base.Micros, base.Sigma)
-	hop.Micros, hop.Sigma = line.hop, line.hopSigma
+	hop.Micros, hop.Sigma = line.slope, line.slopeSigma
 	hop.Link = linkOf(home)
 	hop.Why = undetermined(hop.Micros, hop.Sigma)
 	if hop.Why == "" && hop.Link == "" {
@@ -237,27 +240,27 @@ func disagreement(points []latencyPoint, parameters int, fit func(latencyPoint) 
 	return max(1, math.Sqrt(chi/float64(len(points)-parameters)))
 }
 
-type latencyLine struct{ base, baseSigma, hop, hopSigma float64 }
+type latencyLine struct{ base, baseSigma, slope, slopeSigma float64 }
 
-// fitLine finds base + steps*hop by weighted least squares. ok is false where all
-// points have the same number of steps.
+// fitLine finds base + x*slope by weighted least squares. ok is false where all points
+// have the same x.
 func fitLine(points []latencyPoint) (l latencyLine, ok bool) {
 	var w, x, y, xx, xy float64
 	for _, p := range points {
-		weight, steps := 1/(p.sigma*p.sigma), float64(p.steps)
+		weight := 1 / (p.sigma * p.sigma)
 		w += weight
-		x += weight * steps
+		x += weight * p.x
 		y += weight * p.micros
-		xx += weight * steps * steps
-		xy += weight * steps * p.micros
-		ok = ok || p.steps != points[0].steps
+		xx += weight * p.x * p.x
+		xy += weight * p.x * p.micros
+		ok = ok || p.x != points[0].x
 	}
 	if !ok {
 		return l, false
 	}
 	det := w*xx - x*x
-	l.base, l.hop = (xx*y-x*xy)/det, (w*xy-x*y)/det
-	more := disagreement(points, 2, func(p latencyPoint) float64 { return l.base + l.hop*float64(p.steps) })
-	l.baseSigma, l.hopSigma = more*math.Sqrt(xx/det), more*math.Sqrt(w/det)
+	l.base, l.slope = (xx*y-x*xy)/det, (w*xy-x*y)/det
+	more := disagreement(points, 2, func(p latencyPoint) float64 { return l.base + l.slope*p.x })
+	l.baseSigma, l.slopeSigma = more*math.Sqrt(xx/det), more*math.Sqrt(w/det)
 	return l, true
 }
