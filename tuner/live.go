@@ -22,12 +22,10 @@ type live struct {
 func (c *Comm) canChange() (ok bool, why string) {
 	s := c.settings
 	switch {
-	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "":
+	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
 		return false, ""
 	case c.info.ABI < 5:
 		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
-	case c.info.Counter == nil:
-		return false, "the host does not count calls"
 	case c.info.Nodes > 1 && s.rendezvous == "":
 		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://host:port"
 	}
