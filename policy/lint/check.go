@@ -56,7 +56,7 @@ type check struct {
 	opt      Options
 	sheet    *policy.Sheet
 	rows     []*row
-	repeated map[*row]bool // duplicates
+	idle     map[*row]bool // duplicates and rows never reached
 	findings []Finding
 }
 
@@ -122,7 +122,7 @@ func (c *check) duplicates() {
 		when string
 	}
 	first := map[saying]int{}
-	c.repeated = map[*row]bool{}
+	c.idle = map[*row]bool{}
 	for _, r := range c.rows {
 		if r.never {
 			continue
@@ -133,7 +133,7 @@ func (c *check) duplicates() {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
 			at, _ := c.sheet.Row(r.Line)
 			f.Fixable, f.at = true, policy.Span{Start: at.Start, End: at.End}
-			c.repeated[r] = true
+			c.idle[r] = true
 			continue
 		}
 		first[s] = r.Line
@@ -144,7 +144,7 @@ func (c *check) duplicates() {
 func (c *check) reach() {
 	active := make([]*row, 0, len(c.rows))
 	for _, r := range c.rows {
-		if r.active() && !c.repeated[r] {
+		if r.active() && !c.idle[r] {
 			active = append(active, r)
 		}
 	}
@@ -153,6 +153,7 @@ func (c *check) reach() {
 		if a.reached(r) {
 			continue
 		}
+		c.idle[r] = true
 		by := culprits(r, active[:i])
 		c.report(shadowed, r.Line, "", "the row is never reached: %s", cameFirst(by))
 	}

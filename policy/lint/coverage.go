@@ -39,6 +39,12 @@ func (rs ranges) at(size uint64) (policy.Range, bool) {
 	return policy.Range{}, false
 }
 
+// meet reports whether some size of r is in one of the ranges.
+func (rs ranges) meet(r policy.Range) bool {
+	i := rs.after(r.Min)
+	return i < len(rs) && rs[i].Min <= r.Max
+}
+
 // add joins r with all that it overlaps or touches.
 func (rs *ranges) add(r policy.Range) {
 	first := 0

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -15,8 +16,17 @@ func Fix(file string, text []byte, opt Options) (fixed []Finding, after []byte, 
 	const rounds = 10
 	for range rounds {
 		words := map[policy.Span]string{}
-		for _, f := range Check(file, text, opt) {
-			if _, twice := words[f.at]; !f.Fixable || twice {
+		var gone []policy.Span // rows: what else is wrong in them goes with them
+		found := slices.DeleteFunc(Check(file, text, opt), func(f Finding) bool { return !f.Fixable })
+		for _, f := range found {
+			if f.Rule == duplicate {
+				gone = append(gone, f.at)
+			}
+		}
+		for _, f := range found {
+			_, twice := words[f.at]
+			with := slices.ContainsFunc(gone, func(row policy.Span) bool { return row != f.at && row.Start <= f.at.Start && f.at.End <= row.End })
+			if twice || with {
 				continue
 			}
 			words[f.at] = f.with

@@ -1,105 +1,57 @@
 package lint
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// byKeyAndAxis are rows that limit sizes alike, by the key they have.
-type byKeyAndAxis map[place]*sorted
-
+// place is where rows limit the same sizes of the same calls.
 type place struct {
 	key
 	axis axis
 }
 
-// sorted is rows in ascending order of their first sizes, so that those which meet
-// a range are found without looking at all.
-type sorted struct {
+// standing is the rows of one place, in the file's order, and all sizes they match.
+type standing struct {
 	rows  []*row
-	reach []uint64 // the largest size of all rows up to here
-}
-
-func sortedRows(rows []*row) byKeyAndAxis {
-	all := byKeyAndAxis{}
-	for _, r := range rows {
-		at := place{r.key, r.axis}
-		if all[at] == nil {
-			all[at] = &sorted{}
-		}
-		all[at].rows = append(all[at].rows, r)
-	}
-	for _, s := range all {
-		slices.SortStableFunc(s.rows, func(a, b *row) int { return compare(a.sizes.Min, b.sizes.Min) })
-		most := uint64(0)
-		for _, r := range s.rows {
-			most = max(most, r.sizes.Max)
-			s.reach = append(s.reach, most)
-		}
-	}
-	return all
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// meeting calls f for rows that overlap a range, until it returns false.
-func (s *sorted) meeting(r policy.Range, f func(*row) bool) {
-	i, _ := slices.BinarySearchFunc(s.rows, r.Max, func(o *row, size uint64) int {
-		if o.sizes.Min <= size {
-			return -1
-		}
-		return 1
-	})
-	for i--; i >= 0 && s.reach[i] >= r.Min; i-- {
-		if s.rows[i].sizes.Max >= r.Min && !f(s.rows[i]) {
-			return
-		}
-	}
+	sizes ranges
 }
 
 // overlaps finds rows of which an earlier one, for the same or more communicators
 // and calls, takes the sizes at one end, and does something else with them.
 func (c *check) overlaps() {
-	var rows []*row
-	line := map[*row]int{}
-	for i, r := range c.rows {
-		line[r] = i
-		if r.active() && !r.when && r.axis != byBoth && !c.repeated[r] {
-			rows = append(rows, r)
+	earlier := map[place]*standing{}
+	for _, r := range c.rows {
+		if !r.active() || r.when || r.axis == byBoth || c.idle[r] {
+			continue
 		}
+		c.overlap(r, earlier)
+		at := place{r.key, r.axis}
+		if earlier[at] == nil {
+			earlier[at] = &standing{}
+		}
+		earlier[at].rows = append(earlier[at].rows, r)
+		earlier[at].sizes.add(r.sizes)
 	}
-	all := sortedRows(rows)
-	for _, r := range rows {
-		var first *row
-		for _, k := range r.key.implied() {
-			s := all[place{k, r.axis}]
-			if s == nil {
+}
+
+// overlap reports the nearest of such rows.
+func (c *check) overlap(r *row, earlier map[place]*standing) {
+	for _, k := range r.key.implied() {
+		s := earlier[place{k, r.axis}]
+		if s == nil || !s.sizes.meet(r.sizes) {
+			continue
+		}
+		for i := len(s.rows) - 1; i >= 0; i-- {
+			o := s.rows[i]
+			sizes, any := both(o.sizes, r.sizes)
+			if !any || holds(o.sizes, r.sizes) || holds(r.sizes, o.sizes) || o.asksAlike(r) {
 				continue
 			}
-			s.meeting(r.sizes, func(o *row) bool {
-				if line[o] < line[r] && !holds(o.sizes, r.sizes) && !holds(r.sizes, o.sizes) && !o.asksAlike(r) &&
-					(first == nil || line[o] < line[first]) {
-					first = o
-				}
-				return true
-			})
-		}
-		if first != nil {
-			sizes, _ := both(first.sizes, r.sizes)
-			perRank := ""
-			if r.axis == byPerRank {
-				perRank = " per rank"
-			}
-			c.report(overlap, r.Line, "", "line %d comes first and takes %s%s, which this row matches too", first.Line, sizeText(sizes), perRank)
+			c.report(overlap, r.Line, "", "line %d comes first and matches %s%s as well, where it asks for something else", o.Line, sizeText(sizes), r.axis)
+			return
 		}
 	}
 }
@@ -108,13 +60,13 @@ func (c *check) overlaps() {
 // that no row matches. Where limits of bytes and of bytes per rank meet, what is
 // left out depends on the number of ranks, and nothing is said.
 func (c *check) gaps() {
-	var rows []*row
+	all := map[place][]*row{}
 	for _, r := range c.rows {
-		if r.active() && !c.repeated[r] {
-			rows = append(rows, r)
+		if r.active() && !c.idle[r] {
+			at := place{r.key, r.axis}
+			all[at] = append(all[at], r)
 		}
 	}
-	all := sortedRows(rows)
 	kinds := map[key][3]bool{}
 	for at := range all {
 		k := kinds[at.key]
@@ -131,14 +83,12 @@ func (c *check) gaps() {
 			for a, there := range kinds[k] {
 				other = other || there && axis(a) != at.axis
 			}
-			if s := all[place{k, at.axis}]; s != nil {
-				match = append(match, s.rows...)
-			}
+			match = append(match, all[place{k, at.axis}]...)
 		}
 		if other {
 			continue
 		}
-		slices.SortStableFunc(match, func(a, b *row) int { return compare(a.sizes.Min, b.sizes.Min) })
+		slices.SortStableFunc(match, func(a, b *row) int { return cmp.Compare(a.sizes.Min, b.sizes.Min) })
 		c.gapsBetween(match, at)
 	}
 }
@@ -150,11 +100,7 @@ func (c *check) gapsBetween(rows []*row, at place) {
 	for _, r := range rows[1:] {
 		if last.sizes.Max < policy.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {
 			left := policy.Range{Min: last.sizes.Max + 1, Max: r.sizes.Min - 1}
-			perRank := ""
-			if at.axis == byPerRank {
-				perRank = " per rank"
-			}
-			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(), at.key, sizeText(left), perRank, last.Line, r.Line)
+			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(), at.key, sizeText(left), at.axis, last.Line, r.Line)
 			if left.Max/2 >= left.Min {
 				f.Severity = Note
 			}

@@ -78,7 +78,7 @@ func (a *reach) spend(n int) bool {
 
 // allows reports whether a communicator of k can have that many ranks.
 func (k key) allows(ranks uint64) bool {
-	return ranks >= uint64(max(k.nodes, 1)) && (k.perNode <= 0 || ranks%uint64(k.perNode) == 0)
+	return ranks >= uint64(max(k.nodes, 2)) && (k.perNode <= 0 || ranks%uint64(k.perNode) == 0)
 }
 
 func areasOf(r *row, all []covered, mixed []*row) []area {

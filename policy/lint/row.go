@@ -114,6 +114,14 @@ const (
 	byBoth                // both, for any number of ranks
 )
 
+// String is what comes after a size on the axis.
+func (a axis) String() string {
+	if a == byPerRank {
+		return " per rank"
+	}
+	return ""
+}
+
 // row is a policy's rule and what the checks need to know of it.
 type row struct {
 	*policy.Rule
@@ -138,7 +146,7 @@ func newRow(r *policy.Rule, conditional bool) *row {
 	case r.LimitsBytes() && r.LimitsBytesPerRank():
 		w.axis = byBoth
 		// More ranks only lower the bytes per rank.
-		fewest := max(w.key.nodes, w.key.perNode, 1)
+		fewest := max(w.key.nodes, w.key.perNode, 2) // NCCL asks nothing about one rank
 		w.empty = r.BytesPerRank.Min > r.Bytes.Max/uint64(fewest)
 	case r.LimitsBytesPerRank():
 		w.axis, w.sizes = byPerRank, r.BytesPerRank
@@ -168,7 +176,7 @@ func sizeText(r policy.Range) string {
 	return policy.FormatBytes(r.Min) + " - " + policy.FormatBytes(r.Max)
 }
 
-// overlap returns the sizes in both, if there are any.
+// both returns the sizes in both ranges, if there are any.
 func both(a, b policy.Range) (policy.Range, bool) {
 	r := policy.Range{Min: max(a.Min, b.Min), Max: min(a.Max, b.Max)}
 	return r, r.Min <= r.Max

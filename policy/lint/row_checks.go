@@ -150,7 +150,7 @@ func (c *check) bound(r *row) {
 			continue
 		}
 		continued := slices.ContainsFunc(c.rows, func(o *row) bool {
-			return o != r && o.active() && o.key.meets(r.key) && b.min(o) >= b.sizes.Max-1
+			return b.min(o) >= b.sizes.Max-1 && o != r && o.active() && o.key.meets(r.key)
 		})
 		if continued {
 			continue
@@ -174,6 +174,6 @@ func endsAWord(n uint64) bool {
 func (c *check) wouldHide(r *row, bound uint64) bool {
 	i := slices.Index(c.rows, r)
 	return slices.ContainsFunc(c.rows[i+1:], func(o *row) bool {
-		return o.active() && o.key.meets(r.key) && o.sizes.Max > bound && (o.sizes.Min > 0 || o.key == r.key)
+		return o.sizes.Max > bound && (o.sizes.Min > 0 || o.key == r.key) && o.active() && o.key.meets(r.key)
 	})
 }

@@ -127,7 +127,8 @@ The file is no model, or damaged. Fit it anew with tunefit fit.`, false},
 	{modelStale, Error, "the model has an older format", `
 This version reads another version of the format. Fit the model anew from its sweeps.`, false},
 	{modelSimulated, Warning, "the model was fitted to simulated data", `
-It says nothing about a real machine.`, false},
+Times of a simulator say nothing about a real machine. Fit the model to sweeps of
+nccl-tests before jobs run on it.`, false},
 	{modelRegret, Warning, "decisions were poor on data left out", `
 With part of the measurements left out, decisions took that much longer than the best
 time measured. Measure more sizes and channel counts of this group, or the noise of the
