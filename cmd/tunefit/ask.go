@@ -31,6 +31,8 @@ type asker struct {
 	plugin *host.Plugin
 	costs  *costModel
 	comms  map[commKey]*host.Comm
+	// limit changes what NCCL offers; nil leaves it at its costs.
+	limit func(*tuning.CostTable)
 }
 
 type commKey struct {
@@ -128,6 +130,10 @@ func (f *pluginFlags) find() (string, error) {
 
 func (a *asker) close() { a.plugin.Close() }
 
+// forget lets the next questions go to new communicators. Only a new decision is
+// logged, so that the row behind one that a communicator has made before is not told.
+func (a *asker) forget() { clear(a.comms) }
+
 // comm returns the plugin's communicator of this shape under this policy.
 func (a *asker) comm(policyFile string, s shape) (*host.Comm, error) {
 	key := commKey{policyFile, s}
@@ -171,7 +177,11 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
-		for _, row := range costs.Table(int(q.coll), int64(q.bytes), q.pipeOps) {
+		table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
+		if a.limit != nil {
+			a.limit(&table)
+		}
+		for _, row := range table {
 			calls[i].Table = append(calls[i].Table, row[:]...)
 		}
 	}

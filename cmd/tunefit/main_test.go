@@ -51,7 +51,7 @@ func needPlugin(t *testing.T) {
 // tunefit runs the command line and returns what it prints.
 func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	if len(args) > 0 && (args[0] == "show" || args[0] == "diff") && library != "" {
+	if len(args) > 0 && (args[0] == "show" || args[0] == "diff" || args[0] == "test") && library != "" {
 		args = append(args, "--plugin", library)
 	}
 	var out, errs bytes.Buffer
@@ -188,12 +188,15 @@ func TestDiffLooksEverywhere(t *testing.T) {
 func TestHelpExamples(t *testing.T) {
 	needPlugin(t)
 	t.Chdir(root)
-	for _, cmd := range []*cobra.Command{showCommand(), diffCommand()} {
+	for _, cmd := range []*cobra.Command{showCommand(), diffCommand(), checkCommand(), testCommand()} {
 		if cmd.Example == "" {
 			t.Errorf("%s has no example", cmd.Name())
 		}
 		for line := range strings.Lines(cmd.Example) {
-			args := append(strings.Fields(line)[1:], "--plugin", library)
+			args := strings.Fields(line)[1:]
+			if cmd.Flags().Lookup("plugin") != nil {
+				args = append(args, "--plugin", library)
+			}
 			var out, errs bytes.Buffer
 			if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
 				t.Errorf("%s: exit code %d: %s", line, code, errs.String())
@@ -214,7 +217,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show"}, exitUsage, "0 arguments given (needed: the policy file)"},
 		{[]string{"show", file, "--size", "1"}, exitUsage, "unknown flag: --size"},
 		{[]string{"show", file, "--sizes", "1MB"}, exitUsage, `--sizes: "1MB" is ambiguous`},
-		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes 4M-1M: a range runs from"},
+		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes: 4M-1M: a range runs from"},
 		{[]string{"show", file, "--coll", "allredcue"}, exitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
 		{[]string{"show", file, "--comm", "8"}, exitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
 		{[]string{"show", file + ".absent"}, exitFailed, "no such file or directory"},
