@@ -3,6 +3,7 @@ package lint
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -30,7 +31,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		c.rows = append(c.rows, newRow(r, c.sheet.String(r.Line, "when") != ""))
+		c.rows = append(c.rows, newRow(r, c.condition(r.Line) != ""))
 	}
 	if len(c.rows) == 0 {
 		c.report(noRows, 0, "", "the policy has no rows")
@@ -115,11 +116,24 @@ func (c *check) each(r *row) {
 	}
 }
 
+// condition returns the text of a row's condition, "" where it has none.
+func (c *check) condition(line int) string {
+	text := c.sheet.String(line, "when")
+	if text == "-1" || text == "*" || strings.EqualFold(text, "any") {
+		return ""
+	}
+	return text
+}
+
 // duplicates finds rows that say again what an earlier one says.
 func (c *check) duplicates() {
 	type saying struct {
-		policy.Rule
-		when string
+		place          key
+		bytes, perRank policy.Range
+		when           string
+		cells          policy.CellSet
+		channels       int8
+		chunk          uint64
 	}
 	first := map[saying]int{}
 	c.idle = map[*row]bool{}
@@ -127,8 +141,7 @@ func (c *check) duplicates() {
 		if r.never {
 			continue
 		}
-		s := saying{*r.Rule, c.sheet.String(r.Line, "when")}
-		s.Line = 0
+		s := saying{r.key, r.Bytes, r.BytesPerRank, c.condition(r.Line), r.Cells, r.Channels, r.ChunkBytes}
 		if line, ok := first[s]; ok {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
 			at, _ := c.sheet.Row(r.Line)
