@@ -48,6 +48,9 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, k.rule)
 		}
 	}
+	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
+		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
+	}
 	_, err := fmt.Fprintf(w, "%s, %s, %s\n", countOf(counts[lint.Error], "error"), countOf(counts[lint.Warning], "warning"), countOf(counts[lint.Note], "note"))
 	return err
 }

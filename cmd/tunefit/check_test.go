@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 	got, _ := tunefit(t, exitFound, "check", file)
 	want := strings.ReplaceAll(`
 FILE:3:6: warning: channels 96 is read as 64, the most that NCCL has [channels-above-64]
-FILE:4:3: warning: max_bytes 4294967295: larger collectives are left to NCCL; was inf meant? [4gib-bound]
+FILE:4:3: warning: max_bytes 4294967295 is where the row ends; was inf meant? [4gib-bound]
 FILE:4:9: warning: chunk_bytes 500 is raised to simple's grain of 512 bytes [chunk-below-grain]
 FILE:5:6: warning: channels 8 has no effect with nvls/simple over 4 nodes, 32 ranks: NCCL does not check the number there, so it is left alone [channels-left-alone]
 FILE:6: warning: the row says what line 3 says [duplicate]

@@ -49,7 +49,7 @@ func BenchmarkCheck10000(b *testing.B) {
 			for b.Loop() {
 				found = Check("bench.csv", data, Options{})
 			}
-			if len(found) > 0 && found[0].Rule == invalid {
+			if len(found) > 0 && found[0].Rule == Invalid {
 				b.Fatal(found[0])
 			}
 			b.ReportMetric(float64(len(found)), "findings")

@@ -67,7 +67,7 @@ func (c *check) refused(err error) []Finding {
 		problems = policy.Problems{{File: c.file, Text: err.Error()}}
 	}
 	for _, p := range problems {
-		c.findings = append(c.findings, Finding{Rule: invalid, Severity: Error, File: c.file, Line: p.Line, Column: p.Column, Text: p.Text})
+		c.findings = append(c.findings, Finding{Rule: Invalid, Severity: Error, File: c.file, Line: p.Line, Column: p.Column, Text: p.Text})
 	}
 	return c.findings
 }

@@ -38,7 +38,7 @@ func TestFix(t *testing.T) {
 func checkFixed(t *testing.T, text []byte) {
 	t.Helper()
 	for _, f := range Check("p.csv", text, Options{}) {
-		if f.Fixable || f.Rule == invalid {
+		if f.Fixable || f.Rule == Invalid {
 			t.Errorf("left: %s", f)
 		}
 	}

@@ -155,7 +155,7 @@ func (c *check) bound(r *row) {
 		if continued {
 			continue
 		}
-		f := c.report(bound4GiB, r.Line, b.column, "%s %s: larger collectives are left to NCCL; was inf meant?", b.column, c.sheet.String(r.Line, b.column))
+		f := c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column, c.sheet.String(r.Line, b.column))
 		if !c.wouldHide(r, b.sizes.Max) {
 			f.fixBy("inf")
 		}

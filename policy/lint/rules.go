@@ -11,7 +11,7 @@ type Rule struct {
 
 // Names of the rules, as files and command lines have them.
 const (
-	invalid             = "invalid"
+	Invalid             = "invalid"
 	noRows              = "no-rows"
 	matchesNothing      = "matches-nothing"
 	duplicate           = "duplicate"
@@ -45,7 +45,7 @@ const (
 
 // Rules lists all rules.
 var Rules = []Rule{
-	{invalid, Error, "the tuner refuses the file", `
+	{Invalid, Error, "the tuner refuses the file", `
 The library rejects a file with such an error whole: NCCL then runs as without a
 tuner, or does not start at all with NCCL_TUNER_STRICT=1. Correct it first; nothing
 else is checked until then.`, false},
@@ -98,8 +98,9 @@ Each rank finds out by itself whether buffers are registered. Ranks that differ 
 differently, and the job hangs or computes nonsense. Leave the column empty unless you
 know that all ranks register alike. NCCL 2.21 to 2.23 never match such rows.`, false},
 	{bound4GiB, Warning, "an upper bound that probably was meant as inf", `
-max_bytes is where 32 bits end, and no row begins above it: larger collectives are
-left to NCCL. Write inf (--fix does), or silence the rule if the bound is meant.`, true},
+max_bytes is where 31 or 32 bits end, and no row begins above it: larger collectives go
+to wider rows, or to NCCL. Write inf, or silence the rule if the bound is meant. --fix
+writes inf unless that would take sizes from a later row.`, true},
 	{channelsAbove64, Warning, "more than 64 channels", `
 NCCL has at most 64 channels; up to 127 is read as 64. --fix writes 64.`, true},
 	{channelsAboveComm, Warning, "more channels than the communicator has", `

@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 		found map[string]string // rows: what is said, with its place
 		not   []string
 	}{
-		{invalid, map[string]string{
+		{Invalid, map[string]string{
 			"allreduce,0,inf,rign,simple,-1,-1,-1,,\n": `p.csv:2:4: error: unknown algorithm "rign" (did you mean "ring"`,
 		}, []string{"allreduce,0,inf,ring,simple,-1,-1,-1,,\n"}},
 		{noRows, map[string]string{"": "p.csv: warning: the policy has no rows"}, []string{"allreduce,,,ring,,,,,,\n"}},
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 			"alltoall,,,ring,,,,,,\n": "p.csv:2:1: note: NCCL asks no tuner about alltoall",
 		}, []string{"reduce,,,ring,,,,,,\n"}},
 		{bound4GiB, map[string]string{
-			"allreduce,1M,4294967295,ring,,,2,8,,\n":                                "p.csv:2:3: warning: max_bytes 4294967295: larger collectives are left to NCCL; was inf meant?",
+			"allreduce,1M,4294967295,ring,,,2,8,,\n":                                "p.csv:2:3: warning: max_bytes 4294967295 is where the row ends; was inf meant?",
 			"allreduce,1M,4G,ring,,,2,8,,\n":                                        "p.csv:2:3: warning: max_bytes 4G",
 			"allreduce,1M,2147483647,ring,,,2,8,,\nallreduce,4G,inf,tree,,,3,8,,\n": "p.csv:2:3: warning: max_bytes 2147483647",
 			"allreduce,1M,4294967295,ring,,,2,8,,\nallreduce,,,default,,,,,,\n":     "p.csv:2:3: warning: max_bytes 4294967295",
