@@ -129,3 +129,15 @@ func TestRowsAgainstModel(t *testing.T) {
 		}
 	}
 }
+
+// Where labels are not to be trusted, nothing is said of rows.
+func TestRowsAgainstTwins(t *testing.T) {
+	_, m := checkModel(t, func(f *policy.ModelFile) {
+		f.Groups[0].Families[0].Distrust = []policy.ModelDistrust{{Min: 1 << 10, Max: 64 << 10, Twin: "tree/ll"}}
+	})
+	for _, f := range Check("p.csv", []byte(header+"allreduce,1K,32K,ring,simple,8,2,8,,\n"), Options{Model: m}) {
+		if strings.HasPrefix(f.Rule, "model-") {
+			t.Errorf("%s", f)
+		}
+	}
+}

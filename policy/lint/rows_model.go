@@ -2,6 +2,7 @@ package lint
 
 import (
 	"math"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -87,13 +88,22 @@ func (v groupView) fastest(bytes uint64, is func(policy.Algo, policy.Proto, int)
 	return best, ok
 }
 
+// holds reports whether a configuration was measured at any size.
+func (v groupView) holds(is func(policy.Algo, policy.Proto, int) bool) bool {
+	return slices.ContainsFunc(v.group.Families, func(f policy.ModelFamily) bool {
+		algo, err1 := policy.ParseAlgo(f.Algo)
+		proto, err2 := policy.ParseProto(f.Proto)
+		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c policy.ModelCurve) bool { return is(algo, proto, c.Channels) })
+	})
+}
+
 // rowAgainst compares one row at the sizes that the model holds.
 func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
 	any := func(policy.Algo, policy.Proto, int) bool { return true }
 	asked := func(a policy.Algo, p policy.Proto, channels int) bool {
 		return r.Cells.Contains(a, p) && (r.Channels == 0 || channels == int(r.Channels))
 	}
-	measured, within := false, false
+	within := false
 	slowest, at, times := 0.0, uint64(0), [2]float64{}
 	for _, bytes := range v.group.Axis {
 		if bytes < sizes.Min || bytes > sizes.Max {
@@ -104,7 +114,6 @@ func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
 		if !ok {
 			continue
 		}
-		measured = true
 		best, _ := v.fastest(bytes, any)
 		loss := own.mean - best.mean
 		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.sigma, best.sigma)) && loss > slowest {
@@ -114,7 +123,7 @@ func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
 	switch {
 	case slowest > 0:
 		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), policy.FormatBytes(at), times[0], times[1])
-	case within && !measured:
+	case within && !v.holds(asked):
 		c.report(modelChannelsUnseen, r.Line, "", "%s: what the row asks for was not measured", groupName(v.group))
 	}
 }

@@ -69,13 +69,17 @@ func TestRules(t *testing.T) {
 			"allreduce,0,64K,tree,ll,,2,8,,\nallreduce,64K,1M,ring,,,3,8,,\n",
 		}},
 		{gap, map[string]string{
-			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n": "p.csv:2: warning: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",
-			"allreduce,0,32K,tree,,,2,8,,\nallreduce,1M,,ring,,,,,,\n":      "p.csv:3: note: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 1048575",
+			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n":     "p.csv:2: warning: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",
+			"allreduce,0,65535,tree,,,2,8,,\nallreduce,65537,1M,ring,,,2,8,,\n": "p.csv:3: warning: allreduce with 2 nodes, 16 ranks: no row matches 64KiB, between lines 2 and 3",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65538,,ring,,,,8,,\n":      "p.csv:3: warning: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65537",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65539,,ring,,,,8,,\n":      "p.csv:3: note: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65538",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,1M,,ring,,,,,,\n":          "p.csv:3: note: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 1048575",
 		}, []string{
 			"allreduce,0,65535,tree,,,2,8,,\nallreduce,64K,1M,ring,,,2,8,,\n",
 			"allreduce,0,32K,tree,,,2,8,,\nallreduce,64K,1M,ring,,,2,8,,\nallreduce,,,default,,,,8,,\n",
 			"allreduce,0,32K,tree,,,2,8,,\nallreduce,64K,1M,ring,,,3,8,,\n",
 			"allreduce,0,32K,tree,,,2,8,,\nallgather,64K,1M,ring,,,2,8,,\n",
+			"allreduce,4K,8K,tree,,,2,8,,\nallreduce,0,1M,ring,,,2,8,,\nallreduce,1048577,2M,ring,ll,,2,8,,\n",
 		}},
 		{neverOffered, map[string]string{
 			"broadcast,,,tree,,,,,,\n":            "p.csv:2:4: warning: NCCL never offers tree for broadcast (it has ring)",
