@@ -121,3 +121,29 @@ func TestSheetOfRealFile(t *testing.T) {
 		t.Error("more changed than one cell")
 	}
 }
+
+// Whatever the file, a fix ends in one that is a policy and has nothing left to fix.
+func FuzzFix(f *testing.F) {
+	for _, file := range []string{"../../configs/policies/example.csv", "../../configs/policies/headerless.csv"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(header + "allreduce,0,4G,ring,simple,96,2,8,\"100\",\"a\nb\"\r\n# tunefit:ignore gap\nallreduce,0,4G,ring,simple,96,2,8,\"100\"\n"))
+	f.Add([]byte("collective,algorithm,min_bytes_per_rank,max_bytes,ranks\nany,!ring,1K,2147483647,3\n*,ring,0,4294967295,-1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := policy.ReadCSV("fuzz.csv", text); err != nil {
+			return
+		}
+		_, after, err := Fix("fuzz.csv", text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policy.ReadCSV("fuzz.csv", after); err != nil {
+			t.Fatalf("%q became %q: %v", text, after, err)
+		}
+		checkFixed(t, after)
+	})
+}
