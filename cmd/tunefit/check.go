@@ -14,7 +14,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Exit codes of check: 0 without findings but notes, and
@@ -107,7 +106,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 		if err != nil {
 			return 0, err
 		}
-		opt.Machine = costs.exactly
+		if err := costs.deriveNamed(file, text); err != nil {
+			return 0, err
+		}
+		opt.Machine = costs.set.For
 		if costs.machine != nil {
 			if here, err = fingerprintOf(costs.machine); err != nil {
 				return 0, err
@@ -177,18 +179,21 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// exactly returns NCCL's costs of a communicator, nil where only those of another
-// size are known.
-func (m *costModel) exactly(nodes, ranks int) *tuning.Tuning {
-	if t := m.set.For(nodes, ranks); t != nil || m.machine == nil {
-		return t
+// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
+func (m *costModel) deriveNamed(file string, text []byte) error {
+	p, err := policy.ReadCSV(file, text)
+	if err != nil || m.machine == nil {
+		return nil // what is wrong with the rows is said elsewhere
 	}
-	if m.set.For(nodes, 0) == nil {
-		if err := m.derive(nodes); err != nil {
-			return nil
+	var hosts []int
+	named := map[int]bool{}
+	for _, s := range namedShapes([]*policy.Policy{p}) {
+		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
+			named[s.nodes] = true
+			hosts = append(hosts, s.nodes)
 		}
 	}
-	return m.set.For(nodes, ranks)
+	return m.derive(hosts...)
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {

@@ -95,8 +95,14 @@ func (c *modelCheck) group(g *policy.ModelGroup) {
 	if g.Default == nil {
 		c.report(modelNoDefault, "%s: the default was not measured", name)
 	}
+	said := map[string]bool{} // each of a pair names the other
 	for _, f := range g.Families {
 		for _, d := range f.Distrust {
+			pair := fmt.Sprint(min(f.Algo+"/"+f.Proto, d.Twin), max(f.Algo+"/"+f.Proto, d.Twin), d.Min, d.Max)
+			if said[pair] {
+				continue
+			}
+			said[pair] = true
 			c.report(modelTwins, "%s: %s/%s takes the same time as %s at %s: one of the labels is probably wrong", name, f.Algo, f.Proto, d.Twin, sizeText(policy.Range{Min: d.Min, Max: d.Max}))
 		}
 	}

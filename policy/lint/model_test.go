@@ -79,6 +79,7 @@ func TestModelRules(t *testing.T) {
 		{group(func(g *policy.ModelGroup) { g.Default = nil }), "the default was not measured [model-no-default]"},
 		{group(func(g *policy.ModelGroup) {
 			g.Families[0].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "tree/ll"}}
+			g.Families[1].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "ring/simple"}}
 		}), "m.json: note: allreduce with 2 nodes, 16 ranks: ring/simple takes the same time as tree/ll at 8KiB"},
 	} {
 		found, m := checkModel(t, c.change)
