@@ -83,12 +83,15 @@ func (c covers) add(r *row) {
 	}
 }
 
-// of returns what is covered wherever k matches: mixed rows apart.
-func (c covers) of(k key) (all []covered, mixed []*row) {
+// of returns what is covered wherever k matches, and apart from it the mixed rows of
+// each key that k implies.
+func (c covers) of(k key) (all []covered, mixed [][]*row) {
 	for _, wider := range k.implied() {
 		if at := c[wider]; at != nil {
 			all = append(all, at.byCells...)
-			mixed = append(mixed, at.mixed...)
+			if len(at.mixed) > 0 {
+				mixed = append(mixed, at.mixed)
+			}
 		}
 	}
 	return all, mixed

@@ -1,5 +1,7 @@
 package lint
 
+import "slices"
+
 // reach tells which rows some call can reach.
 //
 // Of the calls that a row matches, those are the easiest to reach it by whose
@@ -79,7 +81,7 @@ func (a *reach) reachedAt(k key, r *row) bool {
 		if !ok {
 			return false
 		}
-		for _, m := range mixed {
+		for _, m := range slices.Concat(mixed...) {
 			if s, ok := m.BytesFor(int(k.ranks)); ok {
 				all = append(all, covered{cells: m.cells, bytes: ranges{s}})
 			}

@@ -19,16 +19,23 @@ var everySize = policy.Range{Min: 0, Max: policy.Inf}
 // rectangles. One that is not covered leaves the row free if some number of ranks
 // has bytes of it share out into the bytes per rank of it: if any large number
 // does, then also one that no row names; else each possible one is looked at.
-func (a *reach) reachedMixed(k key, r *row, all []covered, mixed []*row) bool {
-	areas := areasOf(r, all, mixed)
-	bytes := cuts(r.Bytes, areas, func(x area) policy.Range { return x.bytes })
-	perRank := cuts(r.BytesPerRank, areas, func(x area) policy.Range { return x.perRank })
-	if !a.spend(len(bytes) * len(perRank) * (1 + len(areas))) {
+func (a *reach) reachedMixed(k key, r *row, all []covered, mixed [][]*row) bool {
+	effort := len(all)
+	for _, of := range mixed {
+		effort += len(of)
+	}
+	if !a.spend(effort) {
 		return true
 	}
+	areas := areasOf(r, all, slices.Concat(mixed...))
+	bytes := cuts(r.Bytes, areas, func(x area) policy.Range { return x.bytes })
+	perRank := cuts(r.BytesPerRank, areas, func(x area) policy.Range { return x.perRank })
 	tried := map[uint64]bool{}
 	for _, b := range bytes {
 		for _, p := range perRank {
+			if !a.spend(1 + len(areas)) {
+				return true
+			}
 			have := cells(0)
 			for i := range areas {
 				if holds(areas[i].bytes, b) && holds(areas[i].perRank, p) {
@@ -69,9 +76,11 @@ func (a *reach) reachedMixed(k key, r *row, all []covered, mixed []*row) bool {
 
 // spend takes n steps from what is left; without enough the row is not examined.
 func (a *reach) spend(n int) bool {
-	if a.work -= n; a.work >= 0 {
+	if a.work >= n {
+		a.work -= n
 		return true
 	}
+	a.work = 0
 	a.givenUp++
 	return false
 }
