@@ -26,6 +26,9 @@ type Digest [sha256.Size]byte
 // String returns the first 12 hexadecimal digits, enough to tell versions apart.
 func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
 
+// Full returns all hexadecimal digits; String's are the first of them.
+func (d Digest) Full() string { return hex.EncodeToString(d[:]) }
+
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for
 // messages only. An error is of type Problems and lists all that is wrong.
 func ReadCSV(file string, text []byte) (*Policy, error) {

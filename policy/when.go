@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -38,8 +37,6 @@ type Condition struct {
 const (
 	maxWhenBytes = 1000
 	maxWhenNodes = 200 // of the syntax tree
-
-	maxCaretLine = 100 // characters that are shown of an expression
 )
 
 var tooLong = fmt.Sprintf("the condition is too long (allowed: %d names, numbers and operators)", maxWhenNodes)
@@ -71,7 +68,7 @@ func (w *whenReader) read(text string, column int) (*Condition, error) {
 	}
 	c, err := w.compile(text)
 	if err != nil {
-		return nil, atCaret(text, err)
+		return nil, located(text, err)
 	}
 	if twin := w.byNormal[c.normal]; twin != nil {
 		c = twin
@@ -114,7 +111,11 @@ func (w *whenReader) compile(text string) (*Condition, error) {
 	if tree.Node, err = r.rewrite(tree.Node); err != nil {
 		return nil, err
 	}
-	if _, err = checker.Check(tree, w.config); err != nil {
+	_, err = checker.Check(tree, w.config)
+	if unlike := r.checkChoices(); unlike != nil {
+		return nil, unlike
+	}
+	if err != nil {
 		if t := tree.Node.Type(); !errors.As(err, new(*file.Error)) {
 			err = fmt.Errorf(`the condition is %s (allowed: what is true or false, as bytes > 4*MiB)`, kindName(t))
 		}
@@ -130,51 +131,26 @@ func (w *whenReader) compile(text string) (*Condition, error) {
 // explainSyntax adds to the parser's errors what people get wrong who know the
 // other columns.
 func explainSyntax(err error) error {
-	var located *file.Error
+	var e *file.Error
 	switch {
-	case !errors.As(err, &located):
-	case strings.HasPrefix(located.Message, "bad number syntax"):
-		located.Message += " (allowed: 4096, 1.5, 64*KiB, 1*MiB, 2*GiB)"
-	case strings.HasSuffix(located.Message, "exceeds maximum allowed nodes"):
-		located.Message = tooLong
-	case located.Message == "unexpected token EOF":
-		located.Message = "the condition ends too early"
+	case !errors.As(err, &e):
+	case strings.HasPrefix(e.Message, "bad number syntax"):
+		e.Message += " (allowed: 4096, 1.5, 64*KiB, 1*MiB, 2*GiB)"
+	case strings.HasSuffix(e.Message, "exceeds maximum allowed nodes"):
+		e.Message = tooLong
+	case e.Message == "unexpected token EOF":
+		e.Message = "the condition ends too early"
 	}
 	return err
 }
 
-// atCaret adds the expression to an error, with a caret under the place.
-func atCaret(text string, err error) error {
-	what, at := err.Error(), 0
-	var located *file.Error
-	if errors.As(err, &located) {
-		what, at = located.Message, located.From
+// located adds to an error the expression, with a caret under the place.
+func located(text string, err error) error {
+	var at *file.Error
+	if errors.As(err, &at) {
+		return withCaret(at.Message, text, at.From)
 	}
-	before, after := []rune(text), []rune(nil)
-	before, after = before[:min(at, len(before))], before[min(at, len(before)):]
-	before = before[1+lastNewline(before):]
-	if i := slices.Index(after, '\n'); i >= 0 {
-		after = after[:i]
-	}
-	if len(before)+len(after) > maxCaretLine {
-		before = before[max(0, len(before)-maxCaretLine/2):]
-		after = after[:min(len(after), maxCaretLine/2)]
-	}
-	line := strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, string(before)+string(after))
-	return fmt.Errorf("when: %s\n    %s\n    %s^", what, line, strings.Repeat(" ", len(before)))
-}
-
-func lastNewline(s []rune) int {
-	i := len(s) - 1
-	for i >= 0 && s[i] != '\n' {
-		i--
-	}
-	return i
+	return withCaret(err.Error(), text, 0)
 }
 
 // machine evaluates conditions, one at a time.
@@ -184,7 +160,7 @@ type machine struct{ vm vm.VM }
 func (m *machine) holds(c *Condition, env whenEnv) (bool, error) {
 	v, err := m.vm.Run(c.program, map[string]any(env))
 	if err != nil {
-		return false, atCaret(c.text, err)
+		return false, located(c.text, err)
 	}
 	return v.(bool), nil
 }
@@ -193,8 +169,20 @@ func (m *machine) holds(c *Condition, env whenEnv) (bool, error) {
 // become numbers, arithmetic becomes checked, lists become comparisons. What it
 // does not know is not allowed, which is most of the language.
 type rewriter struct {
-	nodes int // how many more there may be
-	c     *Condition
+	nodes   int // how many more there may be
+	choices []*ast.ConditionalNode
+	c       *Condition
+}
+
+// checkChoices refuses what expr would find out only when it evaluates it: that
+// the two results of a ?: are not of one type.
+func (r *rewriter) checkChoices() error {
+	for _, n := range r.choices {
+		if a, b := n.Exp1.Type(), n.Exp2.Type(); a != b {
+			return errorAt(n, "the results of ?: are %s and %s (allowed: both alike)", kindName(a), kindName(b))
+		}
+	}
+	return nil
 }
 
 func errorAt(n ast.Node, format string, args ...any) error {
@@ -244,7 +232,9 @@ func (r *rewriter) rewrite(n ast.Node) (ast.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return in(&ast.ConditionalNode{Ternary: true, Cond: nodes[0], Exp1: nodes[1], Exp2: nodes[2]}, n), nil
+		choice := in(&ast.ConditionalNode{Ternary: true, Cond: nodes[0], Exp1: nodes[1], Exp2: nodes[2]}, n)
+		r.choices = append(r.choices, choice)
+		return choice, nil
 	}
 	return nil, errorAt(n, "this is not for conditions (allowed: names, numbers, arithmetic, comparisons, in, and, or, not, ?:)")
 }
@@ -257,15 +247,6 @@ func (r *rewriter) all(old ...ast.Node) (nodes []ast.Node, err error) {
 		}
 	}
 	return nodes, nil
-}
-
-func textNames() (texts []string) {
-	for _, name := range whenOrder {
-		if whenNames[name].texts != nil {
-			texts = append(texts, name)
-		}
-	}
-	return texts
 }
 
 // dotted returns the name that a node is, in lower case: coll, topo.sm.
@@ -384,14 +365,6 @@ func (r *rewriter) textComparison(at ast.Node, operator, name string, other ast.
 		return nil, errorAt(text, "%w", err)
 	}
 	return in(&ast.BinaryNode{Operator: operator, Left: in(&ast.IdentifierNode{Value: name}, at), Right: in(&ast.StringNode{Value: value}, text)}, at), nil
-}
-
-func quoted(texts []string) []string {
-	q := make([]string, len(texts))
-	for i, s := range texts {
-		q[i] = strconv.Quote(s)
-	}
-	return q
 }
 
 // membership turns x in [1, 2] and x in 1..2 into comparisons.

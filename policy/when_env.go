@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -91,6 +92,16 @@ func unknownWhenName(got string) error {
 
 func not(is func(string) bool) func(string) bool { return func(s string) bool { return !is(s) } }
 
+// textNames lists the names of texts.
+func textNames() (texts []string) {
+	for _, name := range whenOrder {
+		if whenNames[name].texts != nil {
+			texts = append(texts, name)
+		}
+	}
+	return texts
+}
+
 // text returns the canonical spelling of a value that the name can have.
 func (n whenName) text(name, got string) (string, error) {
 	v, ok := n.texts.parse(got)
@@ -99,6 +110,14 @@ func (n whenName) text(name, got string) (string, error) {
 			didYouMean(got, slices.Sorted(n.texts.spellings())), strings.Join(n.texts.canonical, ", "))
 	}
 	return n.texts.canonical[v], nil
+}
+
+func quoted(texts []string) []string {
+	q := make([]string, len(texts))
+	for i, s := range texts {
+		q[i] = strconv.Quote(s)
+	}
+	return q
 }
 
 // whenEnv holds the value of each name that a condition may use.

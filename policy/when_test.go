@@ -199,8 +199,7 @@ func TestConditionsInParallel(t *testing.T) {
 	all.Wait()
 }
 
-// No text makes a condition panic, when it is read or evaluated, or cost more than
-// a little; what its normal form says is the same condition.
+// No text makes a condition panic, or fail in another way than arithmetic does.
 func FuzzCondition(f *testing.F) {
 	for _, pattern := range []string{"../configs/policies/*.csv", "testdata/bad/when.csv"} {
 		files, _ := filepath.Glob(pattern)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Version is this project's release.
@@ -21,6 +22,20 @@ type CommInfo struct {
 	NVLDomains int
 	// Constants says that NCCL lets its tuning constants be changed.
 	Constants bool
+
+	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
+	// not, and what the communicator starts on stays.
+	Counter *agree.Counter
+	// Host, if not nil, keeps something beside each version of the policy.
+	Host Host
+}
+
+// Host keeps something of its own beside each version of a communicator's policy: a
+// cache of its decisions.
+type Host interface {
+	// Attach may be called on any goroutine, Detach once for each result.
+	Attach() (any, error)
+	Detach(attached any)
 }
 
 func (c CommInfo) String() string {
@@ -33,54 +48,115 @@ func (c CommInfo) String() string {
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
+	info      CommInfo
 	log       Log
-	view      *policy.EngineView
+	settings  settings
 	constants []policy.Constant
+	now       *inForce // what decides; nil: nothing, ever
+	live      *live    // nil: `now` stays
+}
+
+// inForce is a version of the policy as the communicator uses it.
+type inForce struct {
+	version
+	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
+	attached  any // the host's
 }
 
 // Open prepares what decides for a communicator. Without anything, it returns a Comm
 // that is Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is
 // wrong has been logged then. Close ends what Open began.
-func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
+func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(getenv, log)
-	c := &Comm{log: log}
-	e, err := loadEngine(settings, getenv, log)
+	c = &Comm{info: info, log: log, settings: settings}
+	own, _, err := c.load(getenv)
 	switch {
 	case err != nil:
 		return nil, err
 	case settings.strict && !ok:
 		return nil, errUnusable
-	case e == nil:
-		log.Infof("%s %s: no policy, NCCL decides", Version, info)
-		return c, nil
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
-	}
-	if info.Constants {
-		if c.constants = e.Constants(); len(c.constants) > 0 {
-			log.Infof("%s: %s of NCCL's own replaced, as %s says", info, plural(len(c.constants), "tuning constant", "tuning constants"), e.Model.Name)
-		}
-	}
-	if info.ABI == 2 && settings.envChooses {
+	case info.ABI == 2 && settings.envChooses && own.engine != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil
 	}
-	view := e.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks, NVLDomains: info.NVLDomains})
-	watchConditions(view, log)
-	if view.Empty() {
-		log.Infof("%s %s: %s (version %s), NCCL decides", Version, info, nothingFor(e, view), e.Digest)
-		return c, nil
+	if live, why := c.canChange(); live {
+		err = c.join(own, getenv)
+	} else {
+		sayWhyNotLive(why, settings, log)
+		c.now, err = c.prepare(own)
 	}
-	log.Infof("%s %s: %s, version %s", Version, info, contents(e), e.Digest)
-	c.view = view
-	if settings.logDecisions {
-		c.decisions = newDecisionLog(log, e)
+	if err != nil {
+		return nil, err
 	}
+	c.start()
 	return c, nil
+}
+
+// load reads the communicator's files, or, where they are not to be looked at again,
+// what the first communicator of the process found.
+func (c *Comm) load(getenv func(string) string) (v version, sound bool, err error) {
+	if c.settings.reload != reloadOff {
+		return loadVersion(c.settings, getenv, c.log)
+	}
+	return firsts.of(c.settings, getenv, c.log)
+}
+
+// prepare makes a version ready to decide by.
+func (c *Comm) prepare(v version) (*inForce, error) {
+	e := v.engine
+	if e == nil {
+		e = &policy.Engine{}
+	}
+	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	watchConditions(f.view, c.log)
+	if c.settings.logDecisions {
+		f.decisions = newDecisionLog(c.log, e)
+	}
+	if c.info.Host != nil {
+		var err error
+		if f.attached, err = c.info.Host.Attach(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// retire ends a version that this communicator uses no more.
+func (c *Comm) retire(f *inForce) {
+	if f.decisions != nil {
+		f.decisions.sumUp()
+	}
+	if c.info.Host != nil {
+		c.info.Host.Detach(f.attached)
+	}
+}
+
+// start says what the communicator starts on.
+func (c *Comm) start() {
+	e, view := c.now.engine, c.now.view
+	switch {
+	case e == nil:
+		c.log.Infof("%s %s: no policy, NCCL decides", Version, c.info)
+	case view.Empty():
+		c.log.Infof("%s %s: %s (version %s), NCCL decides", Version, c.info, nothingFor(e, view), e.Digest)
+	default:
+		c.log.Infof("%s %s: %s, version %s", Version, c.info, contents(e), e.Digest)
+	}
+	if e != nil && c.info.Constants {
+		if c.constants = e.Constants(); len(c.constants) > 0 {
+			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, plural(len(c.constants), "tuning constant", "tuning constants"), e.Model.Name)
+		}
+	}
+	if view.Empty() && c.live == nil {
+		c.retire(c.now)
+		c.now = nil
+	}
 }
 
 // watchConditions says which rows cannot be what they were meant to be: those whose
@@ -127,27 +203,34 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Close says what came of the decisions, where they are logged, and waits until
-// nothing of the plugin's runs any more on the communicator's account: at most the few
-// milliseconds after a file was read.
+// Close says what came of the decisions, where they are logged, and returns when
+// nothing of the plugin's runs any more on the communicator's account: after a few
+// milliseconds, or about a second if the ranks' store hangs.
 func (c *Comm) Close() {
-	if c.decisions != nil {
-		c.decisions.sumUp()
+	if c.live != nil {
+		c.live.close()
+	}
+	if c.now != nil {
+		c.retire(c.now)
+		c.now = nil
 	}
 	waitForGarbage()
 }
 
 // Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool { return c.view == nil }
+func (c *Comm) Idle() bool { return c.now == nil }
+
+// Attached is what the host keeps beside the version in force.
+func (c *Comm) Attached() any { return c.now.attached }
 
 // Constants lists what to write into NCCL's tuning constants, at init.
 func (c *Comm) Constants() []policy.Constant { return c.constants }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {
-	a := c.view.Decide(q)
-	if c.decisions != nil {
-		c.decisions.add(q, a)
+	a := c.now.view.Decide(q)
+	if c.now.decisions != nil {
+		c.now.decisions.add(q, a)
 	}
 	return a.Decision
 }

@@ -28,41 +28,57 @@ type engineVersion struct {
 // errUnusable fails a strict init. What is wrong was logged.
 var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
 
-// loadEngine reads what the settings name; nil where that comes to nothing. What is
-// wrong has been logged then. The error is for strict settings only.
-func loadEngine(s settings, getenv func(string) string, log Log) (*policy.Engine, error) {
+// loadVersion reads the files that the settings name. What is wrong with them has
+// been logged then; the version leaves everything to NCCL in that case, and sound is
+// false. The error is for strict settings only.
+func loadVersion(s settings, getenv func(string) string, log Log) (v version, sound bool, err error) {
+	v.content = bundle{}.encode()
 	if s.configFile == "" && s.modelFile == "" {
 		if !s.strict {
-			return nil, nil
+			return v, true, nil
 		}
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
-		return nil, errUnusable
+		return v, false, errUnusable
 	}
 	defer giveBackGarbage()
-	model := s.openModel()
-	p, ok := loadPolicy(s, log)
-	m, modelOK := checkModel(model(), s, log)
-	if s.strict && !(ok && modelOK) {
-		return nil, errUnusable
+	waitForModel := s.openModel()
+	pv := s.openPolicy()
+	mv := waitForModel()
+	v.read = readStates{pv.state(), mv.state()}
+	p, ok := checkPolicy(pv, s, log)
+	m, modelOK := checkModel(mv, s, log)
+	sound = ok && modelOK
+	if s.strict && !sound {
+		return v, false, errUnusable
 	}
 	// Rows may be there to keep the model from something. Without them it is not to
 	// decide, while rows need no model.
 	if !ok && p == nil && m != nil {
-		log.Infof("%s is not used either", s.modelFile)
-		return nil, nil
+		if !s.keeping {
+			log.Infof("%s is not used either", s.modelFile)
+		}
+		return v, false, nil
 	}
-	if p != nil && len(p.Rules) == 0 {
-		p = nil
+	var b bundle
+	var rows *policy.Policy
+	var model *policy.Model
+	if p != nil && len(p.compiled.Rules) > 0 {
+		rows, b.policy = p.compiled, source{s.configFile, p.text}
 	}
-	if p == nil && m == nil {
-		return nil, nil
+	if m != nil {
+		model, b.model = m.compiled, source{s.modelFile, m.text}
 	}
-	return engines.of(p, m, getenv, log), nil
+	v.content, v.engine = b.encode(), engines.of(rows, model, getenv, log)
+	staged.note(v)
+	return v, sound, nil
 }
 
 // of returns the engine of a policy and a model, of which one may be nil; nil where
 // neither decides anything on this machine.
 func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) string, log Log) *policy.Engine {
+	if p == nil && m == nil {
+		return nil
+	}
 	var here *policy.Machine
 	if policy.NeedsTopology(p, m) {
 		here = machine.get(getenv, log)
@@ -88,23 +104,30 @@ func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) 
 	return v.engine
 }
 
-// loadPolicy says what is wrong with the policy file. ok is false if something is; the
-// policy is nil then, but for a file that only has no rows.
-func loadPolicy(s settings, log Log) (p *policy.Policy, ok bool) {
+// openPolicy returns nil for none.
+func (s settings) openPolicy() *fileVersion[policy.Policy] {
 	if s.configFile == "" {
-		return nil, true
+		return nil
 	}
-	v := policies.load(s.configFile)
+	return policies.load(s.configFile)
+}
+
+// checkPolicy says what is wrong with the policy file; ok is false if something is. The
+// result is nil then, but for a file that only has no rows. v is nil where none is
+// named.
+func checkPolicy(v *fileVersion[policy.Policy], s settings, log Log) (p *fileVersion[policy.Policy], ok bool) {
 	switch {
+	case v == nil:
+		return nil, true
 	case v.compiled == nil:
-		v.logFailure(s.configFile, EnvConfigFile, "policy", "tunefit show", log)
+		v.logFailure(s.configFile, EnvConfigFile, s.without("policy"), "tunefit show", log)
 		return nil, false
 	case len(v.compiled.Rules) == 0:
 		v.reportOnce(log, func() { log.Warnf("%s has no rows", s.configFile) })
-		return v.compiled, false
+		return v, false
 	}
 	v.reportOnce(log, func() { infoNeverAsked(s.configFile, v.compiled.NeverAsked, log) })
-	return v.compiled, true
+	return v, true
 }
 
 // openModel returns what waits for the model file, nil for none. The first time it is
@@ -122,15 +145,15 @@ func (s settings) openModel() (wait func() *fileVersion[policy.Model]) {
 
 // checkModel says what is wrong with the model file; ok is false if something is. v is
 // nil where none is named.
-func checkModel(v *fileVersion[policy.Model], s settings, log Log) (m *policy.Model, ok bool) {
+func checkModel(v *fileVersion[policy.Model], s settings, log Log) (m *fileVersion[policy.Model], ok bool) {
 	if v == nil {
 		return nil, true
 	}
 	if v.compiled == nil {
-		v.logFailure(s.modelFile, EnvModelFile, "model", "tunefit show --model", log)
+		v.logFailure(s.modelFile, EnvModelFile, s.without("model"), "tunefit show --model", log)
 		return nil, false
 	}
-	return v.compiled, true
+	return v, true
 }
 
 func infoNeverAsked(file string, rows int, log Log) {
@@ -142,15 +165,16 @@ func infoNeverAsked(file string, rows int, log Log) {
 // maxWarned keeps a file of the wrong kind from flooding a job's log.
 const maxWarned = 100
 
-// logFailure says why a file that a variable names is of no use.
-func (v *fileVersion[T]) logFailure(file, variable, what, show string, log Log) {
+// logFailure says why a file that a variable names is of no use, and what comes of
+// it.
+func (v *fileVersion[T]) logFailure(file, variable, outcome, show string, log Log) {
 	if v.unread != nil {
-		log.Warnf("%s=%s: %v; no %s is used", variable, file, v.unread, what)
+		log.Warnf("%s=%s: %v%s", variable, file, v.unread, outcome)
 		return
 	}
 	faults := strings.Split(v.faults.Error(), "\n")
 	said := v.reportOnce(log, func() {
-		log.Warnf("%s has %s; no %s is used:", file, plural(len(faults), "problem", "problems"), what)
+		log.Warnf("%s has %s%s:", file, plural(len(faults), "problem", "problems"), outcome)
 		for i, f := range faults {
 			if i == maxWarned {
 				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, show, file)
@@ -160,6 +184,33 @@ func (v *fileVersion[T]) logFailure(file, variable, what, show string, log Log) 
 		}
 	})
 	if !said {
-		log.Warnf("%s: still has %s, reported before; no %s is used", file, plural(len(faults), "problem", "problems"), what)
+		log.Warnf("%s: still has %s, reported before%s", file, plural(len(faults), "problem", "problems"), outcome)
 	}
+}
+
+// firsts keeps, for NCCL_TUNER_RELOAD=off, what the first communicator of a process
+// found in its files.
+var firsts = firstVersions{byNames: map[[2]string]*firstVersion{}}
+
+type firstVersions struct {
+	mu      sync.Mutex
+	byNames map[[2]string]*firstVersion
+}
+
+type firstVersion struct {
+	version
+	sound bool
+	err   error
+}
+
+func (f *firstVersions) of(s settings, getenv func(string) string, log Log) (v version, sound bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := [2]string{s.configFile, s.modelFile}
+	if f.byNames[key] == nil {
+		v, sound, err := loadVersion(s, getenv, log)
+		f.byNames[key] = &firstVersion{v, sound, err}
+	}
+	first := f.byNames[key]
+	return first.version, first.sound, first.err
 }

@@ -10,10 +10,9 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
 // maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
@@ -66,11 +65,12 @@ func waitForGarbage() {
 
 // fileVersion is what one state of a file meant.
 type fileVersion[T any] struct {
-	id       fileID
-	settled  bool   // no later change can have left the id as it is
-	sum      uint64 // of the content
+	id       watch.ID
+	settled  bool // no later change can have left the id as it is
+	text     []byte
+	sum      uint64 // of the text
 	compiled *T     // nil where there is an error
-	faults   error  // in the content, one a line
+	faults   error  // in the text, one a line
 	unread   error  // the file could not be read
 	report   sync.Once
 }
@@ -95,13 +95,6 @@ func sayOnce(once *sync.Once, log Log, say func()) (said bool) {
 	return said
 }
 
-// fileID changes whenever the file's content may have.
-type fileID struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime int64
-}
-
 var sumSeed = maphash.MakeSeed()
 
 // load returns the file's version. An error in it is as good a result as any and is
@@ -111,7 +104,7 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	defer c.mu.Unlock()
 	old := c.entries[path]
 	if old != nil && old.settled {
-		if info, err := os.Stat(path); err == nil && identify(info) == old.id {
+		if info, err := os.Stat(path); err == nil && watch.Identify(info) == old.id {
 			return old
 		}
 	}
@@ -120,7 +113,7 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 		delete(c.entries, path)
 		return &fileVersion[T]{unread: err}
 	}
-	v := &fileVersion[T]{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
+	v := &fileVersion[T]{id: id, settled: id.Settled(), text: text, sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
 		return old
@@ -131,6 +124,18 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	return v
 }
 
+// state is equal for as long as the file's text or the reason why there is none stays;
+// nil for no file.
+func (v *fileVersion[T]) state() any {
+	switch {
+	case v == nil:
+		return nil
+	case v.unread != nil:
+		return v.unread.Error()
+	}
+	return v
+}
+
 // has reports whether some version of a file was loaded.
 func (c *fileCache[T]) has(path string) bool {
 	c.mu.Lock()
@@ -138,7 +143,7 @@ func (c *fileCache[T]) has(path string) bool {
 	return c.entries[path] != nil
 }
 
-func read(path string) (text []byte, id fileID, err error) {
+func read(path string) (text []byte, id watch.ID, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, id, reason(err)
@@ -156,27 +161,7 @@ func read(path string) (text []byte, id fileID, err error) {
 	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {
 		return nil, id, reason(err)
 	}
-	return text, identify(info), nil
-}
-
-// settled reports whether the file has been at rest long enough for its id to
-// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
-// own clock and of seconds where times are whole seconds: a second change within
-// the tick of the first leaves no trace.
-func (id fileID) settled() bool {
-	tick := 10 * time.Millisecond
-	if id.mtime%int64(time.Second) == 0 {
-		tick = 2 * time.Second
-	}
-	return time.Since(time.Unix(0, id.mtime)) > tick
-}
-
-func identify(info fs.FileInfo) fileID {
-	id := fileID{size: info.Size(), mtime: info.ModTime().UnixNano()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
-	}
-	return id
+	return text, watch.Identify(info), nil
 }
 
 // reason drops the path that the caller's message names already.

@@ -223,21 +223,3 @@ func TestDecisionLog(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
-
-// A file that changed just now may change again without a trace.
-func TestSettled(t *testing.T) {
-	now := time.Now()
-	for _, c := range []struct {
-		name  string
-		mtime time.Time
-		want  bool
-	}{
-		{"an hour old", now.Add(-time.Hour), true},
-		{"of the future, by another machine's clock", now.Add(time.Hour), false},
-		{"of this second, where times are whole seconds", now.Truncate(time.Second), false},
-	} {
-		if got := (fileID{mtime: c.mtime.UnixNano()}).settled(); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}

@@ -268,14 +268,14 @@ func TestVersionCoversTheModel(t *testing.T) {
 			s.modelFile = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 			write(t, s.modelFile, ringModel(change))
 		}
-		e, err := loadEngine(s, env(), Log{})
-		if err != nil || e == nil {
+		v, sound, err := loadVersion(s, env(), Log{})
+		if err != nil || !sound {
 			t.Fatal(name, err)
 		}
-		if other, taken := versions[e.Digest]; taken {
+		if other, taken := versions[v.engine.Digest]; taken {
 			t.Errorf("%s and %s have one version", name, other)
 		}
-		versions[e.Digest] = name
+		versions[v.engine.Digest] = name
 	}
 }
 

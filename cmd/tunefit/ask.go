@@ -107,7 +107,7 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
-	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions"}
+	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new"}
 	if from.topo != "" { // what the model's machine is compared with
 		settings[detect.TunerFileVariable] = from.topo
 	}

@@ -1,6 +1,7 @@
 /*
  * The exported tables and the functions behind them: each ABI version's way of
- * asking, turned into one. They return RESULT_SUCCESS whatever happens.
+ * asking, turned into one. They return RESULT_SUCCESS whatever happens, with
+ * the one exception of comm_ask.
  */
 #include "comm.h"
 
@@ -43,9 +44,10 @@ static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi
 }
 
 static int ask(struct comm *c, const struct query *q, int *channels) {
-    const struct answer *a = comm_ask(c, q);
+    const struct answer *a;
+    int result = comm_ask(c, q, &a);
     if (a) comm_apply(c, a, (float *)q->table, channels);
-    return RESULT_SUCCESS;
+    return result;
 }
 
 /* What comm_known does not know goes through a function of its own with just the
@@ -61,8 +63,7 @@ static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, flo
                             volatile int num_proto, volatile int reg_buff, int *volatile channels) {
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
-    comm_apply(ctx, a, (float *)table, channels);
-    return RESULT_SUCCESS;
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
@@ -70,8 +71,7 @@ static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, flo
     const int reg_buff = -1; /* not told */
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
-    comm_apply(ctx, a, (float *)table, channels);
-    return RESULT_SUCCESS;
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 enum { NUM_ALGOS_V2 = 6 };
@@ -100,7 +100,8 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
     if (!c || c->idle) return RESULT_SUCCESS;
     float table[NUM_ALGOS_V2][NUM_PROTOS];
     available_v2(c, coll, coll_net, nvls, table);
-    const struct answer *a = comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true});
+    const struct answer *a;
+    comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true}, &a);
     if (!a || a->cell < 0) return RESULT_SUCCESS;
     *algo = a->cell / NUM_PROTOS;
     *proto = a->cell % NUM_PROTOS;

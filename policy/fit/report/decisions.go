@@ -33,7 +33,8 @@ func everyCell() policy.Costs {
 
 const notWorthARow = "the gain is not worth a row of its own"
 
-// newDecisions goes through all sizes measured with anything, ascending.
+// newDecisions goes through all sizes measured with anything, ascending. rows are
+// the group's own.
 func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []decision {
 	g := r.Group
 	view := model.For(g.Nodes, g.Ranks)
@@ -47,12 +48,12 @@ func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []dec
 		}
 		return d
 	}
-	mine := slices.DeleteFunc(slices.Clone(rows), func(row fit.Row) bool { return row.Key != g.Key })
 	asked := map[uint64]*fit.Config{}
-	for i := range mine {
-		for _, b := range g.Sizes() {
-			if mine[i].Bytes.Min <= b && b <= mine[i].Bytes.Max && asked[b] == nil {
-				asked[b] = &mine[i].Config
+	sizes := g.Sizes()
+	for i := range rows {
+		for _, b := range sizes {
+			if rows[i].Bytes.Min <= b && b <= rows[i].Bytes.Max && asked[b] == nil {
+				asked[b] = &rows[i].Config
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func (n num) MarshalJSON() ([]byte, error) {
 const shownAtFirst = 8
 
 // newGroupData gives the curves no more numbers than share and returns how many
-// they used. m is nil where nothing but the default was measured.
+// they used. rows are the group's own; m is nil where nothing but the default was measured.
 func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
 	g := r.Group
 	d = &groupData{
@@ -135,7 +135,7 @@ func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision
 		return nil, 0, err
 	}
 	byPolicy := func(c curves.Curve) bool {
-		return slices.ContainsFunc(rows, func(row fit.Row) bool { return row.Key == g.Key && row.Config == c.Config })
+		return slices.ContainsFunc(rows, func(row fit.Row) bool { return row.Config == c.Config })
 	}
 	slices.SortStableFunc(all, func(a, b curves.Curve) int { return cmp.Compare(toInt(byPolicy(b)), toInt(byPolicy(a))) })
 	for i, c := range all {

@@ -83,11 +83,15 @@ func newPage(in Input) (*page, error) {
 	}
 	budget := mostNumbers
 	wins := map[string]int{}
+	rows := map[fit.Key][]fit.Row{}
+	for _, r := range in.Rows {
+		rows[r.Key] = append(rows[r.Key], r)
+	}
 	groups := inOrder(in.Report)
 	for i, r := range groups {
-		d := newDecisions(r, in.Model, in.Rows)
+		d := newDecisions(r, in.Model, rows[r.Group.Key])
 		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
-		g, used, err := newGroupData(r, models[r.Group.Key], d, in.Rows, share)
+		g, used, err := newGroupData(r, models[r.Group.Key], d, rows[r.Group.Key], share)
 		if err != nil {
 			return nil, err
 		}

@@ -151,6 +151,9 @@ func newHeadline(all []summary) headline {
 	return h
 }
 
+// Change is the size of the gain, whatever its sign.
+func (h headline) Change() float64 { return math.Abs(h.Gain) }
+
 // titleOf names the collectives and the communicators.
 func titleOf(report *fit.Report) string {
 	var colls, comms []string
