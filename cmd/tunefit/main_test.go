@@ -269,7 +269,14 @@ func TestREADMELinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	headings := map[string]bool{}
+	for _, h := range regexp.MustCompile(`(?m)^#+ ([\w ]+)$`).FindAllStringSubmatch(string(text), -1) {
+		headings["#"+strings.ReplaceAll(strings.ToLower(h[1]), " ", "-")] = true
+	}
 	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
+		if headings[link[1]] {
+			continue
+		}
 		if _, err := os.Stat(filepath.Join(root, link[1])); err != nil {
 			t.Errorf("%s: %v", link[0], err)
 		}
