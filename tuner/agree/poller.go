@@ -14,6 +14,10 @@ type Poller struct {
 	every time.Duration
 	limit time.Duration // of one listing
 
+	// blobs are the digests of the contents that members have put. They never change
+	// and stay as long as a member lives, and many members start on the same one.
+	blobs sync.Map
+
 	mu      sync.Mutex
 	members map[*Member]bool
 	newest  map[keys]uint64 // the highest proposal of each communicator
