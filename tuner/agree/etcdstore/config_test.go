@@ -107,20 +107,25 @@ func certificate(t *testing.T) (cert, key string) {
 
 // TestTLSAndPassword uses an etcd that asks for a client certificate and a user.
 func TestTLSAndPassword(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	server := startEtcd(t, true, "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
 	certs := []string{envCACert + "=" + cert, envCert + "=" + cert, envKey + "=" + key}
-	open := connect(t, server.url(), certs...)
-	storetest.Put(t, use(t, open, "before"), "c/x/init", "A")
+	open := process(t, server.url(), certs...)
+	storetest.Put(t, open, "c/before/init", "A")
+	etcd, err := open.conn.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := within(t, 30*time.Second)
 	for _, err := range []error{
-		second(open.etcd.UserAdd(ctx, "root", "secret")), second(open.etcd.UserGrantRole(ctx, "root", "root")), second(open.etcd.AuthEnable(ctx)),
+		second(etcd.UserAdd(ctx, "root", "secret")), second(etcd.UserGrantRole(ctx, "root", "root")), second(etcd.AuthEnable(ctx)),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	storetest.Put(t, use(t, connect(t, server.url(), append(certs, envUser+"=root:secret")...), "comm"), "c/x/init", "A")
+	storetest.Put(t, process(t, server.url(), append(certs, envUser+"=root:secret")...), "c/x/init", "A")
 	for what, c := range map[string]struct {
 		env []string
 		url string
@@ -133,7 +138,7 @@ func TestTLSAndPassword(t *testing.T) {
 		"no TLS":            {[]string{envUser + "=root:secret"}, strings.Replace(server.url(), SchemeTLS, Scheme, 1), "does it want TLS, that is, etcds://?"},
 		"nobody there":      {certs, SchemeTLS + freeAddress(t), "connection refused"},
 	} {
-		s := use(t, connect(t, c.url, c.env...), "comm")
+		s := process(t, c.url, c.env...)
 		_, err := s.PutOnce(within(t, 2*time.Second), "c/x/init", nil)
 		t.Logf("%s: %v", what, err)
 		if err == nil || !strings.Contains(err.Error(), c.say) {

@@ -25,13 +25,12 @@ type manifest struct {
 	Bytes int    `json:"bytes"`
 }
 
-// partKey sorts by number.
-func (s *Store) partKey(id string, i int) string {
-	return fmt.Sprintf("%spart/%s/%06d", s.space, id, i)
+func (s *Store) partKey(e *epoch, id string, i int) string {
+	return fmt.Sprintf("%s/part/%s/%s/%d", s.prefix, e.group, id, i)
 }
 
 // split returns what the record is to hold.
-func (s *Store) split(ctx context.Context, e epoch, value []byte) (string, error) {
+func (s *Store) split(ctx context.Context, e *epoch, value []byte) (string, error) {
 	if len(value) <= partBytes && (len(value) == 0 || value[0] != mark) {
 		return string(value), nil
 	}
@@ -40,7 +39,7 @@ func (s *Store) split(ctx context.Context, e epoch, value []byte) (string, error
 	for rest := value; len(rest) > 0; m.Parts++ {
 		n := min(partBytes, len(rest))
 		// Whoever puts a part under this name puts the same.
-		if _, _, err := s.putOnce(ctx, e, s.partKey(m.ID, m.Parts), string(rest[:n])); err != nil {
+		if _, _, err := s.putOnce(ctx, e, s.partKey(e, m.ID, m.Parts), string(rest[:n])); err != nil {
 			return "", err
 		}
 		rest = rest[n:]
@@ -50,7 +49,7 @@ func (s *Store) split(ctx context.Context, e epoch, value []byte) (string, error
 }
 
 // join returns the value of a record that holds stored.
-func (s *Store) join(ctx context.Context, e epoch, stored []byte) ([]byte, error) {
+func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != mark {
 		return stored, nil
 	}
@@ -60,7 +59,7 @@ func (s *Store) join(ctx context.Context, e epoch, stored []byte) ([]byte, error
 	}
 	var value bytes.Buffer
 	for i := range m.Parts {
-		reply, err := s.ask(ctx, e, clientv3.OpGet(s.partKey(m.ID, i)))
+		reply, err := s.ask(ctx, e, clientv3.OpGet(s.partKey(e, m.ID, i)))
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package etcdstore
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os/exec"
 	"strings"
@@ -96,16 +95,16 @@ func (s *server) url() string {
 	return Scheme + s.client + "/test"
 }
 
-// connect is what a process does with a URL and its environment.
-func connect(t *testing.T, url string, env ...string) *Client {
+// process opens the store as a process does with a URL and its environment.
+func process(t *testing.T, url string, env ...string) *Store {
 	t.Helper()
 	c, err := Parse(url, environment(env...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := Connect(c)
-	t.Cleanup(client.Close)
-	return client
+	s := Open(c)
+	t.Cleanup(s.Close)
+	return s
 }
 
 func environment(env ...string) func(string) string {
@@ -117,17 +116,6 @@ func environment(env ...string) func(string) string {
 		}
 		return ""
 	}
-}
-
-// use opens the store of a communicator, one of the test's own if comm is "".
-func use(t *testing.T, c *Client, comm string) *Store {
-	t.Helper()
-	if comm == "" {
-		comm = fmt.Sprintf("%x", t.Name())
-	}
-	s := c.Store(comm)
-	t.Cleanup(func() { s.Close() })
-	return s
 }
 
 // within bounds what a test waits for.

@@ -18,34 +18,62 @@ import (
 var _ agree.Announcer = (*Store)(nil)
 
 func TestContract(t *testing.T) {
-	url := startEtcd(t, false).url()
-	storetest.Contract(t, func(t *testing.T, name string) agree.Store { return use(t, connect(t, url), "") })
+	server := startEtcd(t, false)
+	storetest.Contract(t, func(t *testing.T, name string) agree.Store {
+		return process(t, fmt.Sprintf("%s%s/%x", Scheme, server.client, t.Name()))
+	})
 }
 
-// TestCommunicatorsAreApart: records of one are not seen by another, on whose
-// lease they do not hang.
-func TestCommunicatorsAreApart(t *testing.T) {
-	c := connect(t, startEtcd(t, false).url())
-	one, two := use(t, c, "1-8"), use(t, c, "11-8")
-	storetest.Put(t, one, "c/x/init", "one")
-	if got := storetest.Put(t, two, "c/x/init", "two"); got != "two" {
-		t.Errorf("stands %q", got)
+func TestGroupOf(t *testing.T) {
+	for key, want := range map[string]string{
+		"c/00ff-8/init": "00ff-8", "c/00ff-8/a/1/0-00": "00ff-8", "p/00ff-8.12": "00ff-8",
+		"p": shared, "blob/00ff": shared,
+	} {
+		if got := groupOf(key); got != want {
+			t.Errorf("%s belongs to %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestCommunicatorsEndApart: the records of one go with its processes, whoever
+// else uses the same etcd; what communicators share stays.
+func TestCommunicatorsEndApart(t *testing.T) {
+	s := process(t, startEtcd(t, false).url())
+	for _, key := range []string{"c/ended/d/1", "p/ended.1", "c/alive/d/1", "p/alive.1", "blob/1"} {
+		storetest.Put(t, s, key, "")
+	}
+	revoke(t, s, "ended")
+	for key, want := range map[string]error{"c/ended/d/1": ErrExpired, "p/ended.1": ErrExpired, "c/alive/d/1": nil, "p/alive.1": nil, "blob/1": nil} {
+		if _, found, err := s.Get(t.Context(), key); !errors.Is(err, want) || found != (want == nil) {
+			t.Errorf("%s: found %v, %v", key, found, err)
+		}
+	}
+	if names, err := s.List(t.Context(), "p"); len(names) != 1 || err != nil {
+		t.Errorf("proposals: %q, %v", names, err)
+	}
+}
+
+// revoke does what etcd does when a lease was not kept alive.
+func revoke(t *testing.T, s *Store, group string) {
+	t.Helper()
+	e := s.epochs[group]
+	if _, err := e.etcd.Revoke(t.Context(), e.lease); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // TestExpiredRecords: who has outlived its records never takes them for absent,
 // and nobody mixes them with those of a later life of the namespace.
 func TestExpiredRecords(t *testing.T) {
-	c := connect(t, startEtcd(t, false).url())
-	old, other, idle := use(t, c, "comm"), use(t, c, "comm"), use(t, c, "comm")
+	url := startEtcd(t, false).url()
+	old, other, idle := process(t, url), process(t, url), process(t, url)
 	for _, s := range []*Store{old, other} {
 		storetest.Put(t, s, "c/x/d/1", "commit")
 	}
-	storetest.Put(t, old, "blob/1", string(bytes.Repeat([]byte{'x'}, 3*partBytes)))
-	if _, err := c.etcd.Revoke(t.Context(), old.epoch.lease); err != nil {
-		t.Fatal(err)
-	}
-	left, err := c.etcd.Get(t.Context(), c.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	storetest.Put(t, old, "c/x/large", string(bytes.Repeat([]byte{'x'}, 3*partBytes)))
+	etcd := old.epochs["x"].etcd
+	revoke(t, old, "x")
+	left, err := etcd.Get(t.Context(), old.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil || len(left.Kvs) > 0 {
 		t.Errorf("the lease leaves behind %v, %v", left.Kvs, err)
 	}
@@ -77,10 +105,14 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for leases to end: some seconds")
 	}
-	c := connect(t, startEtcd(t, false).url())
+	t.Parallel()
+	url := startEtcd(t, false).url()
+	c, err := Parse(url, environment())
+	if err != nil {
+		t.Fatal(err)
+	}
 	const ttl = 2 * time.Second // the least that etcd gives
-	writer := newStore(c, "comm", ttl)
-	reader := newStore(c, "comm", ttl)
+	writer, reader := open(c, ttl), open(c, ttl)
 	defer reader.Close()
 	storetest.Put(t, writer, "c/x/d/1", "commit")
 	if value, _, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || err != nil {
@@ -94,7 +126,11 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 		}
 		pause(t.Context(), 50*time.Millisecond)
 	}
-	gone := c.etcd.Watch(within(t, 20*time.Second), c.prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
+	observer, err := process(t, url).conn.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := observer.Watch(within(t, 20*time.Second), c.Prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
 	reader.Close()
 	if _, ok := <-gone; !ok {
 		t.Error("the records outlive the last process")
@@ -104,9 +140,9 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 // TestAway: operations end with their context while etcd is away, know nothing, and
 // succeed when it is back with what it knew.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	server := startEtcd(t, false)
-	c := connect(t, server.url())
-	s, late := use(t, c, "comm"), use(t, c, "comm")
+	s, late := process(t, server.url()), process(t, server.url())
 	storetest.Put(t, s, "c/x/d/1", "commit")
 	server.kill()
 	for name, op := range map[string]func(ctx context.Context, s *Store) error{
@@ -136,9 +172,9 @@ func TestAway(t *testing.T) {
 }
 
 func TestAnnounce(t *testing.T) {
+	t.Parallel()
 	server := startEtcd(t, false)
-	c := connect(t, server.url())
-	s, other := use(t, c, "comm"), use(t, c, "comm")
+	s, other := process(t, server.url()), process(t, server.url())
 	ctx, end := context.WithCancel(t.Context())
 	told, done := make(chan struct{}, 100), make(chan struct{})
 	go func() {
@@ -202,9 +238,7 @@ func part(role string) error {
 	if err != nil {
 		return err
 	}
-	c := Connect(config)
-	defer c.Close()
-	s := c.Store("comm")
+	s := Open(config)
 	defer s.Close()
 	if role == "race" {
 		return storetest.RacePart(s, os.Getenv(envName))
@@ -229,6 +263,7 @@ func TestProcessesAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
+	t.Parallel()
 	storetest.Agreement(t, processes(t, "rank", startEtcd(t, false).url(), agreeing), nil)
 }
 
@@ -237,6 +272,7 @@ func TestScenario42EtcdRestart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
+	t.Parallel()
 	server := startEtcd(t, false)
 	storetest.Agreement(t, processes(t, "rank", server.url(), agreeing), func() {
 		server.kill()

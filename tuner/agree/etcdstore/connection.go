@@ -29,11 +29,9 @@ const (
 	pingLimit = 5 * time.Second
 )
 
-// Client is a connection to etcd. A process needs one, for the stores of all its
-// communicators.
-type Client struct {
+// connection is a way to etcd.
+type connection struct {
 	config  clientv3.Config
-	prefix  string
 	trouble trouble
 
 	mu      sync.Mutex
@@ -50,11 +48,9 @@ type attempt struct {
 	err  error
 }
 
-// Connect returns at once, whether or not etcd can be reached: the operations of
-// the stores find out.
-func Connect(c Config) *Client {
-	client := &Client{prefix: c.Prefix}
-	client.config = clientv3.Config{
+func connect(c Config) *connection {
+	conn := &connection{}
+	conn.config = clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
 		Username:             c.User,
@@ -68,15 +64,15 @@ func Connect(c Config) *Client {
 				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff},
 				MinConnectTimeout: dialLimit,
 			}),
-			grpc.WithContextDialer(client.trouble.dial),
-			grpc.WithTransportCredentials(client.trouble.credentials(c.TLS)),
+			grpc.WithContextDialer(conn.trouble.dial),
+			grpc.WithTransportCredentials(conn.trouble.credentials(c.TLS)),
 		},
 	}
-	return client
+	return conn
 }
 
-// connection waits for the connection to be prepared.
-func (c *Client) connection(ctx context.Context) (*clientv3.Client, error) {
+// client waits for the connection to be prepared.
+func (c *connection) client(ctx context.Context) (*clientv3.Client, error) {
 	c.mu.Lock()
 	if c.etcd != nil || c.closed {
 		defer c.mu.Unlock()
@@ -102,7 +98,7 @@ func (c *Client) connection(ctx context.Context) (*clientv3.Client, error) {
 
 var errClosed = errors.New("etcdstore: closed")
 
-func (c *Client) prepare(a *attempt) {
+func (c *connection) prepare(a *attempt) {
 	defer close(a.done)
 	a.etcd, a.err = clientv3.New(c.config)
 	c.mu.Lock()
@@ -115,9 +111,8 @@ func (c *Client) prepare(a *attempt) {
 	c.etcd = a.etcd
 }
 
-// Close ends the connection; the stores must be closed before. An attempt to
-// connect ends within seconds.
-func (c *Client) Close() {
+// close ends the connection. An attempt to connect ends within seconds.
+func (c *connection) close() {
 	c.mu.Lock()
 	c.closed = true
 	etcd, a := c.etcd, c.attempt
@@ -129,6 +124,3 @@ func (c *Client) Close() {
 		<-a.done
 	}
 }
-
-// Store returns the store of one communicator.
-func (c *Client) Store(comm string) *Store { return newStore(c, comm, leaseTTL) }
