@@ -54,11 +54,7 @@ func (v *View) Decide(q Query) Decision {
 		if d.Rule >= 0 && int(l.first) > d.Rule {
 			continue
 		}
-		size := q.Bytes
-		if l.perRank {
-			size = perRank
-		}
-		r := l.rule(size)
+		r := l.rule(q.Bytes, perRank)
 		if r < 0 || d.Rule >= 0 && r > d.Rule {
 			continue
 		}

@@ -17,7 +17,6 @@ type Policy struct {
 	NeverAsked int
 
 	index index
-	open  openRules // what the index leaves out
 }
 
 // Digest identifies the meaning of a policy.
@@ -33,12 +32,7 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), open: openRules{byRanks: map[int]index{}}}
-	p.index = buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-		a, ok := placed(r, i, int64(r.Ranks))
-		p.open.any = p.open.any || !ok
-		return a, ok
-	})
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), index: buildIndex(rules)}
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++

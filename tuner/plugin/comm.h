@@ -23,7 +23,8 @@ static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll *
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
 struct comm {
-    bool idle; /* nothing will ever be decided: leave at once */
+    bool idle;   /* nothing will ever be decided: leave at once */
+    bool chunks; /* an answer with a chunk size was given: until then all in `chunk` is 0 */
     struct cache cache;
     uintptr_t go; /* handle of the communicator on the Go side */
     struct answer latest; /* what Go answered last */
@@ -66,8 +67,9 @@ int comm_open(const struct comm_info *info, void **ctx);
 static inline __attribute__((always_inline)) const struct answer *comm_known(const struct comm *c, int coll, size_t bytes,
                                                                             int pipe_ops, int reg_buff, const float *table,
                                                                             int num_algo, int num_proto) {
-    if (!c || c->idle || (unsigned)coll >= NUM_COLLS || num_algo != NUM_ALGOS || num_proto != NUM_PROTOS) return NULL;
-    return cache_peek(&c->cache, bytes, coll, pipe_ops, reg_buff, table);
+    if (!c || c->idle || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
+    uint32_t call = key_call(coll, pipe_ops);
+    return cache_peek(&c->cache, call_hash(bytes, call), bytes, call, reg_buff, table);
 }
 
 /* Looks in the whole cache, then asks Go and remembers the answer. Returns NULL
@@ -75,14 +77,12 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(con
  * may be NULL. The answer stays valid until the next call for this communicator. */
 const struct answer *comm_ask(struct comm *c, const struct query *q);
 
-/* Forgets the chunk sizes of a collective: for a call of which it is not certain
- * which cell NCCL takes it to. */
-void comm_forget_chunks(struct comm *c, unsigned any_slot);
-
-/* Notes the chunk size that goes with an answer. */
-static inline void comm_note_chunk(struct comm *c, const struct answer *a) {
-    c->chunk[a->chunk_slot] = a->chunk;
-    if (__builtin_expect(a->chunk_slot >= ANY_CHUNK_SLOT, 0)) comm_forget_chunks(c, a->chunk_slot);
+/* Does what an answer says, for a c that gave it. */
+void comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels);
+static inline void comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
+    if (a->odd) return comm_apply_odd(c, a, table, channels);
+    table[a->cell] = a->micros;
+    *channels = a->channels;
 }
 
 /* Always returns RESULT_SUCCESS. ctx may be NULL. */

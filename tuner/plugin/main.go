@@ -101,12 +101,12 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	cell := d.Algo*int(q.num_proto) + d.Proto
 	switch {
 	case d.Algo >= 0:
-		answer.chunk_slot = C.uint16_t(C.chunk_slot(q.coll, C.int(cell)))
+		answer.chunk_slot = C.uint8_t(C.chunk_slot(q.coll, C.int(cell)))
 	case d.Tied:
-		answer.chunk_slot = C.uint16_t(C.any_chunk_slot(q.coll))
+		answer.chunk_slot = C.uint8_t(C.any_chunk_slot(q.coll))
 	}
 	if d.Write {
-		answer.write, answer.micros = C.int8_t(cell), C.float(d.Micros)
+		answer.cell, answer.micros = C.int8_t(cell), C.float(d.Micros)
 	}
 	answer.channels = C.int8_t(d.Channels)
 	answer.chunk = C.uint64_t(d.ChunkBytes)

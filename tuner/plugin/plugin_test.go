@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,10 @@ import (
 var built struct{ dir, so, scenarios string }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(askLimits) != "" {
+		fmt.Print(runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1))
+		os.Exit(0)
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "nccl-tuner-go-test-")
 		if err != nil {
@@ -102,6 +108,18 @@ func TestExports(t *testing.T) {
 
 // A policy file in the working directory is not picked up, and without a setting
 // nothing but one INFO line per communicator is said.
+// askLimits makes this program print the Go runtime's limits, as init set them.
+const askLimits = "TEST_PRINT_LIMITS"
+
+func TestLimits(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), askLimits+"=1", "GOMAXPROCS=64", "GOMEMLIMIT=off")
+	out, err := cmd.Output()
+	if want := fmt.Sprint(2, 64<<20); err != nil || string(out) != want {
+		t.Errorf("threads and memory are limited to %q, %v; want %q", out, err, want)
+	}
+}
+
 func TestNoFileIsFoundByItself(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"nccl_tuner.conf", "nccl_tuner.csv", "policy.csv"} {

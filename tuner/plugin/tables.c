@@ -43,16 +43,10 @@ static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi
     return open_since_v5(7, ctx, comm_id, ranks, nodes, logger);
 }
 
-static inline int give(struct comm *c, const struct answer *a, float *table, int *channels) {
-    comm_note_chunk(c, a);
-    if (a->write >= 0) table[a->write] = a->micros;
-    if (a->channels > 0) *channels = a->channels;
-    return RESULT_SUCCESS;
-}
-
 static int ask(struct comm *c, const struct query *q, int *channels) {
     const struct answer *a = comm_ask(c, q);
-    return a ? give(c, a, (float *)q->table, channels) : RESULT_SUCCESS;
+    if (a) comm_apply(c, a, (float *)q->table, channels);
+    return RESULT_SUCCESS;
 }
 
 /* What comm_known does not know goes through a function of its own with just the
@@ -62,19 +56,23 @@ static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, i
     return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto, false}, channels);
 }
 
-static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
-                            int reg_buff, int *channels) {
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto);
+/* volatile: what the caller left on the stack is read there when it is needed;
+ * without, it moves to registers that have to be saved first. */
+static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
+                            volatile int num_proto, volatile int reg_buff, int *volatile channels) {
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
-    return give(ctx, a, (float *)table, channels);
+    comm_apply(ctx, a, (float *)table, channels);
+    return RESULT_SUCCESS;
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                             int *channels) {
     const int reg_buff = -1; /* not told */
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
-    if (a) return give(ctx, a, (float *)table, channels);
-    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+    if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+    comm_apply(ctx, a, (float *)table, channels);
+    return RESULT_SUCCESS;
 }
 
 enum { NUM_ALGOS_V2 = 6 };
@@ -104,9 +102,9 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
     float table[NUM_ALGOS_V2][NUM_PROTOS];
     available_v2(c, coll, coll_net, nvls, table);
     const struct answer *a = comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true});
-    if (!a || a->write < 0) return RESULT_SUCCESS;
-    *algo = a->write / NUM_PROTOS;
-    *proto = a->write % NUM_PROTOS;
+    if (!a || a->cell < 0) return RESULT_SUCCESS;
+    *algo = a->cell / NUM_PROTOS;
+    *proto = a->cell % NUM_PROTOS;
     if (a->channels > 0) *channels = a->channels;
     return RESULT_SUCCESS;
 }

@@ -236,7 +236,7 @@ void v2(void) {
 void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"
-               "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,-1,-1,-1,-1\n"
+               "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,8,-1,-1,-1\n"
                "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n"
                "reduce,0,1M,ring,simple,-1,-1,-1,64KiB\n");
     struct host h = load(6);
@@ -246,6 +246,7 @@ void chunks(void) {
         int algo, proto;
         size_t want;
     } cases[] = {
+        {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* decided before any chunk size was, and again after */
         {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
         {MiB, ALGO_TREE, PROTO_SIMPLE, 7777},     /* another cell than the row's */
         {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* a row without a chunk size */
