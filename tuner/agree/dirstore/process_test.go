@@ -126,13 +126,13 @@ func start(t *testing.T, role, dir, name string) *storetest.Process {
 }
 
 func TestProcessesRace(t *testing.T) {
-	dir := sharedDir(t)
+	views := sharedDir(t)
 	var all []*storetest.Process
 	for i := range 4 {
-		all = append(all, start(t, "race", dir, fmt.Sprint("process-", i)))
+		all = append(all, start(t, "race", views[i%len(views)], fmt.Sprint("process-", i)))
 	}
 	storetest.Race(t, all)
-	if left := temporaries(t, dir); left != nil {
+	if left := temporaries(t, views[0]); left != nil {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -141,10 +141,10 @@ func TestProcessesAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	dir := sharedDir(t)
+	views := sharedDir(t)
 	var ranks []*storetest.Process
 	for i := range 3 {
-		ranks = append(ranks, start(t, "rank", dir, fmt.Sprint(i)))
+		ranks = append(ranks, start(t, "rank", views[i%len(views)], fmt.Sprint(i)))
 	}
 	storetest.Agreement(t, ranks, nil)
 }

@@ -41,36 +41,43 @@ func temporaries(t *testing.T, dir string) (names []string) {
 }
 
 // envShared may name a directory of a file server, on which the tests of a shared
-// directory are then done.
+// directory are then done; or several, which are mounts of the same one, as two
+// machines have them.
 const envShared = "DIRSTORE_TEST_SHARED"
 
-// sharedDir is a fresh directory of the kind that machines share.
-func sharedDir(t *testing.T) string {
+// sharedDir is a fresh directory of the kind that machines share, as each of them
+// sees it.
+func sharedDir(t *testing.T) (views []string) {
 	t.Helper()
-	parent := os.Getenv(envShared)
-	if parent == "" {
-		return t.TempDir()
+	mounts := filepath.SplitList(os.Getenv(envShared))
+	if len(mounts) == 0 {
+		return []string{t.TempDir()}
 	}
-	dir, err := os.MkdirTemp(parent, "dirstore-")
+	dir, err := os.MkdirTemp(mounts[0], "dirstore-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
+	for _, mount := range mounts {
+		views = append(views, filepath.Join(mount, filepath.Base(dir)))
+	}
+	return views
 }
 
 func TestContract(t *testing.T) {
-	dirs := map[*testing.T]string{}
+	views := map[*testing.T][]string{}
+	opened := 0
 	storetest.Contract(t, func(t *testing.T, name string) agree.Store {
-		if dirs[t] == "" {
-			dirs[t] = filepath.Join(sharedDir(t), "store")
+		if views[t] == nil {
+			views[t] = sharedDir(t)
 			t.Cleanup(func() {
-				if left := temporaries(t, dirs[t]); left != nil {
+				if left := temporaries(t, views[t][0]); left != nil {
 					t.Errorf("left behind: %q", left)
 				}
 			})
 		}
-		return open(t, dirs[t], name)
+		opened++
+		return open(t, filepath.Join(views[t][opened%len(views[t])], "store"), name)
 	})
 }
 
