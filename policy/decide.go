@@ -62,6 +62,11 @@ func (v *View) Decide(q Query) Decision {
 			d = found
 		}
 	}
+	if v.when != nil {
+		if found, ok := v.decideByCondition(&q, d.Rule); ok {
+			d = found
+		}
+	}
 	return d
 }
 
@@ -77,8 +82,15 @@ func (d *Decision) setNCCLsOwn(c Costs) {
 
 // apply returns what rule r makes of the query, and whether it can decide it.
 func (v *View) apply(r int, q *Query) (Decision, bool) {
-	rule := &v.policy.Rules[r]
-	d := Decision{Rule: r, Algo: -1, Proto: -1}
+	d, ok := v.policy.Rules[r].apply(q, v.comm.Nodes)
+	d.Rule = r
+	return d, ok
+}
+
+// apply returns what the rule makes of a query that it matches, and whether it can
+// decide it.
+func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
+	d := Decision{Rule: -1, Algo: -1, Proto: -1}
 	if rule.Cells == everyCell {
 		d.setNCCLsOwn(q.Costs)
 	} else {
@@ -95,7 +107,7 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
-	if channelsAreSafe(Algo(d.Algo), v.comm.Nodes) {
+	if channelsAreSafe(Algo(d.Algo), nodes) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {
@@ -127,6 +139,15 @@ func grain(p Proto) uint64 {
 		return 1920
 	}
 	return 512
+}
+
+// NCCLsOwn returns the cell that NCCL chooses from the table by itself. known is false
+// where that cannot be told: nothing is available, costs are not known, or cells of
+// equal cost, of which releases take different ones.
+func (c Costs) NCCLsOwn() (algo Algo, proto Proto, known bool) {
+	var d Decision
+	d.setNCCLsOwn(c)
+	return Algo(d.Algo), Proto(d.Proto), d.Algo >= 0
 }
 
 // available: NCCL never chooses a cell below zero, nor one that is not below

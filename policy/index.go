@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // place is what a communicator and a collective have to be for a rule to match.
@@ -66,9 +68,14 @@ func placed(r *Rule, i int) (restriction, area) {
 	case r.Ranks == anyInt:
 		return byBoth, a
 	}
-	both := r.BytesPerRank.timesRanks(uint64(r.Ranks))
-	a.bytes = Range{max(both.Min, r.Bytes.Min), min(both.Max, r.Bytes.Max)}
+	a.bytes = r.bytesOn(uint64(r.Ranks))
 	return byBytes, a
+}
+
+// bytesOn returns the bytes that the rule's two ranges leave on so many ranks.
+func (r *Rule) bytesOn(ranks uint64) Range {
+	both := r.BytesPerRank.timesRanks(ranks)
+	return Range{max(both.Min, r.Bytes.Min), min(both.Max, r.Bytes.Max)}
 }
 
 // timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
@@ -84,7 +91,8 @@ func (r Range) timesRanks(ranks uint64) Range {
 	return Range{least, most}
 }
 
-func buildIndex(rules []Rule) index {
+// buildIndex arranges the rules that are of it.
+func buildIndex(rules []Rule, isOfIt func(i int) bool) index {
 	type layerAt struct {
 		place
 		call
@@ -106,7 +114,7 @@ func buildIndex(rules []Rule) index {
 	for i := range rules {
 		r := &rules[i]
 		by, a := placed(r, i)
-		if a.bytes.Min > a.bytes.Max {
+		if a.bytes.Min > a.bytes.Max || !isOfIt(i) {
 			continue
 		}
 		at := layerAt{place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}, call{r.PipeOps, r.RegBuff}, layerKey{r.Cells, by}}
@@ -154,15 +162,7 @@ func firstWins(spans []span) []span {
 	if len(spans) == 1 {
 		return spans
 	}
-	starts := make([]uint64, 0, 2*len(spans))
-	for _, s := range spans {
-		starts = append(starts, s.Min)
-		if s.Max != Inf {
-			starts = append(starts, s.Max+1)
-		}
-	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
+	starts := borders(spans)
 
 	// Piece i runs from starts[i] to the next start. free[i] leads to the first
 	// piece from i on that no span has taken; paths are halved as they are
@@ -209,10 +209,27 @@ func firstWins(spans []span) []span {
 	return slices.Clip(pieces)
 }
 
+// borders returns where, in ascending order, a span begins or the sizes beyond it.
+func borders(spans []span) []uint64 {
+	starts := make([]uint64, 0, 2*len(spans))
+	for _, s := range spans {
+		starts = append(starts, s.Min)
+		if s.Max != Inf {
+			starts = append(starts, s.Max+1)
+		}
+	}
+	slices.Sort(starts)
+	return slices.Compact(starts)
+}
+
 // Comm is what a decision may know of a communicator: only what all of its ranks
 // find alike.
 type Comm struct {
 	Nodes, Ranks int // at least 1
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
+	// 0 where it does not, as before ABI v5.
+	NVLDomains int
+	Topo       *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 // View is a Policy as one communicator sees it.
@@ -220,22 +237,29 @@ type View struct {
 	policy *Policy
 	comm   Comm
 	byCall [NumColls][]map[call][]layer
+	when   *whenView // nil without conditions
 }
 
 // For narrows the policy to a communicator. It costs a few map look-ups, however
-// many rules there are.
+// many rules there are. (Rules with conditions are compiled the first time that a
+// kind of communicator comes up.)
 func (p *Policy) For(c Comm) *View {
-	v := &View{policy: p, comm: c}
+	v := &View{policy: p, comm: c, when: newWhenView(p.conditional.forComm(p.Rules, c))}
 	perNode := int32(anyInt)
 	if c.Ranks%c.Nodes == 0 {
 		perNode = inRange(c.Ranks / c.Nodes)
 	}
-	for coll := range v.byCall {
-		for _, n := range either(inRange(c.Nodes)) {
-			for _, r := range either(inRange(c.Ranks)) {
-				for _, rpn := range either(perNode) {
-					if byCall := p.index[place{Coll(coll), n, r, rpn}]; byCall != nil {
-						v.byCall[coll] = append(v.byCall[coll], byCall)
+	for _, ix := range []index{p.index, v.when.always()} {
+		if len(ix) == 0 {
+			continue
+		}
+		for coll := range v.byCall {
+			for _, n := range either(inRange(c.Nodes)) {
+				for _, r := range either(inRange(c.Ranks)) {
+					for _, rpn := range either(perNode) {
+						if byCall := ix[place{Coll(coll), n, r, rpn}]; byCall != nil {
+							v.byCall[coll] = append(v.byCall[coll], byCall)
+						}
 					}
 				}
 			}
@@ -258,18 +282,26 @@ func either(n int32) []int32 {
 
 // Empty reports that no rule can ever decide anything for this communicator.
 func (v *View) Empty() bool {
-	return !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+	return v.when.empty() && !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+}
+
+// calls yields what a rule can say of the call and match it.
+func (q *Query) calls() iter.Seq[call] {
+	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
+	return func(yield func(call) bool) {
+		for i, c := range calls {
+			if (i == 0 || !slices.Contains(calls[:i], c)) && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // layers yields the layers that match the query, sizes aside.
 func (v *View) layers(q *Query) iter.Seq[*layer] {
-	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
 	return func(yield func(*layer) bool) {
 		for _, byCall := range v.byCall[q.Coll] {
-			for i, c := range calls {
-				if i > 0 && slices.Contains(calls[:i], c) {
-					continue
-				}
+			for c := range q.calls() {
 				layers := byCall[c]
 				for j := range layers {
 					if !yield(&layers[j]) {

@@ -10,9 +10,13 @@ type ModelView struct {
 	nodes  int
 	groups [NumColls]*modelGroup
 	silent [NumColls]Silence // why there is no group
-	// farther is the gain in ln(us) demanded for having been measured on fewer
-	// nodes, beyond all else; 0 where it was measured on as many.
+	// farther is the gain in ln(us) demanded, beyond all else, for having been
+	// measured on fewer nodes or on another machine; 0 where it was measured on as
+	// many and such a one.
 	farther [NumColls]float64
+	// relabels says that NCCL's constants are not what they were when its own choice
+	// was measured.
+	relabels bool
 }
 
 // Silence says why a model leaves a collective to NCCL. The zero value means that
@@ -32,6 +36,7 @@ const (
 	SilentDefault
 	SilentBest
 	SilentGain
+	SilentFarther
 )
 
 var silences = [...]string{
@@ -47,6 +52,7 @@ var silences = [...]string{
 	SilentDefault: "what NCCL would choose here was not measured",
 	SilentBest:    "NCCL's own choice is the best known",
 	SilentGain:    "the gain is within the model's uncertainty",
+	SilentFarther: "the gain is less than is demanded of what was measured on fewer nodes or on another machine",
 }
 
 func (s Silence) String() string { return silences[s] }
@@ -89,14 +95,22 @@ const (
 
 // For narrows a model to one communicator.
 func (m *Model) For(nodes, ranks int) *ModelView {
-	v := &ModelView{nodes: nodes}
+	v := &ModelView{nodes: nodes, relabels: m.File.Constants != nil}
 	for coll := range Coll(NumColls) {
 		v.groups[coll] = m.groups[modelKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
 			v.groups[coll], v.silent[coll] = m.nearest(coll, nodes, ranks)
 		}
-		if g := v.groups[coll]; g != nil && g.file.Nodes != nodes {
-			v.farther[coll] = spreadsOfGain * max(leastSpread, spreadPerDoubling*(log2(uint64(nodes))-log2(uint64(g.file.Nodes))))
+		g := v.groups[coll]
+		if g == nil {
+			continue
+		}
+		if m.similar {
+			v.farther[coll] = float64(spreadsOfGain * leastSpread)
+		}
+		if g.file.Nodes != nodes {
+			spread := max(leastSpread, float64(spreadPerDoubling*(log2(uint64(nodes))-log2(uint64(g.file.Nodes)))))
+			v.farther[coll] += float64(spreadsOfGain * spread)
 		}
 	}
 	return v
@@ -135,6 +149,9 @@ func (v *ModelView) Empty() bool {
 	return !slices.ContainsFunc(v.groups[:], func(g *modelGroup) bool { return g != nil })
 }
 
+// silence is why an empty view is, by the collective that came closest.
+func (v *ModelView) silence() Silence { return slices.Max(v.silent[:]) }
+
 // Choose returns the fastest configuration known among the available cells, and
 // whether to choose it: only if that gains more than the model may be wrong by.
 // Where it stays silent the choice is what it would have been, as far as known.
@@ -158,16 +175,18 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 	if same {
 		return choice, SilentBest
 	}
-	needed := sigmasOfGain * math.Sqrt(float64(choice.Sigma*choice.Sigma)+float64(def.sigma*def.sigma))
+	needed := float64(sigmasOfGain * math.Sqrt(float64(choice.Sigma*choice.Sigma)+float64(def.sigma*def.sigma)))
 	if def.measured && at.exact() && g.curves[best].measured[at.i] {
-		needed = noisesOfGain * g.file.Noise
+		needed = float64(noisesOfGain * g.file.Noise)
 	}
-	needed = max(needed, leastGain) + v.farther[coll]
+	needed = max(needed, leastGain)
 	switch gain := def.mean - choice.LnMicros; {
 	case !(gain > 0):
 		return choice, SilentBest
 	case !(gain > needed):
 		return choice, SilentGain
+	case !(gain > needed+v.farther[coll]):
+		return choice, SilentFarther
 	}
 	return choice, Speaks
 }
@@ -242,12 +261,16 @@ type defaultTime struct {
 // not what it chose when measured, the fastest that its cell can be stands in, so
 // that a gain is never assumed.
 func (v *ModelView) defaultTime(g *modelGroup, at spot, costs Costs, best *modelCurve) (d defaultTime, same, ok bool) {
-	pickAlgo, pickProto := costs.split(costs.cheapest(everyCell))
+	own := costs.cheapest(everyCell)
+	if own >= 0 && costs.tied(own) {
+		return d, false, false // releases take different ones
+	}
+	pickAlgo, pickProto := costs.split(own)
 	is := func(algo Algo, proto Proto) bool { return int(algo) == pickAlgo && int(proto) == pickProto }
 	below, above, known := g.defaultsAround(at.bytes)
 	if known {
 		unlabelled := below.algo < 0 || above.algo < 0
-		if costs.AvailableOnly || unlabelled || is(below.algo, below.proto) || is(above.algo, above.proto) {
+		if costs.AvailableOnly || unlabelled && !v.relabels || is(below.algo, below.proto) || is(above.algo, above.proto) {
 			d.mean, d.sigma = at.in(g.byDef)
 			d.measured = below.bytes == at.bytes
 			switchBetween := !unlabelled && (below.algo != above.algo || below.proto != above.proto)

@@ -75,9 +75,9 @@ func (f *gridFlags) parseSizes() (sizes []uint64, isRange bool, err error) {
 	return sizes, true, nil
 }
 
-// parseShapes returns the communicators asked for, or those that the policies
-// name, or two common ones.
-func (f *gridFlags) parseShapes(policies ...*policy.Policy) ([]shape, error) {
+// parseShapes returns the communicators asked for, or those that files name, or two
+// common ones.
+func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 	var shapes []shape
 	for _, text := range f.shapes {
 		n, perNode, ok := strings.Cut(text, "x")
@@ -89,7 +89,7 @@ func (f *gridFlags) parseShapes(policies ...*policy.Policy) ([]shape, error) {
 		shapes = append(shapes, shape{nodes, nodes * ranks})
 	}
 	if len(shapes) == 0 {
-		shapes = namedShapes(policies)
+		shapes = named
 	}
 	if len(shapes) == 0 {
 		shapes = []shape{{1, 8}, {2, 16}}

@@ -10,11 +10,18 @@ static bool open_slots(struct cache *c, uint32_t slots) {
 
 static uint32_t num_slots(const struct cache *c) { return (uint32_t)(c->mask / sizeof *c->entries) + 1; }
 
-bool cache_open(struct cache *c) { return open_slots(c, MIN_SLOTS); }
+struct cache *cache_new(void) {
+    struct cache *c = malloc(sizeof *c);
+    if (c && !open_slots(c, MIN_SLOTS)) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
 
-void cache_close(struct cache *c) {
-    free(c->entries);
-    *c = (struct cache){0};
+void cache_free(struct cache *c) {
+    if (c) free(c->entries);
+    free(c);
 }
 
 static uint64_t home_of(struct cache_key key) { return cache_home(call_hash(key.bytes, key.call)); }

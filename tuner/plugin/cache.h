@@ -71,9 +71,9 @@ struct cache {
     uint32_t victim; /* picks the slot to evict, in turn */
 };
 
-/* Returns false where there is no memory. */
-bool cache_open(struct cache *c);
-void cache_close(struct cache *c);
+/* Returns NULL where there is no memory. */
+struct cache *cache_new(void);
+void cache_free(struct cache *c); /* c may be NULL */
 /* Returns NULL for a shape that is not there. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
 /* Adds what cache_find did not find. */

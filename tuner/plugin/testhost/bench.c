@@ -16,6 +16,7 @@
 
 #include "../host/host.h"
 #include "costs.h"
+#include "model.h"
 
 enum { USUAL_SHAPES = 64, MAX_SHAPES = 4096, CALLS = 200000, ROUNDS = 31, MAX_PLUGINS = 3, CELLS = NUM_ALGOS * NUM_PROTOS };
 
@@ -74,6 +75,25 @@ static const char *write_other(void) { return write_text("allgather,0,1G,ring,si
 
 static void use_policy(const char *path) { setenv("NCCL_TUNER_CONFIG_FILE", path, 1); }
 
+/* Writes rows above the sizes that are asked about, and a model that decides those. */
+static void use_model(int rows) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/above.csv", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) die(path, "cannot write");
+    for (int i = 0; i < rows; i++)
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", ((size_t)1 << 40) + i * 4096, ((size_t)1 << 40) + i * 4096 + 4095,
+                i % 2 ? "ring" : "tree", 1 + i % 32);
+    if (fclose(f)) die(path, "cannot write");
+    use_policy(path);
+    snprintf(path, sizeof path, "%s/model.json", dir);
+    if (!(f = fopen(path, "w"))) die(path, "cannot write");
+    model_write(f);
+    if (fclose(f)) die(path, "cannot write");
+    setenv("NCCL_TUNER_MODEL_FILE", path, 1);
+    setenv("NCCL_TUNER_STRICT", "1", 1); /* a model that is not used would be a fast one */
+}
+
 struct running {
     struct host host;
     void *ctx;
@@ -131,11 +151,12 @@ static void bench_known(const char *policy, const char *what, int shapes, int ch
 }
 
 /* Every call has a size that was never asked before. */
-static void bench_new(int rows) {
+static void bench_new(int rows, int with_model) {
     enum { NEW = 2000 };
-    use_policy(write_policy(rows));
+    if (with_model) use_model(rows);
+    else use_policy(write_policy(rows));
     static double ns[NEW];
-    printf("new shape, %6d rows          ", rows);
+    printf("new shape, %6d rows%s", rows, with_model ? " and model" : "          ");
     for (int p = 0; p < num_plugins; p++) {
         struct running r;
         start(&r, paths[p]);
@@ -210,10 +231,12 @@ static void bench_guest(const char *self, int rows) {
     printf("\n");
 }
 
-static void bench_load(const char *self, int rows) {
+static void bench_load(const char *self, int rows, int with_model) {
     enum { RUNS = 15 };
     static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS];
-    use_policy(write_policy(rows));
+    if (with_model) use_model(rows);
+    else use_policy(write_policy(rows));
+    const char *and_model = with_model ? " and model" : "";
     for (int i = 0; i < RUNS; i++) {
         for (int p = 0; p < num_plugins; p++) {
             char command[1024];
@@ -223,11 +246,11 @@ static void bench_load(const char *self, int rows) {
                 die(command, "failed");
         }
     }
-    printf("dlopen + first init, %6d rows", rows);
+    printf("dlopen + first init, %6d rows%s", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("  %9.2f ms        ", quantile(first[p], RUNS, 0.5) / 1e6);
-    printf("\nlater init, %6d rows, same shape", rows);
+    printf("\nlater init, %6d rows%s, same shape", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(same[p], RUNS, 0.5) / 1e3);
-    printf("\nlater init, %6d rows, new shape ", rows);
+    printf("\nlater init, %6d rows%s, new shape ", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(other[p], RUNS, 0.5) / 1e3);
     printf("\n");
 }
@@ -246,7 +269,7 @@ int main(int argc, char **argv) {
     for (int p = 0; p < num_plugins; p++) printf("  %-19s", names[p]);
     printf("\n");
     fflush(stdout);
-    bench_load(argv[0], 10000);
+    bench_load(argv[0], 10000, 0);
     int sizes[] = {10, 10000, 100000};
     const char *names_of_sizes[] = {"10 rows", "10000 rows", "100000 rows"};
     for (int choose = 0; choose < 2; choose++)
@@ -254,7 +277,11 @@ int main(int argc, char **argv) {
     for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
     bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
     bench_known(write_other(), "no match", USUAL_SHAPES, 0);
-    for (int i = 0; i < 3; i++) bench_new(sizes[i]);
+    for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
+    bench_new(10000, 1);
+    bench_load(argv[0], 10000, 1);
+    unsetenv("NCCL_TUNER_MODEL_FILE");
+    unsetenv("NCCL_TUNER_STRICT");
     fflush(stdout);
     for (int i = 0; i < 3; i++) bench_guest(argv[0], sizes[i]);
     char clean[300];

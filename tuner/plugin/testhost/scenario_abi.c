@@ -76,6 +76,23 @@ void constants(void) {
     }
 }
 
+/* v5 to v7 tell how many NVLink domains there are, or not. */
+void nvl_domains(void) {
+    use_policy("p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,nvl_domains == 3\n");
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        for (int n = 0; n <= 3; n++) {
+            struct abi_nvl_domain_info nvl = {n, 2, 4};
+            struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .nvl = n ? &nvl : NULL};
+            void *ctx;
+            CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+            struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, MiB);
+            CHECK(abi >= 5 && n == 3 ? o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) : untouched(&o), "ABI v%d, %d domains: %d", abi, n, o.chosen);
+            finalize(&h, ctx);
+        }
+    }
+}
+
 /* Tables of other sizes: 6 algorithms (NCCL 2.22), 8 (a coming one), and one too
  * large to be NCCL's. */
 void table_sizes(void) {
