@@ -17,6 +17,7 @@ type server struct {
 	client string // host:port
 	secure bool
 	cmd    *exec.Cmd
+	ended  chan struct{}
 	log    bytes.Buffer
 }
 
@@ -57,8 +58,8 @@ func (s *server) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func(cmd *exec.Cmd) { cmd.Wait(); close(ended) }(s.cmd)
+	s.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) { cmd.Wait(); close(ended) }(s.cmd, s.ended)
 	limit := time.Now().Add(30 * time.Second)
 	for {
 		conn, err := net.DialTimeout("tcp", s.client, time.Second)
@@ -67,7 +68,7 @@ func (s *server) start() {
 			return
 		}
 		select {
-		case <-ended:
+		case <-s.ended:
 			s.t.Fatalf("etcd ends: %s", s.log.String())
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -81,11 +82,7 @@ func (s *server) start() {
 // kill ends etcd as a crash does.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
-	for s.cmd.Process.Signal(nil) == nil {
-		if _, err := net.DialTimeout("tcp", s.client, time.Second); err != nil {
-			return
-		}
-	}
+	<-s.ended
 }
 
 func (s *server) url() string {
