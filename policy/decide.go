@@ -111,7 +111,7 @@ func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {
-		d.ChunkBytes = max(rule.ChunkBytes, grain(Proto(d.Proto)))
+		d.ChunkBytes = max(rule.ChunkBytes, Proto(d.Proto).Grain())
 	}
 	return d, true
 }
@@ -129,9 +129,9 @@ func channelsAreSafe(a Algo, nodes int) bool {
 	return false
 }
 
-// grain is the smallest chunk of a protocol in bytes. NCCL rounds a chunk down
+// Grain is the smallest chunk of a protocol in bytes. NCCL rounds a chunk down
 // to a multiple of it; less than one grain becomes 0 and breaks the collective.
-func grain(p Proto) uint64 {
+func (p Proto) Grain() uint64 {
 	switch p {
 	case ProtoLL:
 		return 16

@@ -99,6 +99,25 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+// Constants hold on the kind of machine that they were fitted on, and on no other.
+func TestConstantsStayAtHome(t *testing.T) {
+	f := physicalModel([]float64{20, 0, 0, 1e-4, 0, 0, 0, 0}, []float64{20, 0, 4e-4, 0, 0, 0, 0, 0})
+	constant("ring", "ll", 6)(f)
+	m, err := CompileModel("m", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := f.Provenance.Topology.Summary
+	for fingerprint, want := range map[string]int{sameKind: 1, similarKind: 0, "cccccccccccccccc:cccccccccccccccc": 0} {
+		if got := NewEngine(nil, m, machineOf(t, fingerprint, home)).Constants(); len(got) != want {
+			t.Errorf("on %s: %v", fingerprint, got)
+		}
+	}
+	if got := NewEngine(nil, m, nil).Constants(); len(got) != 0 {
+		t.Errorf("on a machine that is not known: %v", got)
+	}
+}
+
 // Two machines that scale differently do not decide alike.
 func TestScaledDigest(t *testing.T) {
 	m, err := CompileModel("m", physicalModel([]float64{20, 0, 0, 1e-4, 0, 0, 0, 0}, []float64{20, 0, 4e-4, 0, 0, 0, 0, 0}))

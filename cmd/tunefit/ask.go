@@ -32,6 +32,8 @@ type asker struct {
 	comms  map[commKey]*host.Comm
 	// notes is what the plugin warned of, and why it leaves communicators to NCCL.
 	notes []string
+	// limit changes what NCCL offers; nil leaves it at its costs.
+	limit func(*tuning.CostTable)
 }
 
 // decider is what decides: a policy file, a model, or both. "" is none.
@@ -138,6 +140,10 @@ func (f *pluginFlags) find() (string, error) {
 
 func (a *asker) close() { a.plugin.Close() }
 
+// forget lets the next questions go to new communicators. Only a new decision is
+// logged, so that the row behind one that a communicator has made before is not told.
+func (a *asker) forget() { clear(a.comms) }
+
 // comm returns the plugin's communicator of this shape with these files.
 func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	key := commKey{d, s}
@@ -184,7 +190,11 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
-		for _, row := range costs.Table(int(q.coll), int64(q.bytes), q.pipeOps) {
+		table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
+		if a.limit != nil {
+			a.limit(&table)
+		}
+		for _, row := range table {
 			calls[i].Table = append(calls[i].Table, row[:]...)
 		}
 	}

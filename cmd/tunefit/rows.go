@@ -14,14 +14,7 @@ import (
 // calls worth asking about. What it decides, the plugin says. All problems of the
 // file come back in the error.
 func readPolicy(file string) (*policy.Policy, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
-	}
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +26,18 @@ func readPolicy(file string) (*policy.Policy, error) {
 		return nil, errors.New(file + " has no rows")
 	}
 	return p, nil
+}
+
+// readRegular reads a file as the plugin does.
+func readRegular(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
+	}
+	return os.ReadFile(file)
 }
 
 // namedShapes lists the communicators that rules are written for, by their columns
