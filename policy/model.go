@@ -194,8 +194,9 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
 		}
 	}
+	seen := map[curveKey]bool{}
 	for i := range f.Families {
-		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i])
+		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i], seen)
 	}
 	return g, modelKey{coll, f.Nodes, f.Ranks}
 }
@@ -212,7 +213,14 @@ func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
 	return a, p
 }
 
-func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
+// curveKey is what a group has no two curves of.
+type curveKey struct {
+	algo     Algo
+	proto    Proto
+	channels int
+}
+
+func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
 	var distrust []Range
 	for i, d := range f.Distrust {
@@ -223,10 +231,9 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily) {
 		path := fmt.Sprintf("%s.curves[%d]", path, i)
 		c.isTrue(curve.Channels >= 0 && curve.Channels <= maxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, maxChannels)
 		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
-		for _, other := range g.curves {
-			c.isTrue(other.algo != algo || other.proto != proto || other.channels != curve.Channels, path,
-				"%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
-		}
+		key := curveKey{algo, proto, curve.Channels}
+		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
+		seen[key] = true
 		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {

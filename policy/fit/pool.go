@@ -139,6 +139,7 @@ func (p *Pool) Set() *Set {
 	for reason, n := range p.refused {
 		refused[reason] = n
 	}
+	var pools []*variantPool
 	for key, g := range p.groups {
 		most := g.mainVariant()
 		for v, vp := range g.variants {
@@ -146,10 +147,11 @@ func (p *Pool) Set() *Set {
 				refused[RefusedVariant] += vp.rows
 			}
 		}
-		vp := g.variants[most]
-		s.Used += vp.rows
-		s.Groups = append(s.Groups, vp.group(key))
+		s.Used += g.variants[most].rows
+		s.Groups = append(s.Groups, &Group{Key: key})
+		pools = append(pools, g.variants[most])
 	}
+	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.compare(b.Key) })
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
@@ -181,8 +183,8 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-func (vp *variantPool) group(key Key) *Group {
-	g := &Group{Key: key}
+// fill makes a group of what was pooled.
+func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Cell{}
 	order := make([]cellKey, 0, len(vp.cells))
 	for k := range vp.cells {
@@ -218,7 +220,6 @@ func (vp *variantPool) group(key Key) *Group {
 	slices.SortFunc(g.Default, func(a, b Cell) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	g.flagOutliers()
 	g.findTwins()
-	return g
 }
 
 // mostMeasured picks one label where the default was seen with several, as

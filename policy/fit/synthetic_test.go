@@ -3,7 +3,6 @@ package fit
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,6 +18,9 @@ type machine struct {
 	sizes    []uint64
 	channels []int
 	noise    float64
+	// everyCell sweeps all algorithms and protocols instead of tree and ring with
+	// LL and Simple.
+	everyCell bool
 }
 
 func smallMachine() machine {
@@ -53,8 +55,15 @@ func (m machine) micros(c Config, bytes uint64) float64 {
 
 func (m machine) configs() []Config {
 	var all []Config
-	for _, a := range []policy.Algo{policy.AlgoTree, policy.AlgoRing} {
-		for _, p := range []policy.Proto{policy.ProtoLL, policy.ProtoSimple} {
+	algos, protos := []policy.Algo{policy.AlgoTree, policy.AlgoRing}, []policy.Proto{policy.ProtoLL, policy.ProtoSimple}
+	if m.everyCell {
+		algos, protos = nil, []policy.Proto{policy.ProtoLL, policy.ProtoLL128, policy.ProtoSimple}
+		for a := range policy.AlgoPAT + 1 {
+			algos = append(algos, a)
+		}
+	}
+	for _, a := range algos {
+		for _, p := range protos {
 			for _, c := range m.channels {
 				all = append(all, Config{FamilyKey{a, p}, c})
 			}
@@ -316,51 +325,6 @@ func TestMoreNodes(t *testing.T) {
 	}
 	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
-	}
-}
-
-func BenchmarkFit(b *testing.B) {
-	for _, rows := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			var samples []bench.Sample
-			m := smallMachine()
-			for coll := range policy.Coll(policy.NumColls) {
-				for nodes := 1; nodes <= 16; nodes *= 2 {
-					m.Coll, m.Nodes, m.Ranks = coll, nodes, 8*nodes
-					samples = append(samples, m.sweep(1, uint64(nodes))...)
-				}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				p := NewPool()
-				for i := range rows {
-					s := samples[i%len(samples)]
-					s.Micros *= 1 + 0.01*float64(i%7)/7
-					p.Add(&s)
-				}
-				Fit(p.Set(), Options{})
-			}
-		})
-	}
-}
-
-// BenchmarkFitManyCells has no repetitions: as many groups as rows allow.
-func BenchmarkFitManyCells(b *testing.B) {
-	for _, rows := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			m := smallMachine()
-			samples := m.sweep(1, 1)
-			for b.Loop() {
-				p := NewPool()
-				for i := range rows {
-					s := samples[i%len(samples)]
-					s.Nodes = 1 + i/len(samples)
-					s.Ranks = 8 * s.Nodes
-					p.Add(&s)
-				}
-				Fit(p.Set(), Options{})
-			}
-		})
 	}
 }
 

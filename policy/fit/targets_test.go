@@ -110,7 +110,7 @@ func TestTargetScatteredCells(t *testing.T) {
 			for seed := range uint64(20) {
 				train := scatter(g, target.share, seed)
 				outcomes := decide(compile(0, train).For(g.Nodes, g.Ranks), g, g.Sizes())
-				for i, micros := range baselineTimes(logLogScattered, train, g, g.Sizes()) {
+				for i, micros := range logLogScattered(train).times(g, g.Sizes()) {
 					all = append(all, outcomes[i].Plain/outcomes[i].Best)
 					policyToo = append(policyToo, outcomes[i].Cautious/outcomes[i].Best)
 					logLog = append(logLog, micros/outcomes[i].Best)
@@ -141,14 +141,13 @@ func scatter(g *Group, share float64, seed uint64) *Group {
 
 // logLogScattered extends each configuration's line beyond its points: with few
 // cells most sizes are beyond.
-func logLogScattered(g *Group, bytes uint64) (Config, bool) {
-	return leastOf(g, func(cells []Cell) (float64, bool) {
-		var p polyline
-		for _, c := range cells {
-			p.octaves, p.values = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros))
+func logLogScattered(g *Group) chooser {
+	return leastOf(g, func(cells []Cell) func(uint64) float64 {
+		line := newPolyline(cells)
+		return func(bytes uint64) float64 {
+			v, _ := line.at(log2(bytes))
+			return v
 		}
-		v, _ := p.at(log2(bytes))
-		return v, true
 	})
 }
 

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -32,40 +33,46 @@ const (
 func (g *Group) findTwins() {
 	g.Twins = nil
 	families := slices.DeleteFunc(g.families(), func(cells []Cell) bool { return cells[0].Config.Channels == 0 })
-	type place struct {
-		channels int
-		bytes    uint64
-	}
 	for i, a := range families {
-		at := make(map[place]float64, len(a))
-		for _, c := range a {
-			at[place{c.Config.Channels, c.Bytes}] = c.Micros
-		}
 		for _, b := range families[:i] {
-			ratios := map[uint64][]float64{}
-			for _, c := range b {
-				if us, ok := at[place{c.Config.Channels, c.Bytes}]; ok {
-					ratios[c.Bytes] = append(ratios[c.Bytes], math.Abs(math.Log(us/c.Micros)))
-				}
-			}
-			for bytes, r := range ratios {
-				if len(r) >= fewTwinCells && median(r) < twinMedian && shareBelow(r, twinMost) >= twinShare {
-					g.Twins = append(g.Twins, Twin{bytes, b[0].Config.FamilyKey, a[0].Config.FamilyKey, len(r), median(r)})
-				}
-			}
+			g.Twins = append(g.Twins, twins(b, a)...)
 		}
 	}
 	slices.SortFunc(g.Twins, func(a, b Twin) int {
-		switch {
-		case a.A != b.A:
-			return a.A.compare(b.A)
-		case a.B != b.B:
-			return a.B.compare(b.B)
-		case a.Bytes < b.Bytes:
-			return -1
-		}
-		return 1
+		return cmp.Or(a.A.compare(b.A), a.B.compare(b.B), cmp.Compare(a.Bytes, b.Bytes))
 	})
+}
+
+// twins compares two families at the channel counts and sizes they share.
+func twins(a, b []Cell) (found []Twin) {
+	type ratio struct {
+		bytes uint64
+		off   float64
+	}
+	var ratios []ratio
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch order := cmp.Or(cmp.Compare(a[i].Config.Channels, b[j].Config.Channels), cmp.Compare(a[i].Bytes, b[j].Bytes)); {
+		case order < 0:
+			i++
+		case order > 0:
+			j++
+		default:
+			ratios = append(ratios, ratio{a[i].Bytes, math.Abs(math.Log(a[i].Micros / b[j].Micros))})
+			i, j = i+1, j+1
+		}
+	}
+	slices.SortStableFunc(ratios, func(a, b ratio) int { return cmp.Compare(a.bytes, b.bytes) })
+	for i := 0; i < len(ratios); {
+		var off []float64
+		bytes := ratios[i].bytes
+		for ; i < len(ratios) && ratios[i].bytes == bytes; i++ {
+			off = append(off, ratios[i].off)
+		}
+		if typical := median(off); len(off) >= fewTwinCells && typical < twinMedian && shareBelow(off, twinMost) >= twinShare {
+			found = append(found, Twin{bytes, a[0].Config.FamilyKey, b[0].Config.FamilyKey, len(off), typical})
+		}
+	}
+	return found
 }
 
 func shareBelow(v []float64, bound float64) float64 {
@@ -76,11 +83,6 @@ func shareBelow(v []float64, bound float64) float64 {
 		}
 	}
 	return float64(n) / float64(len(v))
-}
-
-// twinAt reports whether a family's label cannot be trusted at a measured size.
-func (g *Group) twinAt(f FamilyKey, bytes uint64) bool {
-	return slices.ContainsFunc(g.Twins, func(t Twin) bool { return t.Bytes == bytes && (t.A == f || t.B == f) })
 }
 
 // DescribeTwins lists which families coincide at which sizes; empty: none do.
