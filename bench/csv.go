@@ -136,7 +136,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		s.row()
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)
-	if len(r.Samples) == 0 && len(r.Rejected) == 0 {
+	if r.Kept == 0 && len(r.Rejected) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil

@@ -147,9 +147,13 @@ type modelChecker struct {
 	problems []string
 }
 
+func (c *modelChecker) problem(path, format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
+}
+
 func (c *modelChecker) isTrue(ok bool, path, format string, args ...any) bool {
 	if !ok {
-		c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
+		c.problem(path, format, args...)
 	}
 	return ok
 }
@@ -237,7 +241,8 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen m
 		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !c.isTrue(m[0] >= 1 && m[0] < 1<<63, fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0]) {
+			if !(m[0] >= 1 && m[0] < 1<<63) {
+				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}
 			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
@@ -259,9 +264,12 @@ func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, s
 			continue
 		}
 		if n < len(micros) && n < len(sigma) {
-			at := fmt.Sprintf("[%d]", n)
-			c.isTrue(micros[n] > 0 && micros[n] < 1e15, path+".us"+at, "%g (allowed: above 0)", micros[n])
-			c.isTrue(sigma[n] > 0 && sigma[n] < 100, path+".sigma"+at, "%g (allowed: above 0)", sigma[n])
+			if !(micros[n] > 0 && micros[n] < 1e15) {
+				c.problem(fmt.Sprintf("%s.us[%d]", path, n), "%g (allowed: above 0)", micros[n])
+			}
+			if !(sigma[n] > 0 && sigma[n] < 100) {
+				c.problem(fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
+			}
 			t.ln[i], t.sigma[i] = ln(micros[n]), sigma[n]
 		}
 		n++

@@ -172,20 +172,17 @@ func readSweep(pool *fit.Pool, name string, rejected map[string]int) (policy.Mod
 	}
 	defer in.Close()
 	digest := sha256.New()
-	r, err := bench.Read(io.TeeReader(in, digest), name, bench.Options{})
+	r, err := bench.Read(io.TeeReader(in, digest), name, bench.Options{Each: pool.Add})
 	if err != nil {
 		return policy.ModelSource{}, err
 	}
 	if _, err := io.Copy(digest, in); err != nil { // what the reader left behind the last row
 		return policy.ModelSource{}, err
 	}
-	for i := range r.Samples {
-		pool.Add(&r.Samples[i])
-	}
 	for _, rej := range r.Rejected {
 		rejected[rej.Reason] += rej.Count
 	}
-	return policy.ModelSource{Name: filepath.Base(name), SHA256: hex.EncodeToString(digest.Sum(nil)), Rows: len(r.Samples)}, nil
+	return policy.ModelSource{Name: filepath.Base(name), SHA256: hex.EncodeToString(digest.Sum(nil)), Rows: r.Kept}, nil
 }
 
 func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {

@@ -45,7 +45,7 @@ type variant struct {
 }
 
 type variantPool struct {
-	cells map[cellKey]*[]float64
+	cells map[cellKey][]float64
 	rows  int
 }
 
@@ -103,17 +103,12 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := g.variants[v]
 	if vp == nil {
-		vp = &variantPool{cells: map[cellKey]*[]float64{}}
+		vp = &variantPool{cells: map[cellKey][]float64{}}
 		g.variants[v] = vp
 	}
 	vp.rows++
 	ck := cellKey{config, s.Bytes, byDefault}
-	times := vp.cells[ck]
-	if times == nil {
-		times = new([]float64)
-		vp.cells[ck] = times
-	}
-	*times = append(*times, s.Micros)
+	vp.cells[ck] = append(vp.cells[ck], s.Micros)
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -195,7 +190,7 @@ func (vp *variantPool) fill(g *Group) {
 	})
 	var spread []float64
 	for _, k := range order {
-		times := *vp.cells[k]
+		times := vp.cells[k]
 		for i := 1; i < len(times); i++ {
 			spread = append(spread, math.Abs(math.Log(times[i]/times[i-1])))
 		}

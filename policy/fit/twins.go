@@ -33,6 +33,9 @@ const (
 func (g *Group) findTwins() {
 	g.Twins = nil
 	families := slices.DeleteFunc(g.families(), func(cells []Cell) bool { return cells[0].Config.Channels == 0 })
+	for i := range families {
+		families[i] = inSizes(families[i])
+	}
 	for i, a := range families {
 		for _, b := range families[:i] {
 			g.Twins = append(g.Twins, twins(b, a)...)
@@ -43,35 +46,46 @@ func (g *Group) findTwins() {
 	})
 }
 
-// twins compares two families at the channel counts and sizes they share.
+// inSizes orders a copy of cells by size, then channels.
+func inSizes(cells []Cell) []Cell {
+	sorted := slices.Clone(cells)
+	slices.SortFunc(sorted, sizeThenChannels)
+	return sorted
+}
+
+func sizeThenChannels(a, b Cell) int {
+	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Config.Channels, b.Config.Channels))
+}
+
+// twins compares two families at the channel counts and sizes they share. Both
+// are ordered by size, then channels.
 func twins(a, b []Cell) (found []Twin) {
-	type ratio struct {
-		bytes uint64
-		off   float64
+	var bytes uint64
+	var off []float64
+	judge := func() {
+		if len(off) >= fewTwinCells && shareBelow(off, twinMost) >= twinShare {
+			if typical := median(off); typical < twinMedian {
+				found = append(found, Twin{bytes, a[0].Config.FamilyKey, b[0].Config.FamilyKey, len(off), typical})
+			}
+		}
+		off = off[:0]
 	}
-	var ratios []ratio
 	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch order := cmp.Or(cmp.Compare(a[i].Config.Channels, b[j].Config.Channels), cmp.Compare(a[i].Bytes, b[j].Bytes)); {
+		switch order := sizeThenChannels(a[i], b[j]); {
 		case order < 0:
 			i++
 		case order > 0:
 			j++
 		default:
-			ratios = append(ratios, ratio{a[i].Bytes, math.Abs(math.Log(a[i].Micros / b[j].Micros))})
+			if a[i].Bytes != bytes {
+				judge()
+				bytes = a[i].Bytes
+			}
+			off = append(off, math.Abs(math.Log(a[i].Micros/b[j].Micros)))
 			i, j = i+1, j+1
 		}
 	}
-	slices.SortStableFunc(ratios, func(a, b ratio) int { return cmp.Compare(a.bytes, b.bytes) })
-	for i := 0; i < len(ratios); {
-		var off []float64
-		bytes := ratios[i].bytes
-		for ; i < len(ratios) && ratios[i].bytes == bytes; i++ {
-			off = append(off, ratios[i].off)
-		}
-		if typical := median(off); len(off) >= fewTwinCells && typical < twinMedian && shareBelow(off, twinMost) >= twinShare {
-			found = append(found, Twin{bytes, a[0].Config.FamilyKey, b[0].Config.FamilyKey, len(off), typical})
-		}
-	}
+	judge()
 	return found
 }
 

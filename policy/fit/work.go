@@ -5,8 +5,8 @@ package fit
 // seconds, however they are spread. It is counted, not timed, so that the same
 // samples give the same model on every machine.
 const (
-	mostFitWork      = 10e9
-	mostValidateWork = 4e9
+	mostFitWork      = 14e9
+	mostValidateWork = 3e9
 	// covarianceWork is what one value of the covariance costs.
 	covarianceWork = 60
 	// validateCell and validateFold are what a cell and a fold cost besides linear
