@@ -52,7 +52,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(importCommand(), simulateCommand(), fitCommand(), evalCommand(), showCommand(), diffCommand(), topoCommand())
+	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), showCommand(), diffCommand(), topoCommand())
 
 	var code exitError
 	var usage usageError

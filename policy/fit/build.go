@@ -50,7 +50,9 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
 		mf := policy.ModelFamily{Algo: key.Algo.String(), Proto: key.Proto.String()}
+		caution := 1.0
 		if j, ok := f.predictor.(*joint); ok {
+			caution = j.caution()
 			for _, w := range j.physics {
 				mf.Physics = append(mf.Physics, round(w, 6))
 			}
@@ -70,7 +72,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 			curve.Micros, curve.Sigma = tabulate(f.predictor, channels, sizes)
 			for i, b := range sizes {
 				if b < measured.Min || b > measured.Max {
-					curve.Sigma[i] = round(curve.Sigma[i]*f.caution(), 3)
+					curve.Sigma[i] = round(curve.Sigma[i]*caution, 3)
 				}
 			}
 			mf.Curves = append(mf.Curves, curve)

@@ -62,22 +62,16 @@ func (f *familyFit) domain(channels int) policy.Range {
 	return policy.Range{Min: f.min, Max: f.max}
 }
 
-// caution multiplies the standard deviation of a configuration outside its own
-// measured sizes. A scale below 1 was learnt between measured sizes and holds
-// only there.
-func (f *familyFit) caution() float64 {
-	if j, ok := f.predictor.(*joint); ok {
-		return max(1, 1/j.process.gapScale)
-	}
-	return 1
-}
-
 // joint is physics times a smooth correction, over bytes and channels.
 type joint struct {
 	physics physics
 	process *process
 	noise   float64
 }
+
+// caution multiplies the standard deviation where a configuration itself was not
+// measured. A scale below 1 was learnt between measured sizes and holds only there.
+func (j *joint) caution() float64 { return max(1, 1/j.process.gapScale) }
 
 func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 	n := len(cells)
