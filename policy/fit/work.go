@@ -21,8 +21,9 @@ type detail struct {
 	closest float64 // octaves; sizes closer together share a place on the axis
 }
 
-// details to choose from, the finest first. What the coarsest costs in accuracy
-// TestDetail says.
+// details to choose from, the finest first. On three real grids of 162 to 180 cells
+// per family the coarsest adds 0.5 to 0.8 % to the time of the choices, on one with
+// steps and wrong labels 2.3 %: see TestDetail.
 var (
 	finest  = detail{320, 1.0 / 16}
 	details = []detail{finest, {256, 1.0 / 8}, {192, 1.0 / 8}, {160, 1.0 / 4}, {128, 1.0 / 4}, {96, 1.0 / 4}}
