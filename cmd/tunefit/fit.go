@@ -143,10 +143,11 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	var sources []policy.ModelSource
 	var failed []error
 	rejected := map[string]int{}
+	var notes []bench.Note
 	progress := newProgress(cmd.ErrOrStderr(), len(files))
 	for _, name := range files {
 		progress.next(name)
-		source, err := readSweep(pool, name, rejected)
+		source, err := readSweep(pool, name, rejected, &notes)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -154,6 +155,9 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 		sources = append(sources, source)
 	}
 	progress.end()
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
 	if len(failed) > 0 {
 		return nil, nil, nil, fmt.Errorf("%w\nnothing was written", errors.Join(failed...))
 	}
@@ -165,7 +169,7 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	return pool.Set(), sources, refusals, nil
 }
 
-func readSweep(pool *fit.Pool, name string, rejected map[string]int) (policy.ModelSource, error) {
+func readSweep(pool *fit.Pool, name string, rejected map[string]int, notes *[]bench.Note) (policy.ModelSource, error) {
 	in, err := os.Open(name)
 	if err != nil {
 		return policy.ModelSource{}, err
@@ -179,6 +183,7 @@ func readSweep(pool *fit.Pool, name string, rejected map[string]int) (policy.Mod
 	if _, err := io.Copy(digest, in); err != nil { // what the reader left behind the last row
 		return policy.ModelSource{}, err
 	}
+	*notes = append(*notes, r.Notes...)
 	for _, rej := range r.Rejected {
 		rejected[rej.Reason] += rej.Count
 	}
@@ -295,6 +300,9 @@ func ratio(s fit.Score, v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
+// restlessNoise between repetitions is more than any machine should have.
+const restlessNoise = 0.1
+
 // writeGaps lists what the model does not know, and why.
 func writeGaps(w io.Writer, report *fit.Report) {
 	var gaps []string
@@ -309,6 +317,9 @@ func writeGaps(w io.Writer, report *fit.Report) {
 			add("%s: the default was not measured; the model speaks only where it beats the best that NCCL's own choice can be", g.Key)
 		case len(g.Default) < len(g.Sizes()):
 			add("%s: the default was measured at %d of %d sizes", g.Key, len(g.Default), len(g.Sizes()))
+		}
+		if g.Noise > restlessNoise {
+			add("%s: repetitions differ by %s; measure on a quiet machine, and check that all times are microseconds", g.Key, percent(g.Noise))
 		}
 		if len(g.Configs()) == 1 {
 			add("%s: one configuration, nothing to choose from", g.Key)

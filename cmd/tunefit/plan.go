@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,6 +67,9 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	if len(files) > 0 {
 		if set, _, _, err = readSweeps(cmd, files); err != nil {
 			return err
+		}
+		if set.Used == 0 {
+			return errors.New("not one usable measurement")
 		}
 	}
 	group, err := f.subject(set, &space)
