@@ -62,7 +62,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		for _, channels := range f.channels {
 			curve := policy.ModelCurve{Channels: channels}
 			domain, measured := f.domain(channels), f.measured(channels)
-			curve.Min, curve.Max = domain.Min, domain.Max
+			curve.Min, curve.Max = max(domain.Min, m.Axis[0]), min(domain.Max, m.Axis[len(m.Axis)-1])
 			for _, c := range cells {
 				if c.Config.Channels == channels {
 					curve.Measured = append(curve.Measured, [2]float64{float64(c.Bytes), round(c.Micros, 6)})

@@ -54,13 +54,18 @@ func (f *familyFit) measured(channels int) policy.Range {
 }
 
 // domain is the range of sizes for which a configuration is predicted: with a
-// joint model, wherever its family was measured.
+// joint model, wherever its family was measured and somewhat beyond.
 func (f *familyFit) domain(channels int) policy.Range {
 	if _, ok := f.predictor.(*joint); !ok {
 		return f.measured(channels)
 	}
-	return policy.Range{Min: f.min, Max: f.max}
+	return policy.Range{Min: f.min / reach, Max: f.max * reach}
 }
+
+// reach is the factor in size by which a joint model predicts beyond what was
+// measured of its family. Physics carries that far, and without it a family that
+// lacks just the last size leaves that to others that are three times as slow.
+const reach = 4
 
 // joint is physics times a smooth correction, over bytes and channels.
 type joint struct {
