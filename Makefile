@@ -49,7 +49,7 @@ $(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
 
 $(BENCH): tuner/plugin/testhost/bench.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lm
 
 $(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)

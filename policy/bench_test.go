@@ -66,7 +66,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// What a communicator costs whose number of ranks was seen before.
+// What a communicator costs once the file was read.
 func BenchmarkFor(b *testing.B) {
 	for name, text := range files(10_000) {
 		p, err := ReadCSV("x.csv", text)

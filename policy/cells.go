@@ -94,12 +94,10 @@ func (c *cellReader) rule() Rule {
 		Cells:        c.cellSet(),
 		Channels:     c.channels(),
 		ChunkBytes:   c.chunkBytes(),
+		When:         c.when(),
 	}
 	c.checkDefault()
 	c.checkCommunicator(&rule)
-	if rw.When.text != "" {
-		c.fail("when", fmt.Errorf("conditions are not supported yet: %s (leave the cell empty, or drop the column)", quote(rw.When.text)))
-	}
 	return rule
 }
 
@@ -224,6 +222,18 @@ func (c *cellReader) chunkBytes() uint64 {
 		c.fail("chunk_bytes", fmt.Errorf("chunk_bytes: %w", err))
 	}
 	return n
+}
+
+func (c *cellReader) when() *Condition {
+	text := c.row.When.text
+	if c.row.When.isAny() {
+		return nil
+	}
+	condition, err := c.r.when.read(text, 1+slices.Index(c.r.columns, "when"))
+	if err != nil {
+		c.fail("when", err)
+	}
+	return condition
 }
 
 func (c *cellReader) cellSet() CellSet {

@@ -112,6 +112,7 @@ type reader struct {
 	headerLine int      // 0 without a header
 
 	rules    []Rule
+	when     whenReader
 	problems Problems
 }
 

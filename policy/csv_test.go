@@ -42,6 +42,23 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// The policies that come with the project are policies.
+func TestReadyToUsePolicies(t *testing.T) {
+	files, _ := filepath.Glob("../configs/policies/*.csv")
+	if len(files) < 3 {
+		t.Fatalf("only %d files", len(files))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := ReadCSV(file, text); err != nil || len(p.Rules) == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 const plain = "allreduce,1024,4096,ring,simple,8,2,16,-1,-1\nallgather,0,18446744073709551615,tree,ll128,-1,-1,-1,-1,-1\n"
 
 // Different ways to write one and the same policy.
@@ -141,10 +158,12 @@ func TestParseBytes(t *testing.T) {
 func FuzzReadCSV(f *testing.F) {
 	f.Add([]byte(plain))
 	f.Add([]byte("collective,algorithm,when\nallreduce,ring,\"bytes > 1\"\n"))
-	bad, _ := filepath.Glob("testdata/bad/*.csv")
-	for _, file := range bad {
-		text, _ := os.ReadFile(file)
-		f.Add(text)
+	for _, pattern := range []string{"testdata/bad/*.csv", "../configs/policies/*.csv", "../../shared/data/policies/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			f.Add(text[:min(len(text), 8<<10)])
+		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := ReadCSV("fuzz.csv", text)

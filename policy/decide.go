@@ -54,15 +54,16 @@ func (v *View) Decide(q Query) Decision {
 		if d.Rule >= 0 && int(l.first) > d.Rule {
 			continue
 		}
-		size := q.Bytes
-		if l.perRank {
-			size = perRank
-		}
-		r := l.rule(size)
+		r := l.rule(q.Bytes, perRank)
 		if r < 0 || d.Rule >= 0 && r > d.Rule {
 			continue
 		}
 		if found, ok := v.apply(r, &q); ok {
+			d = found
+		}
+	}
+	if v.when != nil {
+		if found, ok := v.decideByCondition(&q, d.Rule); ok {
 			d = found
 		}
 	}
@@ -81,8 +82,15 @@ func (d *Decision) setNCCLsOwn(c Costs) {
 
 // apply returns what rule r makes of the query, and whether it can decide it.
 func (v *View) apply(r int, q *Query) (Decision, bool) {
-	rule := &v.policy.Rules[r]
-	d := Decision{Rule: r, Algo: -1, Proto: -1}
+	d, ok := v.policy.Rules[r].apply(q, v.comm.Nodes)
+	d.Rule = r
+	return d, ok
+}
+
+// apply returns what the rule makes of a query that it matches, and whether it can
+// decide it.
+func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
+	d := Decision{Rule: -1, Algo: -1, Proto: -1}
 	if rule.Cells == everyCell {
 		d.setNCCLsOwn(q.Costs)
 	} else {
@@ -99,11 +107,11 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
-	if channelsAreSafe(Algo(d.Algo), v.comm.Nodes) {
+	if channelsAreSafe(Algo(d.Algo), nodes) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {
-		d.ChunkBytes = max(rule.ChunkBytes, grain(Proto(d.Proto)))
+		d.ChunkBytes = max(rule.ChunkBytes, Proto(d.Proto).Grain())
 	}
 	return d, true
 }
@@ -121,9 +129,9 @@ func channelsAreSafe(a Algo, nodes int) bool {
 	return false
 }
 
-// grain is the smallest chunk of a protocol in bytes. NCCL rounds a chunk down
+// Grain is the smallest chunk of a protocol in bytes. NCCL rounds a chunk down
 // to a multiple of it; less than one grain becomes 0 and breaks the collective.
-func grain(p Proto) uint64 {
+func (p Proto) Grain() uint64 {
 	switch p {
 	case ProtoLL:
 		return 16
@@ -131,6 +139,15 @@ func grain(p Proto) uint64 {
 		return 1920
 	}
 	return 512
+}
+
+// NCCLsOwn returns the cell that NCCL chooses from the table by itself. known is false
+// where that cannot be told: nothing is available, costs are not known, or cells of
+// equal cost, of which releases take different ones.
+func (c Costs) NCCLsOwn() (algo Algo, proto Proto, known bool) {
+	var d Decision
+	d.setNCCLsOwn(c)
+	return Algo(d.Algo), Proto(d.Proto), d.Algo >= 0
 }
 
 // available: NCCL never chooses a cell below zero, nor one that is not below

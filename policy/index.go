@@ -6,7 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
-	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // place is what a communicator and a collective have to be for a rule to match.
@@ -21,17 +22,31 @@ type call struct {
 	regBuff int8
 }
 
-// layer holds the rules of one place and call that ask for the same cells. Of
-// those that cover a size only the first in the file can ever decide, so a layer
-// is a list of ranges that do not overlap, and a size is found by binary search.
-// There are as many layers to search as there are ways to name cells, a few
-// dozen at the most, however many rules there are.
+// layer holds the rules of one place and call that ask for the same cells and
+// restrict the same. Of those that cover a size only the first in the file can
+// ever decide, so a layer is a list of ranges that do not overlap, and a size is
+// found by binary search. There are as many layers to search as there are ways to
+// name cells, a few dozen at the most, however many rules there are.
 type layer struct {
-	cells   CellSet
-	perRank bool   // spans count bytes per rank, not bytes
-	spans   []span // ascending
-	first   int32  // the first of their rules
+	layerKey
+	spans []span // ascending; of bytes or of bytes per rank
+	areas areas  // instead of spans, where both are restricted
+	first int32  // the first of their rules
 }
+
+type layerKey struct {
+	cells CellSet
+	by    restriction
+}
+
+// restriction tells what the sizes of a rule are.
+type restriction int8
+
+const (
+	byBytes restriction = iota
+	byPerRank
+	byBoth
+)
 
 type span struct {
 	Range
@@ -41,27 +56,26 @@ type span struct {
 // index is the rules arranged by what they match.
 type index map[place]map[call][]layer
 
-// addition is one rule on its way into an index.
-type addition struct {
-	span
-	perRank bool
-}
-
-// placed returns the rule at index i as an addition. A rule that restricts both
-// bytes and bytes per rank has a range of bytes only once the number of ranks is
-// known; ranks is anyInt where it is not, and ok then tells whether it matters.
-func placed(r *Rule, i int, ranks int64) (a addition, ok bool) {
+// placed returns what a rule covers, and which of the two ranges tell it. One that
+// names the number of ranks and restricts both has a range of bytes.
+func placed(r *Rule, i int) (restriction, area) {
+	a := area{r.Bytes, r.BytesPerRank, int32(i)}
 	switch {
 	case r.BytesPerRank == everySize:
-		return addition{span{r.Bytes, int32(i)}, false}, true
+		return byBytes, a
 	case r.Bytes == everySize:
-		return addition{span{r.BytesPerRank, int32(i)}, true}, true
-	case ranks == anyInt:
-		return addition{}, false
+		return byPerRank, a
+	case r.Ranks == anyInt:
+		return byBoth, a
 	}
-	both := r.BytesPerRank.timesRanks(uint64(ranks))
-	both.Min, both.Max = max(both.Min, r.Bytes.Min), min(both.Max, r.Bytes.Max)
-	return addition{span{both, int32(i)}, false}, true
+	a.bytes = r.bytesOn(uint64(r.Ranks))
+	return byBytes, a
+}
+
+// bytesOn returns the bytes that the rule's two ranges leave on so many ranks.
+func (r *Rule) bytesOn(ranks uint64) Range {
+	both := r.BytesPerRank.timesRanks(ranks)
+	return Range{max(both.Min, r.Bytes.Min), min(both.Max, r.Bytes.Max)}
 }
 
 // timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
@@ -77,65 +91,78 @@ func (r Range) timesRanks(ranks uint64) Range {
 	return Range{least, most}
 }
 
-// buildIndex arranges the rules that pick returns an addition for.
-func buildIndex(rules []Rule, pick func(r *Rule, i int) (addition, bool)) index {
-	type layerKey struct {
-		cells   CellSet
-		perRank bool
+// buildIndex arranges the rules that are of it.
+func buildIndex(rules []Rule, isOfIt func(i int) bool) index {
+	type layerAt struct {
+		place
+		call
+		layerKey
 	}
-	spans := map[place]map[call]map[layerKey][]span{}
-	add := func(at place, r *Rule, a addition) {
-		if spans[at] == nil {
-			spans[at] = map[call]map[layerKey][]span{}
+	covered := map[layerAt]*[]area{}
+	var latest layerAt // rows that go together mostly stand together
+	var list *[]area
+	add := func(at layerAt, a area) {
+		if list == nil || at != latest {
+			if list = covered[at]; list == nil {
+				list = new([]area)
+				covered[at] = list
+			}
+			latest = at
 		}
-		c := call{r.PipeOps, r.RegBuff}
-		if spans[at][c] == nil {
-			spans[at][c] = map[layerKey][]span{}
-		}
-		key := layerKey{r.Cells, a.perRank}
-		spans[at][c][key] = append(spans[at][c][key], a.span)
+		*list = append(*list, a)
 	}
 	for i := range rules {
 		r := &rules[i]
-		a, ok := pick(r, i)
-		if !ok || a.Min > a.Max {
+		by, a := placed(r, i)
+		if a.bytes.Min > a.bytes.Max || !isOfIt(i) {
 			continue
 		}
-		at := place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}
+		at := layerAt{place{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode}, call{r.PipeOps, r.RegBuff}, layerKey{r.Cells, by}}
 		switch r.Coll {
 		case collNeverAsked:
 		case anyColl:
 			for at.coll = range NumColls {
-				add(at, r, a)
+				add(at, a)
 			}
 		default:
-			add(at, r, a)
+			add(at, a)
 		}
 	}
-	ix := make(index, len(spans))
-	for at, byCall := range spans {
-		ix[at] = make(map[call][]layer, len(byCall))
-		for c, byKey := range byCall {
-			for key, s := range byKey {
-				ix[at][c] = append(ix[at][c], layer{key.cells, key.perRank, firstWins(s), s[0].rule})
-			}
+	ix := index{}
+	for at, list := range covered {
+		if ix[at.place] == nil {
+			ix[at.place] = map[call][]layer{}
 		}
+		ix[at.place][at.call] = append(ix[at.place][at.call], newLayer(at.layerKey, *list))
 	}
 	return ix
+}
+
+// newLayer takes rules in the order of the file.
+func newLayer(key layerKey, list []area) layer {
+	l := layer{layerKey: key, first: list[0].rule}
+	if key.by == byBoth {
+		l.areas = newAreas(list)
+		return l
+	}
+	spans := make([]span, len(list))
+	for i, a := range list {
+		spans[i] = span{a.bytes, a.rule}
+		if key.by == byPerRank {
+			spans[i].Range = a.perRank
+		}
+	}
+	l.spans = firstWins(spans)
+	return l
 }
 
 // firstWins cuts spans, which may overlap, into spans that do not: each size
 // belongs to the first of them that covers it.
 func firstWins(spans []span) []span {
-	starts := make([]uint64, 0, 2*len(spans))
-	for _, s := range spans {
-		starts = append(starts, s.Min)
-		if s.Max != Inf {
-			starts = append(starts, s.Max+1)
-		}
+	if len(spans) == 1 {
+		return spans
 	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
+	starts := borders(spans)
 
 	// Piece i runs from starts[i] to the next start. free[i] leads to the first
 	// piece from i on that no span has taken; paths are halved as they are
@@ -182,10 +209,27 @@ func firstWins(spans []span) []span {
 	return slices.Clip(pieces)
 }
 
+// borders returns where, in ascending order, a span begins or the sizes beyond it.
+func borders(spans []span) []uint64 {
+	starts := make([]uint64, 0, 2*len(spans))
+	for _, s := range spans {
+		starts = append(starts, s.Min)
+		if s.Max != Inf {
+			starts = append(starts, s.Max+1)
+		}
+	}
+	slices.Sort(starts)
+	return slices.Compact(starts)
+}
+
 // Comm is what a decision may know of a communicator: only what all of its ranks
 // find alike.
 type Comm struct {
 	Nodes, Ranks int // at least 1
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
+	// 0 where it does not, as before ABI v5.
+	NVLDomains int
+	Topo       *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 // View is a Policy as one communicator sees it.
@@ -193,18 +237,19 @@ type View struct {
 	policy *Policy
 	comm   Comm
 	byCall [NumColls][]map[call][]layer
+	when   *whenView // nil without conditions
 }
 
-// For narrows the policy to a communicator. It costs a few map look-ups, however many rules there are. (Rules that
-// restrict both bytes and bytes per rank, for any number of ranks, are compiled
-// the first time that a number of ranks comes up.)
+// For narrows the policy to a communicator. It costs a few map look-ups, however
+// many rules there are. (Rules with conditions are compiled the first time that a
+// kind of communicator comes up.)
 func (p *Policy) For(c Comm) *View {
-	v := &View{policy: p, comm: c}
+	v := &View{policy: p, comm: c, when: newWhenView(p.conditional.forComm(p.Rules, c))}
 	perNode := int32(anyInt)
 	if c.Ranks%c.Nodes == 0 {
 		perNode = inRange(c.Ranks / c.Nodes)
 	}
-	for _, ix := range []index{p.index, p.open.forRanks(p.Rules, c.Ranks)} {
+	for _, ix := range []index{p.index, v.when.always()} {
 		if len(ix) == 0 {
 			continue
 		}
@@ -237,18 +282,26 @@ func either(n int32) []int32 {
 
 // Empty reports that no rule can ever decide anything for this communicator.
 func (v *View) Empty() bool {
-	return !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+	return v.when.empty() && !slices.ContainsFunc(v.byCall[:], func(byCall []map[call][]layer) bool { return len(byCall) > 0 })
+}
+
+// calls yields what a rule can say of the call and match it.
+func (q *Query) calls() iter.Seq[call] {
+	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
+	return func(yield func(call) bool) {
+		for i, c := range calls {
+			if (i == 0 || !slices.Contains(calls[:i], c)) && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // layers yields the layers that match the query, sizes aside.
 func (v *View) layers(q *Query) iter.Seq[*layer] {
-	calls := [...]call{{anyInt, anyInt}, {int32(q.PipeOps), anyInt}, {anyInt, int8(q.RegBuff)}, {int32(q.PipeOps), int8(q.RegBuff)}}
 	return func(yield func(*layer) bool) {
 		for _, byCall := range v.byCall[q.Coll] {
-			for i, c := range calls {
-				if i > 0 && slices.Contains(calls[:i], c) {
-					continue
-				}
+			for c := range q.calls() {
 				layers := byCall[c]
 				for j := range layers {
 					if !yield(&layers[j]) {
@@ -260,44 +313,18 @@ func (v *View) layers(q *Query) iter.Seq[*layer] {
 	}
 }
 
-// rule returns the index of the layer's rule for a size, or -1.
-func (l *layer) rule(size uint64) int {
+// rule returns the index of the layer's rule for a call, or -1.
+func (l *layer) rule(bytes, perRank uint64) int {
+	size := bytes
+	switch l.by {
+	case byPerRank:
+		size = perRank
+	case byBoth:
+		return l.areas.first(bytes, perRank)
+	}
 	i := sort.Search(len(l.spans), func(i int) bool { return l.spans[i].Max >= size })
 	if i == len(l.spans) || !l.spans[i].contains(size) {
 		return -1
 	}
 	return int(l.spans[i].rule)
-}
-
-// openRules are the rules that only a number of ranks turns into ranges of bytes.
-type openRules struct {
-	any     bool
-	mu      sync.Mutex
-	byRanks map[int]index
-}
-
-// maxOpenIndexes bounds the memory of a process with communicators of very many
-// sizes.
-const maxOpenIndexes = 64
-
-func (o *openRules) forRanks(rules []Rule, ranks int) index {
-	if !o.any {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if ix, ok := o.byRanks[ranks]; ok {
-		return ix
-	}
-	ix := buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-		if _, closed := placed(r, i, int64(r.Ranks)); closed {
-			return addition{}, false
-		}
-		return placed(r, i, int64(ranks))
-	})
-	if len(o.byRanks) >= maxOpenIndexes {
-		clear(o.byRanks)
-	}
-	o.byRanks[ranks] = ix
-	return ix
 }

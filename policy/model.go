@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for
@@ -21,7 +23,9 @@ type Model struct {
 	// decide alike.
 	Digest Digest
 
-	groups map[modelKey]*modelGroup
+	groups  map[modelKey]*modelGroup
+	home    topo.Fingerprint // of the machine measured on, if that is known
+	similar bool             // scaled to another machine, see scaled
 }
 
 type modelKey struct {
@@ -45,6 +49,7 @@ type modelTable struct{ ln, sigma []float64 }
 
 type modelCurve struct {
 	modelTable
+	family   *ModelFamily
 	algo     Algo
 	proto    Proto
 	channels int
@@ -60,35 +65,55 @@ type modelDefault struct {
 	channels int
 }
 
+// maxModelBytes is beyond every size that was ever measured.
+const maxModelBytes = 1 << 50
+
 // maxModelProblems is how many errors of one file are reported.
 const maxModelProblems = 20
 
 // ReadModel compiles a model from the text of its file. The name is for messages
 // only. An error lists all that is wrong, one "file: path: what" a line.
 func ReadModel(name string, text []byte) (*Model, error) {
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, jsonError(name, text, err)
-	}
-	if head.Format != ModelFormat {
-		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(head.Format), ModelFormat)
-	}
-	if head.Version != ModelVersion {
-		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, head.Version, ModelVersion)
-	}
 	file := &ModelFile{}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(file); err != nil {
+	err := d.Decode(file)
+	if err != nil {
+		if err := checkHead(name, text); err != nil {
+			return nil, err
+		}
 		return nil, jsonError(name, text, err)
+	}
+	if err := file.checkHead(name); err != nil {
+		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%s: something follows the model", name)
 	}
 	return CompileModel(name, file)
+}
+
+// checkHead says whether a file that cannot be read is a cost model of this version at
+// all, which says more than what is wrong with it as one.
+func checkHead(name string, text []byte) error {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return jsonError(name, text, err)
+	}
+	return (&ModelFile{Format: head.Format, Version: head.Version}).checkHead(name)
+}
+
+func (f *ModelFile) checkHead(name string) error {
+	switch {
+	case f.Format != ModelFormat:
+		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(f.Format), ModelFormat)
+	case f.Version != ModelVersion:
+		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, ModelVersion)
+	}
+	return nil
 }
 
 func jsonError(name string, text []byte, err error) error {
@@ -113,6 +138,8 @@ func jsonError(name string, text []byte, err error) error {
 func CompileModel(name string, file *ModelFile) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[modelKey]*modelGroup{}}
 	c := modelChecker{name: name}
+	c.topology(m)
+	c.constants(file.Constants)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
@@ -127,10 +154,17 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 	return m, nil
 }
 
-// digest leaves out what only people read.
+// digest leaves out what only people read. Of the machine measured on, decisions
+// depend on the fingerprint, and on the numbers only if they are scaled.
 func (f *ModelFile) digest() Digest {
 	bare := *f
 	bare.Provenance = ModelProvenance{}
+	if t := f.Provenance.Topology; t != nil {
+		bare.Provenance.Topology = &ModelTopology{Fingerprint: t.Fingerprint}
+		if f.Scales {
+			bare.Provenance.Topology = t
+		}
+	}
 	bare.Groups = slices.Clone(f.Groups)
 	for i := range bare.Groups {
 		bare.Groups[i].HeldOut = nil
@@ -172,12 +206,17 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	g := &modelGroup{file: f, axis: f.Axis}
 	coll, ok := collNames.parse(f.Coll)
 	if !ok {
-		c.isTrue(false, path+".collective", "%v)", collNames.unknown("collective", f.Coll))
+		c.problem(path+".collective", "%v)", collNames.unknown("collective", f.Coll))
 	}
 	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i, b := range f.Axis {
-		c.isTrue(b > 0 && (i == 0 || b > f.Axis[i-1]), fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+		switch {
+		case b == 0 || i > 0 && b <= f.Axis[i-1]:
+			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
+		case b >= maxModelBytes:
+			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
+		}
 		g.octaves = append(g.octaves, log2(b))
 	}
 	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
@@ -208,11 +247,11 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
 	a, ok := algoNames.parse(algo)
 	if !ok {
-		c.isTrue(false, path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
+		c.problem(path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
 	}
 	p, ok := protoNames.parse(proto)
 	if !ok {
-		c.isTrue(false, path+".protocol", "%v)", protoNames.unknown("protocol", proto))
+		c.problem(path+".protocol", "%v)", protoNames.unknown("protocol", proto))
 	}
 	return a, p
 }
@@ -226,6 +265,10 @@ type curveKey struct {
 
 func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
+	physics := func(w float64) bool { return w >= 0 && w <= math.MaxFloat32 }
+	c.isTrue((len(f.Physics) == 0 || len(f.Physics) == numPhysics) && !slices.ContainsFunc(f.Physics, func(w float64) bool { return !physics(w) }),
+		path+".physics", "%g (allowed: none, or %d numbers that are 0 or more)", f.Physics, numPhysics)
+	c.isTrue(f.PhysicsSigma >= 0 && f.PhysicsSigma < 100, path+".physics_sigma", "%g (allowed: 0 or more)", f.PhysicsSigma)
 	var distrust []Range
 	for i, d := range f.Distrust {
 		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
@@ -238,10 +281,10 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen m
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := modelCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
+		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !(m[0] >= 1 && m[0] < 1<<63) {
+			if !(m[0] >= 1 && m[0] < maxModelBytes) {
 				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}

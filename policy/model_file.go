@@ -16,17 +16,25 @@ type ModelFile struct {
 	// MaxNodes lets the largest group of several nodes answer for communicators of
 	// the same number of ranks per node up to this many nodes. 0: nobody asked for
 	// that, and other node counts get no answer.
-	MaxNodes int          `json:"max_nodes,omitempty"`
-	Groups   []ModelGroup `json:"groups"`
+	MaxNodes int `json:"max_nodes,omitempty"`
+	// Scales lets the physics of the model answer, scaled, on machines that are
+	// similar to the one of Provenance.Topology but not the same. Without it the model
+	// is silent there.
+	Scales bool `json:"scales,omitempty"`
+	// Constants replace some of NCCL's own; nil: none.
+	Constants *ModelConstants `json:"constants,omitempty"`
+	Groups    []ModelGroup    `json:"groups"`
 }
 
 // ModelProvenance says where the measurements come from.
 type ModelProvenance struct {
-	Tool          string        `json:"tool,omitempty"`
-	Files         []ModelSource `json:"files,omitempty"`
-	NCCL          string        `json:"nccl,omitempty"`     // version; empty: not known
-	Topology      string        `json:"topology,omitempty"` // fingerprint; empty: not known
-	SimulatedRows int           `json:"simulated_rows,omitempty"`
+	Tool  string        `json:"tool,omitempty"`
+	Files []ModelSource `json:"files,omitempty"`
+	NCCL  string        `json:"nccl,omitempty"` // version; empty: not known
+	// Topology restricts the model to machines like the one measured. nil: not
+	// known, and nodes and ranks alone tell whether the model is used.
+	Topology      *ModelTopology `json:"topology,omitempty"`
+	SimulatedRows int            `json:"simulated_rows,omitempty"`
 }
 
 // ModelSource is one file of measurements.
@@ -95,6 +103,8 @@ type ModelFamily struct {
 	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and
 	// s*c, of s bytes and c channels. Empty: the curves only join measured points.
 	Physics []float64 `json:"physics,omitempty"`
+	// PhysicsSigma is how far the physics alone is off what was measured.
+	PhysicsSigma float64 `json:"physics_sigma,omitempty"`
 	// Scale multiplies sigma at sizes that were measured, GapScale between them.
 	Scale    float64 `json:"scale,omitempty"`
 	GapScale float64 `json:"gap_scale,omitempty"`

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func TestLn(t *testing.T) {
@@ -97,7 +99,7 @@ func TestModelChooses(t *testing.T) {
 		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: SilentPerNode},
 		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: SilentNodes},
 		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentGain},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentFarther},
 		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *ModelFile) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -189,12 +191,30 @@ func FuzzReadModel(f *testing.F) {
 	good, _ := json.Marshal(smallModel())
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":1,"groups":[{}]}`))
+	scales := physicalModel([]float64{20, 1, 1e-4, 1e-4, 1, 0.1, 0.1, 1e-6}, []float64{20, 0, 4e-4, 0, 0, 0, 0, 0})
+	scales.Constants = &ModelConstants{BaseLatencies: []LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 6}}, LLMaxBWs: []BandwidthConstant{{GPU: "hopper", Nodes: "1", GBps: 140}}}
+	good, _ = json.Marshal(scales)
+	f.Add(good)
+	here := Machine{topo.Fingerprint{Shape: "aaaaaaaaaaaaaaaa", Machine: "bbbbbbbbbbbbbbbb"}, topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := ReadModel("m.json", text)
 		if err != nil {
 			return
 		}
+		e := NewEngine(nil, m, &here)
+		for _, c := range e.Constants() {
+			if !(c.Value >= 0 && c.Value <= maxConstantGBps) {
+				t.Errorf("%+v", c)
+			}
+		}
 		for _, g := range m.File.Groups {
+			scaled := e.For(Comm{Nodes: g.Nodes, Ranks: g.Ranks})
+			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
+				a := scaled.Decide(Query{Coll: CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
+				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
+					t.Errorf("%+v", a)
+				}
+			}
 			v := m.For(g.Nodes, g.Ranks)
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
 				for coll := range Coll(NumColls) {

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
@@ -111,6 +113,9 @@ func (n names[T]) name(v T) string {
 	}
 	return n.canonical[v]
 }
+
+// spellings yields every spelling, in lower case.
+func (n names[T]) spellings() iter.Seq[string] { return maps.Keys(n.bySpelling) }
 
 func (n names[T]) parse(s string) (T, bool) {
 	v, ok := n.bySpelling[s]

@@ -19,6 +19,7 @@ type plainRow struct {
 	nodes, ranks, perNode  int
 	pipeOps, regBuff       int
 	channels               int
+	when                   plainCondition // nil: always
 }
 
 var (
@@ -27,7 +28,8 @@ var (
 	plainProtos = []string{"ll", "ll128", "simple"}
 )
 
-func (r plainRow) matches(q Query, nodes, ranks int) bool {
+func (r *plainRow) matches(q *Query, c Comm) bool {
+	nodes, ranks := c.Nodes, c.Ranks
 	is := func(want, got int) bool { return want == -1 || want == got }
 	perRank := q.Bytes / uint64(ranks)
 	perNode := -2
@@ -36,7 +38,8 @@ func (r plainRow) matches(q Query, nodes, ranks int) bool {
 	}
 	return (r.coll == "any" || r.coll == plainColls[q.Coll]) &&
 		r.min <= q.Bytes && q.Bytes <= r.max && r.minPerRank <= perRank && perRank <= r.maxPerRank &&
-		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) && is(r.regBuff, q.RegBuff)
+		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) && is(r.regBuff, q.RegBuff) &&
+		(r.when == nil || r.when(q, c))
 }
 
 func allows(want, name string) bool {
@@ -47,9 +50,10 @@ func allows(want, name string) bool {
 }
 
 // plainScan returns the deciding row and the cell it decides for, or -1.
-func plainScan(rows []plainRow, q Query, nodes, ranks int) (row, cell int) {
-	for i, r := range rows {
-		if !r.matches(q, nodes, ranks) {
+func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
+	for i := range rows {
+		r := &rows[i]
+		if !r.matches(q, comm) {
 			continue
 		}
 		best := -1
@@ -81,8 +85,14 @@ func plainChannels(r plainRow, cell int, costs Costs, nodes int) int {
 	return min(r.channels, 64)
 }
 
+// dice are a source of random numbers: math/rand's or rapid's.
+type dice interface {
+	IntN(n int) int
+	Uint64N(n uint64) uint64
+}
+
 // randomCosts fills a table of which some cells are unavailable.
-func randomCosts(rng *rand.Rand) Costs {
+func randomCosts(rng dice) Costs {
 	micros := make([]float32, 21)
 	for i := range micros {
 		micros[i] = float32(5 + rng.IntN(40)) // whole numbers, so that ties occur
@@ -93,20 +103,26 @@ func randomCosts(rng *rand.Rand) Costs {
 	return Costs{Micros: micros, NumProto: 3}
 }
 
-func compare(t *testing.T, v *View, rows []plainRow, q Query, nodes, ranks int) {
+// fataler is a *testing.T or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 	t.Helper()
-	wantRow, wantCell := plainScan(rows, q, nodes, ranks)
+	wantRow, wantCell := plainScan(rows, &q, comm)
 	got := v.Decide(q)
 	gotCell := got.Algo*3 + got.Proto
 	if got.Tied { // NCCL's own choice among equals: the scan takes the first, releases of NCCL differ
 		gotCell = wantCell
 	}
 	if got.Rule != wantRow || wantRow >= 0 && gotCell != wantCell {
-		t.Fatalf("%+v on %d nodes, %d ranks:\ngot row %d, cell %d,%d; the plain scan says row %d, cell %d",
-			q, nodes, ranks, got.Rule, got.Algo, got.Proto, wantRow, wantCell)
+		t.Fatalf("%+v on %+v:\ngot row %d, cell %d,%d; the plain scan says row %d, cell %d",
+			q, comm, got.Rule, got.Algo, got.Proto, wantRow, wantCell)
 	}
-	if wantRow >= 0 && got.Channels != plainChannels(rows[wantRow], wantCell, q.Costs, nodes) {
-		t.Fatalf("%+v on %d nodes: %d channels by row %d for cell %d", q, nodes, got.Channels, wantRow, wantCell)
+	if wantRow >= 0 && got.Channels != plainChannels(rows[wantRow], wantCell, q.Costs, comm.Nodes) {
+		t.Fatalf("%+v on %+v: %d channels by row %d for cell %d", q, comm, got.Channels, wantRow, wantCell)
 	}
 	if wantRow >= 0 && v.policy.Rules[wantRow].Cells != everyCell { // else the table stays NCCL's, ties and all
 		checkWins(t, q.Costs, got)
@@ -115,7 +131,7 @@ func compare(t *testing.T, v *View, rows []plainRow, q Query, nodes, ranks int) 
 
 // checkWins applies a decision to the table: NCCL must then choose that cell,
 // with no tie, and whatever was written must be a believable time.
-func checkWins(t *testing.T, costs Costs, d Decision) {
+func checkWins(t fataler, costs Costs, d Decision) {
 	t.Helper()
 	cell := d.Algo*costs.NumProto + d.Proto
 	after := append([]float32(nil), costs.Micros...)
@@ -171,8 +187,9 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			r := rows[rng.IntN(len(rows))]
 			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
 		}
-		v := p.For(Comm{Nodes: nodes, Ranks: 8 * nodes})
-		compare(t, v, rows, q, nodes, 8*nodes)
+		comm := Comm{Nodes: nodes, Ranks: 8 * nodes}
+		v := p.For(comm)
+		compare(t, v, rows, q, comm)
 		if v.Decide(q).Rule >= 0 {
 			decided++
 		}
@@ -192,20 +209,27 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for range 400 {
-			nodes := 1 + rng.IntN(3)
-			ranks := nodes*(1+rng.IntN(3)) + rng.IntN(2)
-			q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
-			if rng.IntN(20) == 0 {
-				q.Bytes = Inf - rng.Uint64N(3)
-			}
-			compare(t, p.For(Comm{Nodes: nodes, Ranks: ranks}), rows, q, nodes, ranks)
+			comm, q := randomCall(rng)
+			compare(t, p.For(comm), rows, q, comm)
 		}
 	}
 }
 
-func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
+func randomCall(rng dice) (Comm, Query) {
+	nodes := 1 + rng.IntN(3)
+	comm := Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2), NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))]}
+	q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
+	if rng.IntN(20) == 0 {
+		q.Bytes = Inf - rng.Uint64N(3)
+	}
+	return comm, q
+}
+
+func randomFile(rng dice, n int) (rows []plainRow, text string) {
 	var b strings.Builder
-	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank\n")
+	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,when\n")
+	var conditions conditionPool
+	narrow := rng.IntN(2) == 0
 	either := func(values ...string) string { return values[rng.IntN(len(values))] }
 	small := func(from, n int) int { // -1 most of the time
 		if rng.IntN(3) > 0 {
@@ -218,6 +242,10 @@ func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
 			coll: either(append(plainColls, "any")...), maxPerRank: Inf, max: Inf,
 			algo: either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"), proto: either("ll", "simple", "ll128", "-1", "!ll"),
 			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2), channels: small(1, 100),
+		}
+		if narrow { // rows that differ only in their conditions and sizes
+			r = plainRow{coll: "any", maxPerRank: Inf, max: Inf, algo: either("ring", "tree"), proto: either("-1", "simple"),
+				nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1, channels: small(1, 100)}
 		}
 		for r.nodes > r.ranks && r.ranks > 0 || r.perNode > 0 && r.ranks > 0 && (r.ranks%r.perNode != 0 || r.nodes > 0 && r.nodes*r.perNode != r.ranks) {
 			r.nodes, r.ranks, r.perNode = small(1, 3), small(1, 7), small(1, 3) // no such communicator: not a legal row
@@ -235,6 +263,10 @@ func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
 				r.maxPerRank = r.minPerRank + rng.Uint64N(10)
 			}
 		}
+		var when string
+		if rng.IntN(2) == 0 {
+			when, r.when = conditions.pick(rng)
+		}
 		rows = append(rows, r)
 		max := func(n uint64) string {
 			if n == Inf {
@@ -242,8 +274,8 @@ func randomFile(rng *rand.Rand, n int) (rows []plainRow, text string) {
 			}
 			return strconv.FormatUint(n, 10)
 		}
-		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s\n", r.coll, r.min, max(r.max), r.algo, r.proto, r.channels,
-			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank))
+		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s,\"%s\"\n", r.coll, r.min, max(r.max), r.algo, r.proto, r.channels,
+			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank), strings.ReplaceAll(when, `"`, `""`))
 	}
 	return rows, b.String()
 }

@@ -16,8 +16,8 @@ type Policy struct {
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
-	index index
-	open  openRules // what the index leaves out
+	index       index        // of the rules without a condition
+	conditional *conditional // the others; nil: none
 }
 
 // Digest identifies the meaning of a policy.
@@ -26,6 +26,9 @@ type Digest [sha256.Size]byte
 // String returns the first 12 hexadecimal digits, enough to tell versions apart.
 func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
 
+// Full returns all hexadecimal digits; String's are the first of them.
+func (d Digest) Full() string { return hex.EncodeToString(d[:]) }
+
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for
 // messages only. An error is of type Problems and lists all that is wrong.
 func ReadCSV(file string, text []byte) (*Policy, error) {
@@ -33,12 +36,8 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), open: openRules{byRanks: map[int]index{}}}
-	p.index = buildIndex(rules, func(r *Rule, i int) (addition, bool) {
-		a, ok := placed(r, i, int64(r.Ranks))
-		p.open.any = p.open.any || !ok
-		return a, ok
-	})
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), conditional: conditionalOf(rules)}
+	p.index = buildIndex(rules, func(i int) bool { return rules[i].When == nil })
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
@@ -46,6 +45,9 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	}
 	return p, nil
 }
+
+// conditionFollows stands where the next rule's collective would.
+const conditionFollows = 1 << 63
 
 func digest(rules []Rule) (d Digest) {
 	h := sha256.New()
@@ -61,6 +63,10 @@ func digest(rules []Rule) (d Digest) {
 			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
 		} {
 			buf = binary.LittleEndian.AppendUint64(buf, n)
+		}
+		if r.When != nil {
+			buf = append(binary.LittleEndian.AppendUint64(buf, conditionFollows), r.When.normal...)
+			buf = append(buf, 0)
 		}
 		h.Write(buf)
 	}

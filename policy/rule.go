@@ -35,6 +35,7 @@ type Rule struct {
 	RanksPerNode int32 // Ranks / Nodes; no match where that is not whole
 	PipeOps      int32
 	RegBuff      int8
+	When         *Condition // nil: always
 
 	// What it asks for: the cheapest available cell of this set. A set with one
 	// cell is a plain override, the full set keeps NCCL's own choice.
@@ -44,10 +45,14 @@ type Rule struct {
 }
 
 // IsFor reports whether the rule can match a collective on a communicator of that
-// many nodes and ranks, both at least 1.
+// many nodes and ranks, both at least 1, its condition aside.
 func (r *Rule) IsFor(coll Coll, nodes, ranks int) bool {
+	return (r.Coll == anyColl || r.Coll == coll) && r.isForComm(nodes, ranks)
+}
+
+func (r *Rule) isForComm(nodes, ranks int) bool {
 	is := func(want int32, got int) bool { return want == anyInt || int(want) == got }
-	return (r.Coll == anyColl || r.Coll == coll) && is(r.Nodes, nodes) && is(r.Ranks, ranks) &&
+	return is(r.Nodes, nodes) && is(r.Ranks, ranks) &&
 		(r.RanksPerNode == anyInt || ranks%nodes == 0 && is(r.RanksPerNode, ranks/nodes))
 }
 

@@ -46,6 +46,15 @@ type Summary struct {
 	GDR      bool    `expr:"gdr" json:"gdr"`
 }
 
+// SummaryTexts lists what each text of a Summary can be, by its expr name.
+func SummaryTexts() map[string][]string {
+	archs := make([]string, len(cpuArchs))
+	for i, k := range cpuArchs {
+		archs[i] = k.prefix
+	}
+	return map[string][]string{"arch": archs, "intra": pathTypeNames[:], "gpu_nic": pathTypeNames[:]}
+}
+
 // maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see mesh.Mesh.BestRing. More GPUs than this
 // are nearly always on NVSwitches, where all rings are the same.
 const maxSummaryRing = 10

@@ -1,10 +1,11 @@
 package tuner
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Version is this project's release.
@@ -16,6 +17,25 @@ type CommInfo struct {
 	Ranks int
 	Nodes int
 	ABI   int // 2 to 7
+	// NVLDomains counts the NVLink domains that the ranks are in; 0 where NCCL does
+	// not tell.
+	NVLDomains int
+	// Constants says that NCCL lets its tuning constants be changed.
+	Constants bool
+
+	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
+	// not, and what the communicator starts on stays.
+	Counter *agree.Counter
+	// Host, if not nil, keeps something beside each version of the policy.
+	Host Host
+}
+
+// Host keeps something of its own beside each version of a communicator's policy: a
+// cache of its decisions.
+type Host interface {
+	// Attach may be called on any goroutine, Detach once for each result.
+	Attach() (any, error)
+	Detach(attached any)
 }
 
 func (c CommInfo) String() string {
@@ -28,90 +48,152 @@ func (c CommInfo) String() string {
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
-	log  Log
-	view *policy.View
-	// decisions, if not nil, gets each decision as text.
-	decisions *decisionLog
+	info      CommInfo
+	log       Log
+	settings  settings
+	constants []policy.Constant
+	now       *inForce // what decides; nil: nothing, ever
+	live      *live    // nil: `now` stays
 }
 
-// Open prepares a communicator's policy. Without one, it returns a Comm that is
-// Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is wrong
-// has been logged then. Close ends what Open began.
-func Open(info CommInfo, getenv func(string) string, log Log) (*Comm, error) {
+// inForce is a version of the policy as the communicator uses it.
+type inForce struct {
+	version
+	view *policy.EngineView
+	// decisions, if not nil, gets each decision as text.
+	decisions *decisionLog
+	attached  any // the host's
+}
+
+// Open prepares what decides for a communicator. Without anything, it returns a Comm
+// that is Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is
+// wrong has been logged then. Close ends what Open began.
+func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(getenv, log)
-	c := &Comm{log: log}
-	p := loadPolicy(settings, log)
+	c = &Comm{info: info, log: log, settings: settings}
+	own, _, err := c.load(getenv)
 	switch {
-	case settings.strict && (!ok || p == nil):
-		return nil, errors.New(EnvStrict + "=1 and there is no policy that can be used")
-	case p == nil:
-		log.Infof("%s %s: no policy, NCCL decides", Version, info)
-		return c, nil
-	case info.ABI == 2 && settings.envChooses:
-		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
-		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
-		return c, nil
+	case err != nil:
+		return nil, err
+	case settings.strict && !ok:
+		return nil, errUnusable
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
-	}
-	view := p.For(policy.Comm{Nodes: info.Nodes, Ranks: info.Ranks})
-	if view.Empty() {
-		log.Infof("%s %s: no row of %s (version %s) is for it, NCCL decides", Version, info, p.File, p.Digest)
+	case info.ABI == 2 && settings.envChooses && own.engine != nil:
+		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
+		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil
 	}
-	log.Infof("%s %s: policy %s, %s, version %s", Version, info, p.File, plural(len(p.Rules), "row", "rows"), p.Digest)
-	c.view = view
-	if settings.logDecisions {
-		c.decisions = &decisionLog{log: log, policy: p}
+	if live, why := c.canChange(); live {
+		err = c.join(own, getenv)
+	} else {
+		sayWhyNotLive(why, settings, log)
+		c.now, err = c.prepare(own)
 	}
+	if err != nil {
+		return nil, err
+	}
+	c.start()
 	return c, nil
 }
 
-// loadPolicy returns nil where there is no usable policy, and says why.
-func loadPolicy(s settings, log Log) *policy.Policy {
-	if s.configFile == "" {
-		if s.strict {
-			log.Warnf("%s=1 and %s is not set", EnvStrict, EnvConfigFile)
-		}
-		return nil
+// load reads the communicator's files, or, where they are not to be looked at again,
+// what the first communicator of the process found.
+func (c *Comm) load(getenv func(string) string) (v version, sound bool, err error) {
+	if c.settings.reload != reloadOff {
+		return loadVersion(c.settings, getenv, c.log)
 	}
-	v := files.load(s.configFile)
-	var problems policy.Problems
+	return firsts.of(c.settings, getenv, c.log)
+}
+
+// prepare makes a version ready to decide by.
+func (c *Comm) prepare(v version) (*inForce, error) {
+	e := v.engine
+	if e == nil {
+		e = &policy.Engine{}
+	}
+	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	watchConditions(f.view, c.log)
+	if c.settings.logDecisions {
+		f.decisions = newDecisionLog(c.log, e)
+	}
+	if c.info.Host != nil {
+		var err error
+		if f.attached, err = c.info.Host.Attach(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// retire ends a version that this communicator uses no more.
+func (c *Comm) retire(f *inForce) {
+	if f.decisions != nil {
+		f.decisions.sumUp()
+	}
+	if c.info.Host != nil {
+		c.info.Host.Detach(f.attached)
+	}
+}
+
+// start says what the communicator starts on.
+func (c *Comm) start() {
+	e, view := c.now.engine, c.now.view
 	switch {
-	case v.err == nil && len(v.policy.Rules) == 0:
-		v.reportOnce(log, func() { log.Warnf("%s has no rows", s.configFile) })
-		return nil
-	case v.err == nil:
-		v.reportOnce(log, func() { infoNeverAsked(s.configFile, v.policy.NeverAsked, log) })
-	case errors.As(v.err, &problems):
-		if !v.reportOnce(log, func() { warnProblems(s.configFile, problems, log) }) {
-			log.Warnf("%s: still has %s, reported before; no policy is used", s.configFile, plural(len(problems), "problem", "problems"))
-		}
+	case e == nil:
+		c.log.Infof("%s %s: no policy, NCCL decides", Version, c.info)
+	case view.Empty():
+		c.log.Infof("%s %s: %s (version %s), NCCL decides", Version, c.info, nothingFor(e, view), e.Digest)
 	default:
-		log.Warnf("%s=%s: %v; no policy is used", EnvConfigFile, s.configFile, v.err)
+		c.log.Infof("%s %s: %s, version %s", Version, c.info, contents(e), e.Digest)
 	}
-	return v.policy
-}
-
-func infoNeverAsked(file string, rows int, log Log) {
-	if rows > 0 {
-		log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", file, plural(rows, "row is", "rows are"))
-	}
-}
-
-// maxWarned keeps a file of the wrong kind from flooding a job's log.
-const maxWarned = 100
-
-func warnProblems(file string, problems policy.Problems, log Log) {
-	log.Warnf("%s has %s; no policy is used:", file, plural(len(problems), "problem", "problems"))
-	for i, p := range problems {
-		if i == maxWarned {
-			log.Warnf("... and %d more; tunefit show %s prints them all", len(problems)-i, file)
-			return
+	if e != nil && c.info.Constants {
+		if c.constants = e.Constants(); len(c.constants) > 0 {
+			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, plural(len(c.constants), "tuning constant", "tuning constants"), e.Model.Name)
 		}
-		log.Warnf("%s", p)
 	}
+	if view.Empty() && c.live == nil {
+		c.retire(c.now)
+		c.now = nil
+	}
+}
+
+// watchConditions says which rows cannot be what they were meant to be: those whose
+// condition fails, and those for a machine that is not known.
+func watchConditions(view *policy.EngineView, log Log) {
+	rows := view.Rows()
+	if rows == nil || log.Emit == nil {
+		return // each row is reported once in a process, so to somebody who listens
+	}
+	if n := rows.WithoutTopology(); n > 0 {
+		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+	}
+	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
+}
+
+// contents names what an engine decides by.
+func contents(e *policy.Engine) string {
+	var parts []string
+	if e.Policy != nil {
+		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural(len(e.Policy.Rules), "row", "rows")))
+	}
+	if e.Model != nil {
+		parts = append(parts, "model "+e.Model.Name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nothingFor says why neither rows nor model are for a communicator.
+func nothingFor(e *policy.Engine, view *policy.EngineView) string {
+	var parts []string
+	if e.Policy != nil {
+		parts = append(parts, fmt.Sprintf("no row of %s is for it", e.Policy.File))
+	}
+	if e.Model != nil {
+		parts = append(parts, fmt.Sprintf("the model %s is silent (%s)", e.Model.Name, view.ModelSilence()))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func plural(n int, one, many string) string {
@@ -121,18 +203,34 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Close waits until nothing of the plugin's runs any more on the communicator's
-// account: at most the few milliseconds after a file was read.
-func (c *Comm) Close() { files.wait() }
+// Close says what came of the decisions, where they are logged, and returns when
+// nothing of the plugin's runs any more on the communicator's account: after a few
+// milliseconds, or about a second if the ranks' store hangs.
+func (c *Comm) Close() {
+	if c.live != nil {
+		c.live.close()
+	}
+	if c.now != nil {
+		c.retire(c.now)
+		c.now = nil
+	}
+	waitForGarbage()
+}
 
 // Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool { return c.view == nil }
+func (c *Comm) Idle() bool { return c.now == nil }
 
-// Decide answers one query; see policy.View.Decide.
+// Attached is what the host keeps beside the version in force.
+func (c *Comm) Attached() any { return c.now.attached }
+
+// Constants lists what to write into NCCL's tuning constants, at init.
+func (c *Comm) Constants() []policy.Constant { return c.constants }
+
+// Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {
-	d := c.view.Decide(q)
-	if c.decisions != nil {
-		c.decisions.add(q, d)
+	a := c.now.view.Decide(q)
+	if c.now.decisions != nil {
+		c.now.decisions.add(q, a)
 	}
-	return d
+	return a.Decision
 }

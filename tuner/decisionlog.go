@@ -2,26 +2,106 @@ package tuner
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// decisionLog writes one line per decision, for NCCL_TUNER_LOG=decisions. The
-// line is for people; its last word is always what decided: a place in the
-// policy file, or NCCL.
+// decisionLog writes one line per new decision of a communicator, for
+// NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
+// A line is for people, but for its end, which ParseDecidedBy reads.
+//
+// It sees what the cache in C asks about. That forgets shapes where there are very
+// many and asks again; what was written once is not written again. How often a shape
+// is used it does not see, and nothing counts: calls whose shape is known are to cost
+// nothing.
 type decisionLog struct {
 	log    Log
-	policy *policy.Policy
+	engine *policy.Engine
+	seen   map[uint64]struct{} // hashes of lines written
+	full   bool
+	asked  int         // decisions, new or not
+	rows   map[int]int // new decisions by index of the rule
+	model  int
+	nccl   int
 }
 
-func (l *decisionLog) add(q policy.Query, d policy.Decision) {
-	what := fmt.Sprintf("%s %s, %d pipelined", q.Coll, policy.FormatBytes(q.Bytes), q.PipeOps)
-	if d.Rule < 0 {
-		l.log.Infof("%s: no row matches, decided by NCCL", what)
+// maxDecisions bounds the memory of a communicator that sees ever new shapes.
+const maxDecisions = 1 << 16
+
+// maxRowsSummed bounds what one communicator says at its end.
+const maxRowsSummed = 100
+
+func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
+	return &decisionLog{log: log, engine: e, seen: map[uint64]struct{}{}, rows: map[int]int{}}
+}
+
+func (l *decisionLog) add(q policy.Query, a policy.Answer) {
+	l.asked++
+	if l.full {
 		return
 	}
-	l.log.Infof("%s: %s, decided by %s:%d", what, choice(d), l.policy.File, l.policy.Rules[d.Rule].Line)
+	line := fmt.Sprintf("%s %s, %d pipelined: %s", q.Coll, policy.FormatBytes(q.Bytes), q.PipeOps, l.outcome(q, a))
+	key := maphash.String(sumSeed, line)
+	if _, known := l.seen[key]; known {
+		return
+	}
+	if len(l.seen) == maxDecisions {
+		l.full = true
+		l.log.Infof("%d decisions are logged for this communicator, no more are", maxDecisions)
+		return
+	}
+	l.seen[key] = struct{}{}
+	switch a.By {
+	case policy.ByRow:
+		l.rows[a.Rule]++
+	case policy.ByModel:
+		l.model++
+	default:
+		l.nccl++
+	}
+	l.log.Infof("%s", line)
+}
+
+// outcome is what was decided instead of what, why, and by whom.
+func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
+	ncclAlgo, ncclProto, known := q.Costs.NCCLsOwn()
+	nccl := "NCCL's choice"
+	if known {
+		nccl = fmt.Sprintf("%s/%s", ncclAlgo, ncclProto)
+	}
+	ours := choice(a.Decision)
+	if a.Algo >= 0 && !(known && ncclAlgo == policy.Algo(a.Algo) && ncclProto == policy.Proto(a.Proto)) {
+		ours += " instead of " + nccl
+	}
+	switch a.By {
+	case policy.ByRow:
+		return fmt.Sprintf("%s%s%s:%d", ours, decidedBy, l.engine.Policy.File, l.engine.Policy.Rules[a.Rule].Line)
+	case policy.ByModel:
+		return fmt.Sprintf("%s, %s%s%s%s", ours, expected(a.Choice), decidedBy, byModel, l.engine.Model.Name)
+	}
+	var why []string
+	if l.engine.Policy != nil {
+		why = append(why, "no row matches")
+	}
+	if a.Asked {
+		silent := "the model is silent: " + a.Silence.String()
+		if a.Silence == policy.SilentGain || a.Silence == policy.SilentFarther {
+			silent += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
+		}
+		why = append(why, silent)
+	}
+	return fmt.Sprintf("%s, %s%s%s", ours, strings.Join(why, ", "), decidedBy, byNCCL)
+}
+
+// expected is what a model hopes for. Uncertain is the standard deviation of the
+// ratio of both times.
+func expected(c policy.ModelChoice) string {
+	uncertain := math.Hypot(c.Sigma, c.DefaultSigma)
+	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(), 100*uncertain)
 }
 
 func choice(d policy.Decision) string {
@@ -33,10 +113,40 @@ func choice(d policy.Decision) string {
 		fmt.Fprintf(&s, "%s/%s", policy.Algo(d.Algo), policy.Proto(d.Proto))
 	}
 	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %d channels", d.Channels)
+		fmt.Fprintf(&s, ", %s", plural(d.Channels, "channel", "channels"))
 	}
 	if d.ChunkBytes > 0 {
 		fmt.Fprintf(&s, ", chunks of %s", policy.FormatBytes(d.ChunkBytes))
 	}
 	return s.String()
+}
+
+// sumUp writes the hits: of each row that decided anything, of the model, of NCCL.
+// They count distinct shapes, not calls. A shape that was asked for more than once was
+// forgotten in between.
+func (l *decisionLog) sumUp() {
+	if len(l.seen) == 0 {
+		return
+	}
+	shapes := func(n int) string { return plural(n, "shape", "shapes") }
+	var parts []string
+	if p := l.engine.Policy; p != nil {
+		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural(len(p.Rules), "row", "rows")))
+	}
+	if l.engine.Model != nil {
+		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
+	}
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
+	hit := make([]int, 0, len(l.rows))
+	for r := range l.rows {
+		hit = append(hit, r)
+	}
+	slices.Sort(hit)
+	for i, r := range hit {
+		if i == maxRowsSummed {
+			l.log.Infof("... and %d more rows", len(hit)-i)
+			return
+		}
+		l.log.Infof("%s:%d decided %s", l.engine.Policy.File, l.engine.Policy.Rules[r].Line, shapes(l.rows[r]))
+	}
 }

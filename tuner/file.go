@@ -9,100 +9,141 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"syscall"
-	"time"
+	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
 // maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
 const maxFileBytes = 64 << 20
 
-// files keeps the last version of each policy file that this process has read,
-// so that the many communicators of a job compile it once. A file is looked at
+// policies and models keep the last version of each file that this process has
+// read, so that the many communicators of a job compile it once. A file is looked at
 // anew at every init: a process that joins a running job and the ones that are
 // already there then start a new communicator on the same version.
-var files = fileCache{entries: map[string]*fileVersion{}}
+var (
+	policies = newFileCache(policy.ReadCSV)
+	models   = newFileCache(policy.ReadModel)
+)
 
-type fileCache struct {
+type fileCache[T any] struct {
+	compile func(path string, text []byte) (*T, error)
 	mu      sync.Mutex
-	entries map[string]*fileVersion
-	cleanup sync.RWMutex // held for reading while a goroutine gives memory back
+	entries map[string]*fileVersion[T]
 }
 
-// wait returns when no memory is being given back.
-func (c *fileCache) wait() {
-	c.cleanup.Lock()
-	defer c.cleanup.Unlock()
+func newFileCache[T any](compile func(path string, text []byte) (*T, error)) *fileCache[T] {
+	return &fileCache[T]{compile: compile, entries: map[string]*fileVersion[T]{}}
+}
+
+// garbage is what reading files leaves behind.
+var garbage struct {
+	left  atomic.Bool
+	going sync.RWMutex // held for reading while a goroutine gives it back
+}
+
+// giveBackGarbage begins to give back what files that were read left behind, many
+// times their size. Nothing much is allocated later, so it would stay for the life of
+// the job.
+func giveBackGarbage() {
+	if !garbage.left.Swap(false) {
+		return
+	}
+	garbage.going.RLock()
+	go func() {
+		defer garbage.going.RUnlock()
+		debug.FreeOSMemory()
+	}()
+}
+
+// waitForGarbage returns when nothing is being given back.
+func waitForGarbage() {
+	garbage.going.Lock()
+	defer garbage.going.Unlock()
 }
 
 // fileVersion is what one state of a file meant.
-type fileVersion struct {
-	id      fileID
-	settled bool   // no later change can have left the id as it is
-	sum     uint64 // of the content
-	policy  *policy.Policy
-	err     error // policy.Problems, or that the file could not be read
-	report  sync.Once
+type fileVersion[T any] struct {
+	id       watch.ID
+	settled  bool // no later change can have left the id as it is
+	text     []byte
+	sum      uint64 // of the text
+	compiled *T     // nil where there is an error
+	faults   error  // in the text, one a line
+	unread   error  // the file could not be read
+	report   sync.Once
 }
 
 // reportOnce says what there is to say about this version, through the first
 // communicator that has a logger. It returns false, after it was said, for all
 // others.
-func (v *fileVersion) reportOnce(log Log, say func()) (said bool) {
+func (v *fileVersion[T]) reportOnce(log Log, say func()) (said bool) {
+	return sayOnce(&v.report, log, say)
+}
+
+// sayOnce is for what one line in a process's log is enough for. The first to have
+// a logger says it.
+func sayOnce(once *sync.Once, log Log, say func()) (said bool) {
 	if log.Emit == nil {
 		return false
 	}
-	v.report.Do(func() {
+	once.Do(func() {
 		said = true
 		say()
 	})
 	return said
 }
 
-// fileID changes whenever the file's content may have.
-type fileID struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime int64
-}
-
 var sumSeed = maphash.MakeSeed()
 
-// load returns the file's version. An error in it is as good a result as a policy
-// and is kept like one.
-func (c *fileCache) load(path string) *fileVersion {
+// load returns the file's version. An error in it is as good a result as any and is
+// kept like one.
+func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.entries[path]
 	if old != nil && old.settled {
-		if info, err := os.Stat(path); err == nil && identify(info) == old.id {
+		if info, err := os.Stat(path); err == nil && watch.Identify(info) == old.id {
 			return old
 		}
 	}
 	text, id, err := read(path)
 	if err != nil {
 		delete(c.entries, path)
-		return &fileVersion{err: err}
+		return &fileVersion[T]{unread: err}
 	}
-	v := &fileVersion{id: id, settled: id.settled(), sum: maphash.Bytes(sumSeed, text)}
+	v := &fileVersion[T]{id: id, settled: id.Settled(), text: text, sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
 		return old
 	}
-	v.policy, v.err = policy.ReadCSV(path, text)
+	v.compiled, v.faults = c.compile(path, text)
 	c.entries[path] = v
-	// Reading leaves many times the policy's size in garbage. Nothing much is
-	// allocated later, so it would stay for the life of the job.
-	c.cleanup.RLock()
-	go func() {
-		defer c.cleanup.RUnlock()
-		debug.FreeOSMemory()
-	}()
+	garbage.left.Store(true)
 	return v
 }
 
-func read(path string) (text []byte, id fileID, err error) {
+// state is equal for as long as the file's text or the reason why there is none stays;
+// nil for no file.
+func (v *fileVersion[T]) state() any {
+	switch {
+	case v == nil:
+		return nil
+	case v.unread != nil:
+		return v.unread.Error()
+	}
+	return v
+}
+
+// has reports whether some version of a file was loaded.
+func (c *fileCache[T]) has(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries[path] != nil
+}
+
+func read(path string) (text []byte, id watch.ID, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, id, reason(err)
@@ -120,27 +161,7 @@ func read(path string) (text []byte, id fileID, err error) {
 	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {
 		return nil, id, reason(err)
 	}
-	return text, identify(info), nil
-}
-
-// settled reports whether the file has been at rest long enough for its id to
-// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
-// own clock and of seconds where times are whole seconds: a second change within
-// the tick of the first leaves no trace.
-func (id fileID) settled() bool {
-	tick := 10 * time.Millisecond
-	if id.mtime%int64(time.Second) == 0 {
-		tick = 2 * time.Second
-	}
-	return time.Since(time.Unix(0, id.mtime)) > tick
-}
-
-func identify(info fs.FileInfo) fileID {
-	id := fileID{size: info.Size(), mtime: info.ModTime().UnixNano()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
-	}
-	return id
+	return text, watch.Identify(info), nil
 }
 
 // reason drops the path that the caller's message names already.

@@ -114,16 +114,16 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 func TestFileIsCompiledOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	first := files.load(file)
-	if files.load(file) != first {
+	first := policies.load(file)
+	if policies.load(file) != first {
 		t.Error("read just now: compiled again")
 	}
 	old := time.Now().Add(-time.Hour)
 	os.Chtimes(file, old, old)
-	if files.load(file) != first {
+	if policies.load(file) != first {
 		t.Error("touched: compiled again")
 	}
-	if again := files.load(file); again != first || !again.settled {
+	if again := policies.load(file); again != first || !again.settled {
 		t.Error("at rest: compiled again")
 	}
 }
@@ -207,33 +207,19 @@ func TestDecisionLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	costs := policy.Costs{Micros: []float32{4, 5, 6, 7, 8, 9}, NumProto: 3}
-	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20} {
+	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20, 2 << 20} {
 		c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 	}
 	want := []string{
-		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB, decided by " + file + ":2",
+		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, decided by " + file + ":2",
 		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
-		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: no row matches, decided by NCCL",
+		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",
+		"INFO TUNER/Go: 3 shapes in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 shape",
+		"INFO TUNER/Go: " + file + ":2 decided 1 shape",
+		"INFO TUNER/Go: " + file + ":3 decided 1 shape",
 	}
+	c.Close()
 	if got := r.lines[1:]; strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// A file that changed just now may change again without a trace.
-func TestSettled(t *testing.T) {
-	now := time.Now()
-	for _, c := range []struct {
-		name  string
-		mtime time.Time
-		want  bool
-	}{
-		{"an hour old", now.Add(-time.Hour), true},
-		{"of the future, by another machine's clock", now.Add(time.Hour), false},
-		{"of this second, where times are whole seconds", now.Truncate(time.Second), false},
-	} {
-		if got := (fileID{mtime: c.mtime.UnixNano()}).settled(); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
 	}
 }

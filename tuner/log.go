@@ -19,15 +19,23 @@ const (
 type Log struct {
 	// Emit gets one line of text and the place in the source it comes from.
 	Emit func(level Level, file string, line int, text string)
+
+	subject string // in front of each line
 }
 
 func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
 func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
+
+// about returns a log whose lines are about a communicator.
+func (l Log) about(c CommInfo) Log {
+	l.subject = fmt.Sprintf("communicator %#x: ", c.ID)
+	return l
+}
 
 func (l Log) emit(level Level, format string, args []any) {
 	if l.Emit == nil {
 		return
 	}
 	_, file, line, _ := runtime.Caller(2)
-	l.Emit(level, filepath.Base(file), line, "TUNER/Go: "+fmt.Sprintf(format, args...))
+	l.Emit(level, filepath.Base(file), line, "TUNER/Go: "+l.subject+fmt.Sprintf(format, args...))
 }

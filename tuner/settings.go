@@ -1,20 +1,57 @@
 package tuner
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
 // The environment variables that the plugin reads, at each communicator's init.
 const (
 	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
+	EnvModelFile  = "NCCL_TUNER_MODEL_FILE"
 	EnvStrict     = "NCCL_TUNER_STRICT"
 	EnvLog        = "NCCL_TUNER_LOG"
+	EnvReload     = "NCCL_TUNER_RELOAD"
+	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
+	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
 )
+
+// reload says what a change of the policy's files does during a run.
+type reload int8
+
+const (
+	reloadLive reload = iota // all ranks of a communicator change at the same call, where that is possible
+	reloadNew                // communicators created later see it
+	reloadOff                // nothing: what the first communicator of a process saw stays
+)
+
+var reloads = []string{"live", "new", "off"}
 
 // settings is what the environment asks for.
 type settings struct {
 	// configFile is the policy file; empty for none. There is no default: a file
 	// that happens to lie in the working directory must not steer a job.
 	configFile string
-	// strict makes init fail where the plugin would otherwise start without a
-	// policy: no file, a missing or faulty one, a setting it does not understand.
+	// modelFile is the cost model for what no row of the policy file decides; empty
+	// for none.
+	modelFile string
+	// strict makes init fail where the plugin would otherwise start without what it
+	// was told to use: no file, a missing or faulty one, a setting it does not
+	// understand.
 	strict bool
+	reload reload
+	// mustReload: the user has asked for live and wants to hear if it is not possible.
+	mustReload bool
+	// rendezvous names the store that all ranks of a job reach; empty for the default.
+	rendezvous string
+	// stallLimit bounds how long a call may wait for a lost store; 0: for ever.
+	stallLimit time.Duration
+	// keeping: the files are read during a run, and a bad one leaves what is in force.
+	keeping bool
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
 
@@ -27,6 +64,7 @@ type settings struct {
 func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	ok = true
 	s.configFile = getenv(EnvConfigFile)
+	s.modelFile = getenv(EnvModelFile)
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
 	switch v := getenv(EnvStrict); v {
 	case "", "0":
@@ -35,6 +73,25 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	default:
 		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvStrict, v)
 		s.strict, ok = true, false // whoever sets it wants to be stopped
+	}
+	s.rendezvous = getenv(EnvRendezvous)
+	v := getenv(EnvReload)
+	s.mustReload = v == reloads[reloadLive]
+	if i := slices.Index(reloads, v); i >= 0 {
+		s.reload = reload(i)
+	} else if v != "" {
+		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(reloads, ", "))
+		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
+	}
+	s.stallLimit = agree.DefaultStallLimit
+	if v := getenv(EnvStallLimit); v != "" {
+		seconds, err := strconv.ParseUint(v, 10, 31)
+		if err != nil {
+			log.Warnf("%s=%q is not understood (allowed: seconds, 0 to wait for ever)", EnvStallLimit, v)
+			ok = false
+		} else {
+			s.stallLimit = time.Duration(seconds) * time.Second
+		}
 	}
 	switch v := getenv(EnvLog); v {
 	case "":
@@ -45,4 +102,20 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 		ok = false
 	}
 	return s, ok
+}
+
+// files names the files for a message.
+func (s settings) files() string {
+	if s.configFile == "" || s.modelFile == "" {
+		return s.configFile + s.modelFile
+	}
+	return s.configFile + " and " + s.modelFile
+}
+
+// without says what comes of a file that is of no use, for the end of a line.
+func (s settings) without(what string) string {
+	if s.keeping {
+		return ""
+	}
+	return "; no " + what + " is used"
 }

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -31,10 +30,17 @@ type asker struct {
 	plugin *host.Plugin
 	costs  *costModel
 	comms  map[commKey]*host.Comm
+	// notes is what the plugin warned of, and why it leaves communicators to NCCL.
+	notes []string
+	// limit changes what NCCL offers; nil leaves it at its costs.
+	limit func(*tuning.CostTable)
 }
 
+// decider is what decides: a policy file, a model, or both. "" is none.
+type decider struct{ policy, model string }
+
 type commKey struct {
-	policy string
+	decider
 	shape
 }
 
@@ -68,7 +74,7 @@ type outcome struct {
 	policy   cell
 	channels int // 0: NCCL's own
 	chunk    int64
-	row      int // line of the policy file; 0: no row is known to have decided
+	by       tuner.DecidedBy
 }
 
 // alike reports whether the policy makes the same of both.
@@ -78,10 +84,12 @@ func (o outcome) alike(b outcome) bool {
 
 // decidedBy names the row, or who else decided. A plugin other than ours does not
 // tell its row.
-func (o outcome) decidedBy(file string) string {
+func (o outcome) decidedBy(d decider) string {
 	switch {
-	case o.row > 0:
-		return fmt.Sprintf("%s:%d", file, o.row)
+	case o.by.Row > 0:
+		return fmt.Sprintf("%s:%d", d.policy, o.by.Row)
+	case o.by.Model:
+		return d.model
 	case o.policy != o.nccl || o.channels > 0 || o.chunk > 0:
 		return "the plugin"
 	}
@@ -101,7 +109,11 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions"} {
+	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new"}
+	if from.topo != "" { // what the model's machine is compared with
+		settings[detect.TunerFileVariable] = from.topo
+	}
+	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {
 			return nil, err
 		}
@@ -128,13 +140,17 @@ func (f *pluginFlags) find() (string, error) {
 
 func (a *asker) close() { a.plugin.Close() }
 
-// comm returns the plugin's communicator of this shape under this policy.
-func (a *asker) comm(policyFile string, s shape) (*host.Comm, error) {
-	key := commKey{policyFile, s}
+// forget lets the next questions go to new communicators. Only a new decision is
+// logged, so that the row behind one that a communicator has made before is not told.
+func (a *asker) forget() { clear(a.comms) }
+
+// comm returns the plugin's communicator of this shape with these files.
+func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
+	key := commKey{d, s}
 	if c := a.comms[key]; c != nil {
 		return c, nil
 	}
-	if err := a.plugin.Setenv(tuner.EnvConfigFile, policyFile); err != nil {
+	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, d.policy), a.plugin.Setenv(tuner.EnvModelFile, d.model)); err != nil {
 		return nil, err
 	}
 	c, log, err := a.plugin.Open(s.nodes, s.ranks)
@@ -142,6 +158,12 @@ func (a *asker) comm(policyFile string, s shape) (*host.Comm, error) {
 		return nil, errors.Join(warnings(log), err)
 	}
 	a.comms[key] = c
+	for _, l := range log {
+		text := strings.TrimPrefix(l.Text, "TUNER/Go: ")
+		if l.Warn || strings.HasSuffix(text, ", NCCL decides") {
+			a.notes = append(a.notes, text)
+		}
+	}
 	return c, nil
 }
 
@@ -155,12 +177,9 @@ func warnings(log []host.Line) error {
 	return errors.Join(all...)
 }
 
-// fromRow is the end of the line that NCCL_TUNER_LOG=decisions writes.
-var fromRow = regexp.MustCompile(`decided by .*:([0-9]+)$`)
-
 // ask asks questions about one communicator.
-func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome, error) {
-	comm, err := a.comm(policyFile, s)
+func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error) {
+	comm, err := a.comm(d, s)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +190,11 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
-		for _, row := range costs.Table(int(q.coll), int64(q.bytes), q.pipeOps) {
+		table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
+		if a.limit != nil {
+			a.limit(&table)
+		}
+		for _, row := range table {
 			calls[i].Table = append(calls[i].Table, row[:]...)
 		}
 	}
@@ -188,8 +211,8 @@ func (a *asker) ask(policyFile string, s shape, questions []question) ([]outcome
 			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
 		}
 		for _, line := range answers[i].Log {
-			if m := fromRow.FindStringSubmatch(line.Text); m != nil {
-				outcomes[i].row, _ = strconv.Atoi(m[1])
+			if by, ok := tuner.ParseDecidedBy(line.Text, d.policy, d.model); ok {
+				outcomes[i].by = by
 			}
 		}
 	}

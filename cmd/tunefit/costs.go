@@ -58,13 +58,15 @@ func (f *costFlags) read() (*costModel, error) {
 }
 
 // derive adds NCCL's costs over so many hosts like the one described.
-func (m *costModel) derive(hosts int) error {
-	comms, err := channels.Tune(m.machine, channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}, hosts)
+func (m *costModel) derive(hosts ...int) error {
+	comms, err := channels.Tune(m.machine, channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}, hosts...)
 	if err != nil {
 		return err
 	}
-	if t := comms[0].Tuning; m.set.For(t.NNodes, t.NRanks) == nil {
-		m.set.Tunings = append(m.set.Tunings, t)
+	for _, c := range comms {
+		if t := c.Tuning; m.set.For(t.NNodes, t.NRanks) == nil {
+			m.set.Tunings = append(m.set.Tunings, t)
+		}
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func diff(oldFile, newFile string, grid gridFlags, who pluginFlags, from costFla
 		return nil, err
 	}
 	c := &comparison{files: [2]string{oldFile, newFile}, digests: [2]policy.Digest{oldPolicy.Digest, newPolicy.Digest}}
-	if c.shapes, err = grid.parseShapes(oldPolicy, newPolicy); err != nil {
+	if c.shapes, err = grid.parseShapes(namedShapes([]*policy.Policy{oldPolicy, newPolicy}, nil)); err != nil {
 		return nil, err
 	}
 	a, err := newAsker(who, from)
@@ -127,7 +127,7 @@ func (c *comparison) compare(a *asker, coll policy.Coll, s shape, call question,
 	var outcomes [2][]outcome
 	for i, file := range c.files {
 		var err error
-		if outcomes[i], err = a.ask(file, s, questions); err != nil {
+		if outcomes[i], err = a.ask(decider{policy: file}, s, questions); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (c *comparison) compare(a *asker, coll policy.Coll, s shape, call question,
 		switch {
 		case before.alike(after):
 			run = nil
-		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.row == before.row && run.after.row == after.row:
+		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.by.Row == before.by.Row && run.after.by.Row == after.by.Row:
 			run.last = before.bytes
 		default:
 			c.differences = append(c.differences, difference{before, after, before.bytes})
@@ -159,7 +159,7 @@ func (c *comparison) write(w io.Writer) {
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range c.differences {
 		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, sizeRange(d.before.bytes, d.last), d.before.callText(),
-			d.before.choice(), d.before.decidedBy(c.files[0]), d.after.choice(), d.after.decidedBy(c.files[1]))
+			d.before.choice(), d.before.decidedBy(decider{policy: c.files[0]}), d.after.choice(), d.after.decidedBy(decider{policy: c.files[1]}))
 	}
 	tw.Flush()
 }
@@ -198,7 +198,7 @@ type differenceJSON struct {
 func (c *comparison) writeJSON(w io.Writer) error {
 	all := make([]differenceJSON, len(c.differences))
 	for i, d := range c.differences {
-		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.files[0]), d.after.json(c.files[1])}
+		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(decider{policy: c.files[0]}), d.after.json(decider{policy: c.files[1]})}
 	}
 	return writeJSON(w, all)
 }

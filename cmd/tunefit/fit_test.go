@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 const smallSweep = "../../policy/fit/testdata/small.csv"
@@ -38,6 +40,10 @@ func TestFitAndEval(t *testing.T) {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
 
+	if _, errs := tunefit(t, exitUsage, "fit", smallSweep, "--csv", csv, "--report", filepath.Join(dir, ".", "tuner.csv"), "--force"); !strings.Contains(errs, "--csv and --report name the same file") {
+		t.Errorf("said %s", errs)
+	}
+
 	out, errs := tunefit(t, exitOK, "eval", model, smallSweep)
 	if !strings.Contains(out, "policy / best") || !strings.Contains(errs, "is what the model was fitted to") {
 		t.Errorf("eval says\n%s%s", out, errs)
@@ -46,6 +52,45 @@ func TestFitAndEval(t *testing.T) {
 	var results []evalJSON
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy == nil || results[0].Policy.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The report and the model say on which machine was measured.
+func TestFitReport(t *testing.T) {
+	dir := t.TempDir()
+	page, model := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
+	const system = "../../configs/topo/dgx-h100.xml"
+	tunefit(t, exitOK, "fit", smallSweep, "--report", page, "-o", model, "--topo", system, "--nccl", "2.30.7")
+	text, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := policy.ReadModel(model, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := m.File.Provenance.Topology
+	if home == nil || home.Summary.GPUs != 8 || home.Summary.NICs != 8 || home.Summary.SM != 90 {
+		t.Fatalf("topology %+v", home)
+	}
+	if out, _ := tunefit(t, exitOK, "topo", system); !strings.Contains(out, strings.Split(home.Fingerprint, ":")[1]) {
+		t.Errorf("fingerprint %s, tunefit topo says\n%s", home.Fingerprint, out)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{home.Fingerprint, "2.30.7", "small.csv", m.File.Provenance.Files[0].SHA256} {
+		if !bytes.Contains(html, []byte(want)) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	if _, errs := tunefit(t, exitFailed, "fit", smallSweep, "--report", page); !strings.Contains(errs, "--force") {
+		t.Errorf("a report is overwritten unasked, or the message does not say how: %s", errs)
+	}
+	tunefit(t, exitFailed, "fit", smallSweep, "--report", filepath.Join(dir, "other.html"), "--topo", smallSweep)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left behind: %v (%v)", left, err)
 	}
 }
 
@@ -81,5 +126,6 @@ func TestFitBadInput(t *testing.T) {
 	tunefit(t, exitUsage, "fit")
 	tunefit(t, exitUsage, "eval", "model.json")
 	tunefit(t, exitUsage, "fit", smallSweep, "--max-nodes", "1")
+	tunefit(t, exitUsage, "fit", smallSweep, "--scale")
 	tunefit(t, exitFailed, "eval", smallSweep, smallSweep)
 }

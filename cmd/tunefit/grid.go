@@ -44,30 +44,37 @@ func (f *gridFlags) parseColls() ([]policy.Coll, error) {
 	return colls, nil
 }
 
-// parseSizes returns the sizes named, and whether they are samples of a range.
 func (f *gridFlags) parseSizes() (sizes []uint64, isRange bool, err error) {
-	from, to, isRange := strings.Cut(f.sizes, "-")
+	if sizes, isRange, err = parseSizes(f.sizes); err != nil {
+		err = usagef("--sizes: %w", err)
+	}
+	return sizes, isRange, err
+}
+
+// parseSizes returns the sizes named, and whether they are samples of a range.
+func parseSizes(text string) (sizes []uint64, isRange bool, err error) {
+	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
-		for s := range strings.SplitSeq(f.sizes, ",") {
+		for s := range strings.SplitSeq(text, ",") {
 			n, err := policy.ParseBytes(strings.TrimSpace(s))
 			if err != nil {
-				return nil, false, usagef("--sizes: %w", err)
+				return nil, false, err
 			}
 			sizes = append(sizes, n)
 		}
 		slices.Sort(sizes)
 		return slices.Compact(sizes), false, nil
 	}
-	first, err := policy.ParseBytes(from)
+	first, err := policy.ParseBytes(strings.TrimSpace(from))
 	if err != nil {
-		return nil, false, usagef("--sizes: %w", err)
+		return nil, false, err
 	}
-	last, err := policy.ParseBytes(to)
+	last, err := policy.ParseBytes(strings.TrimSpace(to))
 	if err != nil {
-		return nil, false, usagef("--sizes: %w", err)
+		return nil, false, err
 	}
 	if first == 0 || first > last || last > 1<<50 {
-		return nil, false, usagef("--sizes %s: a range runs from 1 or more up to at most 1024T", f.sizes)
+		return nil, false, fmt.Errorf("%s: a range runs from 1 or more up to at most 1024T", text)
 	}
 	for n := first; n <= last; n *= 2 {
 		sizes = append(sizes, n)
@@ -75,9 +82,9 @@ func (f *gridFlags) parseSizes() (sizes []uint64, isRange bool, err error) {
 	return sizes, true, nil
 }
 
-// parseShapes returns the communicators asked for, or those that the policies
-// name, or two common ones.
-func (f *gridFlags) parseShapes(policies ...*policy.Policy) ([]shape, error) {
+// parseShapes returns the communicators asked for, or those that files name, or two
+// common ones.
+func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 	var shapes []shape
 	for _, text := range f.shapes {
 		n, perNode, ok := strings.Cut(text, "x")
@@ -89,7 +96,7 @@ func (f *gridFlags) parseShapes(policies ...*policy.Policy) ([]shape, error) {
 		shapes = append(shapes, shape{nodes, nodes * ranks})
 	}
 	if len(shapes) == 0 {
-		shapes = namedShapes(policies)
+		shapes = named
 	}
 	if len(shapes) == 0 {
 		shapes = []shape{{1, 8}, {2, 16}}

@@ -81,7 +81,7 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		shapes, err := (&gridFlags{shapes: []string{f.comm}}).parseShapes()
+		shapes, err := (&gridFlags{shapes: []string{f.comm}}).parseShapes(nil)
 		if err != nil {
 			return opts, err
 		}

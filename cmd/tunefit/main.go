@@ -1,4 +1,5 @@
-// Command tunefit shows what a tuning policy decides, compares policies, and shows a machine as NCCL sees it.
+// Command tunefit learns tuning policies, shows what they decide, checks, tests and compares them, and shows a
+// machine as NCCL sees it.
 // Run it without arguments for the list of commands.
 package main
 
@@ -35,7 +36,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "tunefit",
-		Short:         "Show and compare tuning policies of libnccl-tuner-go.so, and the machine as NCCL sees it",
+		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
 		Version:       tuner.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -52,7 +53,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), showCommand(), diffCommand(), topoCommand())
+	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), diffCommand(), topoCommand())
 
 	var code exitError
 	var usage usageError

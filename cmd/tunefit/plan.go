@@ -146,7 +146,7 @@ func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) 
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := f.grid.parseShapes()
+	shapes, err := f.grid.parseShapes(nil)
 	if err != nil {
 		return nil, err
 	}

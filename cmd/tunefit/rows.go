@@ -14,14 +14,7 @@ import (
 // calls worth asking about. What it decides, the plugin says. All problems of the
 // file come back in the error.
 func readPolicy(file string) (*policy.Policy, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
-	}
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -35,30 +28,60 @@ func readPolicy(file string) (*policy.Policy, error) {
 	return p, nil
 }
 
-// namedShapes lists the communicators that rules are written for. What a rule
-// leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy) []shape {
+// readRegular reads a file as the plugin does.
+func readRegular(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
+	}
+	return os.ReadFile(file)
+}
+
+// namedShapes lists the communicators that rules are written for, by their columns
+// or by their conditions, and that a model was measured on, which may be nil. What a
+// rule leaves open is filled in with 8 ranks per node.
+func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 	const perNode = 8
 	seen := map[shape]bool{}
+	if model != nil {
+		for _, g := range model.File.Groups {
+			seen[shape{g.Nodes, g.Ranks}] = true
+		}
+	}
+	add := func(nodes, ranks, rpn int) {
+		if nodes < 0 && ranks < 0 && rpn < 0 {
+			return
+		}
+		if rpn < 0 {
+			rpn = perNode
+			if nodes > 0 && ranks > 0 && ranks%nodes == 0 {
+				rpn = ranks / nodes
+			} else if ranks > 0 && ranks < perNode {
+				rpn = ranks
+			}
+		}
+		if nodes < 0 {
+			nodes = max(1, ranks/rpn)
+		}
+		if s := (shape{nodes, nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
+			seen[s] = true
+		}
+	}
 	for _, p := range policies {
 		for _, r := range p.Rules {
 			nodes, ranks, rpn := int(r.Nodes), int(r.Ranks), int(r.RanksPerNode)
-			if nodes < 0 && ranks < 0 && rpn < 0 {
-				continue
+			add(nodes, ranks, rpn)
+			for _, n := range inShapes(r.When.Limits("nodes")) {
+				add(n, ranks, rpn)
 			}
-			if rpn < 0 {
-				rpn = perNode
-				if nodes > 0 && ranks > 0 && ranks%nodes == 0 {
-					rpn = ranks / nodes
-				} else if ranks > 0 && ranks < perNode {
-					rpn = ranks
-				}
+			for _, n := range inShapes(r.When.Limits("ranks")) {
+				add(nodes, n, rpn)
 			}
-			if nodes < 0 {
-				nodes = max(1, ranks/rpn)
-			}
-			if s := (shape{nodes, nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
-				seen[s] = true
+			for _, n := range inShapes(r.When.Limits("ranks_per_node")) {
+				add(nodes, ranks, n)
 			}
 		}
 	}
@@ -68,6 +91,16 @@ func namedShapes(policies []*policy.Policy) []shape {
 	}
 	slices.SortFunc(shapes, func(a, b shape) int { return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.ranks, b.ranks)) })
 	return shapes
+}
+
+// inShapes returns the numbers that a communicator of a usual size can have.
+func inShapes(limits []uint64) (numbers []int) {
+	for _, n := range limits {
+		if n > 0 && n <= 1<<16 {
+			numbers = append(numbers, int(n))
+		}
+	}
+	return numbers
 }
 
 // rulesFor returns the rules of a policy that can match a collective on a
@@ -83,8 +116,8 @@ func rulesFor(p *policy.Policy, coll policy.Coll, s shape) []*policy.Rule {
 }
 
 // withEdges adds to sampled sizes those between the first and the last at which a
-// rule begins or ends, and their neighbours, so that no rule hides between two
-// samples.
+// rule begins or ends, or that a condition names, and their neighbours, so that no
+// rule hides between two samples.
 func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 	first, last := sizes[0], sizes[len(sizes)-1]
 	all := slices.Clone(sizes)
@@ -104,6 +137,15 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 		if r.BytesPerRank.Max <= last {
 			around((r.BytesPerRank.Max+1)*uint64(ranks) - 1)
 		}
+		for _, n := range r.When.Limits("bytes") {
+			around(n)
+		}
+		for _, n := range r.When.Limits("bytes_per_rank") {
+			if n <= last {
+				around(n * uint64(ranks))
+				around((n + 1) * uint64(ranks))
+			}
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -112,9 +154,19 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 // calls returns the pairs of pipe_ops and reg_buff that rules tell apart.
 func calls(rules []*policy.Rule) (pairs []question) {
 	pipeOps, regBuffs := []int{1}, []int{0}
-	for _, r := range rules {
-		if n := int(r.PipeOps); n >= 0 && !slices.Contains(pipeOps, n) {
+	tell := func(n int) {
+		if n >= 0 && !slices.Contains(pipeOps, n) {
 			pipeOps = append(pipeOps, n)
+		}
+	}
+	for _, r := range rules {
+		tell(int(r.PipeOps))
+		for _, n := range r.When.Limits("pipe_ops") {
+			if n < 1<<16 {
+				tell(int(n) - 1)
+				tell(int(n))
+				tell(int(n) + 1)
+			}
 		}
 		if r.RegBuff == 1 && len(regBuffs) == 1 {
 			regBuffs = append(regBuffs, 1)

@@ -17,13 +17,17 @@ func showCommand() *cobra.Command {
 	var who pluginFlags
 	var from costFlags
 	var call question
+	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show POLICY.csv",
-		Short: "Print what a policy decides",
-		Long: `Print what a policy decides, for collectives, sizes and communicators: what NCCL
-would choose by itself, what it chooses with the policy, and the row that says so.
-A - means that the policy leaves it to NCCL.
+		Use:   "show [POLICY.csv]",
+		Short: "Print what a policy and a model decide",
+		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
+communicators: what NCCL would choose by itself, what it chooses with the policy,
+and the row or the model that says so. A - means that it is left to NCCL.
+
+A model that names the machine it was measured on is used as on the machine of
+--topo, else as on this one.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
@@ -31,12 +35,23 @@ with the latencies and bandwidths of --tuning, or those that follow from the
 topology of --topo; not from a measurement.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
+  tunefit show configs/policies/example.csv --model model.json
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
-		Args: exactly(1, "the policy file"),
+		Args: atMost(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := show(args[0], grid, call, who, from)
+			d := decider{model: model}
+			if len(args) > 0 {
+				d.policy = args[0]
+			}
+			if d == (decider{}) {
+				return usagef("nothing to show (needed: a policy file, --model, or both)")
+			}
+			t, err := show(d, grid, call, who, from)
 			if err != nil {
 				return err
+			}
+			for _, note := range t.notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			t.costs.noteStandIns(cmd.ErrOrStderr(), t.shapes)
 			if asJSON {
@@ -47,6 +62,7 @@ topology of --topo; not from a measurement.`,
 		},
 	}
 	grid.register(cmd)
+	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: with registered buffers")
 	who.register(cmd)
@@ -57,14 +73,15 @@ topology of --topo; not from a measurement.`,
 
 // decisionTable is what show prints.
 type decisionTable struct {
-	file     string
+	by       decider
 	shapes   []shape
 	outcomes []outcome
 	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
 	costs    *costModel
+	notes    []string // why a model is not used
 }
 
-func show(file string, grid gridFlags, call question, who pluginFlags, from costFlags) (*decisionTable, error) {
+func show(d decider, grid gridFlags, call question, who pluginFlags, from costFlags) (*decisionTable, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err
@@ -73,12 +90,12 @@ func show(file string, grid gridFlags, call question, who pluginFlags, from cost
 	if err != nil {
 		return nil, err
 	}
-	p, err := readPolicy(file)
+	f, err := d.read()
 	if err != nil {
 		return nil, err
 	}
-	t := &decisionTable{file: file, ranges: isRange}
-	if t.shapes, err = grid.parseShapes(p); err != nil {
+	t := &decisionTable{by: d, ranges: isRange}
+	if t.shapes, err = grid.parseShapes(f.shapes()); err != nil {
 		return nil, err
 	}
 	a, err := newAsker(who, from)
@@ -91,18 +108,21 @@ func show(file string, grid gridFlags, call question, who pluginFlags, from cost
 		for _, s := range t.shapes {
 			sizes := samples
 			if isRange {
-				sizes = withEdges(samples, s.ranks, rulesFor(p, coll, s))
+				sizes = f.sizes(samples, coll, s)
 			}
 			var questions []question
 			for _, bytes := range sizes {
 				questions = append(questions, question{coll, s, bytes, call.pipeOps, call.regBuff})
 			}
-			outcomes, err := a.ask(file, s, questions)
+			outcomes, err := a.ask(d, s, questions)
 			if err != nil {
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
 		}
+	}
+	if d.model != "" {
+		t.notes = a.notes
 	}
 	return t, nil
 }
@@ -116,14 +136,14 @@ func (t *decisionTable) write(w io.Writer) {
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || !o.alike(first) || o.row != first.row {
+			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
 				break
 			}
 			last = o
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", first.coll, first.shape, sizeRange(first.bytes, last.bytes), first.nccl, first.policy,
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))),
-			first.decidedBy(t.file))
+			first.decidedBy(t.by))
 	}
 	tw.Flush()
 }
@@ -160,8 +180,9 @@ type outcomeJSON struct {
 	RegBuff    int        `json:"reg_buff"`
 	NCCL       choiceJSON `json:"nccl"`
 	Policy     choiceJSON `json:"policy"`
-	File       string     `json:"file,omitempty"` // left out, as row, where no row decided
-	Row        int        `json:"row,omitempty"`
+	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
+	Row        int        `json:"row,omitempty"`  // left out: no row decided
+	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
 }
 
 func (c cell) json() choiceJSON {
@@ -171,20 +192,25 @@ func (c cell) json() choiceJSON {
 	return choiceJSON{Algorithm: policy.Algo(c.algo).String(), Protocol: policy.Proto(c.proto).String()}
 }
 
-func (o outcome) json(file string) outcomeJSON {
+func (o outcome) json(d decider) outcomeJSON {
 	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
-	if o.row > 0 {
-		j.File, j.Row = file, o.row
+	switch {
+	case o.by.Row > 0:
+		j.File, j.Row = d.policy, o.by.Row
+		return j
+	case o.by.Model:
+		j.File = d.model
 	}
+	j.Why = o.by.Why
 	return j
 }
 
 func (t *decisionTable) writeJSON(w io.Writer) error {
 	all := make([]outcomeJSON, len(t.outcomes))
 	for i, o := range t.outcomes {
-		all[i] = o.json(t.file)
+		all[i] = o.json(t.by)
 	}
 	return writeJSON(w, all)
 }

@@ -56,6 +56,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 			for _, w := range j.physics {
 				mf.Physics = append(mf.Physics, round(w, 6))
 			}
+			mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
 		mf.Distrust = g.distrust(key)

@@ -13,7 +13,9 @@ import (
 type Options struct {
 	// MaxNodes lets the model answer for more nodes than were measured, see
 	// policy.ModelFile. 0: do not.
-	MaxNodes   int
+	MaxNodes int
+	// Scales lets the physics answer on similar machines, see policy.ModelFile.
+	Scales     bool
 	Provenance policy.ModelProvenance
 	// Progress is called after each group, from one goroutine at a time; nil: not.
 	Progress func(done, total int)
@@ -51,7 +53,7 @@ type GroupReport struct {
 func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
 	file := &policy.ModelFile{
 		Format: policy.ModelFormat, Version: policy.ModelVersion,
-		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
+		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes, Scales: opts.Scales,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}

@@ -138,7 +138,7 @@ func TestMoreNodes(t *testing.T) {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
 	}
 	view := compile(4, g).For(4, 32)
-	if _, why := view.Choose(m.Coll, 4<<10, costs); why != policy.SilentGain && why != policy.SilentBest {
+	if _, why := view.Choose(m.Coll, 4<<10, costs); why != policy.SilentFarther && why != policy.SilentBest {
 		t.Errorf("4 nodes, a small gain: %q", why)
 	}
 	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -131,8 +132,17 @@ type Verdict struct {
 	// choice where there is a default; negative where caution saves.
 	Forgone float64
 
+	BySize []SizeRegret // one per decision, ascending sizes
+
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
+}
+
+// SizeRegret is what came of deciding for one size, each as time / best measured;
+// NaN where that is not known.
+type SizeRegret struct {
+	Bytes                            uint64
+	Cautious, Plain, Default, LogLog float64
 }
 
 const harmful = 1.01
@@ -161,6 +171,14 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 			v.WorstHarm = max(v.WorstHarm, o.Cautious/o.Default)
 		}
 	}
+	for i, o := range outcomes {
+		r := SizeRegret{o.Bytes, o.Cautious / o.Best, o.Plain / o.Best, o.Default / o.Best, math.NaN()}
+		if micros := byBaseline[baselineLogLog]; micros != nil {
+			r.LogLog = micros[i] / o.Best
+		}
+		v.BySize = append(v.BySize, r)
+	}
+	slices.SortStableFunc(v.BySize, func(a, b SizeRegret) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	for name, micros := range byBaseline {
 		var r []float64
 		for i := range outcomes {

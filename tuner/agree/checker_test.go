@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ type checker struct {
 	acks       map[string]map[uint64]bool // per identity: changes acknowledged
 	props      map[uint64]Proposal        // by k
 	live       map[*rank]map[*snapshot]bool
-	version    map[*rank]uint64 // k in force
+	version    map[*rank]uint64    // k in force
+	hashes     map[string][]uint64 // per identity: the hash before each call it has come to
 }
 
 func (c *checker) init() {
@@ -40,6 +42,7 @@ func (c *checker) init() {
 	c.props = map[uint64]Proposal{}
 	c.live = map[*rank]map[*snapshot]bool{}
 	c.version = map[*rank]uint64{}
+	c.hashes = map[string][]uint64{}
 }
 
 func (c *checker) trace(format string, args ...any) {
@@ -63,7 +66,13 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 		c.w.landed(c.w, h.Name, key)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	broken := ""
+	defer func() {
+		c.mu.Unlock()
+		if broken != "" {
+			c.violation(2, "%s", broken)
+		}
+	}()
 	switch parts := strings.Split(key, "/"); {
 	case parts[0] == proposals:
 		_, k, _ := parseProposalName(parts[1])
@@ -75,14 +84,40 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	case len(parts) == 5 && parts[2] == "a":
 		var k uint64
 		fmt.Sscan(parts[3], &k)
-		slots, _, _ := parseAckName(parts[4])
+		slots, hash, _ := parseAckName(parts[4])
 		for _, slot := range slots {
 			if c.acks[c.owner[slot]] == nil {
 				c.acks[c.owner[slot]] = map[uint64]bool{}
 			}
 			c.acks[c.owner[slot]][k] = true
+			if broken == "" {
+				broken = c.untrue(c.owner[slot], k, hash)
+			}
 		}
 	}
+}
+
+// untrue says what is wrong with an acknowledgement: it tells the others that the
+// rank's main thread has come to c, and what calls it had made by then. That a
+// rank which says so otherwise happens to stop at S, or that another's hash saves
+// the day, does not make it true.
+func (c *checker) untrue(identity string, k, hash uint64) string {
+	check, hashes := c.props[k].Check, c.hashes[identity]
+	switch {
+	case uint64(len(hashes)) <= check:
+		return fmt.Sprintf("%s acknowledges change %d before it has come to call %d", identity, k, check)
+	case hashes[check] != hash:
+		return fmt.Sprintf("%s acknowledges change %d with a hash that is not of its calls before call %d", identity, k, check)
+	}
+	return ""
+}
+
+// reached keeps the hash that a rank has at its next call.
+func (c *checker) reached(r *rank, hash uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	identity := r.identity()
+	c.hashes[identity] = append(c.hashes[identity], hash)
 }
 
 // read watches invariant 6: a decision once read never changes.
@@ -106,23 +141,27 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
 	k, s := m.k, m.state
 	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
+	alone := s == static && !m.duplicate
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
 	before, ok := c.used[r.comm][call]
-	if !ok {
+	if !ok && !(alone && c.w.comms > 1) {
 		c.used[r.comm][call] = version
 	}
 	retired := by.retired
 	var broken uint64
-	for acked := range c.acks[fmt.Sprintf("rank-%d", r.id)] {
+	for acked := range c.acks[r.identity()] {
 		knows := k > acked || k == acked && s == committed
 		if !knows && n >= c.props[acked].Switch {
 			broken = acked
 		}
 	}
 	c.mu.Unlock()
-	if ok && before != version {
+	// A limit: the slots of ranks that found no store may be taken by another
+	// communicator of the same id, whose ranks then change with the rest of this.
+	limit := alone && c.w.comms > 1 && !c.w.aloneToo
+	if ok && before != version && !limit {
 		c.violation(1, "rank %d decides call %d by version %q, another rank did by %q", r.id, call, version, before)
 	}
 	if broken > 0 {
@@ -203,6 +242,15 @@ func (c *checker) closed(r *rank, m *Member) {
 // end looks at what can only be seen afterwards. Invariants 3 and 5 are watched
 // by the members themselves: they fail with ErrBroken.
 func (c *checker) end() {
+	c.mu.Lock()
+	decisions := maps.Clone(c.decisions)
+	c.mu.Unlock()
+	misaligned := slices.ContainsFunc(c.w.ranks, func(r *rank) bool { return r.phantoms > 0 })
+	for key, text := range decisions {
+		if d, _ := decode[Decision](text); d.Abort == Misaligned && !misaligned {
+			c.violation(0, "%s is %s, though all ranks count alike", key, d)
+		}
+	}
 	for _, r := range c.w.ranks {
 		switch {
 		case errors.Is(r.callErr, ErrBroken):

@@ -27,10 +27,10 @@ type Counter struct {
 // Never is the trigger of a Counter that has nothing to wait for.
 const Never = math.MaxUint64
 
-// Mix adds a call to the rolling hash. It depends on the order of calls, costs
-// one multiplication, and is the same in C.
+// Mix adds a call to the rolling hash. It depends on the order of calls, and its C
+// twin, call_hash and comm_count in tuner/plugin, costs the fast path one
+// multiplication: the other one is that of its cache.
 func Mix(hash uint64, coll int, bytes uint64, pipeOps int) uint64 {
-	hash ^= bytes ^ uint64(coll)<<56 ^ uint64(uint32(pipeOps))<<40
-	hash *= 0x9e3779b97f4a7c15
-	return hash ^ hash>>32
+	call := uint64(uint32(coll) + uint32(pipeOps)*8)
+	return hash*0xffffffff9e3779b1 + (bytes+call<<40)*0x9e3779b97f4a7c15
 }

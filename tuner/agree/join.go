@@ -60,7 +60,7 @@ func (m *Member) join(ctx context.Context) error {
 		return err
 	}
 	if m.slot >= 0 {
-		m.note(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Content)
+		m.note(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
 		return nil
 	}
 	m.duplicate = true
@@ -211,7 +211,7 @@ func (m *Member) startAlone(reason error) error {
 		m.current = inForce{own, snapshot, 0}
 	}
 	m.state, m.why = static, reason.Error()
-	m.note(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Content)
+	m.note(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (m *Member) learn(d Decision) {
 	if d.Frozen {
 		m.why = d.String()
 		m.next(frozen)
-		m.note(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.current.Content)
+		m.note(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.current.Meaning)
 		return
 	}
 	m.next(idle)
@@ -35,7 +35,7 @@ func (m *Member) learn(d Decision) {
 	if w := m.wish; w != nil && w.Meaning == c.Meaning {
 		now := m.cfg.Clock.Now()
 		if w.aborted(d, now) {
-			m.note(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; it is given up until the file changes", k, w.vetoes, w.Content, d)
+			m.note(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; it is given up until the file changes", k, w.vetoes, w.Meaning, d)
 			m.wish = nil
 			return
 		}

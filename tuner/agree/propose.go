@@ -89,7 +89,7 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 	c := m.change
 	m.mu.Unlock()
 	if c.mine {
-		m.cfg.Log.Infof("change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Content, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+		m.cfg.Log.Infof("change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
 	return m.take(c)
 }

@@ -134,6 +134,8 @@ func randomPlan(seed uint64) plan {
 		// The ranks finalize at different calls.
 		p.calln = func(rank, calls int) int { return calls - rank*(calls/8) }
 	}
+	p.stale = []int{2, 2, 2, 20}[r.IntN(4)]
+	p.blind = chance(0.25) && !misaligned
 	return p
 }
 

@@ -45,6 +45,15 @@ type plan struct {
 	// window [c, S) too, where the protocol cannot find it out in time.
 	phantom func(r *rank, call int) bool
 	anytime bool
+	// aloneToo holds ranks that found no store to the versions of the others even if
+	// two communicators share the id, where the protocol cannot.
+	aloneToo bool
+	// stale is how many calls pass on average before the main thread sees what the
+	// background has written to the trigger; 0 means 2.
+	stale int
+	// blind keeps the hash from seeing any call. Ranks that count alike must not
+	// need it.
+	blind bool
 
 	mayStall bool          // the store is lost for longer than the stall limit
 	longest  time.Duration // no call may take longer; 0 means any time
@@ -121,6 +130,7 @@ func (w *world) run() {
 	w.store.Landed = w.check.landed
 	w.store.Read = w.check.read
 	w.comms = max(w.comms, 1)
+	w.stale = max(w.stale, 2)
 	var all sync.WaitGroup
 	for id := range w.comms * w.plan.ranks {
 		if w.absent[id] {
@@ -198,6 +208,8 @@ func (w *world) crash(id int) {
 	r.mu.Unlock()
 }
 
+func (r *rank) identity() string { return fmt.Sprintf("rank-%d", r.id) }
+
 func (r *rank) isCrashed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +246,7 @@ func (r *rank) join() (*Member, error) {
 		store = NewNode(r.handle, r.local)
 	}
 	return Join(ctx, Config{
-		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: fmt.Sprintf("rank-%d", r.id),
+		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
 		Store: store, Poller: NewPoller(store, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Strict: r.w.strict,
 		Own: Version{[]byte(own), r.meaning(own)},
@@ -300,9 +312,10 @@ func (r *rank) main() {
 		}
 		extra := w.phantom != nil && w.phantom(r, call) && (w.anytime || r.mayMisalign())
 		n := r.counter.Seq.Load()
-		if r.chance.IntN(2) == 0 {
+		if r.chance.IntN(w.stale) == 0 {
 			view = r.counter.Trig.Load()
 		}
+		w.check.reached(r, r.counter.Hash)
 		if n >= view {
 			hash := r.counter.Hash
 			began := time.Now()
@@ -326,16 +339,22 @@ func (r *rank) main() {
 			// A call that only this rank counts.
 			w.check.trace("rank %d makes phantom call %d", r.id, n)
 			r.phantoms++
-			r.counter.Hash = Mix(r.counter.Hash, 0, 1<<39, r.id)
+			r.mix(0, 1<<39, r.id)
 			call--
 		} else {
 			w.check.decide(r, m, call, n, now)
-			r.counter.Hash = Mix(r.counter.Hash, call%5, uint64(call*call), 1)
+			r.mix(call%5, uint64(call*call), 1)
 		}
 		time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
 		r.counter.Seq.Store(n + 1)
 	}
 	r.ended = true
+}
+
+func (r *rank) mix(coll int, bytes uint64, pipeOps int) {
+	if !r.w.blind {
+		r.counter.Hash = Mix(r.counter.Hash, coll, bytes, pipeOps)
+	}
 }
 
 // mayMisalign reports that no window is open at this rank.

@@ -56,7 +56,7 @@ func (m *Member) putInForce(v inForce, n uint64) {
 		since = fmt.Sprintf(", %v after the save", (m.cfg.Clock.Now() - w.since).Round(time.Millisecond))
 		m.wish = nil
 	}
-	m.note(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Content, n, since)
+	m.note(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
 	m.poke()
 }
 

@@ -29,6 +29,10 @@ var (
 	Etcd   = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, StallLimit: DefaultStallLimit}
 )
 
+// SettleByMachine is the least Settle where the ranks of a machine act as one: more
+// steps lie between two ranks then.
+const SettleByMachine = 10 * time.Second
+
 // JoinLimit is the time that Join should be given.
 const JoinLimit = 10 * time.Second
 

@@ -14,7 +14,7 @@
 
 /* ncclResult_t. An error from getCollInfo or getChunkSize aborts the user's
  * collective, one from init the creation of the communicator. */
-enum { RESULT_SUCCESS = 0, RESULT_INVALID_USAGE = 5 };
+enum { RESULT_SUCCESS = 0, RESULT_SYSTEM_ERROR = 2, RESULT_INVALID_USAGE = 5 };
 
 /* ncclDebugLogLevel and the subsystem flags used here. */
 enum { LOG_WARN = 2, LOG_INFO = 3 };

@@ -2,40 +2,50 @@
 
 #include <stdlib.h>
 
-static bool open_slots(struct cache *c, unsigned log2) {
-    uint32_t slots = 1u << log2;
-    *c = (struct cache){.entries = aligned_alloc(64, slots * sizeof *c->entries), .mask = slots - 1, .shift = 64 - log2};
-    for (uint32_t i = 0; c->entries && i < slots; i++) c->entries[i].key.shape = EMPTY_SHAPE;
+static bool open_slots(struct cache *c, uint32_t slots) {
+    *c = (struct cache){.entries = aligned_alloc(64, slots * sizeof *c->entries), .mask = (slots - 1) * sizeof *c->entries};
+    for (uint32_t i = 0; c->entries && i < slots; i++) c->entries[i].key.rest = EMPTY_REST;
     return c->entries != NULL;
 }
 
-bool cache_open(struct cache *c) { return open_slots(c, MIN_SLOTS_LOG2); }
+static uint32_t num_slots(const struct cache *c) { return (uint32_t)(c->mask / sizeof *c->entries) + 1; }
 
-void cache_close(struct cache *c) {
-    free(c->entries);
-    *c = (struct cache){0};
+struct cache *cache_new(void) {
+    struct cache *c = malloc(sizeof *c);
+    if (c && !open_slots(c, MIN_SLOTS)) {
+        free(c);
+        return NULL;
+    }
+    return c;
 }
 
-/* The i-th slot of the window of a hash. */
-static struct cache_entry *slot(const struct cache *c, uint64_t hash, unsigned i) {
-    return &c->entries[((hash >> c->shift) + i) & c->mask];
+void cache_free(struct cache *c) {
+    if (c) free(c->entries);
+    free(c);
+}
+
+static uint64_t home_of(struct cache_key key) { return cache_home(call_hash(key.bytes, key.call)); }
+
+/* The i-th slot of the window of a home. */
+static struct cache_entry *slot(const struct cache *c, uint64_t home, unsigned i) {
+    return &c->entries[((home + i * sizeof *c->entries) & c->mask) / sizeof *c->entries];
 }
 
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table) {
-    uint64_t hash = cache_hash(key, table);
+    uint64_t home = home_of(key);
     for (unsigned i = 0; i < WINDOW; i++) {
-        const struct cache_entry *e = slot(c, hash, i);
-        if (cache_entry_is(e, key, table, cache_cells(key))) return &e->answer;
-        if (e->key.shape == EMPTY_SHAPE) break; /* entries are never removed: no later slot holds it */
+        const struct cache_entry *e = slot(c, home, i);
+        if (cache_entry_is(e, key, table, key_cells(key))) return &e->answer;
+        if (e->key.rest == EMPTY_REST) break; /* entries are never removed: no later slot holds it */
     }
     return NULL;
 }
 
 /* Returns the first empty slot of the window, counted as used, or NULL. */
-static struct cache_entry *take_slot(struct cache *c, uint64_t hash) {
+static struct cache_entry *take_slot(struct cache *c, uint64_t home) {
     for (unsigned i = 0; i < WINDOW; i++) {
-        struct cache_entry *e = slot(c, hash, i);
-        if (e->key.shape == EMPTY_SHAPE) {
+        struct cache_entry *e = slot(c, home, i);
+        if (e->key.rest == EMPTY_REST) {
             c->used++;
             return e;
         }
@@ -47,11 +57,11 @@ static struct cache_entry *take_slot(struct cache *c, uint64_t hash) {
  * Returns false where the table is as large as it may be, or memory is short. */
 static bool grow(struct cache *c) {
     struct cache bigger;
-    unsigned log2 = 64 - c->shift;
-    if (log2 == MAX_SLOTS_LOG2 || !open_slots(&bigger, log2 + 1)) return false;
-    for (uint32_t i = 0; i <= c->mask; i++) {
+    uint32_t slots = num_slots(c);
+    if (slots == MAX_SLOTS || !open_slots(&bigger, 2 * slots)) return false;
+    for (uint32_t i = 0; i < slots; i++) {
         const struct cache_entry *e = &c->entries[i];
-        struct cache_entry *to = e->key.shape == EMPTY_SHAPE ? NULL : take_slot(&bigger, cache_hash(e->key, e->table));
+        struct cache_entry *to = e->key.rest == EMPTY_REST ? NULL : take_slot(&bigger, home_of(e->key));
         if (to) *to = *e;
     }
     free(c->entries);
@@ -60,12 +70,16 @@ static bool grow(struct cache *c) {
 }
 
 void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer) {
-    uint64_t hash = cache_hash(key, table);
-    if (2 * c->used > c->mask) grow(c);
-    struct cache_entry *e = take_slot(c, hash);
-    while (!e && grow(c)) e = take_slot(c, hash);
-    if (!e) e = slot(c, hash, c->victim++ % WINDOW);
+    uint64_t home = home_of(key);
+    if (THIN * c->used >= num_slots(c)) grow(c);
+    struct cache_entry *e = take_slot(c, home);
+    while (!e && grow(c)) e = take_slot(c, home);
+    if (!e) e = slot(c, home, c->victim++ % WINDOW);
     e->key = key;
-    memcpy(e->table, table, cache_cells(key) * sizeof *table);
+    memcpy(e->table, table, key_cells(key) * sizeof *table);
     e->answer = *answer;
+}
+
+void cache_all_odd(struct cache *c) {
+    for (uint32_t i = 0; i < num_slots(c); i++) c->entries[i].answer.odd = true;
 }

@@ -3,9 +3,10 @@
  * and bit for bit, to its outputs. A cached answer therefore never differs from
  * the one that the policy would give, whatever was asked before.
  *
- * Open addressing: an entry lies within WINDOW slots of where its hash points.
- * The table doubles when it is half full, or when a window is, up to MAX_SLOTS;
- * from then on a new entry takes the place of an old one where its window is full.
+ * Open addressing: an entry lies within WINDOW slots of where its hash points, most
+ * of them right there, which is where the fast path looks. To keep it so, the table
+ * doubles when more than one slot in THIN is taken, up to MAX_SLOTS; from then on it
+ * fills, and a new entry takes the place of an old one where its window is full.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -18,99 +19,114 @@
 
 enum {
     MAX_CELLS = 24, /* NCCL has NUM_ALGOS x NUM_PROTOS; a larger table is left alone */
-    MIN_SLOTS_LOG2 = 7,
-    MAX_SLOTS_LOG2 = 13, /* of 128 bytes each: 1 MiB */
+    MIN_SLOTS = 1 << 8,
+    MAX_SLOTS = 1 << 13, /* 1 MiB */
+    MAX_OFFSET_BITS = 20,
+    THIN = 8,
     WINDOW = 16,
 };
 
+/* A decision. The usual one, which writes a cell and sets the channels, is told
+ * from all others by one byte. */
 struct answer {
     uint64_t chunk;     /* 0: NCCL's own */
-    float micros;       /* to be written to cell `write` */
-    uint16_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
-    int8_t write;       /* -1: leave the table alone */
+    float micros;       /* to be written to `cell` */
+    int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
+    uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
+    bool odd;           /* cell is -1, or channels is 0, or the chunk size is to be noted */
 };
 
-/* All that a decision depends on but the cells of the table, in two words. */
+/* All that a decision depends on but the cells of the table. */
 struct cache_key {
     uint64_t bytes;
-    uint64_t shape;
+    uint32_t call; /* see key_call */
+    uint32_t rest; /* see key_rest */
 };
 
-#define EMPTY_SHAPE UINT64_MAX /* marks an empty slot: no table is 255 x 255 */
+#define EMPTY_REST UINT32_MAX /* marks an empty slot: no table is 255 x 255 */
 
-/* coll, num_algo and num_proto are 0 to 255; reg_buff is 0, 1 or -1. */
-static inline struct cache_key cache_key(uint64_t bytes, int coll, int pipe_ops, int reg_buff, int num_algo, int num_proto) {
-    uint32_t low = (uint32_t)coll << 24 | (uint32_t)(reg_buff & 0xff) << 16 | (uint32_t)num_algo << 8 | (uint32_t)num_proto;
-    return (struct cache_key){bytes, (uint64_t)(uint32_t)pipe_ops << 32 | low};
+/* coll is 0 to 7. */
+static inline uint32_t key_call(int coll, int pipe_ops) { return (uint32_t)coll + (uint32_t)pipe_ops * 8; }
+
+/* num_algo and num_proto are 0 to 254, reg_buff is 0, 1 or -1. NCCL passes nothing
+ * else for reg_buff, and what it did would find no entry. */
+static inline uint32_t key_rest(int reg_buff, int num_algo, int num_proto) {
+    return ((uint32_t)num_algo << 24) + ((uint32_t)num_proto << 16) + (uint32_t)(reg_buff + 1);
 }
-
-static inline unsigned cache_cells(struct cache_key key) { return (key.shape >> 8 & 0xff) * (key.shape & 0xff); }
+static inline unsigned key_cells(struct cache_key key) { return (key.rest >> 24) * (key.rest >> 16 & 0xff); }
 
 struct cache_entry {
+    float table[MAX_CELLS]; /* first, so that wide loads of it are aligned */
     struct cache_key key;
-    float table[MAX_CELLS];
     struct answer answer;
 };
 _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
+_Static_assert(MAX_SLOTS * sizeof(struct cache_entry) == 1 << MAX_OFFSET_BITS, "the largest table");
 
 struct cache {
     struct cache_entry *entries;
-    uint32_t mask;   /* number of slots, a power of two, - 1 */
-    uint32_t shift;  /* leaves of a hash's 64 bits those that number the slots */
+    uint64_t mask;   /* of the offset of an entry in bytes: (slots - 1) x the size of an entry */
     uint32_t used;   /* entries */
     uint32_t victim; /* picks the slot to evict, in turn */
 };
 
-/* Returns false where there is no memory. */
-bool cache_open(struct cache *c);
-void cache_close(struct cache *c);
+/* Returns NULL where there is no memory. */
+struct cache *cache_new(void);
+void cache_free(struct cache *c); /* c may be NULL */
 /* Returns NULL for a shape that is not there. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
 /* Adds what cache_find did not find. */
 void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer);
+/* Marks every answer as odd. */
+void cache_all_odd(struct cache *c);
 
-/* The number whose highest bits say where a key's entry is looked for first. Of
- * the table, two of ring's cells take part: they are always there, and they differ
- * where calls that are alike in all else differ (FP8). The factor is odd and
- * without a pattern (from the golden ratio): the product's high bits depend on
- * every bit. */
-static inline uint64_t cache_hash(struct cache_key key, const float *table) {
-    uint64_t ring = 0;
-    if (cache_cells(key) >= 6) memcpy(&ring, table + 4, sizeof ring);
-    return ((ring ^ key.shape) + key.bytes) * 0x9e3779b97f4a7c15u;
+/* A number for what a call is on every rank. The factor is odd and without a
+ * pattern (from the golden ratio): the product's high bits depend on every bit. */
+static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
+    return (bytes + ((uint64_t)call << 40)) * 0x9e3779b97f4a7c15u;
+}
+
+/* The offset in bytes, before the mask, of the entry that is looked at first. */
+static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - MAX_OFFSET_BITS); }
+
+typedef int32_t cache_wide __attribute__((vector_size(16)));
+
+static inline bool all_ones(cache_wide v) {
+#ifdef __SSE2__
+    typedef char bytes __attribute__((vector_size(16)));
+    return __builtin_ia32_pmovmskb128((bytes)v) == 0xffff;
+#else
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    return (((pair)v)[0] & ((pair)v)[1]) == UINT64_MAX;
+#endif
 }
 
 /* Whether an entry is for this key and table; all compared bit for bit. With a
  * constant number of cells that is a few wide compares. */
 static inline __attribute__((always_inline)) bool cache_entry_is(const struct cache_entry *e, struct cache_key key,
                                                                  const float *table, unsigned cells) {
-    typedef uint64_t wide __attribute__((vector_size(16)));
-    if (e->key.shape != key.shape || e->key.bytes != key.bytes) return false; /* shape first: an empty slot has no bytes */
-    wide diff = {0}, x, y;
+    /* The rest first: an empty slot has nothing else. */
+    if (e->key.rest != key.rest || e->key.call != key.call || e->key.bytes != key.bytes) return false;
+    cache_wide same = {-1, -1, -1, -1}, theirs;
     unsigned i = 0;
 #pragma GCC unroll 6
     for (; i + 4 <= cells; i += 4) {
-        memcpy(&x, e->table + i, sizeof x);
-        memcpy(&y, table + i, sizeof y);
-        diff |= x ^ y;
+        memcpy(&theirs, table + i, sizeof theirs);
+        same &= *(const cache_wide *)(const void *)(e->table + i) == theirs;
     }
-    uint64_t rest = diff[0] | diff[1];
     for (; i < cells; i++) {
-        uint32_t u, v;
-        memcpy(&u, e->table + i, sizeof u);
-        memcpy(&v, table + i, sizeof v);
-        rest |= u ^ v;
+        if (memcmp(e->table + i, table + i, sizeof *table) != 0) return false;
     }
-    return rest == 0;
+    return all_ones(same);
 }
 
-/* Looks in the first slot only, where most entries are, and only for the size of
- * table that NCCL has had since 2.23. */
-static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t bytes, int coll,
-                                                                            int pipe_ops, int reg_buff, const float *table) {
-    struct cache_key key = cache_key(bytes, coll, pipe_ops, reg_buff, NUM_ALGOS, NUM_PROTOS);
-    const struct cache_entry *e = &c->entries[cache_hash(key, table) >> c->shift];
+/* Looks at the first entry only, where most are, and only for the size of table
+ * that NCCL has had since 2.23. */
+static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
+                                                                            uint32_t call, int reg_buff, const float *table) {
+    struct cache_key key = {bytes, call, key_rest(reg_buff, NUM_ALGOS, NUM_PROTOS)};
+    const struct cache_entry *e = (const void *)((const char *)c->entries + (cache_home(hash) & c->mask));
     return cache_entry_is(e, key, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
 }
 

@@ -1,8 +1,25 @@
 #include "comm.h"
 
+#include <float.h>
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+
+/* What an idle communicator looks its answers up in: the fast path need not ask. */
+static struct cache_entry no_entry = {.key.rest = EMPTY_REST};
+static struct cache no_cache = {.entries = &no_entry};
+
+/* The Go side owns the caches: one goes home before that side may free it. */
+static void take_cache(struct comm *c, struct cache *from) {
+    if (c->home) *c->home = c->cache;
+    c->home = from;
+    c->cache = from ? *from : no_cache;
+}
+
+static void be_idle(struct comm *c) {
+    c->idle = true;
+    take_cache(c, NULL);
+}
 
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* every call copes with it: NCCL decides */
@@ -10,12 +27,17 @@ int comm_open(const struct comm_info *info, void **ctx) {
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
     c->logger = info->logger;
-    int result = tunergoOpen((struct comm_info *)info, &c->go, &c->idle);
+    c->counter.trig = UINT64_MAX;
+    struct comm_info counted = *info;
+    counted.counter = &c->counter;
+    struct cache *cache = NULL;
+    int result = tunergoOpen(&counted, &c->go, &cache);
     if (result != RESULT_SUCCESS) {
         free(c);
         return result;
     }
-    if (!c->idle && !cache_open(&c->cache)) c->idle = true;
+    take_cache(c, cache);
+    c->idle = !cache;
     *ctx = c;
     return RESULT_SUCCESS;
 }
@@ -23,27 +45,76 @@ int comm_open(const struct comm_info *info, void **ctx) {
 int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c) return RESULT_SUCCESS;
+    take_cache(c, NULL);
     tunergoClose(c->go);
-    cache_close(&c->cache);
     free(c);
     return RESULT_SUCCESS;
 }
 
-const struct answer *comm_ask(struct comm *c, const struct query *q) {
-    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return NULL;
-    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return NULL;
-    struct cache_key key = cache_key(q->bytes, q->coll, q->pipe_ops, q->reg_buff, q->num_algo, q->num_proto);
-    const struct answer *known = cache_find(&c->cache, key, q->table);
-    if (known) return known;
-    c->latest = (struct answer){.write = -1, .chunk_slot = NO_CHUNK_SLOT};
+/* Takes part in the change of the policy that is due. */
+static int turn(struct comm *c) {
+    struct cache *cache = c->home;
+    if (cache) *cache = c->cache;
+    int result = tunergoTurn(c->go, &cache);
+    if (cache == c->home) return result;
+    c->home = NULL; /* may be gone already */
+    if (!cache) be_idle(c); /* a defect of ours: say nothing more */
+    else take_cache(c, cache);
+    /* What was noted was the old policy's. */
+    c->chunks = false;
+    memset(c->chunk, 0, sizeof c->chunk);
+    return result;
+}
+
+/* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
+static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
+    c->latest = (struct answer){.cell = -1, .chunk_slot = NO_CHUNK_SLOT};
     if (!tunergoDecide(c->go, (struct query *)q, &c->latest)) {
-        c->idle = true; /* a defect of ours: say nothing more */
+        be_idle(c);
         return NULL;
     }
+    if (c->latest.chunk > 0 && !c->chunks) {
+        c->chunks = true;
+        cache_all_odd(&c->cache);
+    }
+    c->latest.odd = c->latest.cell < 0 || c->latest.channels <= 0 || c->chunks;
     cache_add(&c->cache, key, q->table, &c->latest);
     return &c->latest;
 }
 
-void comm_forget_chunks(struct comm *c, unsigned any_slot) {
-    for (int cell = 0; cell < MAX_CELLS; cell++) c->chunk[chunk_slot((int)any_slot - ANY_CHUNK_SLOT, cell)] = 0;
+static bool any_available(const struct query *q) {
+    for (int i = 0; i < q->num_algo * q->num_proto; i++)
+        if (q->table[i] >= 0 && q->table[i] < FLT_MAX) return true;
+    return false;
+}
+
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
+    *answer = NULL;
+    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
+    /* Not counted: whether NCCL asks again with a real table is its own affair. */
+    if (!any_available(q)) return RESULT_SUCCESS;
+    if (comm_is_due(c)) {
+        int result = turn(c);
+        if (result != RESULT_SUCCESS || c->idle) return result;
+    }
+    struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
+    *answer = cache_find(&c->cache, key, q->table);
+    if (!*answer) *answer = decide(c, q, key);
+    if (*answer) comm_count(c, call_hash(key.bytes, key.call));
+    return RESULT_SUCCESS;
+}
+
+static void note_chunk(struct comm *c, const struct answer *a) {
+    c->chunk[a->chunk_slot] = a->chunk;
+    /* It is not certain which cell NCCL takes the call to: each may be it. */
+    for (int cell = 0; a->chunk_slot >= ANY_CHUNK_SLOT && cell < MAX_CELLS; cell++)
+        c->chunk[chunk_slot(a->chunk_slot - ANY_CHUNK_SLOT, cell)] = 0;
+}
+
+int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels) {
+    if (a->cell >= 0) table[a->cell] = a->micros;
+    if (a->channels > 0) *channels = a->channels;
+    if (c->chunks) note_chunk(c, a);
+    return RESULT_SUCCESS;
 }

@@ -14,6 +14,7 @@
 
 #include "abi.h"
 #include "cache.h"
+#include "constants.h"
 
 /* Where a collective's cell has its chunk size. Beyond those: a slot for a call
  * that has no cell at all, and one per collective for a call that NCCL may take
@@ -22,10 +23,24 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
+/* agree.Counter of tuner/agree, and what it says about the order of memory: each
+ * side's loads and stores are relaxed. The thread that calls is the only one that
+ * writes seq and hash. trig is lowered by Go's background, and seen late at worst:
+ * then the Go side finds that out, under its mutex, and makes no promise. A promise
+ * is this thread's own store to trig, through tunergoTurn, so it sees it. */
+struct counter {
+    uint64_t seq;  /* calls decided */
+    uint64_t trig; /* the first call that needs tunergoTurn */
+    uint64_t hash; /* of the calls before seq */
+};
+
 struct comm {
-    bool idle; /* nothing will ever be decided: leave at once */
-    struct cache cache;
-    uintptr_t go; /* handle of the communicator on the Go side */
+    struct counter counter;
+    struct cache cache;  /* of the version of the policy that is in force, here for speed */
+    struct cache *home;  /* where it goes back to */
+    bool idle;           /* nothing will ever be decided, and no call is counted */
+    bool chunks;         /* an answer with a chunk size was given: until then all in `chunk` is 0 */
+    uintptr_t go;        /* handle of the communicator on the Go side */
     struct answer latest; /* what Go answered last */
     size_t nodes;
     abi_logger logger;
@@ -41,6 +56,9 @@ struct comm_info {
     size_t ranks, nodes;
     int abi;
     abi_logger logger; /* may be NULL */
+    int nvl_domains;   /* 0: not told */
+    struct constants constants;
+    struct counter *counter; /* stays valid until tunergoClose */
 };
 
 /* What the policy is asked, in the words of policy.Query. */
@@ -57,32 +75,50 @@ struct query {
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);
 
-/* Returns the answer to a shape that was asked before, or NULL: comm_ask knows
- * more. c may be NULL.
+/* Whether a change of the policy needs this thread before the next call. */
+static inline bool comm_is_due(const struct comm *c) {
+    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED);
+}
+
+/* Counts a call that is decided. Relaxed: see struct counter. */
+static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
+    c->counter.hash = c->counter.hash * 0xffffffff9e3779b1u + hash_of_call;
+    __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+/* Returns the answer to a shape that was asked before, and counts the call, or
+ * NULL: comm_ask knows more. c may be NULL.
  *
  * Most calls are this and what is done with the answer. The arguments stay apart
  * on purpose: a struct would be written to memory in small pieces and read back
  * in large ones, and waiting for that costs more than all the rest. */
-static inline __attribute__((always_inline)) const struct answer *comm_known(const struct comm *c, int coll, size_t bytes,
+static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
                                                                             int pipe_ops, int reg_buff, const float *table,
                                                                             int num_algo, int num_proto) {
-    if (!c || c->idle || (unsigned)coll >= NUM_COLLS || num_algo != NUM_ALGOS || num_proto != NUM_PROTOS) return NULL;
-    return cache_peek(&c->cache, bytes, coll, pipe_ops, reg_buff, table);
+    if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
+    if (comm_is_due(c)) return NULL;
+    uint32_t call = key_call(coll, pipe_ops);
+    uint64_t hash = call_hash(bytes, call);
+    const struct answer *known = cache_peek(&c->cache, hash, bytes, call, reg_buff, table);
+    if (known) comm_count(c, hash);
+    return known;
 }
 
-/* Looks in the whole cache, then asks Go and remembers the answer. Returns NULL
- * where there is none: the communicator is idle, or the query makes no sense. c
- * may be NULL. The answer stays valid until the next call for this communicator. */
-const struct answer *comm_ask(struct comm *c, const struct query *q);
+/* Takes part in a change of the policy if one is due, looks in the whole cache,
+ * then asks Go and remembers the answer. *answer is NULL where there is none: the
+ * communicator is idle, NCCL has nothing to choose from, or the query makes no
+ * sense. c may be NULL. The answer stays valid until the next call for this
+ * communicator. Returns an ncclResult_t, an error only if the ranks' common
+ * decision about a change can no longer be learnt. */
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 
-/* Forgets the chunk sizes of a collective: for a call of which it is not certain
- * which cell NCCL takes it to. */
-void comm_forget_chunks(struct comm *c, unsigned any_slot);
-
-/* Notes the chunk size that goes with an answer. */
-static inline void comm_note_chunk(struct comm *c, const struct answer *a) {
-    c->chunk[a->chunk_slot] = a->chunk;
-    if (__builtin_expect(a->chunk_slot >= ANY_CHUNK_SLOT, 0)) comm_forget_chunks(c, a->chunk_slot);
+/* Does what an answer says, for a c that gave it. Returns RESULT_SUCCESS. */
+int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels);
+static inline int comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
+    if (a->odd) return comm_apply_odd(c, a, table, channels);
+    table[a->cell] = a->micros;
+    *channels = a->channels;
+    return RESULT_SUCCESS;
 }
 
 /* Always returns RESULT_SUCCESS. ctx may be NULL. */

@@ -25,6 +25,7 @@ static inline void log_text(abi_logger logger, int level, const char *file, int 
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/cgo"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 func main() {} // never runs: a c-shared library has none, but must name one
@@ -54,29 +56,87 @@ func provoke(function string) {
 	}
 }
 
+// The two sides of the counter must be laid out alike.
+var (
+	_ [unsafe.Sizeof(agree.Counter{})]byte        = [C.sizeof_struct_counter]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Trig)]byte = [unsafe.Offsetof(C.struct_counter{}.trig)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Hash)]byte = [unsafe.Offsetof(C.struct_counter{}.hash)]byte{}
+)
+
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Comm
 	log tuner.Log
 }
 
+// host gives each version of a communicator's policy a cache in C.
+type host struct{}
+
+func (host) Attach() (any, error) {
+	cache := C.cache_new()
+	if cache == nil {
+		return nil, errors.New("there is no memory for its cache")
+	}
+	return cache, nil
+}
+
+func (host) Detach(cache any) { C.cache_free(cache.(*C.struct_cache)) }
+
+// tunergoOpen leaves *cache NULL where nothing will ever be decided.
+//
 //export tunergoOpen
-func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, idle *C.bool) (result C.int) {
+func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct_cache) (result C.int) {
 	log := newLog(info.logger)
-	defer contain(log, func() { *handle, *idle, result = 0, true, C.RESULT_SUCCESS })
+	var c *tuner.Comm
+	defer contain(log, func() {
+		if c != nil {
+			c.Close()
+		}
+		*handle, *cache, result = 0, nil, C.RESULT_SUCCESS
+	})
 	provoke("open")
 	c, err := tuner.Open(tuner.CommInfo{
 		ID:    uint64(info.id),
 		Ranks: int(info.ranks),
 		Nodes: int(info.nodes),
 		ABI:   int(info.abi),
+
+		NVLDomains: int(info.nvl_domains),
+		Constants:  info.constants.first != nil,
+
+		Counter: (*agree.Counter)(unsafe.Pointer(info.counter)),
+		Host:    host{},
 	}, getenv, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
 	}
+	for _, v := range c.Constants() {
+		at := [3]C.int{C.int(v.Index[0]), C.int(v.Index[1]), C.int(v.Index[2])}
+		if slot := C.constants_find(info.constants, C.int(v.Table), &at[0]); slot != nil {
+			*slot = C.double(v.Value)
+		}
+	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
-	*idle = C.bool(c.Idle())
+	if !c.Idle() {
+		*cache = c.Attached().(*C.struct_cache)
+	}
+	return C.RESULT_SUCCESS
+}
+
+// tunergoTurn takes part in the change of the policy that is due at this call, and
+// sets *cache to that of the version in force; NULL after a panic: this communicator
+// asks no more.
+//
+//export tunergoTurn
+func tunergoTurn(handle C.uintptr_t, cache **C.struct_cache) (result C.int) {
+	c := cgo.Handle(handle).Value().(*comm)
+	defer contain(c.log, func() { *cache, result = nil, C.RESULT_SUCCESS })
+	provoke("turn")
+	if err := c.Turn(); err != nil {
+		return C.RESULT_SYSTEM_ERROR
+	}
+	*cache = c.Attached().(*C.struct_cache)
 	return C.RESULT_SUCCESS
 }
 
@@ -101,12 +161,12 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	cell := d.Algo*int(q.num_proto) + d.Proto
 	switch {
 	case d.Algo >= 0:
-		answer.chunk_slot = C.uint16_t(C.chunk_slot(q.coll, C.int(cell)))
+		answer.chunk_slot = C.uint8_t(C.chunk_slot(q.coll, C.int(cell)))
 	case d.Tied:
-		answer.chunk_slot = C.uint16_t(C.any_chunk_slot(q.coll))
+		answer.chunk_slot = C.uint8_t(C.any_chunk_slot(q.coll))
 	}
 	if d.Write {
-		answer.write, answer.micros = C.int8_t(cell), C.float(d.Micros)
+		answer.cell, answer.micros = C.int8_t(cell), C.float(d.Micros)
 	}
 	answer.channels = C.int8_t(d.Channels)
 	answer.chunk = C.uint64_t(d.ChunkBytes)

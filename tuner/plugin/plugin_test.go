@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,10 @@ import (
 var built struct{ dir, so, scenarios string }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(askLimits) != "" {
+		fmt.Print(runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1))
+		os.Exit(0)
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "nccl-tuner-go-test-")
 		if err != nil {
@@ -51,7 +57,8 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 	t.Helper()
 	cmd := exec.Command(scenarios, so, name)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
-	cmd.Env = append(append(cmd.Env, "SCENARIO_DIR="+t.TempDir()), env...)
+	// The scenarios' communicators have one id and most of their ranks do not exist.
+	cmd.Env = append(append(cmd.Env, "SCENARIO_DIR="+t.TempDir(), "NCCL_TUNER_RELOAD=new"), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
@@ -68,7 +75,7 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "many_shapes", "keys", "remembers",
+	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "model", "model_silent", "model_bad", "model_constants", "model_machine", "many_shapes", "keys", "remembers",
 	"threads", "again", "forks", "signals", "strict",
 }
 
@@ -102,6 +109,18 @@ func TestExports(t *testing.T) {
 
 // A policy file in the working directory is not picked up, and without a setting
 // nothing but one INFO line per communicator is said.
+// askLimits makes this program print the Go runtime's limits, as init set them.
+const askLimits = "TEST_PRINT_LIMITS"
+
+func TestLimits(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), askLimits+"=1", "GOMAXPROCS=64", "GOMEMLIMIT=off")
+	out, err := cmd.Output()
+	if want := fmt.Sprint(2, 64<<20); err != nil || string(out) != want {
+		t.Errorf("threads and memory are limited to %q, %v; want %q", out, err, want)
+	}
+}
+
 func TestNoFileIsFoundByItself(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"nccl_tuner.conf", "nccl_tuner.csv", "policy.csv"} {
@@ -121,6 +140,8 @@ func TestLogs(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
 	os.WriteFile(good, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nalltoall,0,inf,ring,simple,4,-1,-1\n"), 0o644)
+	badModel := filepath.Join(dir, "bad.json")
+	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644)
 	os.WriteFile(bad, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\nallreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
 	for _, c := range []struct {
 		name string
@@ -130,9 +151,21 @@ func TestLogs(t *testing.T) {
 		{"good", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_LOG=decisions"}, []string{
 			`INFO .*good\.csv: 1 row is for operations that NCCL asks no tuner about, without effect`,
 			`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v7\): policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
-			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels, decided by .*good\.csv:1`,
-			`INFO .*: broadcast 1MiB, 1 pipelined: no row matches, decided by NCCL`,
-			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`,
+			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels instead of ring/ll, decided by .*good\.csv:1`,
+			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
+			`INFO .*: 2 shapes in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 shape`,
+			`INFO .*good\.csv:1 decided 1 shape`,
+			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
+		}},
+		{"bad model", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_MODEL_FILE=" + badModel}, []string{
+			`INFO .*good\.csv: 1 row is for .*`,
+			`WARN TUNER/Go: .*/bad\.json has 4 problems; no model is used:`,
+			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.collective: unknown collective "allreduc" \(did you mean "allreduce"; allowed: .*`,
+			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: 0 nodes with 0 ranks \(allowed: .*`,
+			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.noise: 0 .*`,
+			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.axis: no sizes`,
+			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`WARN .*bad\.json: still has 4 problems, reported before; no model is used`, `INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
 		}},
 		{"bad", []string{"NCCL_TUNER_CONFIG_FILE=" + bad}, []string{
 			`WARN TUNER/Go: .*/bad\.csv has 3 problems; no policy is used:`,

@@ -1,6 +1,7 @@
 /*
  * The exported tables and the functions behind them: each ABI version's way of
- * asking, turned into one. They return RESULT_SUCCESS whatever happens.
+ * asking, turned into one. They return RESULT_SUCCESS whatever happens, with
+ * the one exception of comm_ask.
  */
 #include "comm.h"
 
@@ -20,39 +21,33 @@ static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
     return open_before_v5(4, ranks, nodes, logger, ctx);
 }
 
-static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger) {
-    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger}, ctx);
+/* nvl and the constants may be NULL. */
+static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
+                         const struct abi_nvl_domain_info *nvl, struct constants constants) {
+    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger,
+                                         .nvl_domains = nvl ? nvl->n_nvl_domains : 0, .constants = constants}, ctx);
 }
 
-/* nvl and constants may be NULL. The constants stay as NCCL made them. */
 static int init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger);
+    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
 }
 
 static int init_v6(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger);
+    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
 }
 
 static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                    struct abi_nvl_domain_info *nvl, struct abi_constants_v7 *constants) {
-    (void)nvl, (void)constants;
-    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger);
-}
-
-static inline int give(struct comm *c, const struct answer *a, float *table, int *channels) {
-    comm_note_chunk(c, a);
-    if (a->write >= 0) table[a->write] = a->micros;
-    if (a->channels > 0) *channels = a->channels;
-    return RESULT_SUCCESS;
+    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, constants_v7(constants));
 }
 
 static int ask(struct comm *c, const struct query *q, int *channels) {
-    const struct answer *a = comm_ask(c, q);
-    return a ? give(c, a, (float *)q->table, channels) : RESULT_SUCCESS;
+    const struct answer *a;
+    int result = comm_ask(c, q, &a);
+    if (a) comm_apply(c, a, (float *)q->table, channels);
+    return result;
 }
 
 /* What comm_known does not know goes through a function of its own with just the
@@ -62,19 +57,21 @@ static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, i
     return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto, false}, channels);
 }
 
-static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
-                            int reg_buff, int *channels) {
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto);
+/* volatile: what the caller left on the stack is read there when it is needed;
+ * without, it moves to registers that have to be saved first. */
+static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
+                            volatile int num_proto, volatile int reg_buff, int *volatile channels) {
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
-    return give(ctx, a, (float *)table, channels);
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                             int *channels) {
     const int reg_buff = -1; /* not told */
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
-    if (a) return give(ctx, a, (float *)table, channels);
-    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+    if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+    return comm_apply(ctx, a, (float *)table, channels);
 }
 
 enum { NUM_ALGOS_V2 = 6 };
@@ -103,10 +100,11 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
     if (!c || c->idle) return RESULT_SUCCESS;
     float table[NUM_ALGOS_V2][NUM_PROTOS];
     available_v2(c, coll, coll_net, nvls, table);
-    const struct answer *a = comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true});
-    if (!a || a->write < 0) return RESULT_SUCCESS;
-    *algo = a->write / NUM_PROTOS;
-    *proto = a->write % NUM_PROTOS;
+    const struct answer *a;
+    comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true}, &a);
+    if (!a || a->cell < 0) return RESULT_SUCCESS;
+    *algo = a->cell / NUM_PROTOS;
+    *proto = a->cell % NUM_PROTOS;
     if (a->channels > 0) *channels = a->channels;
     return RESULT_SUCCESS;
 }

@@ -16,6 +16,7 @@ const Shm = "/dev/shm"
 const (
 	privatePrefix = "nccl-tuner-go-"
 	lockName      = "lock"
+	leaderName    = "leader"
 )
 
 // Private opens the directory of a communicator of one machine below parent,
@@ -132,6 +133,20 @@ func sweep(parent string) {
 			removeUnused(filepath.Join(parent, e.Name()))
 		}
 	}
+}
+
+// Lead makes this process the one of a private directory that does something for
+// all, until stop or its end. It fails while another process is.
+func (s *Store) Lead() (stop func(), ok bool) {
+	f, err := os.OpenFile(filepath.Join(s.root, leaderName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+	if err != nil {
+		return nil, false
+	}
+	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return func() { f.Close() }, true
 }
 
 // removeUnused removes the directory unless a process holds its lock. It asks

@@ -16,12 +16,13 @@
 
 #include "../host/host.h"
 #include "costs.h"
+#include "model.h"
 
-enum { SHAPES = 64, CALLS = 200000, ROUNDS = 31, MAX_PLUGINS = 3, CELLS = NUM_ALGOS * NUM_PROTOS };
+enum { USUAL_SHAPES = 64, MAX_SHAPES = 4096, CALLS = 200000, ROUNDS = 31, MAX_PLUGINS = 3, CELLS = NUM_ALGOS * NUM_PROTOS };
 
 static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "peer"};
 static int num_plugins;
-static char dir[] = "/tmp/nccl-tuner-go-bench-XXXXXX";
+static char dir[256];
 
 static double now(void) {
     struct timespec t;
@@ -47,7 +48,7 @@ static void die(const char *what, const char *why) {
 /* Writes rows that cover 0..1 GiB for 8 ranks on 1 node in equal steps, so that
  * every size has a row. */
 static const char *write_policy(int rows) {
-    static char path[96];
+    static char path[300];
     snprintf(path, sizeof path, "%s/%d.csv", dir, rows);
     FILE *f = fopen(path, "w");
     if (!f) die(path, "cannot write");
@@ -58,7 +59,40 @@ static const char *write_policy(int rows) {
     return path;
 }
 
+static const char *write_text(const char *text) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/text.csv", dir);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f)) die(path, "cannot write");
+    return path;
+}
+
+static const char *write_chunks(void) {
+    return write_text("collective,algorithm,protocol,channels,chunk_bytes\nallreduce,ring,simple,8,128K\n");
+}
+
+static const char *write_other(void) { return write_text("allgather,0,1G,ring,simple,8,-1,-1,-1,-1\n"); }
+
 static void use_policy(const char *path) { setenv("NCCL_TUNER_CONFIG_FILE", path, 1); }
+
+/* Writes rows above the sizes that are asked about, and a model that decides those. */
+static void use_model(int rows) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/above.csv", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) die(path, "cannot write");
+    for (int i = 0; i < rows; i++)
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", ((size_t)1 << 40) + i * 4096, ((size_t)1 << 40) + i * 4096 + 4095,
+                i % 2 ? "ring" : "tree", 1 + i % 32);
+    if (fclose(f)) die(path, "cannot write");
+    use_policy(path);
+    snprintf(path, sizeof path, "%s/model.json", dir);
+    if (!(f = fopen(path, "w"))) die(path, "cannot write");
+    model_write(f);
+    if (fclose(f)) die(path, "cannot write");
+    setenv("NCCL_TUNER_MODEL_FILE", path, 1);
+    setenv("NCCL_TUNER_STRICT", "1", 1); /* a model that is not used would be a fast one */
+}
 
 struct running {
     struct host host;
@@ -72,23 +106,23 @@ static void start(struct running *r, const char *path) {
     if (host_init(&r->host, &comm, &r->ctx)) die(path, "init failed");
 }
 
-static float filled[SHAPES][CELLS];
-static size_t shape_bytes[SHAPES];
+static float filled[MAX_SHAPES][CELLS];
+static size_t shape_bytes[MAX_SHAPES];
 static volatile int sink;
 
 static void make_shapes(void) {
-    for (int i = 0; i < SHAPES; i++) {
-        shape_bytes[i] = 4096 + (size_t)i * i * 100003 % ((1 << 30) - 8192);
+    for (size_t i = 0; i < MAX_SHAPES; i++) {
+        shape_bytes[i] = 4096 + i * i * 100003 % ((1 << 30) - 8192);
         costs_fill(filled[i], NUM_ALGOS, NUM_PROTOS, shape_bytes[i]);
     }
 }
 
-/* One round of calls with shapes that repeat. */
-static double known_round(const struct running *r, int choose) {
+/* One round of calls with shapes that repeat; their number is a power of two. */
+static double known_round(const struct running *r, int shapes, int choose) {
     float table[CELLS];
     double t = now();
     for (int i = 0; i < CALLS; i++) {
-        int s = i % SHAPES, channels = 0;
+        int s = i & (shapes - 1), channels = 0;
         memcpy(table, filled[s], sizeof table);
         struct host_call call = {COLL_ALL_REDUCE, shape_bytes[s], 1, 0, NUM_ALGOS, NUM_PROTOS};
         host_ask(&r->host, r->ctx, &call, table, &channels);
@@ -97,19 +131,19 @@ static double known_round(const struct running *r, int choose) {
     return (now() - t) / CALLS;
 }
 
-static void bench_known(int rows, int choose) {
-    use_policy(write_policy(rows));
+static void bench_known(const char *policy, const char *what, int shapes, int choose) {
+    use_policy(policy);
     struct running r[MAX_PLUGINS];
     static double ns[MAX_PLUGINS][ROUNDS], ratio[MAX_PLUGINS][ROUNDS];
     for (int p = 0; p < num_plugins; p++) {
         start(&r[p], paths[p]);
-        known_round(&r[p], choose);
+        known_round(&r[p], shapes, choose);
     }
     for (int i = 0; i < ROUNDS; i++)
-        for (int p = 0; p < num_plugins; p++) ns[p][i] = known_round(&r[p], choose);
+        for (int p = 0; p < num_plugins; p++) ns[p][i] = known_round(&r[p], shapes, choose);
     for (int i = 0; i < ROUNDS; i++)
         for (int p = 0; p < num_plugins; p++) ratio[p][i] = ns[p][i] / ns[1][i];
-    printf("%s, %6d rows", choose ? "known shape + choice" : "known shape         ", rows);
+    printf("%s of %4d, %-11s", choose ? "known shape + choice" : "known shape         ", shapes, what);
     for (int p = 0; p < num_plugins; p++)
         printf("  %9.1f ns (x%.2f)", quantile(ns[p], ROUNDS, 0.5), quantile(ratio[p], ROUNDS, 0.5));
     printf("\n");
@@ -117,11 +151,12 @@ static void bench_known(int rows, int choose) {
 }
 
 /* Every call has a size that was never asked before. */
-static void bench_new(int rows) {
+static void bench_new(int rows, int with_model) {
     enum { NEW = 2000 };
-    use_policy(write_policy(rows));
+    if (with_model) use_model(rows);
+    else use_policy(write_policy(rows));
     static double ns[NEW];
-    printf("new shape, %6d rows          ", rows);
+    printf("new shape, %6d rows%s", rows, with_model ? " and model" : "          ");
     for (int p = 0; p < num_plugins; p++) {
         struct running r;
         start(&r, paths[p]);
@@ -196,10 +231,12 @@ static void bench_guest(const char *self, int rows) {
     printf("\n");
 }
 
-static void bench_load(const char *self, int rows) {
+static void bench_load(const char *self, int rows, int with_model) {
     enum { RUNS = 15 };
     static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS];
-    use_policy(write_policy(rows));
+    if (with_model) use_model(rows);
+    else use_policy(write_policy(rows));
+    const char *and_model = with_model ? " and model" : "";
     for (int i = 0; i < RUNS; i++) {
         for (int p = 0; p < num_plugins; p++) {
             char command[1024];
@@ -209,11 +246,11 @@ static void bench_load(const char *self, int rows) {
                 die(command, "failed");
         }
     }
-    printf("dlopen + first init, %6d rows", rows);
+    printf("dlopen + first init, %6d rows%s", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("  %9.2f ms        ", quantile(first[p], RUNS, 0.5) / 1e6);
-    printf("\nlater init, %6d rows, same shape", rows);
+    printf("\nlater init, %6d rows%s, same shape", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(same[p], RUNS, 0.5) / 1e3);
-    printf("\nlater init, %6d rows, new shape ", rows);
+    printf("\nlater init, %6d rows%s, new shape ", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(other[p], RUNS, 0.5) / 1e3);
     printf("\n");
 }
@@ -224,20 +261,30 @@ int main(int argc, char **argv) {
     if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench TUNER.so EMPTY.so [PEER.so]");
     num_plugins = argc - 1;
     for (int p = 0; p < num_plugins; p++) paths[p] = argv[1 + p];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%s/nccl-tuner-go-bench-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir)) die(dir, "cannot make");
     make_shapes();
     printf("%-34s", "");
     for (int p = 0; p < num_plugins; p++) printf("  %-19s", names[p]);
     printf("\n");
     fflush(stdout);
-    bench_load(argv[0], 10000);
+    bench_load(argv[0], 10000, 0);
     int sizes[] = {10, 10000, 100000};
+    const char *names_of_sizes[] = {"10 rows", "10000 rows", "100000 rows"};
     for (int choose = 0; choose < 2; choose++)
-        for (int i = 0; i < 3; i++) bench_known(sizes[i], choose);
-    for (int i = 0; i < 3; i++) bench_new(sizes[i]);
+        for (int i = 0; i < 3; i++) bench_known(write_policy(sizes[i]), names_of_sizes[i], USUAL_SHAPES, choose);
+    for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
+    bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
+    bench_known(write_other(), "no match", USUAL_SHAPES, 0);
+    for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
+    bench_new(10000, 1);
+    bench_load(argv[0], 10000, 1);
+    unsetenv("NCCL_TUNER_MODEL_FILE");
+    unsetenv("NCCL_TUNER_STRICT");
     fflush(stdout);
     for (int i = 0; i < 3; i++) bench_guest(argv[0], sizes[i]);
-    char clean[64];
-    snprintf(clean, sizeof clean, "rm -r '%s'", dir);
+    char clean[300];
+    snprintf(clean, sizeof clean, "rm -r '%.256s'", dir);
     return system(clean);
 }

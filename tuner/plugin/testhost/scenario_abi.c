@@ -76,6 +76,23 @@ void constants(void) {
     }
 }
 
+/* v5 to v7 tell how many NVLink domains there are, or not. */
+void nvl_domains(void) {
+    use_policy("p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,nvl_domains == 3\n");
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        for (int n = 0; n <= 3; n++) {
+            struct abi_nvl_domain_info nvl = {n, 2, 4};
+            struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .nvl = n ? &nvl : NULL};
+            void *ctx;
+            CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
+            struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, MiB);
+            CHECK(abi >= 5 && n == 3 ? o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) : untouched(&o), "ABI v%d, %d domains: %d", abi, n, o.chosen);
+            finalize(&h, ctx);
+        }
+    }
+}
+
 /* Tables of other sizes: 6 algorithms (NCCL 2.22), 8 (a coming one), and one too
  * large to be NCCL's. */
 void table_sizes(void) {
@@ -236,7 +253,7 @@ void v2(void) {
 void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"
-               "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,-1,-1,-1,-1\n"
+               "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,8,-1,-1,-1\n"
                "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n"
                "reduce,0,1M,ring,simple,-1,-1,-1,64KiB\n");
     struct host h = load(6);
@@ -246,6 +263,7 @@ void chunks(void) {
         int algo, proto;
         size_t want;
     } cases[] = {
+        {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* decided before any chunk size was, and again after */
         {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
         {MiB, ALGO_TREE, PROTO_SIMPLE, 7777},     /* another cell than the row's */
         {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* a row without a chunk size */

@@ -63,15 +63,21 @@ void keys(void) {
     finalize(&h, ctx);
 }
 
-/* A known shape does not reach Go again: with NCCL_TUNER_LOG=decisions each
- * decision of Go's is a line. And however many shapes there are, memory has a
- * bound. */
-static atomic_int decisions;
+/* A known shape does not reach Go again: with NCCL_TUNER_LOG=decisions each new
+ * decision is a line, and at the end there is one that tells how often Go was asked.
+ * And however many shapes there are, memory has a bound. */
+static atomic_int decisions, shapes_in_all, times_asked;
 static void count_decisions(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)level, (void)flags, (void)file, (void)line;
     va_list args;
     va_start(args, fmt);
-    decisions += strstr(va_arg(args, const char *), "decided by") != NULL;
+    const char *text = va_arg(args, const char *);
+    int in_all, asked;
+    decisions += strstr(text, "decided by") != NULL;
+    if (sscanf(text, "TUNER/Go: %d shapes in all, asked for %d times", &in_all, &asked) == 2) {
+        shapes_in_all = in_all;
+        times_asked = asked;
+    }
     va_end(args);
 }
 
@@ -86,6 +92,9 @@ void remembers(void) {
     for (int again = 0; again < 4; again++)
         for (int i = 0; i < shapes; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4096);
     CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
+    finalize(&h, ctx);
+    CHECK(shapes_in_all == shapes && times_asked == shapes, "%d shapes, asked for %d times", shapes_in_all, times_asked);
+    CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     float table[18];
     for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
         for (int i = 0; i < 100; i++) {
@@ -94,6 +103,9 @@ void remembers(void) {
         }
     }
     CHECK(decisions == shapes + 100, "%d decisions", decisions - shapes);
+    finalize(&h, ctx);
+    CHECK(times_asked == 100, "asked for %d times", times_asked);
+    CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     struct mallinfo2 before = mallinfo2();
     for (int i = 0; i < 100000; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
     struct mallinfo2 after = mallinfo2();

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Exit codes of check: 0 without findings but notes, and
+const (
+	exitFound      = 1
+	exitNotChecked = 2
+)
+
+func checkCommand() *cobra.Command {
+	var from costFlags
+	var o checkOptions
+	var rules bool
+	var explain string
+	cmd := &cobra.Command{
+		Use:   "check POLICY.csv [MODEL.json]",
+		Short: "Find mistakes in a policy, and in a model",
+		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts but probably
+was not meant. Each finding names its rule; "tunefit check --rules" lists them, and
+"--explain RULE" says what one means and what to do.
+
+With --topo or --tuning it also finds what that machine cannot do. A rule is silenced
+for the next row by a comment line "# tunefit:ignore RULE", or for one row by the same
+words in its comment column; what follows " -- " is the reason.
+
+--fix writes what can be put right mechanically to a new file, all else byte for byte
+as it was.
+
+Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new file),
+2 if there is nothing to check.`,
+		Example: `  tunefit check configs/policies/example.csv
+  tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
+  tunefit check --explain shadowed`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case (rules || explain != "") && len(args) > 0:
+				return usagef("--rules and --explain take no file")
+			case !rules && explain == "" && (len(args) < 1 || len(args) > 2):
+				return usagef("%d arguments given (needed: the policy file, and a model file if there is one)", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case rules:
+				return writeLintRules(cmd.OutOrStdout())
+			case explain != "":
+				return explainLintRule(cmd.OutOrStdout(), explain)
+			}
+			if (o.fix || o.output != "") && (!o.fix || o.output == "") {
+				return usagef("--fix and -o need each other: the file itself is never changed")
+			}
+			code, err := o.run(cmd, from, args)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
+				return exitError(exitNotChecked)
+			}
+			if code != exitOK {
+				return exitError(code)
+			}
+			return nil
+		},
+	}
+	from.register(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding")
+	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
+	f.BoolVar(&o.fix, "fix", false, "write the policy to -o with mechanical mistakes put right")
+	f.StringVarP(&o.output, "output", "o", "", "file that --fix writes")
+	f.BoolVar(&o.force, "force", false, "overwrite the output")
+	f.BoolVar(&rules, "rules", false, "list the rules")
+	f.StringVar(&explain, "explain", "", "say what a rule means and what to do")
+	return cmd
+}
+
+type checkOptions struct {
+	asJSON, all, fix, force bool
+	output                  string
+}
+
+func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (code int, err error) {
+	file := args[0]
+	text, err := readRegular(file)
+	if err != nil {
+		return 0, err
+	}
+	var opt lint.Options
+	var here *topo.Fingerprint
+	if from.topo != "" || from.tuning != "" {
+		costs, err := from.read()
+		if err != nil {
+			return 0, err
+		}
+		if err := costs.deriveNamed(file, text); err != nil {
+			return 0, err
+		}
+		opt.Machine = costs.set.For
+		if costs.machine != nil {
+			if here, err = fingerprintOf(costs.machine); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var ofModel []lint.Finding
+	if len(args) == 2 {
+		model, err := readRegular(args[1])
+		if err != nil {
+			return 0, err
+		}
+		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
+	}
+	var fixed []lint.Finding
+	if o.fix {
+		if fixed, text, err = o.writeFixed(file, text, opt); err != nil {
+			return 0, err
+		}
+		file = o.output
+	}
+	findings := append(lint.Check(file, text, opt), ofModel...)
+	if o.asJSON {
+		if findings == nil {
+			findings = []lint.Finding{}
+		}
+		err = writeJSON(cmd.OutOrStdout(), findings)
+	} else {
+		for _, f := range fixed {
+			fmt.Fprintf(cmd.ErrOrStderr(), "fixed: %s\n", f)
+		}
+		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
+	}
+	if worst, any := lint.Worst(findings); any && worst >= lint.Warning {
+		code = exitFound
+	}
+	return code, err
+}
+
+// writeFixed writes the file that --fix asks for.
+func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([]lint.Finding, []byte, error) {
+	if sameFile(file, o.output) {
+		return nil, nil, fmt.Errorf("-o %s is the policy itself, which is never changed; name another file", o.output)
+	}
+	if err := mayWrite(o.output, o.force); err != nil {
+		return nil, nil, err
+	}
+	if _, err := policy.ReadCSV(file, text); err != nil {
+		return nil, nil, fmt.Errorf("%s is not a policy, and nothing is written:\n%w", file, err)
+	}
+	fixed, after, err := lint.Fix(file, text, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fixed, after, writeWhole(o.output, o.force, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(after))
+		return err
+	})
+}
+
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	ia, err1 := os.Stat(a)
+	ib, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
+}
+
+// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
+func (m *costModel) deriveNamed(file string, text []byte) error {
+	p, err := policy.ReadCSV(file, text)
+	if err != nil || m.machine == nil {
+		return nil // what is wrong with the rows is said elsewhere
+	}
+	var hosts []int
+	named := map[int]bool{}
+	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
+		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
+			named[s.nodes] = true
+			hosts = append(hosts, s.nodes)
+		}
+	}
+	return m.derive(hosts...)
+}
+
+func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
+	s, err := topo.Build(doc, buildOptions())
+	if err != nil {
+		return nil, err
+	}
+	f := s.Fingerprint()
+	return &f, nil
+}
+
+// explainLintRule prints what --explain asks for.
+func explainLintRule(w io.Writer, name string) error {
+	r, ok := lint.RuleNamed(name)
+	if !ok {
+		return usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()), strings.Join(lint.RuleNames(), ", "))
+	}
+	fixable := ""
+	if r.Fixable {
+		fixable = ", --fix"
+	}
+	_, err := fmt.Fprintf(w, "%s (%s%s): %s\n\n%s\n", r.Name, r.Severity, fixable, r.Summary, strings.TrimSpace(r.Explain))
+	return err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const faulty = `# faulty on purpose
+collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes
+AllReduce,0,64K,tree,ll,96,2,8,
+allreduce,65537,4294967295,ring,simple,,2,8,500
+allreduce,1M,2M,nvls,simple,8,4,8,
+allreduce,0,65536,Tree,LL,64,2,8,-1
+allgather,0,1M,tree,,,2,8,
+`
+
+// The report is the same on every run, and a reader finds each finding's place.
+func TestCheck(t *testing.T) {
+	file := policyFile(t, "p.csv", faulty)
+	got, _ := tunefit(t, exitFound, "check", file)
+	want := strings.ReplaceAll(`
+FILE:3:6: warning: channels 96 is read as 64, the most that NCCL has [channels-above-64]
+FILE:4:3: warning: max_bytes 4294967295 is where the row ends; was inf meant? [4gib-bound]
+FILE:4:9: warning: chunk_bytes 500 is raised to simple's grain of 512 bytes [chunk-below-grain]
+FILE:5:6: warning: channels 8 has no effect with nvls/simple over 4 nodes, 32 ranks: NCCL does not check the number there, so it is left alone [channels-left-alone]
+FILE:6: warning: the row says what line 3 says [duplicate]
+FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_direct/simple, nvls/simple) [never-offered]
+0 errors, 6 warnings, 0 notes
+`[1:], "FILE", file)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	out, _ := tunefit(t, exitFound, "check", file, "--json")
+	var findings []struct {
+		Rule, Severity, File, Text string
+		Line, Column               int
+		Fixable                    bool
+	}
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 6 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if f := findings[0]; f.Rule != "channels-above-64" || f.Severity != "warning" || f.File != file || f.Line != 3 || f.Column != 6 || !f.Fixable {
+		t.Errorf("%+v", f)
+	}
+	clean := policyFile(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, exitOK, "check", clean); out != "nothing found\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ := tunefit(t, exitOK, "check", clean, "--json"); out != "[]\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// The same finding again and again is counted, unless each is asked for.
+func TestCheckCounts(t *testing.T) {
+	file := policyFile(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+"allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	out, _ := tunefit(t, exitOK, "check", file)
+	if strings.Count(out, "\n") != 5 || !strings.Contains(out, "and 97 more, lines 4 to 100 [never-asked]\n0 errors, 0 warnings, 100 notes\n") {
+		t.Errorf("%s", out)
+	}
+	if out, _ := tunefit(t, exitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
+		t.Errorf("%s", out)
+	}
+}
+
+// Fixes change nothing but what they are about, as the tuner decides.
+func TestCheckFix(t *testing.T) {
+	needPlugin(t)
+	file := policyFile(t, "p.csv", faulty)
+	fixed := filepath.Join(t.TempDir(), "fixed.csv")
+	left, said := tunefit(t, exitFound, "check", file, "--fix", "-o", fixed)
+	if strings.Count(said, "fixed: ") != 5 || !strings.Contains(left, "0 errors, 1 warning, 0 notes") || !strings.Contains(left, fixed+":6:4: warning: NCCL never offers") {
+		t.Errorf("said\n%sleft\n%s", said, left)
+	}
+	text, err := os.ReadFile(fixed)
+	if want := strings.NewReplacer(",96,", ",64,", "4294967295", "inf", ",500", ",512", "simple,8,4", "simple,-1,4", "allreduce,0,65536,Tree,LL,64,2,8,-1\n", "").Replace(faulty); err != nil || string(text) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+	if original, _ := os.ReadFile(file); string(original) != faulty {
+		t.Error("the policy itself was changed")
+	}
+	diff, _ := tunefit(t, exitDiffer, "diff", file, fixed, "--sizes", "1K-16G", "--comm", "1x8,2x8,4x8")
+	if lines := strings.Split(strings.TrimSpace(diff), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "4GiB - 16GiB") {
+		t.Errorf("more than the bound changed:\n%s", diff)
+	}
+	if _, said := tunefit(t, exitNotChecked, "check", file, "--fix", "-o", fixed); !strings.Contains(said, "is there already (--force overwrites it)") {
+		t.Errorf("%q", said)
+	}
+	if again, said := tunefit(t, exitFound, "check", fixed, "--fix", "-o", fixed+"2"); strings.Contains(said, "fixed") || !strings.Contains(again, "1 warning") {
+		t.Errorf("%s%s", said, again)
+	}
+}
+
+// With a machine, what it cannot do is found; with a model, what that says of rows.
+func TestCheckAgainstMachineAndModel(t *testing.T) {
+	file := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
+	out, _ := tunefit(t, exitFound, "check", file, "--topo", filepath.Join(root, "configs/topo/dgx-h100.xml"))
+	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has", "p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("no %q in\n%s", says, out)
+		}
+	}
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", filepath.Join(root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
+	slow := policyFile(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
+	out, _ = tunefit(t, exitFound, "check", slow, model)
+	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]", "[model-simulated]"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("no %q in\n%s", says, out)
+		}
+	}
+	broken := policyFile(t, "broken.json", "{}")
+	if out, _ := tunefit(t, exitFound, "check", slow, broken); !strings.Contains(out, "[model-invalid]") {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestCheckRulesAndExplanations(t *testing.T) {
+	out, _ := tunefit(t, exitOK, "check", "--rules")
+	if !strings.Contains(out, "\nshadowed ") {
+		t.Errorf("%s", out)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
+		name := strings.Fields(line)[0]
+		if out, _ := tunefit(t, exitOK, "check", "--explain", name); !strings.HasPrefix(out, name+" (") {
+			t.Errorf("%s", out)
+		}
+		if !strings.Contains(string(readme), "`"+name+"`") {
+			t.Errorf("the README does not name %s", name)
+		}
+	}
+}
+
+func TestBadCheckCommandLines(t *testing.T) {
+	file := policyFile(t, "p.csv", faulty)
+	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	out := filepath.Join(t.TempDir(), "out.csv")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
+		{[]string{file, "--fix"}, "--fix and -o need each other"},
+		{[]string{file, "-o", out}, "--fix and -o need each other"},
+		{[]string{file, "--fix", "-o", file, "--force"}, "is the policy itself, which is never changed"},
+		{[]string{bad, "--fix", "-o", out}, "bad.csv is not a policy, and nothing is written:"},
+		{[]string{file + ".absent"}, "no such file or directory"},
+		{[]string{"/dev/null"}, "/dev/null: not a regular file"},
+		{[]string{file, file + ".absent"}, "no such file or directory"},
+		{[]string{file, "--topo", file}, "p.csv"},
+		{[]string{file, "--explain", "gap"}, "--rules and --explain take no file"},
+		{[]string{"--explain", "shadwed"}, `no rule is called "shadwed" (did you mean "shadowed"`},
+	} {
+		printed, said := tunefit(t, exitNotChecked, append([]string{"check"}, c.args...)...)
+		if printed != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.args, printed, said, c.says)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("something was written")
+	}
+	if printed, _ := tunefit(t, exitFound, "check", bad); !strings.Contains(printed, "bad.csv:1:4: error: unknown algorithm") {
+		t.Errorf("%s", printed)
+	}
+}

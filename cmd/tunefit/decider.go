@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// deciderFiles is what a decider's files name: communicators, sizes and calls worth
+// asking about. What they decide, the plugin says.
+type deciderFiles struct {
+	policies []*policy.Policy
+	model    *policy.Model // nil: none
+}
+
+func (d decider) read() (f deciderFiles, err error) {
+	if d.policy != "" {
+		p, err := readPolicy(d.policy)
+		if err != nil {
+			return f, err
+		}
+		f.policies = []*policy.Policy{p}
+	}
+	if d.model != "" {
+		text, err := os.ReadFile(d.model)
+		if err != nil {
+			return f, err
+		}
+		if f.model, err = policy.ReadModel(d.model, text); err != nil {
+			return f, fmt.Errorf("%s is not a model:\n%w", d.model, err)
+		}
+	}
+	return f, nil
+}
+
+func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
+
+// sizes adds to samples those at which a rule begins or ends and at which the model
+// was measured.
+func (f deciderFiles) sizes(samples []uint64, coll policy.Coll, s shape) []uint64 {
+	var rules []*policy.Rule
+	for _, p := range f.policies {
+		rules = append(rules, rulesFor(p, coll, s)...)
+	}
+	sizes := withEdges(samples, s.ranks, rules)
+	if f.model == nil {
+		return sizes
+	}
+	for _, g := range f.model.File.Groups {
+		if c, err := policy.ParseColl(g.Coll); err != nil || c != coll || g.Ranks*s.nodes != s.ranks*g.Nodes {
+			continue
+		}
+		for _, family := range g.Families {
+			for _, curve := range family.Curves {
+				for _, m := range curve.Measured {
+					if b := uint64(m[0]); samples[0] <= b && b <= samples[len(samples)-1] {
+						sizes = append(sizes, b)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}

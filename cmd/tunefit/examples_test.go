@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// exampleFiles are what the examples of the help texts name, and where to take it
+// from; what one example writes, the next may read.
+var exampleFiles = map[string]string{
+	"configs":                          "configs",
+	"sweeps/first.csv":                 "policy/fit/testdata/small.csv",
+	"sweeps/later.csv":                 "policy/fit/testdata/small.csv",
+	"logs/all_reduce_ring_ll_8ch.txt":  "bench/testdata/all_reduce_ring_ll_8ch_2n.txt",
+	"logs/all_reduce_tree_ll_16ch.txt": "bench/testdata/launcher_srun.txt",
+	"ring.csv":                         "bench/testdata/optimize.csv",
+	"system.xml":                       "configs/topo/dgx-h100.xml",
+}
+
+// Every example of the help texts works, in a folder with the files that it names.
+func TestHelpExamples(t *testing.T) {
+	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand()}
+	if library != "" {
+		commands = append(commands, showCommand(), diffCommand(), checkCommand(), testCommand())
+	}
+	dir := t.TempDir()
+	for name, source := range exampleFiles {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(root, source), file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, cmd := range commands {
+		if cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			runExample(t, cmd.Name(), strings.TrimSpace(line))
+		}
+	}
+}
+
+// runExample does what a shell does with a line of plain words, patterns and at
+// most one file for the standard output.
+func runExample(t *testing.T, command, line string) {
+	t.Helper()
+	line, into, redirected := strings.Cut(line, " > ")
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "tunefit" || words[1] != command {
+		t.Fatalf("%s is no example of %s", line, command)
+	}
+	var args, writes []string
+	for i, word := range words[1:] {
+		switch files, err := filepath.Glob(word); {
+		case err != nil:
+			t.Fatal(err)
+		case strings.Contains(word, "*"):
+			args = append(args, files...)
+		default:
+			args = append(args, word)
+		}
+		if slices.Contains([]string{"-o", "--csv", "--report"}, words[i]) {
+			writes = append(writes, word)
+		}
+	}
+	if command == "show" || command == "diff" {
+		args = append(args, "--plugin", library)
+	}
+	var out, errs bytes.Buffer
+	if code := run(args, nil, &out, &errs); code != exitOK && !(command == "diff" && code == exitDiffer) {
+		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
+	}
+	if redirected {
+		if err := os.WriteFile(into, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, into)
+	}
+	for _, file := range writes {
+		if info, err := os.Stat(file); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %s is empty or not there (%v)", line, file, err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+)
+
+func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
+	refused := set.Rows - set.Used
+	for _, r := range rejected {
+		refused += r.Rows
+	}
+	fmt.Fprintf(w, "measurements: %d used, %d refused\n", set.Used, refused)
+	for _, r := range append(rejected, set.Refused...) {
+		fmt.Fprintf(w, "  %d: %s\n", r.Rows, r.Reason)
+	}
+	if set.Simulated > 0 {
+		fmt.Fprintf(w, "  %d of those used are simulated, not measured\n", set.Simulated)
+	}
+}
+
+// writeReport prints two tables, then what the model does not know.
+func writeReport(w io.Writer, report *fit.Report) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "\ncollective\tconfigurations\tsizes\tnoise\tfit off by\tgain over default\t(as measured)")
+	for _, r := range report.Groups {
+		g := r.Group
+		if r.DefaultOnly {
+			fmt.Fprintf(tw, "%s\tdefault only\t%s\n", g.Key, sizesOf(g.Default))
+			continue
+		}
+		noise := percent(g.Noise)
+		if g.NoisePairs == 0 {
+			noise += " assumed"
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", g.Key, len(g.Configs()), sizesOf(g.Cells), noise, percent(r.FitError), percent(r.Gain), percent(r.MeasuredGain))
+	}
+	tw.Flush()
+	writeVerdicts(w, report.Groups)
+	writeGaps(w, report)
+}
+
+func percent(share float64) string {
+	if math.IsNaN(share) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+func sizesOf(cells []fit.Cell) string {
+	least, most := uint64(math.MaxUint64), uint64(0)
+	for _, c := range cells {
+		least, most = min(least, c.Bytes), max(most, c.Bytes)
+	}
+	return policy.FormatBytes(least) + " - " + policy.FormatBytes(most)
+}
+
+// writeVerdicts prints what decisions cost on data left out: mean [90 % interval],
+// p95 and max of the policy, then the means of what it has to beat.
+func writeVerdicts(w io.Writer, groups []fit.GroupReport) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	heading := "\nleft out\tcollective\tpolicy / best\tp95\tmax\tplain\tdefault\tlog-log\tnearest\targ-min\tslower than default\tin 90 %"
+	for _, r := range groups {
+		for _, v := range r.Verdicts {
+			if heading != "" {
+				fmt.Fprintln(tw, heading)
+				heading = ""
+			}
+			s := v.Cautious
+			name := r.Group.Key.String()
+			if s.Decisions == 0 {
+				s = v.Plain
+				name += " (plain)"
+			}
+			harm, inside := "-", "-"
+			if v.Cautious.Decisions > 0 {
+				harm = fmt.Sprintf("%d of %d", v.Harm, v.Spoke)
+			}
+			if v.Predicted > 0 {
+				inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.LeftOut, name, interval(s), ratio(s, s.P95), ratio(s, s.Max),
+				ratio(v.Plain, v.Plain.Mean), ratio(v.Default, v.Default.Mean), ratio(v.LogLog, v.LogLog.Mean),
+				ratio(v.Nearest, v.Nearest.Mean), ratio(v.PlainRows, v.PlainRows.Mean), harm, inside)
+		}
+	}
+	tw.Flush()
+	for _, r := range groups {
+		for _, v := range r.Verdicts {
+			if v.Cautious.Decisions > 0 && v.Plain.Decisions > 0 {
+				fmt.Fprintf(w, "%s, %s left out: doing no harm %s\n", r.Group.Key, v.LeftOut, costOfCaution(v.Forgone))
+			}
+		}
+	}
+}
+
+func costOfCaution(forgone float64) string {
+	if forgone < 0 {
+		return fmt.Sprintf("saves %.2f %% against always taking the fastest prediction", -100*forgone)
+	}
+	return fmt.Sprintf("costs %.2f %% against always taking the fastest prediction", 100*forgone)
+}
+
+func interval(s fit.Score) string {
+	if s.Decisions == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f [%.3f, %.3f]", s.Mean, s.Low, s.High)
+}
+
+func ratio(s fit.Score, v float64) string {
+	if s.Decisions == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// writeGaps lists what the model does not know, and why.
+func writeGaps(w io.Writer, r *fit.Report) {
+	fmt.Fprintln(w, "\nnot covered:")
+	for _, f := range report.Findings(r) {
+		fmt.Fprintf(w, "  %s\n", f)
+	}
+}
+
+// writeShortlist prints what to measure on more nodes than were measured.
+func writeShortlist(w io.Writer, report *fit.Report) {
+	fmt.Fprintln(w, "\nto measure on other node counts, with the default: the three fastest configurations of each size here")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "collective\tconfiguration\tsizes")
+	for _, r := range report.Groups {
+		for _, c := range r.Shortlist {
+			var sizes []string
+			for _, b := range c.Sizes {
+				sizes = append(sizes, policy.FormatBytes(b))
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\n", r.Group.Key, c.Config, strings.Join(sizes, " "))
+		}
+		if r.Group.Nodes == 1 && !r.DefaultOnly {
+			fmt.Fprintf(tw, "%s\tone node tells nothing about several: measure all there\n", r.Group.Key)
+		}
+	}
+	tw.Flush()
+}

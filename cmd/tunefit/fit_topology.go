@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// readModelTopology says what machine a topology file is of, for a model's
+// provenance; nil without a file. NCCL's variables that change paths count as they
+// do in NCCL.
+func readModelTopology(file string) (*policy.ModelTopology, error) {
+	if file == "" {
+		return nil, nil
+	}
+	doc, err := topo.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	sys, err := topo.Build(doc, buildOptions())
+	if err != nil {
+		return nil, err
+	}
+	t := &policy.ModelTopology{Fingerprint: sys.Fingerprint().String()}
+	if t.Summary, err = sys.Summarize(topo.SettingsFromEnv(os.Getenv)); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
+)
+
+type plotFlags struct {
+	plot.Options
+	output string
+	force  bool
+	coll   string
+	comm   string
+}
+
+func plotCommand() *cobra.Command {
+	var f plotFlags
+	cmd := &cobra.Command{
+		Use:   "plot MODEL.json|SWEEP... -o FILE.png|FILE.svg",
+		Short: "Draw measured and fitted times",
+		Long: `Draw times over sizes, both logarithmic, of one collective on one communicator:
+dots are measured, lines fitted, dashed in black what NCCL chooses by itself. Drawn
+are the configurations that are the fastest at most sizes.
+
+Without --coll and --comm it is the first of the file, and the others are named.
+tunefit fit --report shows them all, to be looked at in a browser.`,
+		Example: `  tunefit plot model.json -o allreduce.svg --coll allreduce --comm 2x8
+  tunefit plot sweeps/*.csv -o first.png --top 4 --band`,
+		Args: atLeastOne("a model, or one sweep or more"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "picture to write: its suffix says of which kind, "+strings.Join(plot.Formats, " or "))
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the picture if it is there")
+	cmd.Flags().StringVar(&f.coll, "coll", "", "collective, as allreduce (default: the first there is)")
+	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 2x8 (default: the first there is)")
+	cmd.Flags().IntVar(&f.Top, "top", 8, "configurations to draw")
+	cmd.Flags().BoolVar(&f.Band, "band", false, "draw 90 % intervals, too")
+	return cmd
+}
+
+func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
+	if f.output == "" {
+		return usagef("no picture to write to (needed: -o FILE.png or -o FILE.svg)")
+	}
+	f.Format = strings.ToLower(strings.TrimPrefix(filepath.Ext(f.output), "."))
+	if !slices.Contains(plot.Formats, f.Format) {
+		return usagef("-o %s: the suffix %q is of no picture that can be drawn (allowed: .%s)", f.output, filepath.Ext(f.output), strings.Join(plot.Formats, ", ."))
+	}
+	if f.Top < 1 {
+		return usagef("--top %d (allowed: 1 or more)", f.Top)
+	}
+	if f.coll != "" {
+		coll, err := policy.ParseColl(f.coll)
+		if err != nil {
+			return usageError{err}
+		}
+		f.coll = coll.String()
+	}
+	if err := mayWrite(f.output, f.force); err != nil {
+		return err
+	}
+	group, err := f.group(cmd, files)
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(f.output, f.force, func(w io.Writer) error { return plot.Write(w, group, f.Options) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", f.output)
+	return nil
+}
+
+// group reads the model, or fits the one group of the sweeps that is going to be
+// drawn.
+func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGroup, error) {
+	for _, name := range files {
+		switch is, err := isModel(name); {
+		case err != nil:
+			return nil, err
+		case is && len(files) > 1:
+			return nil, usagef("%s is a model (needed: one model alone, or sweeps)", name)
+		case is:
+			return f.ofModel(cmd, name)
+		}
+	}
+	set, _, rejected, err := readSweeps(cmd, files)
+	if err != nil {
+		return nil, err
+	}
+	writeRows(cmd.ErrOrStderr(), set, rejected)
+	set.Groups = slices.DeleteFunc(set.Groups, func(g *fit.Group) bool { return len(g.Cells) == 0 })
+	var keys []fit.Key
+	for _, g := range set.Groups {
+		keys = append(keys, g.Key)
+	}
+	i, err := f.choose(cmd, keys)
+	if err != nil {
+		return nil, err
+	}
+	set.Groups = set.Groups[i : i+1]
+	file, _ := fit.Fit(set, fit.Options{})
+	return &file.Groups[0], nil
+}
+
+func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	model, err := policy.ReadModel(name, text)
+	if err != nil {
+		return nil, err
+	}
+	var keys []fit.Key
+	for i := range model.File.Groups {
+		key, err := curves.KeyOf(&model.File.Groups[i])
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	i, err := f.choose(cmd, keys)
+	if err != nil {
+		return nil, err
+	}
+	return &model.File.Groups[i], nil
+}
+
+// isModel looks at how a file begins.
+func isModel(name string) (bool, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	head = bytes.TrimSpace(head[:n])
+	return bytes.HasPrefix(head, []byte("{")) && bytes.Contains(head, []byte(policy.ModelFormat)), nil
+}
+
+// choose finds the group asked for and says which others there are.
+func (f *plotFlags) choose(cmd *cobra.Command, keys []fit.Key) (int, error) {
+	if len(keys) == 0 {
+		return 0, errors.New("nothing to plot: nothing but the default was measured, or nothing at all")
+	}
+	var fitting []int
+	for i, k := range keys {
+		if (f.coll == "" || k.Coll.String() == f.coll) && (f.comm == "" || curves.CommName(k) == f.comm) {
+			fitting = append(fitting, i)
+		}
+	}
+	if len(fitting) == 0 {
+		return 0, fmt.Errorf("nothing to plot: there is no %s (there are: %s)", strings.TrimSpace(f.coll+" "+f.comm), namesOf(keys))
+	}
+	if len(fitting) > 1 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: this is %s; --coll and --comm choose another of %s\n", keys[fitting[0]], namesOf(keys))
+	}
+	return fitting[0], nil
+}
+
+// namesOf lists groups, not too many.
+func namesOf(keys []fit.Key) string {
+	const most = 20
+	var names []string
+	for _, k := range keys[:min(len(keys), most)] {
+		names = append(names, k.String())
+	}
+	if more := len(keys) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

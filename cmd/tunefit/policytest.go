@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of test: 0 if all pass, and
+const (
+	exitTestFailed = 1
+	exitCannotTest = 2
+)
+
+func testCommand() *cobra.Command {
+	var who pluginFlags
+	var only string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test POLICY_test.yaml...",
+		Short: "Run unit tests of policies",
+		Long: `Run unit tests of policies: what is to become of a collective on a communicator, and
+which row is to decide it. The tuner library is asked through NCCL's plugin ABI, as
+by "tunefit show". A file of tests:
+
+  policy: example.csv             # or model: model.json, or both; relative to this file
+  topology: ../topo/dgx-h100.xml  # or tuning: FILE.json (default: HGX H100)
+  tests:
+    - name: small allreduce takes the tree
+      collective: allreduce
+      nodes: 2
+      ranks: 16                   # or ranks_per_node: 8
+      size: [4K, 1K-32K]          # a size, a range, or a list; all must hold
+      unavailable: [nvls, any/ll] # or available: of what NCCL offers there
+      expect:
+        algorithm: tree
+        protocol: ll128
+        channels: nccl            # nccl: left alone
+        comment: small            # words in the comment of the row that decides
+
+Also in a test: pipe_ops (1), reg_buff (0) and costs, NCCL's estimates in microseconds
+instead of its cost model's, as {ring/simple: 42.5, tree/ll: 30}. Also in expect: chunk,
+row (the line of the row that decides) and decided_by (nccl, row or model).
+
+Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
+		Example: `  tunefit test configs/policies/example_test.yaml
+  tunefit test configs/policies/example_test.yaml --run allreduce --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("0 arguments given (needed: a file of tests or more)")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pattern, err := regexp.Compile(only)
+			if err != nil {
+				return usagef("--run: %w", err)
+			}
+			passed, err := runPolicyTests(cmd, args, who, pattern, asJSON)
+			switch {
+			case err != nil:
+				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
+				return exitError(exitCannotTest)
+			case !passed:
+				return exitError(exitTestFailed)
+			}
+			return nil
+		},
+	}
+	who.register(cmd)
+	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
+	return cmd
+}
+
+// runPolicyTests reads all files before it runs any.
+func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+	var all []*policyTests
+	for _, file := range files {
+		t, err := readPolicyTests(file)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, t)
+	}
+	results := []caseResult{}
+	for _, t := range all {
+		of, costs, shapes, err := t.run(who, only)
+		if err != nil {
+			return false, err
+		}
+		costs.noteStandIns(cmd.ErrOrStderr(), shapes)
+		results = append(results, of...)
+	}
+	if len(results) == 0 {
+		return false, fmt.Errorf("no test's name matches %q", only)
+	}
+	passed = true
+	for _, r := range results {
+		passed = passed && r.Passed
+	}
+	if asJSON {
+		return passed, writeJSON(cmd.OutOrStdout(), results)
+	}
+	return passed, writeCaseResults(cmd.OutOrStdout(), results)
+}
+
+// writeCaseResults prints what failed, and how many passed.
+func writeCaseResults(w io.Writer, results []caseResult) error {
+	failed := 0
+	for _, r := range results {
+		if r.Passed {
+			continue
+		}
+		failed++
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for i, m := range r.Mismatch {
+			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
+				continue
+			}
+			more := ""
+			if n := alikeFrom(r.Mismatch[i:]); n > 1 {
+				more = fmt.Sprintf(", and %d more sizes", n-1)
+			}
+			tw.Flush()
+			fmt.Fprintf(w, "  %s%s:\n", m.Call, more)
+			for _, f := range m.Fields {
+				fmt.Fprintf(tw, "    %s\texpected %s\tgot %s\n", f.Field, f.Expected, f.Got)
+			}
+		}
+		tw.Flush()
+	}
+	if failed > 0 {
+		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, countOf(len(results), "test"))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "ok: %s\n", countOf(len(results), "test"))
+	return err
+}
+
+// alikeFrom counts the mismatches, from the first on, that are its like.
+func alikeFrom(all []mismatch) (n int) {
+	for n < len(all) && slices.Equal(all[n].Fields, all[0].Fields) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// testFiles writes a policy and its tests beside each other.
+func testFiles(t *testing.T, tests string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"p.csv": strings.Replace(sample, "chunk_bytes\n", "chunk_bytes,comment\n", 1), "p_test.yaml": "policy: p.csv\ntests:\n" + tests} {
+		text = strings.Replace(text, "2,8,64K\n", "2,8,64K,\"large, for \"\"all\"\"\"\n", 1)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "p_test.yaml")
+}
+
+const onTwoNodes = "collective: allreduce, nodes: 2, ranks: 16"
+
+// Each field of a test, fulfilled and not.
+func TestPolicyTests(t *testing.T) {
+	needPlugin(t)
+	for _, c := range []struct{ test, fails string }{
+		{"size: 2M, expect: {algorithm: Ring, protocol: simple, channels: 12, chunk: 64KiB, row: 3, comment: 'for \"all\"', decided_by: row}", ""},
+		{"size: [1K, 32K], expect: {algorithm: tree, protocol: ll, channels: nccl, chunk: nccl, row: 2}", ""},
+		{"size: 1K-32K, expect: {row: 2}", ""},
+		{"size: 8M, expect: {decided_by: nccl}", ""},
+		{"size: 2M, unavailable: ring, expect: {decided_by: nccl}", ""},
+		{"size: 2M, unavailable: [any/simple], expect: {decided_by: nccl}", ""},
+		{"size: 2M, available: [tree, ring/ll], expect: {decided_by: nccl}", ""},
+		{"size: 8M, costs: {tree/ll: 4, ring/ll128: 3}, expect: {algorithm: ring, protocol: ll128}", ""},
+		{"size: 2M, expect: {algorithm: tree}", "algorithm  expected tree  got ring"},
+		{"size: 2M, expect: {protocol: ll}", "protocol  expected ll  got simple"},
+		{"size: 2M, expect: {channels: nccl}", "channels  expected nccl  got 12"},
+		{"size: 2M, expect: {chunk: 1M}", "chunk  expected 1MiB  got 64KiB"},
+		{"size: 2M, expect: {row: 2}", "p.csv:2  got "},
+		{"size: 2M, expect: {comment: small}", `p.csv:3 (large, for "all")`},
+		{"size: 2M, expect: {decided_by: nccl}", `decided_by  expected nccl  got `},
+		{"size: 8M, expect: {decided_by: row}", "decided_by  expected row  got NCCL"},
+		{"size: 16K-64K, expect: {row: 2}", "allreduce 32769 on 2 nodes, 16 ranks, and 1 more sizes:"},
+		{"size: 2M, unavailable: any, expect: {algorithm: ring}", "algorithm  expected ring  got none"},
+		// The plugin makes the decision once, and is asked about it twice.
+		{"size: 2M, expect: {row: 3}}\n  - {name: again, " + onTwoNodes + ", size: 2M, expect: {row: 3}", ""},
+	} {
+		file := testFiles(t, "  - {name: a test, "+onTwoNodes+", "+c.test+"}\n")
+		if c.fails == "" {
+			if out, _ := tunefit(t, exitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
+				t.Errorf("%s: %s", c.test, out)
+			}
+			continue
+		}
+		out, _ := tunefit(t, exitTestFailed, "test", file)
+		if !strings.HasPrefix(out, "FAIL "+file+":3: a test\n") || !strings.Contains(out, c.fails) || !strings.HasSuffix(out, "FAIL: 1 of 1 test\n") {
+			t.Errorf("%s: %swant %q", c.test, out, c.fails)
+		}
+	}
+}
+
+func TestPolicyTestsOfExample(t *testing.T) {
+	needPlugin(t)
+	file := filepath.Join(root, "configs/policies/example_test.yaml")
+	if out, _ := tunefit(t, exitOK, "test", file, file); out != "ok: 14 tests\n" {
+		t.Errorf("%q", out)
+	}
+	out, _ := tunefit(t, exitOK, "test", file, "--run", "^small", "--json")
+	var got []caseResult
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A file that is wrong is not run, and each mistake has its place.
+func TestBadPolicyTests(t *testing.T) {
+	needPlugin(t)
+	good := "{name: a, " + onTwoNodes + ", size: 1M, expect: {row: 2}}"
+	for tests, says := range map[string]string{
+		"  - {nam: a}\n":                                  `p_test.yaml:3:6: unknown field "nam" of a test (did you mean "name"; allowed: available, `,
+		"  - {name: a, name: b}\n":                        "p_test.yaml:3:15: field name is given twice",
+		"  - {name: a, size: 1MB}\n":                      `p_test.yaml:3:21: size: "1MB" is ambiguous`,
+		"  - {name: a, unavailable: [ring, nvsl/ll]}\n":   `p_test.yaml:3:35: unknown algorithm "nvsl" (did you mean "nvls"`,
+		"  - {name: a, expect: {decided_by: me}}\n":       `p_test.yaml:3:36: decided_by is "me" (allowed: nccl, row, model)`,
+		"  - {name: a, expect: {channels: 65}}\n":         `p_test.yaml:3:34: channels is "65" (allowed: 1 to 64)`,
+		"  - {name: a, costs: {ring: 1}}\n":               `p_test.yaml:3:23: "ring" is not one cell`,
+		"  - {name: a, costs: {ring/ll: 0}}\n":            `p_test.yaml:3:32: "0" is no time`,
+		"  - {name: a, collective: allreduce, size: 1}\n": "p_test.yaml:3:5: the test names no communicator",
+		"  - {name: a, collective: allreduce, size: 1, nodes: 3, ranks: 2, expect: {row: 1}}\n": "p_test.yaml:3:5: no communicator that NCCL asks about has 2 ranks on 3 nodes",
+		"  - " + good + "\n  - 7\n":              `p_test.yaml:4:5: a test is "7" (needed: fields and their values)`,
+		"  - " + good + "\npolicies: x\n":        `p_test.yaml:4:1: unknown field "policies" of the file (did you mean "policy"`,
+		"  - " + good + "\ntopology: none.xml\n": "p_test.yaml:4:11: topology: stat ",
+		"  - " + good + "\n---\n":                "p_test.yaml:4:1: another document",
+		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",
+		"  []\n":                                 "p_test.yaml:1:1: the file has no tests",
+	} {
+		out, said := tunefit(t, exitCannotTest, "test", testFiles(t, tests))
+		if out != "" || !strings.Contains(said, says) {
+			t.Errorf("%q: printed %q and said %q, want %q", tests, out, said, says)
+		}
+	}
+	file := testFiles(t, "  - "+good+"\n")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"test"}, "0 arguments given (needed: a file of tests or more)"},
+		{[]string{"test", file, "--run", "("}, "--run: error parsing regexp"},
+		{[]string{"test", file, "--run", "none such"}, `no test's name matches "none such"`},
+		{[]string{"test", file, file + ".absent"}, "no such file or directory"},
+	} {
+		if out, said := tunefit(t, exitCannotTest, c.args...); out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
+		}
+	}
+}
+
+// No file of tests is too strange to be refused in words.
+func FuzzReadPolicyTests(f *testing.F) {
+	text, err := os.ReadFile("../../configs/policies/example_test.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Add("policy: p.csv\ntests: &a [*a, {<<: *a, ? [x] : y, costs: {ring/ll: .nan}}]\n")
+	f.Add("--- !!binary x\n...\n---\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		file := filepath.Join(t.TempDir(), "x_test.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if tests, err := readPolicyTests(file); err == nil && (tests.policy == "" || len(tests.cases) == 0) {
+			t.Errorf("accepted without a policy or without tests: %q", text)
+		}
+	})
+}

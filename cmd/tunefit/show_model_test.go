@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestShowModel(t *testing.T) {
+	needPlugin(t)
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	rows := policyFile(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
+
+	decided := func(args ...string) (by map[uint64]outcomeJSON, notes string) {
+		out, notes := tunefit(t, exitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
+		var all []outcomeJSON
+		if err := json.Unmarshal([]byte(out), &all); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		by = map[uint64]outcomeJSON{}
+		for _, o := range all {
+			by[o.Bytes] = o
+		}
+		return by, notes
+	}
+	alone, _ := decided()
+	both, _ := decided(rows)
+	byModel := 0
+	for bytes, o := range alone {
+		if o.Row != 0 {
+			t.Errorf("%d bytes: a row decided, and there is none", bytes)
+		}
+		if o.File == model {
+			byModel++
+			if !strings.Contains(o.Why, "less than NCCL's (uncertain by") {
+				t.Errorf("%d bytes: %q", bytes, o.Why)
+			}
+		} else if !strings.Contains(o.Why, "the model is silent: ") {
+			t.Errorf("%d bytes: %q", bytes, o.Why)
+		}
+		switch b := both[bytes]; bytes {
+		case 1 << 20:
+			if b.File != rows || b.Row != 1 || b.Policy.Algorithm != "tree" || b.Policy.Channels != 4 {
+				t.Errorf("a row beside a model: %+v", b)
+			}
+		case 1 << 16:
+			if b.File != rows || b.Row != 2 || b.Policy.Channels != 0 {
+				t.Errorf("a row that leaves it to NCCL, beside a model: %+v", b)
+			}
+		default:
+			if b.File != o.File || b.Policy != o.Policy {
+				t.Errorf("%d bytes: no row is for it, and rows change %+v to %+v", bytes, o, b)
+			}
+		}
+	}
+	if byModel < 2 {
+		t.Errorf("the model decided %d times", byModel)
+	}
+	out, notes := tunefit(t, exitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
+	if !strings.Contains(out, model) || !strings.Contains(notes, "the model "+model+" is silent (another number of nodes was measured)") {
+		t.Errorf("%s%s", out, notes)
+	}
+}
+
+// A model that names its machine is shown as on the machine of --topo.
+func TestShowModelElsewhere(t *testing.T) {
+	needPlugin(t)
+	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--topo", home)
+	for machine, used := range map[string]bool{home: true, other: false} {
+		out, notes := tunefit(t, exitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
+		if strings.Contains(out, model) != used || strings.Contains(notes, "on another kind of machine; it is not used") == used {
+			t.Errorf("on %s:\n%s%s", machine, out, notes)
+		}
+	}
+}
+
+func TestShowModelBadInput(t *testing.T) {
+	needPlugin(t)
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
+		{exitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
+		{exitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
+		{exitFailed, "is not a cost model", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
+	} {
+		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs, test.want) {
+			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)
+		}
+	}
+}
+
+func TestFitConstants(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model.json")
+	out, _ := tunefit(t, exitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml", "--scale")
+	text, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"latency per hop of nvls/simple over nvlink: ", "not determined by these measurements:", "base latency of tree/ll: with 14 hops"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if !strings.Contains(string(text), `"hw_latencies"`) || strings.Contains(string(text), `"base_latencies"`) {
+		t.Error("the model holds other constants than those that are determined")
+	}
+}

@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Engine is all that decides: the rows of a policy, where none does a cost model,
+// and where that is silent NCCL. It does not change: what replaces it during a run
+// replaces it as a whole.
+type Engine struct {
+	Policy *Policy // nil: none
+	Model  *Model  // nil: none, or none that holds on this machine
+	// Standing is how the machine relates to the one that the model given to
+	// NewEngine was measured on.
+	Standing Standing
+	// Digest is of all that decisions depend on. Ranks compare it, for two that
+	// decide differently hang the job; so what they find out each for itself, the
+	// topology, is part of it as far as it is used: all of the summary where a row's
+	// condition names some of it, and what a model is scaled by. Else a policy alone
+	// keeps its own, and so does a model.
+	Digest Digest
+
+	topo *topo.Summary // for conditions; nil: not known, or not needed
+}
+
+// NeedsTopology reports whether the machine has to be known for NewEngine.
+func NeedsTopology(p *Policy, m *Model) bool {
+	return p != nil && p.NeedsTopology() || m != nil && m.NeedsTopology()
+}
+
+// NewEngine puts a policy and a model together, of which one may be nil, for a
+// machine; nil where that is not known.
+func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
+	e := &Engine{Policy: p}
+	if m != nil {
+		e.Model, e.Standing = m.on(here)
+	}
+	var parts [][]byte
+	if p != nil {
+		parts = append(parts, p.Digest[:])
+	}
+	if e.Model != nil {
+		parts = append(parts, e.Model.Digest[:])
+	}
+	if p != nil && p.NeedsTopology() {
+		if here != nil {
+			e.topo = &here.Summary
+		}
+		parts = append(parts, fmt.Appendf(nil, "%+v", e.topo))
+	}
+	if len(parts) == 1 {
+		copy(e.Digest[:], parts[0])
+	} else if len(parts) > 1 {
+		e.Digest = sha256.Sum256(bytes.Join(parts, nil))
+	}
+	return e
+}
+
+// Machine is the kind of machine that a process runs on.
+type Machine struct {
+	Fingerprint topo.Fingerprint
+	Summary     topo.Summary
+}
+
+// Constants lists what the model replaces of NCCL's own constants, on the kind of
+// machine that it was measured on.
+func (e *Engine) Constants() []Constant {
+	if e.Model == nil || e.Standing == SimilarMachine {
+		return nil
+	}
+	return e.Model.File.Constants.Values()
+}
+
+// EngineView is an Engine as one communicator sees it.
+type EngineView struct {
+	comm  Comm
+	rows  *View      // nil: none
+	model *ModelView // nil: none
+}
+
+// For narrows an engine to a communicator, whose topology it knows itself.
+func (e *Engine) For(c Comm) *EngineView {
+	c.Topo = e.topo
+	v := &EngineView{comm: c}
+	if e.Policy != nil {
+		v.rows = e.Policy.For(c)
+	}
+	if e.Model != nil {
+		v.model = e.Model.For(c.Nodes, c.Ranks)
+	}
+	return v
+}
+
+// Empty reports that nothing but NCCL can ever decide for this communicator.
+func (v *EngineView) Empty() bool {
+	return (v.rows == nil || v.rows.Empty()) && (v.model == nil || v.model.Empty())
+}
+
+// Rows returns the policy's part of the view; nil without a policy.
+func (v *EngineView) Rows() *View { return v.rows }
+
+// ModelSilence says why the model has no answer for this communicator at all;
+// Speaks where it has one, or where there is no model.
+func (v *EngineView) ModelSilence() Silence {
+	if v.model == nil || !v.model.Empty() {
+		return Speaks
+	}
+	return v.model.silence()
+}
+
+// By says who decided.
+type By int8
+
+const (
+	ByNCCL By = iota
+	ByRow
+	ByModel
+)
+
+// Answer is a decision and where it comes from.
+type Answer struct {
+	Decision
+	By By
+	// Asked says that a model was asked; Choice is what it would choose then, and
+	// Silence why it is not chosen.
+	Asked   bool
+	Choice  ModelChoice
+	Silence Silence
+}
+
+// Decide asks the rows, then the model. A row that keeps NCCL's choice decides,
+// too: the model is not asked. It never fails: where nothing applies, NCCL decides.
+//
+// Like View.Decide it is a pure function of the engine and the query.
+func (v *EngineView) Decide(q Query) Answer {
+	a := Answer{Decision: Decision{Rule: -1}}
+	if v.rows != nil {
+		a.Decision = v.rows.Decide(q)
+	} else {
+		a.setNCCLsOwn(q.Costs)
+	}
+	if a.Rule >= 0 {
+		a.By = ByRow
+		return a
+	}
+	if v.model == nil {
+		return a
+	}
+	a.Asked = true
+	a.Choice, a.Silence = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+	if a.Silence != Speaks {
+		return a
+	}
+	// What a row would ask for, so that all that holds for rows holds for models.
+	r := Rule{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
+	d, ok := r.apply(&q, v.comm.Nodes)
+	if !ok {
+		a.Silence = SilentCells
+		return a
+	}
+	a.Decision, a.By = d, ByModel
+	return a
+}
+
+func oneCell(a Algo, p Proto) CellSet { return CellSet{1 << a, 1 << p} }

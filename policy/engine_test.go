@@ -1,0 +1,231 @@
+package policy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func compiled(t *testing.T, change func(*ModelFile)) *Model {
+	t.Helper()
+	f := smallModel()
+	if change != nil {
+		change(f)
+	}
+	m, err := CompileModel("small", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func rowsOf(t *testing.T, text string) *Policy {
+	t.Helper()
+	p, err := ReadCSV("p.csv", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Rows come first, also those that leave NCCL's choice; then the model; then NCCL.
+func TestEngineOrder(t *testing.T) {
+	rows := rowsOf(t, "allreduce,16384,16384,nvls,simple,3,2,8\nallreduce,8000,8200,default,-1,-1,2,8\nallreduce,9000,9100,collnet_chain,simple,-1,2,8\n")
+	for _, test := range []struct {
+		name   string
+		rows   *Policy
+		model  *Model
+		bytes  uint64
+		by     By
+		algo   Algo
+		chosen int // channels
+		why    Silence
+	}{
+		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, AlgoNVLS, 0, Speaks},
+		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, AlgoTree, 0, Speaks},
+		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, AlgoRing, 8, Speaks},
+		{"the model", rows, compiled(t, nil), 16000, ByModel, AlgoRing, 8, Speaks},
+		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, AlgoRing, 8, Speaks},
+		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, AlgoTree, 0, SilentBest},
+		{"rows alone", rows, nil, 16000, ByNCCL, AlgoTree, 0, Speaks},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := NewEngine(test.rows, test.model, nil)
+			a := e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
+			if a.By != test.by || Algo(a.Algo) != test.algo || a.Channels != test.chosen || a.Silence != test.why {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// What a model decides keeps to all that rows keep to, whatever the table.
+func TestModelAnswersAreSafe(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	spoke := 0
+	for range 20_000 {
+		m := compiled(t, func(f *ModelFile) {
+			g := &f.Groups[0]
+			g.Families[2].Curves[0].Channels = rng.IntN(2) * 16
+			if rng.IntN(2) == 0 {
+				g.Nodes, g.Ranks = 1, 4
+			}
+			if rng.IntN(3) == 0 {
+				g.Default = nil
+			}
+		})
+		g := m.File.Groups[0]
+		costs := costsOf(func(c []float32) {
+			for i := range c {
+				switch rng.IntN(8) {
+				case 0:
+					c[i] = [...]float32{-1, -1024, 0, float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32, 1e-45}[rng.IntN(7)]
+				case 1:
+					c[i] = float32(1 + rng.IntN(4))
+				}
+			}
+		})
+		costs.AvailableOnly = rng.IntN(10) == 0
+		q := Query{Coll: Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64), PipeOps: 1, Costs: costs}
+		if rng.IntN(4) > 0 {
+			q.Coll = CollAllReduce
+			q.Bytes = 1<<10 + q.Bytes%(15<<10)
+		}
+		a := NewEngine(nil, m, nil).For(Comm{Nodes: g.Nodes, Ranks: g.Ranks}).Decide(q)
+		if a.By != ByModel {
+			if a.Write || a.Channels != 0 || a.ChunkBytes != 0 {
+				t.Fatalf("silent, and %+v", a)
+			}
+			continue
+		}
+		spoke++
+		cell := a.Algo*costs.NumProto + a.Proto
+		if before := costs.Micros[cell]; !(before >= 0) || before >= math.MaxFloat32 {
+			t.Fatalf("chose a cell of %g", before)
+		}
+		if a.Channels < 0 || a.Channels > 64 || a.Channels > 0 && Algo(a.Algo) == AlgoNVLS && g.Nodes > 1 {
+			t.Fatalf("%d channels for %v on %d nodes", a.Channels, Algo(a.Algo), g.Nodes)
+		}
+		if costs.AvailableOnly {
+			continue
+		}
+		after := costs.Micros[cell]
+		if a.Write {
+			after = a.Micros
+		}
+		for i, other := range costs.Micros {
+			if i != cell && available(other) && !(after < other) {
+				t.Fatalf("chose cell %d at %g, cell %d costs %g", cell, after, i, other)
+			}
+		}
+		if !(after > 0) && a.Write {
+			t.Fatalf("wrote %g", after)
+		}
+	}
+	if spoke < 1000 {
+		t.Errorf("spoke %d times only", spoke)
+	}
+}
+
+// No positive cost beats a cell that costs nothing, and a choice between two that
+// cost the same is not known.
+func TestModelYieldsToOddTables(t *testing.T) {
+	m := compiled(t, func(f *ModelFile) { f.Groups[0].Default = nil })
+	for name, change := range map[string]func(c []float32){
+		"free": func(c []float32) { c[0] = 0 },
+		"tie":  func(c []float32) { c[1] = c[0] },
+	} {
+		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
+		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Silence == Speaks {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+// Where a model changes NCCL's constants, what NCCL chose before, by a name that
+// nobody noted, says nothing of what it chooses now.
+func TestUnlabelledDefaultAndConstants(t *testing.T) {
+	silence := func(constants *ModelConstants) Silence {
+		m := compiled(t, func(f *ModelFile) {
+			for i := range f.Groups[0].Default.Measured {
+				p := &f.Groups[0].Default.Measured[i]
+				p.Algo, p.Proto, p.Channels = "", "", 0
+			}
+			f.Constants = constants
+		})
+		_, why := m.For(2, 8).Choose(CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 }))
+		return why
+	}
+	if why := silence(nil); why != Speaks {
+		t.Errorf("silent: %s", why)
+	}
+	if why := silence(&ModelConstants{BaseLatencies: []LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}); why != SilentDefault {
+		t.Errorf("with constants: %q", why)
+	}
+}
+
+// The digest is of what decides, and nothing else.
+func TestEngineDigest(t *testing.T) {
+	rows, model := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"), compiled(t, nil)
+	if NewEngine(rows, nil, nil).Digest != rows.Digest {
+		t.Error("a policy alone has another digest than its own")
+	}
+	if NewEngine(nil, model, nil).Digest != model.Digest {
+		t.Error("a model alone has another digest than its own")
+	}
+	both := NewEngine(rows, model, nil).Digest
+	if both == rows.Digest || both == model.Digest {
+		t.Error("a policy and a model have the digest of one")
+	}
+	away := compiled(t, func(f *ModelFile) {
+		f.Provenance.Topology = &ModelTopology{Fingerprint: "0123456789abcdef:0123456789abcdef"}
+	})
+	if NewEngine(rows, away, nil).Digest != rows.Digest {
+		t.Error("a model that is not used counts")
+	}
+}
+
+// A condition on the topology sees the machine's, and the digest tells machines apart
+// that a condition may tell apart.
+func TestEngineTopology(t *testing.T) {
+	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
+	by := func(here *Machine) (By, Digest) {
+		e := NewEngine(rows, nil, here)
+		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
+	}
+	seen := map[Digest]bool{}
+	for _, test := range []struct {
+		here *Machine
+		want By
+	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow}, {machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
+		got, digest := by(test.here)
+		if got != test.want || seen[digest] {
+			t.Errorf("%+v: by %d, want %d, or a digest that another machine has", test.here, got, test.want)
+		}
+		seen[digest] = true
+	}
+	if plain := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"); NewEngine(plain, nil, machineOf(t, sameKind, topo.Summary{})).Digest != plain.Digest {
+		t.Error("the machine counts where no condition asks for it")
+	}
+}
+
+func BenchmarkEngine(b *testing.B) {
+	p, err := ReadCSV("steps.csv", steps(10_000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := smallModel()
+	f.Groups[0].Nodes, f.Groups[0].Ranks, f.Groups[0].Coll = 1, 8, "allgather"
+	m, err := CompileModel("small", f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v := NewEngine(p, m, nil).For(Comm{Nodes: 1, Ranks: 8})
+	costs := costsOf(nil)
+	b.ReportAllocs()
+	for bytes := uint64(2000); b.Loop(); bytes = 2000 + bytes*7%14000 {
+		v.Decide(Query{Coll: CollAllGather, Bytes: bytes, PipeOps: 1, Costs: costs})
+	}
+}

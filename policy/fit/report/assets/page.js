@@ -1,0 +1,67 @@
+// What the page does when it is opened and used.
+
+function choose(i, scroll) {
+  curveState.group = i;
+  regretState.verdict = 0;
+  $("group").value = String(i);
+  for (const tr of document.querySelectorAll("tr[data-group]")) tr.classList.toggle("chosen", Number(tr.dataset.group) === i);
+  const g = group();
+  $("facts").textContent = [`repetitions differ by ${percent(g.noise)}${g.noisePairs ? ` (${g.noisePairs} pairs)` : " (assumed: too few repetitions)"}`, known(g.fitError) ? `fit off by ${percent(g.fitError)}` : ""].filter(Boolean).join(" · ");
+  $("verdict").replaceChildren(...(g.verdicts || []).map((v, k) => el("option", { value: k }, "left out: " + v.leftOut)));
+  $("verdict").hidden = !(g.verdicts || []).length;
+  showTop();
+  drawGroup();
+  if (scroll) $("curves").scrollIntoView({ behavior: "smooth" });
+}
+
+function drawGroup() {
+  tip.hide();
+  drawLegend();
+  drawCurves();
+  drawRegret();
+  drawCoverage();
+}
+
+for (const tr of document.querySelectorAll("tr[data-group]")) {
+  const go = () => choose(Number(tr.dataset.group), true);
+  tr.addEventListener("click", go);
+  tr.addEventListener("keydown", (e) => { if (e.key === "Enter") go(); });
+}
+$("group").addEventListener("change", (e) => choose(Number(e.target.value), false));
+$("verdict").addEventListener("change", (e) => { regretState.verdict = Number(e.target.value); drawRegret(); });
+onSwitch("map-mode", (mode) => { mapState.mode = mode; drawMaps(); });
+onSwitch("y-mode", (mode) => { curveState.y = mode; drawCurves(); });
+$("band").addEventListener("change", (e) => { curveState.band = e.target.checked; drawCurves(); });
+$("filter").addEventListener("input", (e) => { curveState.filter = e.target.value; drawLegend(); });
+$("top").addEventListener("click", () => { showTop(); drawLegend(); drawCurves(); });
+$("none").addEventListener("click", () => { curveState.on.clear(); drawLegend(); drawCurves(); });
+
+const copy = $("copy");
+if (copy) {
+  copy.addEventListener("click", async () => {
+    const said = $("copied");
+    try {
+      await navigator.clipboard.writeText($("rows").textContent);
+      said.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren($("rows"));
+      said.textContent = "selected: press Ctrl-C";
+    }
+  });
+}
+
+// Canvases do not follow the style sheet by themselves.
+const redraw = () => { drawCurves(); drawRegret(); };
+const dark = matchMedia("(prefers-color-scheme: dark)");
+dark.addEventListener("change", redraw);
+$("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  root.dataset.theme = (root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+  redraw();
+});
+let width = innerWidth;
+addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
+
+drawMaps();
+// Start where there is most to see: the first group that the policy acts on.
+choose(Math.max(0, data.groups.findIndex((g) => g.sizes.some((s) => s.row))), false);

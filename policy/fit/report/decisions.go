@@ -1,0 +1,97 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// decision is what the policy does at one measured size.
+type decision struct {
+	bytes  uint64
+	winner *fit.Config // the fastest measured; nil: only the default was
+	best   float64     // us of the winner; NaN without
+	byNCCL float64     // us of the default; NaN: not measured
+	label  string      // what the default was; empty: not known
+
+	row   *fit.Config // what the policy asks for; nil: it leaves the size to NCCL
+	us    float64     // of row, as measured, else as predicted; NaN without
+	why   string      // no row
+	gain  float64     // of row over the default, as a share of its time; NaN: not known
+	reach float64     // of winner, the same
+}
+
+// everyCell is a cost table on which all is available and nothing is known of
+// NCCL's own pick.
+func everyCell() policy.Costs {
+	protos := int(policy.ProtoSimple) + 1
+	return policy.Costs{Micros: make([]float32, (int(policy.AlgoPAT)+1)*protos), NumProto: protos, AvailableOnly: true}
+}
+
+const notWorthARow = "the gain is not worth a row of its own"
+
+// newDecisions goes through all sizes measured with anything, ascending. rows are
+// the group's own.
+func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []decision {
+	g := r.Group
+	view := model.For(g.Nodes, g.Ranks)
+	costs := everyCell()
+	at := map[uint64]*decision{}
+	place := func(bytes uint64) *decision {
+		d := at[bytes]
+		if d == nil {
+			d = &decision{bytes: bytes, best: math.NaN(), byNCCL: math.NaN(), us: math.NaN(), gain: math.NaN(), reach: math.NaN()}
+			at[bytes] = d
+		}
+		return d
+	}
+	asked := map[uint64]*fit.Config{}
+	sizes := g.Sizes()
+	for i := range rows {
+		for _, b := range sizes {
+			if rows[i].Bytes.Min <= b && b <= rows[i].Bytes.Max && asked[b] == nil {
+				asked[b] = &rows[i].Config
+			}
+		}
+	}
+	for i := range g.Cells {
+		c := &g.Cells[i]
+		d := place(c.Bytes)
+		if d.winner == nil || c.Micros < d.best {
+			d.winner, d.best = &c.Config, c.Micros
+		}
+		if row := asked[c.Bytes]; row != nil && *row == c.Config {
+			d.us = c.Micros
+		}
+	}
+	for _, c := range g.Default {
+		d := place(c.Bytes)
+		if d.byNCCL = c.Micros; c.Config.Algo >= 0 {
+			d.label = c.Config.String()
+		}
+	}
+	var all []decision
+	for b, d := range at {
+		d.reach = 1 - d.best/d.byNCCL
+		_, silence := view.Choose(g.Coll, b, costs)
+		switch d.row = asked[b]; {
+		case d.row == nil && silence == policy.Speaks:
+			d.why = notWorthARow
+		case d.row == nil:
+			d.why = silence.String()
+		default:
+			if math.IsNaN(d.us) {
+				if ln, _, ok := view.Predict(g.Coll, d.row.Algo, d.row.Proto, d.row.Channels, b); ok {
+					d.us = math.Exp(ln)
+				}
+			}
+			d.gain = 1 - d.us/d.byNCCL
+		}
+		all = append(all, *d)
+	}
+	slices.SortFunc(all, func(a, b decision) int { return cmp.Compare(a.bytes, b.bytes) })
+	return all
+}

@@ -1,0 +1,108 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Kind is a kind of gap in what was measured.
+type Kind int8
+
+// In the order of what helps most.
+const (
+	DefaultMissing Kind = iota
+	DefaultGaps
+	NothingElse
+	Restless
+	Edge
+	Twins
+	Outlier
+	OneConfig
+	OneSize
+	Unvalidated
+	NotMeasured
+)
+
+// advice is what to do about gaps of a kind.
+var advice = [...]string{
+	DefaultMissing: "Measure the default: run nccl-tests once without NCCL_ALGO, NCCL_PROTO and channel limits",
+	DefaultGaps:    "Measure the default at the sizes where it is missing",
+	NothingElse:    "Measure configurations: NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS",
+	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
+	Edge:           "Widen the channel range: the winner is at its end",
+	Twins:          "Look into labels that lie: NCCL probably took one path under several names",
+	Outlier:        "Measure outliers again",
+	OneConfig:      "Measure a second configuration",
+	OneSize:        "Measure more sizes",
+	Unvalidated:    "Fit fewer groups at a time to have all of them validated",
+	NotMeasured:    "On other node counts, measure the shortlist",
+}
+
+// Finding is one thing that a model does not know, and why.
+type Finding struct {
+	Kind  Kind
+	Group string // empty: of all
+	Text  string
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	if f.Group == "" {
+		return f.Text
+	}
+	return f.Group + ": " + f.Text
+}
+
+// Findings lists what a model does not know, group by group.
+func Findings(report *fit.Report) []Finding {
+	var all []Finding
+	for i := range report.Groups {
+		all = append(all, groupFindings(&report.Groups[i])...)
+	}
+	if report.Unvalidated > 0 {
+		all = append(all, Finding{Unvalidated, "", fmt.Sprintf("%d groups beyond the first were fitted but not validated on left-out data, to bound the time", report.Unvalidated)})
+	}
+	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to measure there)"})
+}
+
+// restlessNoise between repetitions is more than any machine should have.
+const restlessNoise = 0.1
+
+func groupFindings(r *fit.GroupReport) (all []Finding) {
+	g := r.Group
+	add := func(kind Kind, format string, args ...any) {
+		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
+	}
+	if r.DefaultOnly {
+		add(NothingElse, "nothing but the default was measured; the model is silent")
+		return all
+	}
+	sizes := g.Sizes()
+	switch {
+	case len(g.Default) == 0:
+		add(DefaultMissing, "the default was not measured; the model speaks only where it beats the best that NCCL's own choice can be")
+	case len(g.Default) < len(sizes):
+		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
+	}
+	if g.Noise > restlessNoise {
+		add(Restless, "repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds", 100*g.Noise)
+	}
+	if len(g.Configs()) == 1 {
+		add(OneConfig, "one configuration, nothing to choose from")
+	}
+	if len(sizes) == 1 {
+		add(OneSize, "one size, %s; the model is silent at all others", policy.FormatBytes(sizes[0]))
+	}
+	if r.Edge > 0 {
+		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
+	}
+	if twins := fit.DescribeTwins(g.Twins); twins != "" {
+		add(Twins, "probably mislabelled, the model is silent there: %s", twins)
+	}
+	for _, c := range r.Outliers {
+		add(Outlier, "outlier: %s at %s took %.4g us; measure it again", c.Config, policy.FormatBytes(c.Bytes), c.Micros)
+	}
+	return all
+}

@@ -1,0 +1,125 @@
+// Package report writes what a fit found as one HTML page: what the policy gains,
+// how sure that is, what to do next, which configuration wins where, the curves,
+// what was not measured, where the numbers come from, and the policy itself.
+//
+// The page is whole in itself. It asks the network for nothing, and its content
+// security policy forbids it to. The same fit gives the same page, byte for byte.
+package report
+
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Input is what a page shows. Model is File, compiled.
+type Input struct {
+	Set      *fit.Set
+	Rejected []fit.Refusal // while reading, before Set
+	File     *policy.ModelFile
+	Model    *policy.Model
+	Report   *fit.Report
+	Rows     []fit.Row // the policy; none where nothing improves on the default for sure
+}
+
+// mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
+// share it; there may be so many that some get fewer curves than they have, or only
+// their rows in the tables.
+const (
+	mostNumbers  = 1_200_000
+	leastNumbers = 1_500 // a group's share: a few curves are worth more than one of each group
+)
+
+// page is all that the template and the script show.
+type page struct {
+	Title     string
+	Headline  headline
+	Steps     []step
+	Summaries []summary
+	Policy    string
+	PolicyN   int
+	Used      int
+	Refused   []fit.Refusal
+	RefusedN  int
+	Simulated int
+	// Unvalidated counts groups that were fitted, but not tried on unseen data.
+	Unvalidated int
+	Shortlist   []shortlistRow
+	MoreShort   int
+	Findings    []Finding
+	More        int // findings beyond those listed
+	Prov        policy.ModelProvenance
+	Machine     []fact
+
+	data pageData
+}
+
+// pageData is what the script draws.
+type pageData struct {
+	Families []string     `json:"families"` // by wins: the first get the clearest colours
+	Groups   []*groupData `json:"groups"`
+}
+
+const mostFindings = 200
+
+func newPage(in Input) (*page, error) {
+	p := &page{
+		Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
+		Simulated: in.Set.Simulated, Unvalidated: in.Report.Unvalidated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
+		Machine: machineFacts(in.File.Provenance.Topology),
+	}
+	for _, r := range p.Refused {
+		p.RefusedN += r.Rows
+	}
+	p.Findings = Findings(in.Report)
+	p.Steps = steps(in, p.Findings)
+	if p.More = len(p.Findings) - mostFindings; p.More > 0 {
+		p.Findings = p.Findings[:mostFindings]
+	}
+	p.Shortlist, p.MoreShort = shortlist(in.Report)
+
+	models, err := byKey(in.File)
+	if err != nil {
+		return nil, err
+	}
+	budget := mostNumbers
+	wins := map[string]int{}
+	rows := map[fit.Key][]fit.Row{}
+	for _, r := range in.Rows {
+		rows[r.Key] = append(rows[r.Key], r)
+	}
+	groups := inOrder(in.Report)
+	for i, r := range groups {
+		d := newDecisions(r, in.Model, rows[r.Group.Key])
+		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
+		g, used, err := newGroupData(r, models[r.Group.Key], d, rows[r.Group.Key], share)
+		if err != nil {
+			return nil, err
+		}
+		budget -= used
+		p.data.Groups = append(p.data.Groups, g)
+		p.Summaries = append(p.Summaries, newSummary(r, d))
+		for _, s := range d {
+			if s.winner != nil {
+				wins[s.winner.FamilyKey.String()]++
+			}
+		}
+	}
+	p.data.Families = familiesByWins(in.File, wins)
+	p.Headline = newHeadline(p.Summaries)
+	p.Title = titleOf(in.Report)
+	return p, nil
+}
+
+// inOrder puts groups of which nothing but the default was measured last: there is
+// nothing to see.
+func inOrder(report *fit.Report) []*fit.GroupReport {
+	var chosen, others []*fit.GroupReport
+	for i := range report.Groups {
+		if r := &report.Groups[i]; r.DefaultOnly {
+			others = append(others, r)
+		} else {
+			chosen = append(chosen, r)
+		}
+	}
+	return append(chosen, others...)
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+const smallSweep = "../testdata/small.csv"
+
+var shippedSweeps = []string{"../../../configs/sweeps/simulated-hgx-h100-1n.csv", "../../../configs/sweeps/simulated-hgx-h100-2n.csv"}
+
+// fitted is what tunefit fit hands over for some sweeps.
+func fitted(t testing.TB, files ...string) Input {
+	t.Helper()
+	pool := fit.NewPool()
+	var sources []policy.ModelSource
+	for _, file := range files {
+		r, err := bench.ReadFile(file, bench.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.Samples {
+			pool.Add(&r.Samples[i])
+		}
+		sources = append(sources, policy.ModelSource{Name: filepath.Base(file), SHA256: "00", Rows: len(r.Samples)})
+	}
+	return inputOf(t, pool, sources)
+}
+
+func inputOf(t testing.TB, pool *fit.Pool, sources []policy.ModelSource) Input {
+	t.Helper()
+	set := pool.Set()
+	file, report := fit.Fit(set, fit.Options{Provenance: policy.ModelProvenance{Tool: "tunefit", Files: sources}})
+	model, err := policy.CompileModel("model", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Input{Set: set, File: file, Model: model, Report: report, Rows: fit.Rows(model, fit.RowOptions{})}
+}
+
+func written(t testing.TB, in Input) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, in); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// dataOf returns what the page's script reads.
+func dataOf(t *testing.T, page []byte) pageData {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindSubmatch(page)
+	if m == nil {
+		t.Fatal("no data in the page")
+	}
+	var raw struct {
+		Families []string
+		Groups   []json.RawMessage
+	}
+	if err := json.Unmarshal(m[1], &raw); err != nil {
+		t.Fatal(err)
+	}
+	d := pageData{Families: raw.Families}
+	for _, text := range raw.Groups {
+		g := &groupData{}
+		if err := json.Unmarshal(text, g); err != nil {
+			t.Fatal(err)
+		}
+		d.Groups = append(d.Groups, g)
+	}
+	return d
+}
+
+func TestPageHoldsTheFit(t *testing.T) {
+	in := fitted(t, smallSweep)
+	page := written(t, in)
+	if again := written(t, in); !bytes.Equal(page, again) {
+		t.Error("the same fit gives another page")
+	}
+	text := string(page)
+	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in.Rows)), "\n"), "small.csv", "Simulated.", "allreduce 2x8", "What to do next", "The MIT License") {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	// A page whole in itself names no other place but in texts.
+	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)|@import|url\(`).FindString(text); m != "" {
+		t.Errorf("%q in the page", m)
+	}
+	g := dataOf(t, page).Groups[0]
+	measured := 0
+	for _, c := range g.Curves {
+		measured += len(c.Measured)
+		if len(c.Fitted) < len(c.Measured) {
+			t.Errorf("%s: %d fitted points for %d measured", c.Name, len(c.Fitted), len(c.Measured))
+		}
+	}
+	if cells := len(in.Set.Groups[0].Cells); measured != cells {
+		t.Errorf("%d measured points of %d cells", measured, cells)
+	}
+	if !g.Curves[0].Shown || len(g.Verdicts) == 0 || len(g.Sizes) != len(in.Set.Groups[0].Sizes()) {
+		t.Errorf("%v shown, %d verdicts, %d sizes", g.Curves[0].Shown, len(g.Verdicts), len(g.Sizes))
+	}
+}
+
+// A decision on the page is what the rows and the measurements say.
+func TestDecisions(t *testing.T) {
+	in := fitted(t, smallSweep)
+	r := &in.Report.Groups[0]
+	acts := 0
+	for _, d := range newDecisions(r, in.Model, in.Rows) {
+		least := math.Inf(1)
+		for _, c := range r.Group.Cells {
+			if c.Bytes == d.bytes {
+				least = min(least, c.Micros)
+			}
+		}
+		if d.best != least {
+			t.Errorf("%d: best %g, want %g", d.bytes, d.best, least)
+		}
+		if (d.row == nil) != (d.why != "") {
+			t.Errorf("%d: row %v and reason %q", d.bytes, d.row, d.why)
+		}
+		if d.row == nil {
+			continue
+		}
+		acts++
+		for _, row := range in.Rows {
+			if row.Bytes.Min <= d.bytes && d.bytes <= row.Bytes.Max && row.Config != *d.row {
+				t.Errorf("%d: %s, want %s", d.bytes, d.row, row.Config)
+			}
+		}
+		if d.gain > d.reach || d.us < d.best {
+			t.Errorf("%d: the policy gains %g, the best measured %g", d.bytes, d.gain, d.reach)
+		}
+	}
+	if acts == 0 {
+		t.Error("the policy acts nowhere")
+	}
+}
+
+// Names from outside stay text.
+func TestNamesCannotBecomeMarkup(t *testing.T) {
+	in := fitted(t, smallSweep)
+	clean := written(t, in)
+	const evil = `</script><script>alert(1)</script><img src=x onerror=alert(1)>"'&.csv`
+	in.File.Provenance.Files = []policy.ModelSource{{Name: evil}}
+	in.File.Provenance.NCCL, in.File.Provenance.Tool = evil, evil
+	in.Rejected = []fit.Refusal{{Reason: evil, Rows: 1}}
+	in.Report.Groups[0].Verdicts[0].LeftOut = evil // goes to the script
+	page := written(t, in)
+	for _, tag := range []string{"<script", "</script", "<img"} {
+		if got, want := bytes.Count(page, []byte(tag)), bytes.Count(clean, []byte(tag)); got != want {
+			t.Errorf("%d times %s, want %d", got, tag, want)
+		}
+	}
+	if !bytes.Contains(page, []byte("&lt;img src=x onerror=alert(1)&gt;")) {
+		t.Error("the name is not on the page")
+	}
+}
+
+// A huge sweep makes a page of bounded size, which says what it leaves out.
+func TestBounded(t *testing.T) {
+	in := fitted(t, smallSweep)
+	g := in.Report.Groups[0]
+	const share = 500
+	m := &in.File.Groups[0]
+	d, used, err := newGroupData(&g, m, newDecisions(&g, in.Model, in.Rows), in.Rows, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.Curves) + d.Left; used > share || len(d.Curves) == 0 || d.Left == 0 || n != len(g.Group.Configs()) {
+		t.Errorf("%d curves, %d left out, %d numbers", len(d.Curves), d.Left, used)
+	}
+}
+
+// Sweeps of all kinds make pages: default only, one size, outliers, no default.
+func TestRealSweeps(t *testing.T) {
+	files, _ := filepath.Glob("../../../../shared/data/sweeps/*.csv")
+	if len(files) == 0 {
+		t.Skip("SKIPPED: no reference data in ../shared/data/sweeps")
+	}
+	page := written(t, fitted(t, files...))
+	if n := len(page); n > 1<<20 {
+		t.Errorf("%d bytes", n)
+	}
+	dom, said := open(t, browser(t), page)
+	if said != "" || !strings.Contains(dom, `class="map"`) {
+		t.Errorf("the browser complains, or nothing is drawn:\n%s", said)
+	}
+}
+
+// BenchmarkWrite is of the page alone, without the fit. No row repeats another.
+func BenchmarkWrite(b *testing.B) {
+	r, err := bench.ReadFile(smallSweep, bench.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, rows := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			pool := fit.NewPool()
+			for i := range rows {
+				s := r.Samples[i%len(r.Samples)]
+				s.Nodes = 1 + i/len(r.Samples)
+				s.Ranks = 8 * s.Nodes
+				pool.Add(&s)
+			}
+			in := inputOf(b, pool, nil)
+			var size counter
+			for b.Loop() {
+				size = 0
+				if err := Write(&size, in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(size)/1e6, "MB/page")
+		})
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }

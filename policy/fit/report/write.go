@@ -1,0 +1,126 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+//go:embed assets/page.html
+var pageHTML string
+
+//go:embed assets/page.css
+var pageCSS string
+
+//go:embed assets/uplot/uPlot.min.css
+var uPlotCSS string
+
+//go:embed assets/uplot/uPlot.iife.min.js
+var uPlotJS string
+
+//go:embed assets/uplot/LICENSE
+var uPlotLicense string
+
+// The page's script, in the order in which it runs.
+var (
+	//go:embed assets/format.js
+	formatJS string
+	//go:embed assets/map.js
+	mapJS string
+	//go:embed assets/chart.js
+	chartJS string
+	//go:embed assets/curves.js
+	curvesJS string
+	//go:embed assets/group.js
+	groupJS string
+	//go:embed assets/page.js
+	pageJS string
+)
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"percent": percent, "ratio": ratio, "signed": signed,
+	"minus1": func(v float64) float64 { return 1 - v }, "over1": func(v float64) float64 { return v - 1 },
+}).Parse(pageHTML))
+
+// Write writes the page.
+func Write(w io.Writer, in Input) error {
+	p, err := newPage(in)
+	if err != nil {
+		return err
+	}
+	// Marshal writes <, > and & as escapes: no name in the data ends the script.
+	data, err := json.Marshal(&p.data)
+	if err != nil {
+		return err
+	}
+	script := strings.Join([]string{
+		"/* uPlot:\n" + strings.ReplaceAll(uPlotLicense, "*/", "* /") + "*/", uPlotJS,
+		"(function () {\n\"use strict\";", formatJS, mapJS, chartJS, curvesJS, groupJS, pageJS, "})();",
+	}, "\n")
+	var out bytes.Buffer
+	err = pageTemplate.Execute(&out, struct {
+		*page
+		Security     template.HTML
+		Style        template.CSS
+		Script, Data template.JS
+	}{p, template.HTML(contentPolicy(script)), template.CSS(uPlotCSS + pageCSS), template.JS(script), template.JS(data)})
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteTo(w)
+	return err
+}
+
+// contentPolicy allows the page its own script and nothing else: no request can
+// leave it, and no text of the data can become code.
+func contentPolicy(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return fmt.Sprintf(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-%s'">`,
+		base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+func policyText(rows []fit.Row) string {
+	var b strings.Builder
+	if err := fit.WriteRows(&b, rows); err != nil {
+		panic(err) // a Builder takes everything
+	}
+	return b.String()
+}
+
+func sizeName(bytes uint64) string { return policy.FormatBytes(bytes) }
+
+// percent writes a share; a dash where it is not known.
+func percent(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "–"
+	}
+	if text := fmt.Sprintf("%.1f %%", 100*share); text != "-0.0 %" {
+		return text
+	}
+	return "0.0 %"
+}
+
+// signed is percent with a plus for what is gained.
+func signed(share float64) string {
+	if text := percent(share); share > 0 && text != "0.0 %" {
+		return "+" + text
+	}
+	return percent(share)
+}
+
+func ratio(v float64) string {
+	if math.IsNaN(v) || v == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f", v)
+}

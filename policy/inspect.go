@@ -1,0 +1,37 @@
+package policy
+
+// What tools that look at rules, not at queries, want to know of them.
+
+// Colls lists the collectives that the rule can match: all for a rule that names
+// none, no one for an operation that no tuner is asked about.
+func (r *Rule) Colls() []Coll {
+	switch r.Coll {
+	case anyColl:
+		all := make([]Coll, NumColls)
+		for c := range all {
+			all[c] = Coll(c)
+		}
+		return all
+	case collNeverAsked:
+		return nil
+	}
+	return []Coll{r.Coll}
+}
+
+// BytesFor returns the sizes that the rule matches on a communicator of so many
+// ranks, at least 1; ok is false where there are none.
+func (r *Rule) BytesFor(ranks int) (sizes Range, ok bool) {
+	sizes = r.BytesPerRank.timesRanks(uint64(ranks))
+	sizes = Range{max(sizes.Min, r.Bytes.Min), min(sizes.Max, r.Bytes.Max)}
+	return sizes, sizes.Min <= sizes.Max
+}
+
+// LimitsBytes and LimitsBytesPerRank report what the rule restricts sizes by.
+func (r *Rule) LimitsBytes() bool        { return r.Bytes != everySize }
+func (r *Rule) LimitsBytesPerRank() bool { return r.BytesPerRank != everySize }
+
+// LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.
+func (r *Rule) LeavesToNCCL() bool { return r.Cells == everyCell }
+
+// Contains reports whether a cell of NCCL's cost table belongs to the set.
+func (s CellSet) Contains(a Algo, p Proto) bool { return s.contains(int(a), int(p)) }

@@ -1,0 +1,196 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Options widen what is looked for.
+type Options struct {
+	// Machine returns NCCL's cost model of the machine for a communicator, or nil
+	// where it is not known. nil: nothing is known of the machine.
+	Machine func(nodes, ranks int) *tuning.Tuning
+	// Model is held against the rows. nil: there is none.
+	Model *policy.Model
+}
+
+// Check finds what is wrong with a policy file. The file's name is for messages
+// only. Findings come in the file's order.
+func Check(file string, text []byte, opt Options) []Finding {
+	c := &check{file: file, opt: opt}
+	p, err := policy.ReadCSV(file, text)
+	if err != nil {
+		return c.refused(err)
+	}
+	if c.sheet, err = policy.ReadSheet(text); err != nil {
+		return c.refused(err)
+	}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		c.rows = append(c.rows, newRow(r, c.condition(r.Line) != ""))
+	}
+	if len(c.rows) == 0 {
+		c.report(noRows, 0, "", "the policy has no rows")
+	}
+	for _, r := range c.rows {
+		c.each(r)
+	}
+	c.duplicates()
+	c.reach()
+	c.overlaps()
+	c.gaps()
+	if opt.Model != nil {
+		c.againstModel()
+	}
+	c.ignore(text)
+	sortFindings(c.findings)
+	return c.findings
+}
+
+// check is one run of Check.
+type check struct {
+	file     string
+	opt      Options
+	sheet    *policy.Sheet
+	rows     []*row
+	idle     map[*row]bool // duplicates and rows never reached
+	findings []Finding
+}
+
+func (c *check) refused(err error) []Finding {
+	var problems policy.Problems
+	if !errors.As(err, &problems) {
+		problems = policy.Problems{{File: c.file, Text: err.Error()}}
+	}
+	for _, p := range problems {
+		c.findings = append(c.findings, Finding{Rule: Invalid, Severity: Error, File: c.file, Line: p.Line, Column: p.Column, Text: p.Text})
+	}
+	return c.findings
+}
+
+// report adds a finding about a row's cell of a column; "" means the whole row.
+func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
+	r, _ := RuleNamed(rule)
+	f := Finding{Rule: rule, Severity: r.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
+	if column != "" {
+		f.Column, f.at = c.sheet.Cell(line, column)
+	}
+	c.findings = append(c.findings, f)
+	return &c.findings[len(c.findings)-1]
+}
+
+// fixBy lets Fix replace the cell that the finding is about.
+func (f *Finding) fixBy(text string) {
+	if f.Column > 0 {
+		f.Fixable, f.with = true, text
+	}
+}
+
+// each looks at one row by itself.
+func (c *check) each(r *row) {
+	if r.never {
+		c.report(neverAsked, r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.String(r.Line, "collective"))
+		return
+	}
+	switch {
+	case r.key.ranks == 1:
+		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
+		r.empty = true
+	case r.empty:
+		c.report(matchesNothing, r.Line, "", "no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", sizeText(r.Bytes), sizeText(r.BytesPerRank))
+	}
+	if r.empty {
+		return
+	}
+	if r.RegBuff >= 0 {
+		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", r.RegBuff)
+	}
+	c.bound(r)
+	if c.combination(r) {
+		c.channels(r)
+		c.chunk(r)
+	}
+}
+
+// condition returns the text of a row's condition, "" where it has none.
+func (c *check) condition(line int) string {
+	text := c.sheet.String(line, "when")
+	if text == "-1" || text == "*" || strings.EqualFold(text, "any") {
+		return ""
+	}
+	return text
+}
+
+// duplicates finds rows that say again what an earlier one says.
+func (c *check) duplicates() {
+	type saying struct {
+		place          key
+		bytes, perRank policy.Range
+		when           string
+		cells          policy.CellSet
+		channels       int8
+		chunk          uint64
+	}
+	first := map[saying]int{}
+	c.idle = map[*row]bool{}
+	for _, r := range c.rows {
+		if r.never {
+			continue
+		}
+		s := saying{r.key, r.Bytes, r.BytesPerRank, c.condition(r.Line), r.Cells, r.Channels, r.ChunkBytes}
+		if line, ok := first[s]; ok {
+			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
+			at, _ := c.sheet.Row(r.Line)
+			f.Fixable, f.at = true, policy.Span{Start: at.Start, End: at.End}
+			c.idle[r] = true
+			continue
+		}
+		first[s] = r.Line
+	}
+}
+
+// reach finds rows that no call can reach.
+func (c *check) reach() {
+	active := make([]*row, 0, len(c.rows))
+	for _, r := range c.rows {
+		if r.active() && !c.idle[r] {
+			active = append(active, r)
+		}
+	}
+	a := newReach(active)
+	for i, r := range active {
+		if a.reached(r) {
+			continue
+		}
+		c.idle[r] = true
+		by := culprits(r, active[:i])
+		c.report(shadowed, r.Line, "", "the row is never reached: %s", cameFirst(by))
+	}
+	if a.givenUp > 0 {
+		c.report(notExamined, 0, "", "not told of %d rows with bytes and bytes per rank whether they are reached", a.givenUp)
+	}
+}
+
+func cameFirst(by []*row) string {
+	if len(by) == 1 {
+		return fmt.Sprintf("line %d matches all that it matches, and comes first", by[0].Line)
+	}
+	const most = 4
+	lines := ""
+	for i, r := range by {
+		switch {
+		case i == most:
+			return fmt.Sprintf("lines %s and %d more together match all that it matches, and come first", lines, len(by)-most)
+		case i > 0 && i == len(by)-1:
+			lines += " and "
+		case i > 0:
+			lines += ", "
+		}
+		lines += fmt.Sprint(r.Line)
+	}
+	return fmt.Sprintf("lines %s together match all that it matches, and come first", lines)
+}

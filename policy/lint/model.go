@@ -1,0 +1,115 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+const (
+	// poorRegret: a decision on left-out sizes may take that much longer than the best
+	// time, on average. Models of good measurements stay below 1.03, of poor ones
+	// below 1.05.
+	poorRegret = 1.05
+	// leftOutSizes is the kind of validation that tells of what a model is for; the
+	// others are harder than that.
+	leftOutSizes = "every other size"
+)
+
+// CheckModel finds what is wrong with a model file, and compiles it; nil where that
+// cannot be. machine is the fingerprint of where it is going to be used; nil: not
+// known.
+func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *policy.Model) {
+	c := &modelCheck{file: file}
+	m, err := policy.ReadModel(file, text)
+	if err != nil {
+		c.refused(text, err)
+		return c.findings, nil
+	}
+	p := m.File.Provenance
+	if p.SimulatedRows > 0 {
+		c.report(modelSimulated, "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
+	}
+	if p.Topology != nil {
+		c.machine(p.Topology.Fingerprint, machine)
+	}
+	for i := range m.File.Groups {
+		c.group(&m.File.Groups[i])
+	}
+	return c.findings, m
+}
+
+type modelCheck struct {
+	file     string
+	findings []Finding
+}
+
+func (c *modelCheck) report(rule, format string, args ...any) {
+	r, _ := RuleNamed(rule)
+	c.findings = append(c.findings, Finding{Rule: rule, Severity: r.Severity, File: c.file, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *modelCheck) refused(text []byte, err error) {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if json.Unmarshal(text, &head) == nil && head.Format == policy.ModelFormat && head.Version < policy.ModelVersion {
+		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew", head.Version, policy.ModelVersion)
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		c.report(modelInvalid, "%s", strings.TrimPrefix(strings.TrimSpace(line), c.file+": "))
+	}
+}
+
+func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
+	if here == nil {
+		return
+	}
+	m, err := topo.ParseFingerprint(measured)
+	switch {
+	case err != nil:
+		c.report(modelMachine, "the topology it was measured on is not known: %v", err)
+	case m.SameMachine(*here):
+	case m.Similar(*here):
+		c.report(modelMachine, "it was measured on a similar machine (%s), not on this one (%s): bandwidths or models of devices differ", m, *here)
+	default:
+		c.report(modelMachine, "it was measured on a different machine (%s) than this one (%s)", m, *here)
+	}
+}
+
+func (c *modelCheck) group(g *policy.ModelGroup) {
+	name := groupName(g)
+	for _, s := range g.HeldOut {
+		if s.LeftOut != leftOutSizes || s.Decisions == 0 {
+			continue
+		}
+		if s.Mean > poorRegret {
+			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst", name, s.LeftOut, s.Mean, s.Max)
+		} else if s.VersusDefault > 1 {
+			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name, s.LeftOut, s.VersusDefault)
+		}
+	}
+	if g.Default == nil {
+		c.report(modelNoDefault, "%s: the default was not measured", name)
+	}
+	said := map[string]bool{} // each of a pair names the other
+	for _, f := range g.Families {
+		for _, d := range f.Distrust {
+			pair := fmt.Sprint(min(f.Algo+"/"+f.Proto, d.Twin), max(f.Algo+"/"+f.Proto, d.Twin), d.Min, d.Max)
+			if said[pair] {
+				continue
+			}
+			said[pair] = true
+			c.report(modelTwins, "%s: %s/%s takes the same time as %s at %s: one of the labels is probably wrong", name, f.Algo, f.Proto, d.Twin, sizeText(policy.Range{Min: d.Min, Max: d.Max}))
+		}
+	}
+}
+
+func groupName(g *policy.ModelGroup) string {
+	return fmt.Sprintf("%s with %s", g.Coll, key{nodes: int32(g.Nodes), ranks: int32(g.Ranks), pipeOps: anyValue, regBuff: anyValue})
+}

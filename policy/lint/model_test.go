@@ -1,0 +1,148 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+const (
+	here    = "aaaaaaaaaaaaaaaa:bbbbbbbbbbbbbbbb"
+	similar = "aaaaaaaaaaaaaaaa:cccccccccccccccc"
+	other   = "dddddddddddddddd:eeeeeeeeeeeeeeee"
+)
+
+func measuredOn(fingerprint string) *policy.ModelTopology {
+	return &policy.ModelTopology{Fingerprint: fingerprint}
+}
+
+// model holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple
+// with 8 and 16 channels, tree/ll with 8 channels in half the time of either.
+func model() *policy.ModelFile {
+	axis := []uint64{1 << 10, 8 << 10, 64 << 10}
+	curve := func(channels int, us float64) policy.ModelCurve {
+		c := policy.ModelCurve{Channels: channels, Min: axis[0], Max: axis[2], Micros: []float64{us, 2 * us, 4 * us}, Sigma: []float64{.01, .01, .01}}
+		for i, b := range axis {
+			c.Measured = append(c.Measured, [2]float64{float64(b), c.Micros[i]})
+		}
+		return c
+	}
+	return &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, Groups: []policy.ModelGroup{{
+		Coll: "allreduce", Nodes: 2, Ranks: 16, Noise: .01, Axis: axis,
+		HeldOut: []policy.ModelScore{{LeftOut: "every other size", Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06, VersusDefault: .9}},
+		Default: &policy.ModelDefault{Measured: []policy.ModelDefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
+			Micros: []float64{20, 40, 80}, Sigma: []float64{.01, .01, .01}},
+		Families: []policy.ModelFamily{
+			{Algo: "ring", Proto: "simple", Scale: 1, GapScale: 1, Curves: []policy.ModelCurve{curve(8, 20), curve(16, 20)}},
+			{Algo: "tree", Proto: "ll", Scale: 1, GapScale: 1, Curves: []policy.ModelCurve{curve(8, 10)}},
+		},
+	}}}
+}
+
+func checkModel(t *testing.T, change func(*policy.ModelFile)) ([]Finding, *policy.Model) {
+	t.Helper()
+	file := model()
+	if change != nil {
+		change(file)
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := topo.ParseFingerprint(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return CheckModel("m.json", text, &machine)
+}
+
+func TestModelRules(t *testing.T) {
+	group := func(change func(*policy.ModelGroup)) func(*policy.ModelFile) {
+		return func(f *policy.ModelFile) { change(&f.Groups[0]) }
+	}
+	for _, c := range []struct {
+		change func(*policy.ModelFile)
+		says   string // "" for nothing
+	}{
+		{nil, ""},
+		{func(f *policy.ModelFile) { f.Version = policy.ModelVersion - 1 }, "[model-stale]"},
+		{func(f *policy.ModelFile) { f.Version = policy.ModelVersion + 1 }, "[model-invalid]"},
+		{group(func(g *policy.ModelGroup) { g.Noise = -1 }), "m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
+		{func(f *policy.ModelFile) { f.Provenance.SimulatedRows = 7 }, "7 of the measurements it was fitted to are simulated [model-simulated]"},
+		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(here) }, ""},
+		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(similar) }, "similar machine"},
+		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(other) }, "different machine"},
+		{group(func(g *policy.ModelGroup) { g.HeldOut[0].Mean = 1.2 }), "m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 times the best"},
+		{group(func(g *policy.ModelGroup) { g.HeldOut[0].VersusDefault = 1.01 }), "1.010 times as long as NCCL's own [model-regret]"},
+		{group(func(g *policy.ModelGroup) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
+		{group(func(g *policy.ModelGroup) { g.Default = nil }), "the default was not measured [model-no-default]"},
+		{group(func(g *policy.ModelGroup) {
+			g.Families[0].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "tree/ll"}}
+			g.Families[1].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "ring/simple"}}
+		}), "m.json: note: allreduce with 2 nodes, 16 ranks: ring/simple takes the same time as tree/ll at 8KiB"},
+	} {
+		found, m := checkModel(t, c.change)
+		got := fmt.Sprint(found)
+		if c.says == "" && len(found) > 0 || len(found) > 1 || !strings.Contains(got, c.says) {
+			t.Errorf("found %s, want %q", got, c.says)
+		}
+		if invalid := len(found) > 0 && found[0].Severity == Error; invalid != (m == nil) {
+			t.Errorf("%s, and a model: %v", got, m != nil)
+		}
+	}
+	if found, m := CheckModel("m.json", []byte("{"), nil); m != nil || len(found) != 1 || found[0].Rule != modelInvalid {
+		t.Errorf("%v", found)
+	}
+}
+
+// Rows are held against what was measured for the same communicator and sizes.
+func TestRowsAgainstModel(t *testing.T) {
+	const disagrees = "p.csv:2 model-disagrees"
+	const unseen, masked = "p.csv:2 model-channels-unseen", "m.json model-masked"
+	for rows, want := range map[string][]string{
+		"allreduce,1K,32K,ring,simple,8,2,8,,\n":  {disagrees},
+		"allreduce,1K,32K,ring,simple,,,8,,\n":    {disagrees},
+		"allreduce,1K,32K,tree,ll,8,2,8,,\n":      nil,
+		"allreduce,1K,32K,tree,,,2,8,,\n":         nil,
+		"allreduce,1K,32K,ring,simple,8,3,8,,\n":  nil,
+		"allgather,1K,32K,ring,simple,8,2,8,,\n":  nil,
+		"allreduce,128K,1M,ring,simple,8,2,8,,\n": nil,
+		"allreduce,1K,32K,ring,ll,8,2,8,,\n":      {unseen},
+		"allreduce,1K,32K,tree,ll,4,2,8,,\n":      {unseen},
+		"allreduce,1K,32K,default,,,2,8,,\n":      nil,
+		"allreduce,0,1M,tree,ll,8,2,8,,\n":        {masked},
+		"allreduce,0,64K,default,,,,8,,\n":        {masked},
+		"allreduce,1025,64K,default,,,,8,,\n":     nil,
+	} {
+		_, m := checkModel(t, nil)
+		if m == nil {
+			t.Fatal("no model")
+		}
+		var got []string
+		for _, f := range Check("p.csv", []byte(header+rows), Options{Model: m}) {
+			if strings.HasPrefix(f.Rule, "model-") {
+				got = append(got, f.Position()+" "+f.Rule)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s%q, want %q", rows, got, want)
+		}
+	}
+}
+
+// Where labels are not to be trusted, nothing is said of rows.
+func TestRowsAgainstTwins(t *testing.T) {
+	_, m := checkModel(t, func(f *policy.ModelFile) {
+		f.Groups[0].Families[0].Distrust = []policy.ModelDistrust{{Min: 1 << 10, Max: 64 << 10, Twin: "tree/ll"}}
+	})
+	for _, f := range Check("p.csv", []byte(header+"allreduce,1K,32K,ring,simple,8,2,8,,\n"), Options{Model: m}) {
+		if strings.HasPrefix(f.Rule, "model-") {
+			t.Errorf("%s", f)
+		}
+	}
+}

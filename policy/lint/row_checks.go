@@ -1,0 +1,179 @@
+package lint
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// combination checks the cells asked for against those that NCCL offers, and
+// reports whether any is left.
+func (c *check) combination(r *row) bool {
+	if r.LeavesToNCCL() {
+		return true
+	}
+	can := r.offered()
+	switch {
+	case r.cells&can == 0:
+		where := ""
+		if offeredAnywhere(r)&r.cells != 0 {
+			where = " with " + r.key.String()
+		}
+		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells, r.collName(), where, can)
+		return false
+	case can&^r.cells == 0 && r.Channels == 0 && r.ChunkBytes == 0:
+		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway", r.collName(), r.key)
+	case c.opt.Machine != nil:
+		return c.onMachine(r)
+	}
+	return true
+}
+
+func offeredAnywhere(r *row) (can cells) {
+	for _, coll := range r.Colls() {
+		can |= offered(coll, key{nodes: anyValue, ranks: anyValue, perNode: anyValue})
+	}
+	return can
+}
+
+// machines lists NCCL's cost models of the communicators that the row is for. A row
+// that leaves them open is for more than can be listed.
+func (c *check) machines(r *row) []*tuning.Tuning {
+	if c.opt.Machine == nil || r.key.nodes < 0 || r.key.ranks < 0 {
+		return nil
+	}
+	if t := c.opt.Machine(int(r.key.nodes), int(r.key.ranks)); t != nil {
+		return []*tuning.Tuning{t}
+	}
+	return nil
+}
+
+// onMachine checks the cells asked for against those of the machine.
+func (c *check) onMachine(r *row) bool {
+	for _, t := range c.machines(r) {
+		can := cells(0)
+		for _, coll := range r.Colls() {
+			can |= cellsWhere(func(a policy.Algo, p policy.Proto) bool {
+				return t.Table(int(coll), 1<<20, 1)[a][p] >= 0
+			})
+		}
+		if can&r.cells == 0 {
+			c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+			return false
+		}
+	}
+	return true
+}
+
+// channels checks the channel count.
+func (c *check) channels(r *row) {
+	if r.Channels == 0 {
+		return
+	}
+	settable := cells(0)
+	(r.cells & r.offered()).each(func(a policy.Algo, p policy.Proto) {
+		if policy.ChannelsCanBeSet(a, max(1, int(r.key.nodes))) {
+			settable |= cellBit(a, p)
+		}
+	})
+	if settable == 0 {
+		c.report(channelsLeftAlone, r.Line, "channels", "channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
+			c.sheet.String(r.Line, "channels"), r.cells&r.offered(), r.key).fixBy("-1")
+		return
+	}
+	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > tuning.MaxChannels {
+		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, tuning.MaxChannels).fixBy(strconv.Itoa(tuning.MaxChannels))
+	}
+	for _, t := range c.machines(r) {
+		most := 0
+		settable.each(func(a policy.Algo, p policy.Proto) {
+			has := t.NChannels
+			if a == policy.AlgoNVLS || a == policy.AlgoNVLSTree {
+				has = t.NVLSChannels
+			}
+			most = max(most, has)
+		})
+		if int(r.Channels) > most && most > 0 {
+			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key, most, settable)
+		}
+	}
+}
+
+// chunk checks the chunk size against the grains of the protocols that the row
+// may end up with.
+func (c *check) chunk(r *row) {
+	if r.ChunkBytes == 0 {
+		return
+	}
+	var protos []policy.Proto
+	(r.cells & r.offered()).each(func(_ policy.Algo, p policy.Proto) {
+		if !slices.Contains(protos, p) {
+			protos = append(protos, p)
+		}
+	})
+	worst := protos[0]
+	multiple := false
+	for _, p := range protos {
+		if p.Grain() > worst.Grain() {
+			worst = p
+		}
+		multiple = multiple || r.ChunkBytes%p.Grain() == 0
+	}
+	grain := worst.Grain()
+	switch {
+	case r.ChunkBytes < grain:
+		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes", policy.FormatBytes(r.ChunkBytes), worst, grain)
+		if len(protos) == 1 {
+			f.fixBy(strconv.FormatUint(grain, 10))
+		}
+	case !multiple && len(protos) == 1:
+		rounded := r.ChunkBytes / grain * grain
+		c.report(chunkNotMultiple, r.Line, "chunk_bytes", "NCCL rounds chunk_bytes %s down to %d, a multiple of %s's grain of %d bytes",
+			policy.FormatBytes(r.ChunkBytes), rounded, worst, grain).fixBy(strconv.FormatUint(rounded, 10))
+	}
+}
+
+// bound checks upper bounds for a 32-bit or 31-bit number's end.
+func (c *check) bound(r *row) {
+	for _, b := range []struct {
+		column string
+		sizes  policy.Range
+		min    func(*row) uint64
+	}{
+		{"max_bytes", r.Bytes, func(o *row) uint64 { return o.Bytes.Min }},
+		{"max_bytes_per_rank", r.BytesPerRank, func(o *row) uint64 { return o.BytesPerRank.Min }},
+	} {
+		if !endsAWord(b.sizes.Max) {
+			continue
+		}
+		continued := slices.ContainsFunc(c.rows, func(o *row) bool {
+			return b.min(o) >= b.sizes.Max-1 && o != r && o.active() && o.key.meets(r.key)
+		})
+		if continued {
+			continue
+		}
+		f := c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column, c.sheet.String(r.Line, b.column))
+		if !c.wouldHide(r, b.sizes.Max) {
+			f.fixBy("inf")
+		}
+	}
+}
+
+// endsAWord reports the largest 31- and 32-bit numbers, and the first that
+// needs 33 bits or is one off.
+func endsAWord(n uint64) bool {
+	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
+}
+
+// wouldHide reports whether a later row of the same calls now decides sizes above a
+// bound that it was given from a lower size on, so that moving the bound would
+// take them from it.
+func (c *check) wouldHide(r *row, bound uint64) bool {
+	i := slices.Index(c.rows, r)
+	return slices.ContainsFunc(c.rows[i+1:], func(o *row) bool {
+		return o.sizes.Max > bound && (o.sizes.Min > 0 || o.key == r.key) && o.active() && o.key.meets(r.key)
+	})
+}

@@ -1,0 +1,129 @@
+package lint
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+const (
+	// A row is held to be slow if the model expects the best to be that much faster,
+	// in ln(us), and by so many standard deviations of both.
+	slowerBy     = 0.05
+	slowerSigmas = 2
+)
+
+// againstModel compares rows for one kind of communicator with what was measured
+// there.
+func (c *check) againstModel() {
+	for i := range c.opt.Model.File.Groups {
+		g := &c.opt.Model.File.Groups[i]
+		coll, err := policy.ParseColl(g.Coll)
+		if err != nil {
+			continue
+		}
+		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll}
+		at := key{coll, int32(g.Nodes), int32(g.Ranks), anyValue, anyValue, anyValue}.settled()
+		var decided ranges
+		for _, r := range c.rows {
+			if !r.active() || r.when || !at.within(key{r.key.coll, r.key.nodes, r.key.ranks, r.key.perNode, anyValue, anyValue}) {
+				continue
+			}
+			sizes, ok := r.BytesFor(g.Ranks)
+			if !ok {
+				continue
+			}
+			if r.pipeOps < 0 && r.regBuff < 0 {
+				decided.add(sizes)
+			}
+			if !r.LeavesToNCCL() {
+				c.rowAgainst(view, r, sizes)
+			}
+		}
+		domain := policy.Range{Min: g.Axis[0], Max: g.Axis[len(g.Axis)-1]}
+		if d, ok := decided.at(domain.Min); ok && d.Max >= domain.Max {
+			c.findings = append(c.findings, Finding{Rule: modelMasked, Severity: Note, File: c.opt.Model.Name,
+				Text: groupName(g) + ": rows of " + c.file + " decide every size from " + sizeText(domain)})
+		}
+	}
+}
+
+// groupView is one group of a model.
+type groupView struct {
+	*policy.ModelView
+	group *policy.ModelGroup
+	coll  policy.Coll
+}
+
+// expected is a time in ln(us) and its standard deviation.
+type expected struct{ mean, sigma float64 }
+
+// fastest returns the least time expected among configurations; ok is false where
+// none of them is known at that size.
+func (v groupView) fastest(bytes uint64, is func(policy.Algo, policy.Proto, int) bool) (best expected, ok bool) {
+	for _, f := range v.group.Families {
+		algo, err1 := policy.ParseAlgo(f.Algo)
+		proto, err2 := policy.ParseProto(f.Proto)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		doubtful := false
+		for _, d := range f.Distrust {
+			doubtful = doubtful || d.Min <= bytes && bytes <= d.Max
+		}
+		if doubtful {
+			continue
+		}
+		for _, curve := range f.Curves {
+			if !is(algo, proto, curve.Channels) {
+				continue
+			}
+			mean, sigma, known := v.Predict(v.coll, algo, proto, curve.Channels, bytes)
+			if known && (!ok || mean < best.mean) {
+				best, ok = expected{mean, sigma}, true
+			}
+		}
+	}
+	return best, ok
+}
+
+// holds reports whether a configuration was measured at any size.
+func (v groupView) holds(is func(policy.Algo, policy.Proto, int) bool) bool {
+	return slices.ContainsFunc(v.group.Families, func(f policy.ModelFamily) bool {
+		algo, err1 := policy.ParseAlgo(f.Algo)
+		proto, err2 := policy.ParseProto(f.Proto)
+		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c policy.ModelCurve) bool { return is(algo, proto, c.Channels) })
+	})
+}
+
+// rowAgainst compares one row at the sizes that the model holds.
+func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
+	any := func(policy.Algo, policy.Proto, int) bool { return true }
+	asked := func(a policy.Algo, p policy.Proto, channels int) bool {
+		return r.Cells.Contains(a, p) && (r.Channels == 0 || channels == int(r.Channels))
+	}
+	within := false
+	slowest, at, times := 0.0, uint64(0), [2]float64{}
+	for _, bytes := range v.group.Axis {
+		if bytes < sizes.Min || bytes > sizes.Max {
+			continue
+		}
+		within = true
+		own, ok := v.fastest(bytes, asked)
+		if !ok {
+			continue
+		}
+		best, _ := v.fastest(bytes, any)
+		loss := own.mean - best.mean
+		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.sigma, best.sigma)) && loss > slowest {
+			slowest, at, times = loss, bytes, [2]float64{math.Exp(own.mean), math.Exp(best.mean)}
+		}
+	}
+	switch {
+	case slowest > 0:
+		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), policy.FormatBytes(at), times[0], times[1])
+	case within && !v.holds(asked):
+		c.report(modelChannelsUnseen, r.Line, "", "%s: what the row asks for was not measured", groupName(v.group))
+	}
+}

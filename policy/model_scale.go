@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Scaling carries the physics of a model to a machine of the same shape with other
+// bandwidths and latencies. What was learnt beyond the physics stays at home, and
+// so does what NCCL chose there. How far that can be trusted nobody has measured;
+// the gain demanded is that of a model carried to more nodes, where it was
+// measured how differently configurations scale.
+
+// mostScaling is the largest ratio of bandwidths, either way, that is bridged.
+const mostScaling = 4
+
+// scaling is what changes for the communicators of one model.
+type scaling struct {
+	slower     float64 // time per byte on the narrowest link, here / at home
+	hopLatency float64 // us more per hop over the network
+}
+
+// scalingOf compares the narrowest links on the way of a ring. ok is false where
+// they are not known or too far apart.
+func scalingOf(nodes int, home, here *topo.Summary) (s scaling, ok bool) {
+	narrowest := func(t *topo.Summary) float64 {
+		switch {
+		case nodes == 1:
+			return t.IntraBW
+		case t.GPUs == 1:
+			return t.NetBW
+		}
+		return min(t.IntraBW, t.NetBW)
+	}
+	a, b := narrowest(home), narrowest(here)
+	if !(a > 0) || !(b > 0) {
+		return s, false
+	}
+	s.slower = a / b
+	if nodes > 1 {
+		s.hopLatency = here.NetLatency - home.NetLatency
+	}
+	return s, s.slower <= mostScaling && s.slower >= 1.0/mostScaling
+}
+
+// scaled returns the model for a similar machine, or nil where nothing of it can
+// be scaled. All arithmetic is on equal inputs in a fixed order, see model_math.go.
+func (m *Model) scaled(home, here *topo.Summary) *Model {
+	s := &Model{Name: m.Name, File: m.File, home: m.home, similar: true, groups: map[modelKey]*modelGroup{}}
+	for key, g := range m.groups {
+		by, ok := scalingOf(key.nodes, home, here)
+		if !ok {
+			continue
+		}
+		if scaled := g.scaled(key, by); len(scaled.curves) > 0 {
+			s.groups[key] = scaled
+		}
+	}
+	if len(s.groups) == 0 {
+		return nil
+	}
+	text := m.Digest[:]
+	for _, used := range []float64{here.IntraBW, here.NetBW, here.NetLatency, float64(here.GPUs)} {
+		text = binary.LittleEndian.AppendUint64(text[:len(text):len(text)], math.Float64bits(used))
+	}
+	s.Digest = sha256.Sum256(text)
+	return s
+}
+
+func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
+	s := &modelGroup{file: g.file, axis: g.axis, octaves: g.octaves}
+	for i := range g.curves {
+		c := g.curves[i]
+		f := c.family
+		if len(f.Physics) == 0 || f.PhysicsSigma == 0 || c.channels == 0 {
+			continue // the curve only joins measured points
+		}
+		extra := float64(float64(networkHops(key.coll, c.algo, key.nodes)) * by.hopLatency)
+		if f.Physics[0]+extra < 0 {
+			continue // less than the network's share was measured
+		}
+		t := modelTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
+		for k, bytes := range g.axis {
+			t.ln[k], t.sigma[k] = math.NaN(), math.NaN()
+			if math.IsNaN(c.ln[k]) {
+				continue
+			}
+			// Whether bytes per channel wait for the link or for the GPU the fit
+			// cannot tell. The truth is between the two.
+			byLink := physicsMicros(f.Physics, float64(bytes), float64(c.channels), by.slower, by.slower) + extra
+			byGPU := physicsMicros(f.Physics, float64(bytes), float64(c.channels), by.slower, 1) + extra
+			if !(byLink > 0) || !(byGPU > 0) {
+				continue
+			}
+			a, b := ln(byLink), ln(byGPU)
+			half := (a - b) / 2
+			t.ln[k] = (a + b) / 2
+			t.sigma[k] = math.Sqrt(float64(f.PhysicsSigma*f.PhysicsSigma) + float64(half*half))
+		}
+		c.modelTable = t
+		c.measured = make([]bool, len(g.axis)) // not here
+		s.curves = append(s.curves, c)
+	}
+	return s
+}
+
+// numPhysics is the number of a family's physical terms, see ModelFamily.
+const numPhysics = 8
+
+// physicsMicros is the physics of s bytes and c channels, with bytes on the links
+// and bytes per channel so much slower. What is half latency and half bandwidth
+// slows down by the root.
+func physicsMicros(w []float64, s, c, links, channels float64) float64 {
+	rootLinks, rootChannels := math.Sqrt(links), math.Sqrt(channels)
+	sum := w[0] + float64(w[1]*c)
+	for _, term := range [...]float64{
+		float64(w[2]*s) / c * channels,
+		w[3] * s * links,
+		w[4] / c,
+		w[5] * math.Sqrt(s) * rootLinks,
+		w[6] * math.Sqrt(s/c) * rootChannels,
+		w[7] * s * c * links,
+	} {
+		sum += float64(term)
+	}
+	return sum
+}
+
+// networkHops is how many times in a row a collective crosses the network, as
+// NCCL 2.30.7 counts them (graph/tuning.cc).
+func networkHops(coll Coll, a Algo, nodes int) int {
+	if nodes < 2 {
+		return 0
+	}
+	depth := bits.Len(uint(nodes)) - 1
+	switch a {
+	case AlgoTree, AlgoNVLSTree:
+		return 2 * depth
+	case AlgoPAT:
+		return depth
+	case AlgoRing:
+		if coll == CollAllReduce {
+			return 2 * (nodes - 1)
+		}
+		return nodes - 1
+	}
+	return 1
+}

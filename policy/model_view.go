@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"slices"
+)
+
+// ModelView is a model for one communicator.
+type ModelView struct {
+	nodes  int
+	groups [NumColls]*modelGroup
+	silent [NumColls]Silence // why there is no group
+	// farther is the gain in ln(us) demanded, beyond all else, for having been
+	// measured on fewer nodes or on another machine; 0 where it was measured on as
+	// many and such a one.
+	farther [NumColls]float64
+	// relabels says that NCCL's constants are not what they were when its own choice
+	// was measured.
+	relabels bool
+}
+
+// For narrows a model to one communicator.
+func (m *Model) For(nodes, ranks int) *ModelView {
+	v := &ModelView{nodes: nodes, relabels: m.File.Constants != nil}
+	for coll := range Coll(NumColls) {
+		v.groups[coll] = m.groups[modelKey{coll, nodes, ranks}]
+		if v.groups[coll] == nil {
+			v.groups[coll], v.silent[coll] = m.nearest(coll, nodes, ranks)
+		}
+		g := v.groups[coll]
+		if g == nil {
+			continue
+		}
+		if m.similar {
+			v.farther[coll] = float64(spreadsOfGain * leastSpread)
+		}
+		if g.file.Nodes != nodes {
+			spread := max(leastSpread, float64(spreadPerDoubling*(log2(uint64(nodes))-log2(uint64(g.file.Nodes)))))
+			v.farther[coll] += float64(spreadsOfGain * spread)
+		}
+	}
+	return v
+}
+
+// nearest finds a group to stand in for one that was not measured, or says why
+// none may.
+func (m *Model) nearest(coll Coll, nodes, ranks int) (*modelGroup, Silence) {
+	why := SilentColl
+	var best *modelGroup
+	for key, g := range m.groups {
+		if key.coll != coll {
+			continue
+		}
+		reason := SilentNodes
+		switch {
+		case ranks < 1 || nodes < 1:
+			reason = SilentComm
+		case (key.nodes == 1) != (nodes == 1):
+			reason = SilentOneNode
+		case key.ranks*nodes != ranks*key.nodes:
+			reason = SilentPerNode
+		case key.nodes < nodes && nodes <= m.File.MaxNodes && (best == nil || key.nodes > best.file.Nodes):
+			best = g
+		}
+		why = max(why, reason)
+	}
+	if best != nil {
+		return best, Speaks
+	}
+	return nil, why
+}
+
+// Empty reports that the model has no answer for this communicator at all.
+func (v *ModelView) Empty() bool {
+	return !slices.ContainsFunc(v.groups[:], func(g *modelGroup) bool { return g != nil })
+}
+
+// silence is why an empty view is, by the collective that came closest.
+func (v *ModelView) silence() Silence { return slices.Max(v.silent[:]) }

@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+const whenHeader = "collective,min_bytes,max_bytes,algorithm,protocol,when\n"
+
+// conditionFiles are policies of n rows with conditions on calls: so many distinct
+// ones, on rows whose sizes are steps, as in a measured policy, or all alike, with
+// no condition that holds: the worst there can be.
+func conditionFiles(n int) map[string][]byte {
+	all := map[string][]byte{}
+	for _, distinct := range []int{1, 100, n} {
+		var steps, deep bytes.Buffer
+		steps.WriteString(whenHeader)
+		deep.WriteString(whenHeader)
+		step := 1 << 30 / n
+		algos := []string{"tree", "ring"}
+		for i := range n {
+			k := i % distinct
+			fmt.Fprintf(&steps, "allreduce,%d,%d,%s,simple,bytes %% 16 == 0 && pipe_ops < %d\n", i*step, (i+1)*step-1, algos[i%2], 1000+k)
+			fmt.Fprintf(&deep, "allreduce,,,%s,simple,bytes > 1*GiB + %d && topo.nvswitch\n", algos[i%2], k)
+		}
+		all[fmt.Sprintf("steps-%d", distinct)] = steps.Bytes()
+		all[fmt.Sprintf("all-overlap-%d", distinct)] = deep.Bytes()
+	}
+	return all
+}
+
+func BenchmarkDecideByCondition(b *testing.B) {
+	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	for i := range costs.Micros {
+		costs.Micros[i] = float32(10 + i)
+	}
+	for name, text := range conditionFiles(10_000) {
+		p, err := ReadCSV("x.csv", text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v := p.For(Comm{Nodes: 1, Ranks: 8, Topo: testTopology()})
+		b.Run(name, func(b *testing.B) {
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				i += 7919
+				v.Decide(Query{Coll: CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: 1, Costs: costs})
+			}
+		})
+	}
+}
+
+func BenchmarkReadConditions(b *testing.B) {
+	for name, text := range conditionFiles(10_000) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ReadCSV("x.csv", text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// What the first communicator of a kind costs.
+func BenchmarkForConditions(b *testing.B) {
+	for name, text := range conditionFiles(10_000) {
+		p, err := ReadCSV("x.csv", text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			ranks := 0
+			for b.Loop() {
+				ranks += 8
+				p.For(Comm{Nodes: 1, Ranks: ranks})
+			}
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// A condition sees only what all ranks of a communicator find alike.
+const (
+	nameColl         = "coll"
+	nameBytes        = "bytes"
+	nameBytesPerRank = "bytes_per_rank"
+	namePipeOps      = "pipe_ops"
+	nameNodes        = "nodes"
+	nameRanks        = "ranks"
+	nameRanksPerNode = "ranks_per_node"
+	nameNVLDomains   = "nvl_domains"
+
+	topoPrefix = "topo."
+)
+
+// whenName is a name that a condition may use.
+type whenName struct {
+	zero    any               // a value of its type: int, float64, bool or string
+	perCall bool              // it differs between the calls of one communicator
+	texts   *names[textValue] // what a string can be
+	field   int               // in topo.Summary, for the names that begin with topoPrefix
+}
+
+// textValue numbers what one string can be.
+type textValue int8
+
+// whenNames are all names but the constants, in the order of whenOrder.
+var whenNames, whenOrder = func() (map[string]whenName, []string) {
+	colls := newNames[textValue](collNames.canonical)
+	for spelling, c := range collNames.bySpelling {
+		colls.bySpelling[spelling] = textValue(c)
+	}
+	known := map[string]whenName{}
+	var order []string
+	add := func(name string, n whenName) {
+		known[name] = n
+		order = append(order, name)
+	}
+	add(nameColl, whenName{zero: "", perCall: true, texts: &colls})
+	for _, name := range []string{nameBytes, nameBytesPerRank, namePipeOps} {
+		add(name, whenName{zero: 0, perCall: true})
+	}
+	for _, name := range []string{nameNodes, nameRanks, nameRanksPerNode, nameNVLDomains} {
+		add(name, whenName{zero: 0})
+	}
+	texts := topo.SummaryTexts()
+	summary := reflect.TypeFor[topo.Summary]()
+	for i := range summary.NumField() {
+		tag := summary.Field(i).Tag.Get("expr")
+		n := whenName{zero: reflect.Zero(summary.Field(i).Type).Interface(), field: i}
+		if values, ok := texts[tag]; ok {
+			n.texts = &names[textValue]{values, map[string]textValue{}}
+			for v, text := range values {
+				n.texts.bySpelling[strings.ToLower(text)] = textValue(v)
+			}
+		}
+		add(topoPrefix+tag, n)
+	}
+	return known, order
+}()
+
+// whenConstants are numbers of bytes. As all names they are known in any case.
+var whenConstants = map[string]int{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+// unknownWhenName is the error for a name that a condition may not use.
+func unknownWhenName(got string) error {
+	hint := didYouMean(got, append(slices.Clone(whenOrder), "kib", "mib", "gib"))
+	allowed := append(slices.Clone(whenOrder), "KiB", "MiB", "GiB")
+	inTopo := func(name string) bool { return strings.HasPrefix(name, topoPrefix) }
+	if got+"." == topoPrefix {
+		return fmt.Errorf("topo is no value (allowed: %s)", strings.Join(slices.DeleteFunc(allowed, not(inTopo)), ", "))
+	}
+	if inTopo(got) {
+		allowed = slices.DeleteFunc(allowed, not(inTopo))
+	} else {
+		allowed = append(slices.DeleteFunc(allowed, inTopo), "topo.gpus and the like")
+	}
+	return fmt.Errorf("unknown name %s (%sallowed: %s)", quote(got), hint, strings.Join(allowed, ", "))
+}
+
+func not(is func(string) bool) func(string) bool { return func(s string) bool { return !is(s) } }
+
+// textNames lists the names of texts.
+func textNames() (texts []string) {
+	for _, name := range whenOrder {
+		if whenNames[name].texts != nil {
+			texts = append(texts, name)
+		}
+	}
+	return texts
+}
+
+// text returns the canonical spelling of a value that the name can have.
+func (n whenName) text(name, got string) (string, error) {
+	v, ok := n.texts.parse(got)
+	if !ok {
+		return "", fmt.Errorf("%s is never %s (%sallowed: %s)", name, quote(got),
+			didYouMean(got, slices.Sorted(n.texts.spellings())), strings.Join(n.texts.canonical, ", "))
+	}
+	return n.texts.canonical[v], nil
+}
+
+func quoted(texts []string) []string {
+	q := make([]string, len(texts))
+	for i, s := range texts {
+		q[i] = strconv.Quote(s)
+	}
+	return q
+}
+
+// whenEnv holds the value of each name that a condition may use.
+type whenEnv map[string]any
+
+// anyEnv has the types of all names.
+func anyEnv() whenEnv {
+	e := whenEnv{}
+	for name, n := range whenNames {
+		e[name] = n.zero
+	}
+	return e
+}
+
+// envOf returns what is the same for all calls of a communicator. Names whose
+// values are not known are left out.
+func envOf(c Comm) whenEnv {
+	e := whenEnv{nameNodes: c.Nodes, nameRanks: c.Ranks, nameNVLDomains: c.NVLDomains}
+	if c.Ranks%c.Nodes == 0 {
+		e[nameRanksPerNode] = c.Ranks / c.Nodes
+	}
+	if c.Topo == nil {
+		return e
+	}
+	summary := reflect.ValueOf(*c.Topo)
+	for name, n := range whenNames {
+		if strings.HasPrefix(name, topoPrefix) {
+			e[name] = summary.Field(n.field).Interface()
+		}
+	}
+	return e
+}
+
+// setCall adds what is the query's own. More bytes than an int holds, which no
+// collective has, count as the most that it holds.
+func (e whenEnv) setCall(q *Query, ranks int) {
+	e[nameColl] = q.Coll.String()
+	e[nameBytes] = int(min(q.Bytes, math.MaxInt))
+	e[nameBytesPerRank] = int(min(q.Bytes/uint64(ranks), math.MaxInt))
+	e[namePipeOps] = q.PipeOps
+}

@@ -1,0 +1,304 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func testTopology() *topo.Summary {
+	return &topo.Summary{GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, IntraBW: 360, MinPairBW: 360, Intra: "NVL",
+		NVLinkBW: 360, NICs: 8, NICBW: 50, NetBW: 400, GPUNIC: "PXB", GPUNICBW: 48, GDR: true}
+}
+
+// testTopologies are unknown, one with and one without NVSwitches.
+var testTopologies = []*topo.Summary{nil, testTopology(), {GPUs: 3, Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64", IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}
+
+// plainCondition says whether a condition holds, by closures over Go's own
+// arithmetic: no expr, no types, no numbering, no folding.
+type plainCondition func(q *Query, c Comm) bool
+
+// broken is what a plain condition panics with where it cannot be evaluated.
+type broken struct{}
+
+type (
+	number func(q *Query, c Comm) value
+	truth  func(q *Query, c Comm) bool
+)
+
+// value is a whole number, of any size, or another.
+type value struct {
+	whole *big.Int // nil: other
+	other float64
+}
+
+func whole[T int | uint64](n T) value {
+	i := new(big.Int).SetUint64(uint64(n))
+	return value{i, float64(n)}
+}
+
+func (v value) compare(w value) int {
+	if v.whole != nil && w.whole != nil {
+		return v.whole.Cmp(w.whole)
+	}
+	return cmp.Compare(v.other, w.other)
+}
+
+// checked takes care that the value is one that 64 bits hold.
+func checked(i *big.Int, f float64) value {
+	if i != nil {
+		if !i.IsInt64() {
+			panic(broken{})
+		}
+		f = float64(i.Int64())
+	}
+	if math.IsInf(f, 0) {
+		panic(broken{})
+	}
+	return value{i, f}
+}
+
+func (v value) calculate(operator string, w value) value {
+	both := v.whole != nil && w.whole != nil
+	switch operator {
+	case "/":
+		if w.other == 0 {
+			panic(broken{})
+		}
+		return checked(nil, v.other/w.other)
+	case "max", "min":
+		if (v.compare(w) < 0) == (operator == "max") {
+			v = w
+		}
+		if !both {
+			v.whole = nil
+		}
+		return v
+	}
+	var i *big.Int
+	if both {
+		i = new(big.Int)
+	}
+	switch {
+	case operator == "+" && both:
+		i.Add(v.whole, w.whole)
+	case operator == "-" && both:
+		i.Sub(v.whole, w.whole)
+	case operator == "*" && both:
+		i.Mul(v.whole, w.whole)
+	case operator == "+":
+		return checked(nil, v.other+w.other)
+	case operator == "-":
+		return checked(nil, v.other-w.other)
+	default:
+		return checked(nil, v.other*w.other)
+	}
+	return checked(i, 0)
+}
+
+// conditionPool hands out new conditions and ones that it has handed out before,
+// so that rows share some.
+type conditionPool struct {
+	texts []string
+	holds []plainCondition
+}
+
+func (p *conditionPool) pick(rng dice) (string, plainCondition) {
+	if len(p.texts) > 0 && rng.IntN(3) == 0 {
+		i := rng.IntN(len(p.texts))
+		return p.texts[i], p.holds[i]
+	}
+	g := conditionWriter{rng: rng}
+	text, holds := g.truth(3)
+	needsTopo, needsWhole := strings.Contains(text, "topo."), strings.Contains(text, "ranks_per_node")
+	condition := func(q *Query, c Comm) (yes bool) {
+		defer func() {
+			if r := recover(); r != nil {
+				if _, ok := r.(broken); !ok {
+					panic(r)
+				}
+				yes = false
+			}
+		}()
+		if needsTopo && c.Topo == nil || needsWhole && c.Ranks%c.Nodes != 0 {
+			return false
+		}
+		return holds(q, c)
+	}
+	p.texts, p.holds = append(p.texts, text), append(p.holds, condition)
+	return text, condition
+}
+
+type conditionWriter struct{ rng dice }
+
+func (g conditionWriter) truth(depth int) (string, truth) {
+	choice := g.rng.IntN(9)
+	if depth == 0 {
+		choice = 5 + g.rng.IntN(4)
+	}
+	switch choice {
+	case 0, 1, 2:
+		a, x := g.truth(depth - 1)
+		b, y := g.truth(depth - 1)
+		if choice == 0 {
+			return "(" + a + ") " + g.either("and", "&&") + " (" + b + ")", func(q *Query, c Comm) bool { return x(q, c) && y(q, c) }
+		}
+		return "(" + a + ")" + g.either(" or ", "||") + "(" + b + ")", func(q *Query, c Comm) bool { return x(q, c) || y(q, c) }
+	case 3:
+		a, x := g.truth(depth - 1)
+		return g.either("not ", "!") + "(" + a + ")", func(q *Query, c Comm) bool { return !x(q, c) }
+	case 4:
+		a, x := g.truth(depth - 1)
+		b, y := g.truth(depth - 1)
+		n, z := g.truth(depth - 1)
+		return fmt.Sprintf("(%s) ? (%s) : (%s)", a, b, n), func(q *Query, c Comm) bool {
+			if x(q, c) {
+				return y(q, c)
+			}
+			return z(q, c)
+		}
+	case 5:
+		coll := Coll(g.rng.IntN(NumColls))
+		spelling := g.either(coll.String(), strings.ToUpper(coll.String()))
+		switch g.rng.IntN(3) {
+		case 0:
+			return fmt.Sprintf("coll != %q", spelling), func(q *Query, c Comm) bool { return q.Coll != coll }
+		case 1:
+			return fmt.Sprintf("coll in ['reduce', %q]", spelling), func(q *Query, c Comm) bool { return q.Coll == coll || q.Coll == CollReduce }
+		}
+		return fmt.Sprintf("%q == coll", spelling), func(q *Query, c Comm) bool { return q.Coll == coll }
+	case 6:
+		switch g.rng.IntN(3) {
+		case 0:
+			return "topo.nvswitch", func(q *Query, c Comm) bool { return c.Topo.NVSwitch }
+		case 1:
+			return "topo.intra == 'nvl'", func(q *Query, c Comm) bool { return c.Topo.Intra == "NVL" }
+		}
+		return "topo.gpu_nic not in ['PXB', 'PIX']", func(q *Query, c Comm) bool { return c.Topo.GPUNIC != "PXB" && c.Topo.GPUNIC != "PIX" }
+	case 7:
+		low := g.rng.IntN(8)
+		high := low + g.rng.IntN(8)
+		a, x := g.number(depth - 1)
+		from, to := whole(low), whole(high)
+		if g.rng.IntN(2) == 0 {
+			return fmt.Sprintf("%d <= (%s) < %d", low, a, high), func(q *Query, c Comm) bool {
+				return from.compare(x(q, c)) <= 0 && x(q, c).compare(to) < 0
+			}
+		}
+		return fmt.Sprintf("(%s) in %d..%d", a, low, high), func(q *Query, c Comm) bool {
+			return from.compare(x(q, c)) <= 0 && x(q, c).compare(to) <= 0
+		}
+	}
+	a, x := g.number(depth - 1)
+	b, y := g.number(depth - 1)
+	operator := g.either("<", "<=", ">", ">=", "==", "!=")
+	return fmt.Sprintf("(%s) %s (%s)", a, operator, b), func(q *Query, c Comm) bool {
+		order := x(q, c).compare(y(q, c))
+		switch operator {
+		case "<":
+			return order < 0
+		case "<=":
+			return order <= 0
+		case ">":
+			return order > 0
+		case ">=":
+			return order >= 0
+		case "==":
+			return order == 0
+		}
+		return order != 0
+	}
+}
+
+func (g conditionWriter) number(depth int) (string, number) {
+	if depth > 0 && g.rng.IntN(2) == 0 {
+		a, x := g.number(depth - 1)
+		b, y := g.number(depth - 1)
+		operator := g.either("+", "-", "*", "/", "max", "min")
+		calculate := func(q *Query, c Comm) value { return x(q, c).calculate(operator, y(q, c)) }
+		if operator == "max" || operator == "min" {
+			return fmt.Sprintf("%s(%s, %s)", operator, a, b), calculate
+		}
+		if operator == "/" { // what is a constant zero is refused when the file is read
+			b = "nodes - nodes + " + b
+		}
+		return fmt.Sprintf("(%s) %s (%s)", a, operator, b), calculate
+	}
+	switch g.rng.IntN(11) {
+	case 0:
+		return "bytes", func(q *Query, c Comm) value { return whole(min(q.Bytes, math.MaxInt64)) }
+	case 1:
+		return "bytes_per_rank", func(q *Query, c Comm) value { return whole(min(q.Bytes/uint64(c.Ranks), math.MaxInt64)) }
+	case 2:
+		return "pipe_ops", func(q *Query, c Comm) value { return whole(q.PipeOps) }
+	case 3:
+		return "nodes", func(q *Query, c Comm) value { return whole(c.Nodes) }
+	case 4:
+		return "ranks", func(q *Query, c Comm) value { return whole(c.Ranks) }
+	case 5:
+		return "ranks_per_node", func(q *Query, c Comm) value { return whole(c.Ranks / c.Nodes) }
+	case 6:
+		return "nvl_domains", func(q *Query, c Comm) value { return whole(c.NVLDomains) }
+	case 7:
+		return "topo.gpus", func(q *Query, c Comm) value { return whole(c.Topo.GPUs) }
+	case 8:
+		return "topo.intra_bw", func(q *Query, c Comm) value { return value{nil, c.Topo.IntraBW} }
+	case 9:
+		n := g.rng.IntN(3)
+		return fmt.Sprintf("%d*KiB/256", n), func(q *Query, c Comm) value { return value{nil, float64(4 * n)} }
+	}
+	n := g.rng.IntN(40)
+	return fmt.Sprint(n), func(q *Query, c Comm) value { return whole(n) }
+}
+
+func (g conditionWriter) either(values ...string) string { return values[g.rng.IntN(len(values))] }
+
+// rapidDice draws from rapid, which then finds the smallest case that fails.
+type rapidDice struct{ t *rapid.T }
+
+func (d rapidDice) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
+
+func (d rapidDice) Uint64N(n uint64) uint64 { return rapid.Uint64Range(0, n-1).Draw(d.t, "n") }
+
+// What holds for every policy, communicator and call: the decision is that of a
+// plain scan; a rank that reads the file anew and is asked other things first
+// decides alike; and a call that no row decides is left as it is.
+func TestEveryPolicy(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rapidDice{t}
+		rows, text := randomFile(rng, 1+rng.IntN(12))
+		p, err := ReadCSV("random.csv", []byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		spaced := strings.NewReplacer("(", "(\n  ", ")", " )").Replace(text) // only conditions have parentheses
+		again, err := ReadCSV("again.csv", []byte(spaced))
+		if err != nil || again.Digest != p.Digest {
+			t.Fatalf("white space changes the digest, or %v, of\n%s", err, text)
+		}
+		for range 4 {
+			comm, q := randomCall(rng)
+			compare(t, p.For(comm), rows, q, comm)
+			first := p.For(comm).Decide(q)
+			other := again.For(comm)
+			_, before := randomCall(rng)
+			other.Decide(before)
+			if second := other.Decide(q); second != first {
+				t.Fatalf("%+v on %+v: %+v, then %+v by\n%s", q, comm, first, second, text)
+			}
+			if first.Rule < 0 && (first.Write || first.Channels != 0 || first.ChunkBytes != 0) {
+				t.Fatalf("%+v on %+v: no row decides, yet %+v", q, comm, first)
+			}
+			if first.Channels < 0 || first.Channels > maxChannels {
+				t.Fatalf("%d channels", first.Channels)
+			}
+		}
+	})
+}

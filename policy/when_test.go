@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// ruleWhen is a policy of rows with only a condition.
+func ruleWhen(t testing.TB, conditions ...string) *Policy {
+	t.Helper()
+	text := "collective,algorithm,when\n"
+	for _, c := range conditions {
+		text += fmt.Sprintf("any,ring,\"%s\"\n", strings.ReplaceAll(c, `"`, `""`))
+	}
+	p, err := ReadCSV("when.csv", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var ringAndTree = Costs{Micros: []float32{10, 20}, NumProto: 1}
+
+func TestConditions(t *testing.T) {
+	comm := Comm{Nodes: 2, Ranks: 16, NVLDomains: 2, Topo: testTopology()}
+	q := Query{Coll: CollAllReduce, Bytes: 4 << 20, PipeOps: 1, Costs: ringAndTree}
+	for condition, want := range map[string]bool{
+		`bytes == 4*MiB`:                          true,
+		`BYTES == 4*mib`:                          true,
+		`bytes_per_rank == 256*KiB`:               true,
+		`bytes / ranks == bytes_per_rank`:         true,
+		`bytes >= 1.5*MiB`:                        true,
+		`bytes % 3 == 1 and pipe_ops == 1`:        true,
+		`1*MiB < bytes <= 4*MiB`:                  true,
+		`1*MiB < bytes < 4*MiB`:                   false,
+		`nodes == 2 && ranks_per_node == 8`:       true,
+		`ranks in [8, 16]`:                        true,
+		`ranks in 8..15`:                          false,
+		`ranks not in [8, 32]`:                    true,
+		`nvl_domains == nodes`:                    true,
+		`coll == "AllReduce"`:                     true,
+		`coll == "all_reduce"`:                    true,
+		`coll != "allgather"`:                     true,
+		`coll in ["allgather", "REDUCE_SCATTER"]`: false,
+		`topo.intra == "nvl" && topo.gdr`:         true,
+		`topo.sm >= 100`:                          false,
+		`topo.intra_bw > 300.5`:                   true,
+		`bytes < topo.intra_bw * 1000`:            false,
+		`topo.nics == topo.gpus ? true : false`:   true,
+		`max(nodes, 3, pipe_ops) == 3`:            true,
+		`abs(nodes - ranks) == 14`:                true,
+		`floor(ranks / 3) == 5`:                   true,
+		`ceil(ranks / 3) == 6`:                    true,
+		`round(2.5) == 3`:                         true,
+		`2 ** nodes == 4`:                         true,
+		`-nodes < 0`:                              true,
+		`true`:                                    true,
+		`false`:                                   false,
+		// What cannot be computed does not hold, nor does its opposite.
+		`bytes / (nodes - 2) > 1`:         false,
+		`not (bytes / (nodes - 2) > 1)`:   false,
+		`bytes % (nodes - 2) == 0`:        false,
+		`(nodes - 2.0) ** -1 > 1`:         false,
+		`0.0 * (ranks ** 300) < 1`:        false,
+		`(nodes - 3) ** 0.5 != 1`:         false,
+		`bytes * 9223372036854775807 > 1`: false,
+		`bytes * 9223372036854775807 < 1`: false,
+		`bytes * 2199023255552 < 1`:       false, // 2**63
+		`9223372036854775807 + nodes < 0`: false,
+		// unless it need not be.
+		`nodes == 2 || bytes / (nodes - 2) > 1`: true,
+	} {
+		if got := ruleWhen(t, condition).For(comm).Decide(q).Rule == 0; got != want {
+			t.Errorf("%s: %t", condition, got)
+		}
+	}
+}
+
+// A row whose condition fails is off, the next row decides, and it is said once.
+func TestFailedConditionIsReportedOnce(t *testing.T) {
+	p := ruleWhen(t, "bytes / nvl_domains > 1", "ranks / nvl_domains > 1", "bytes > 1")
+	const perCall = "when.csv:2:3: when: division by zero\n    bytes / nvl_domains > 1\n          ^"
+	const perComm = "when.csv:3:3: when: division by zero\n    ranks / nvl_domains > 1\n          ^"
+	var said []string
+	for range 3 {
+		v := p.For(Comm{Nodes: 1, Ranks: 8})
+		v.ReportConditions(func(p Problem) { said = append(said, p.String()) })
+		for bytes := range uint64(10) {
+			if got := v.Decide(Query{Coll: CollReduce, Bytes: 100 + bytes, Costs: ringAndTree}).Rule; got != 2 {
+				t.Fatalf("row %d", got)
+			}
+		}
+	}
+	if !slices.Equal(said, []string{perComm, perCall}) {
+		t.Errorf("got %q", said)
+	}
+}
+
+func TestUnknownTopology(t *testing.T) {
+	p := ruleWhen(t, "topo.nvswitch || ranks > 0", "ranks_per_node != 8", "bytes > 0")
+	if !p.NeedsTopology() || ruleWhen(t, "ranks > 8").NeedsTopology() {
+		t.Error("who needs the topology?")
+	}
+	for _, c := range []struct {
+		comm      Comm
+		rule, off int
+	}{
+		{Comm{Nodes: 1, Ranks: 4}, 1, 1},
+		{Comm{Nodes: 3, Ranks: 16}, 2, 1}, // how many ranks a node has is not known either
+		{Comm{Nodes: 1, Ranks: 8, Topo: testTopology()}, 0, 0},
+	} {
+		v := p.For(c.comm)
+		if got := v.Decide(Query{Bytes: 9, Costs: ringAndTree}).Rule; got != c.rule || v.WithoutTopology() != c.off {
+			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.WithoutTopology())
+		}
+	}
+}
+
+// What all calls of a communicator have alike needs no evaluation later.
+func TestConditionsOfTheCommunicatorAreFolded(t *testing.T) {
+	p := ruleWhen(t, "ranks == 8", "topo.nvswitch && nodes < 4")
+	if v := p.For(Comm{Nodes: 2, Ranks: 16}); !v.Empty() {
+		t.Error("rows are left that cannot match")
+	}
+	if v := p.For(Comm{Nodes: 2, Ranks: 16, Topo: testTopology()}); v.Empty() || !v.when.empty() {
+		t.Error("nothing is left, or something to evaluate")
+	}
+}
+
+// Conditions that mean the same are one, and so is the policy's digest.
+func TestNormalForm(t *testing.T) {
+	same := [][]string{
+		{`bytes > 4*MiB`, `bytes>4194304`, "bytes\n > (2 + 2) * MiB // comment", `Bytes > 4096*KiB`},
+		{`ranks == 8 && !topo.gdr`, `ranks == 8 and not topo.gdr`, `(ranks == 8) and (not TOPO.gdr)`, `ranks==8&&!topo["gdr"]`},
+		{`coll == "allreduce"`, `coll == 'AllReduce'`, `"all-reduce" == coll`, `coll in ["allreduce"]`},
+		{`1 < ranks < 8`, `1 < ranks && ranks < 8`},
+		{`ranks in 1..8`, `ranks >= 1 && ranks <= 8`},
+		{`ranks > 8 ? bytes > 1 : bytes > 2`, `if ranks > 8 { bytes > 1 } else { bytes > 2 }`},
+		{`bytes > 5`}, {`bytes >= 5`}, {`bytes_per_rank > 5`}, {`not (bytes > 5)`}, {`bytes - 5 > 5 - nodes`}, {`bytes - (5 - 5) > nodes`},
+		{`bytes > 4 && ranks > 2 || nodes > 1`}, {`bytes > 4 && (ranks > 2 || nodes > 1)`}, {`(bytes > 4) == (ranks > 2) || nodes > 1`}, {`(bytes > 4) == (ranks > 2 || nodes > 1)`},
+	}
+	seen := map[Digest]string{ruleWhen(t, "").Digest: "no condition"}
+	for _, group := range same {
+		p := ruleWhen(t, group...)
+		for i, condition := range group {
+			if p.Rules[i].When != p.Rules[0].When {
+				t.Errorf("%s is not %s", condition, group[0])
+			}
+			if got, want := ruleWhen(t, condition).Digest, ruleWhen(t, group[0]).Digest; got != want {
+				t.Errorf("%s has another digest than %s", condition, group[0])
+			}
+		}
+		d := ruleWhen(t, group[0]).Digest
+		if twin, ok := seen[d]; ok {
+			t.Errorf("%s has the digest of %s", group[0], twin)
+		}
+		seen[d] = group[0]
+	}
+}
+
+func TestLimits(t *testing.T) {
+	c := ruleWhen(t, "64*KiB <= bytes < 1*MiB && 2.5*KiB < bytes_per_rank && ranks == 8 || bytes > 5*nodes").Rules[0].When
+	for name, want := range map[string][]uint64{"bytes": {64 << 10, 1 << 20}, "bytes_per_rank": {2560}, "ranks": {8}, "nodes": nil} {
+		if got := c.Limits(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+// Communicators of several threads share a policy, and tests share a view.
+func TestConditionsInParallel(t *testing.T) {
+	p := ruleWhen(t, "bytes % 3 == 0 && ranks > 8", "bytes % 3 == 1 && topo.gdr", "nodes / (bytes % 5) > 0.5", "ranks < 12")
+	shared := p.For(Comm{Nodes: 1, Ranks: 8, Topo: testTopology()})
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			own := p.For(Comm{Nodes: 1, Ranks: 8 + worker, Topo: testTopology()})
+			own.ReportConditions(func(Problem) {})
+			for i := range uint64(300) {
+				own.Decide(Query{Bytes: i, Costs: ringAndTree})
+				want := 3
+				if i%3 == 1 {
+					want = 1
+				} else if i%5 == 1 {
+					want = 2
+				}
+				if got := shared.Decide(Query{Bytes: i, Costs: ringAndTree}).Rule; got != want {
+					t.Errorf("%d bytes: row %d, want %d", i, got, want)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// No text makes a condition panic, or fail in another way than arithmetic does.
+func FuzzCondition(f *testing.F) {
+	for _, pattern := range []string{"../configs/policies/*.csv", "testdata/bad/when.csv"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			for line := range strings.Lines(string(text)) {
+				for cell := range strings.SplitSeq(line, ",") {
+					f.Add(strings.Trim(cell, "\"\n"))
+				}
+			}
+		}
+	}
+	f.Add(`64*KiB <= bytes < 1*MiB && coll in ["allreduce", "allgather"] or topo.intra == "NVL"`)
+	f.Add(`min(bytes, ranks ** 2) % max(1, nodes) in 3..5 ? !topo.gdr : abs(-bytes_per_rank) / nvl_domains > 1.5`)
+	comms := []Comm{{Nodes: 1, Ranks: 8}, {Nodes: 3, Ranks: 16, NVLDomains: 3, Topo: testTopology()}}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := (&whenReader{}).read(text, 1)
+		if (c == nil) == (err == nil) {
+			t.Fatal("neither a condition nor an error, or both")
+		}
+		if err != nil {
+			return
+		}
+		var m machine
+		for _, comm := range comms {
+			env := envOf(comm)
+			if c.topology && comm.Topo == nil || c.ranksPerNode && env[nameRanksPerNode] == nil {
+				continue
+			}
+			for _, bytes := range []uint64{0, 1, 1 << 20, Inf} {
+				env.setCall(&Query{Coll: CollAllGather, Bytes: bytes, PipeOps: 1}, comm.Ranks)
+				if _, err := m.holds(c, env); err != nil && !isArithmetic(err) {
+					t.Fatalf("%s: %v", text, err)
+				}
+			}
+		}
+	})
+}
+
+// isArithmetic reports whether that is all that can go wrong.
+func isArithmetic(err error) bool {
+	return slices.ContainsFunc([]error{errZero, errOverflow, errInfinite}, func(e error) bool {
+		return strings.Contains(err.Error(), e.Error())
+	})
+}

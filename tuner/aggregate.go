@@ -1,0 +1,51 @@
+package tuner
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
+)
+
+// takeOver is how long a machine may be without the process that acts for all.
+const takeOver = 5 * time.Second
+
+// aggregateRanks puts a store of the machine in front of the one that all machines
+// share. One process mirrors the shared one there and passes the ranks'
+// acknowledgements on together; should it end, another one takes over.
+func (r *rendezvous) aggregateRanks() error {
+	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], newIdentity())
+	if err != nil {
+		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
+	}
+	r.timing.Settle = max(r.timing.Settle, agree.SettleByMachine)
+	node := agree.NewNode(r.store, local)
+	ctx, stop := context.WithCancel(context.Background())
+	var leading sync.WaitGroup
+	leading.Go(func() {
+		for ctx.Err() == nil {
+			if end, ok := local.Lead(); ok {
+				node.Lead(ctx, clock, r.timing)
+				end()
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(takeOver):
+			}
+		}
+	})
+	closeShared := r.close
+	r.store = node
+	r.close = func() {
+		stop()
+		leading.Wait()
+		local.Close()
+		closeShared()
+	}
+	return nil
+}

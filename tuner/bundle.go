@@ -1,0 +1,56 @@
+package tuner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// bundle is a version of the policy as ranks pass it on: the files that it is made
+// from. A rank that was told no file of a kind, or has a bad one, passes on none; a
+// bundle without files leaves everything to NCCL.
+type bundle struct {
+	policy, model source
+}
+
+// source is a file's name, for messages, and its text. Without a name there is none.
+type source struct {
+	name string
+	text []byte
+}
+
+// bundleFormat is the first line of a bundle. Then come the names and lengths of the
+// files, as one line of JSON, and the files.
+const bundleFormat = "nccl-tuner-go bundle 1\n"
+
+type bundleHead struct {
+	Policy, Model       string
+	PolicyLen, ModelLen int
+}
+
+func (b bundle) encode() []byte {
+	head, err := json.Marshal(bundleHead{b.policy.name, b.model.name, len(b.policy.text), len(b.model.text)})
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.policy.text, b.model.text}, nil)
+}
+
+func decodeBundle(content []byte) (b bundle, err error) {
+	rest, ok := bytes.CutPrefix(content, []byte(bundleFormat))
+	line, files, found := bytes.Cut(rest, []byte("\n"))
+	if !ok || !found {
+		return b, errors.New("the version is no bundle of policy files; do the ranks run the same build?")
+	}
+	var head bundleHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", err)
+	}
+	if head.PolicyLen < 0 || head.ModelLen < 0 || head.PolicyLen+head.ModelLen != len(files) {
+		return b, errors.New("the bundle of policy files is damaged: it does not have the length it says")
+	}
+	b.policy = source{head.Policy, files[:head.PolicyLen]}
+	b.model = source{head.Model, files[head.PolicyLen:]}
+	return b, nil
+}

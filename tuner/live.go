@@ -1,0 +1,130 @@
+package tuner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// live is what keeps a communicator's policy up to date during a run: this rank's
+// part in the agreement of all ranks, and the wish to change, which the files bring.
+type live struct {
+	member     *agree.Member
+	rendezvous *rendezvous
+	unwatch    func()
+}
+
+// canChange reports whether the communicator's policy may change during the run; why
+// says what stands against it, and is empty where nobody wants it.
+func (c *Comm) canChange() (ok bool, why string) {
+	s := c.settings
+	switch {
+	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
+		return false, ""
+	case c.info.ABI < 5:
+		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
+	case c.info.Nodes > 1 && s.rendezvous == "":
+		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://host:port"
+	}
+	return true, ""
+}
+
+// join takes part in the agreement with the other ranks, and starts on the version
+// that the first of them brought.
+func (c *Comm) join(own version, getenv func(string) string) error {
+	r, err := openRendezvous(c.settings, c.info.Nodes)
+	if err != nil {
+		if c.settings.strict {
+			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)
+		}
+		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
+		c.now, err = c.prepare(own)
+		return err
+	}
+	log := c.log.about(c.info)
+	timing := r.timing
+	timing.StallLimit = c.settings.stallLimit
+	ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
+	defer cancel()
+	member, err := agree.Join(ctx, agree.Config{
+		Comm:     agree.CommKey(c.info.ID, c.info.Ranks),
+		Ranks:    c.info.Ranks,
+		Rank:     -1, // NCCL does not tell
+		Identity: newIdentity(),
+		Store:    r.store,
+		Poller:   r.poller,
+		Clock:    clock,
+		Timing:   timing,
+		Log:      log,
+		Counter:  c.info.Counter,
+		Strict:   c.settings.strict,
+		Own:      agree.Version{Content: own.content, Meaning: own.meaning()},
+		Stage: func(content []byte) (snapshot any, meaning string, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("a defect in the plugin: %v", p)
+				}
+			}()
+			v, err := staged.compile(content, getenv, c.log)
+			if err != nil {
+				return nil, "", err
+			}
+			f, err := c.prepare(v)
+			return f, v.meaning(), err
+		},
+		Retire: func(snapshot any) { c.retire(snapshot.(*inForce)) },
+	})
+	if err != nil {
+		r.release()
+		return err
+	}
+	c.now = member.Snapshot().(*inForce)
+	if c.now.meaning() != own.meaning() {
+		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
+	}
+	c.live = &live{member: member, rendezvous: r}
+	c.live.unwatch = files.watch(c.settings, own, getenv, c.log, c.live)
+	return nil
+}
+
+// Turn takes part in the change of the policy that is due at this call: the Counter's
+// trigger is reached. Attached may be another afterwards. An error ends the
+// communicator: this rank cannot know any more how the others decide.
+func (c *Comm) Turn() error {
+	if c.live == nil {
+		return errors.New("there is nothing to change")
+	}
+	next, err := c.live.member.Slow(c.info.Counter.Seq.Load(), c.info.Counter.Hash)
+	if next != nil {
+		c.now = next.(*inForce)
+	}
+	return err
+}
+
+func (l *live) close() {
+	l.unwatch()
+	l.member.Close()
+	l.rendezvous.release()
+}
+
+// whyNotLive keeps a process from saying for each of its communicators the same.
+var whyNotLive sync.Map
+
+// sayWhyNotLive tells once why the policy cannot change during the run: a warning
+// where somebody asked for it.
+func sayWhyNotLive(why string, s settings, log Log) {
+	if why == "" || log.Emit == nil {
+		return
+	}
+	if _, said := whyNotLive.LoadOrStore(why, true); said {
+		return
+	}
+	say := log.Infof
+	if s.mustReload {
+		say = log.Warnf
+	}
+	say("the policy cannot change during the run: %s", why)
+}

@@ -1,0 +1,258 @@
+package tuner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// countingHost knows how many versions have something attached.
+type countingHost struct{ attached atomic.Int64 }
+
+func (h *countingHost) Attach() (any, error) { h.attached.Add(1); return h, nil }
+func (h *countingHost) Detach(any)           { h.attached.Add(-1) }
+
+// switches are the calls from which on a rank decided otherwise, and how.
+type switches []struct {
+	call     uint64
+	channels int
+}
+
+// job is ranks in one process. No rank is more than `skew` calls ahead of another.
+type job struct {
+	mu    sync.Mutex
+	moved *sync.Cond
+	calls []uint64 // of each rank
+	end   uint64   // the call at which all stop; 0: not yet known
+	seen  []switches
+}
+
+const skew = 100
+
+func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
+	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	for {
+		j.mu.Lock()
+		for j.end == 0 && j.calls[rank] > slices.Min(j.calls)+skew {
+			j.moved.Wait()
+		}
+		n, end := j.calls[rank], j.end
+		j.mu.Unlock()
+		if end > 0 && n >= end {
+			return
+		}
+		if counter.Seq.Load() >= counter.Trig.Load() {
+			if err := c.Turn(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		counter.Hash = agree.Mix(counter.Hash, int(policy.CollAllReduce), n%7, 1)
+		d := c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: n % 7, PipeOps: 1, Costs: costs})
+		counter.Seq.Store(n + 1)
+		j.mu.Lock()
+		if s := j.seen[rank]; len(s) == 0 || s[len(s)-1].channels != d.Channels {
+			j.seen[rank] = append(s, struct {
+				call     uint64
+				channels int
+			}{n, d.Channels})
+		}
+		j.calls[rank] = n + 1
+		j.moved.Broadcast()
+		j.mu.Unlock()
+	}
+}
+
+// wait returns when every rank has come to this many channels.
+func (j *job) wait(t *testing.T, channels int) {
+	late := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("nobody comes to %d channels", channels)) })
+	defer late.Stop()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for !slices.ContainsFunc(j.seen, func(s switches) bool { return len(s) > 0 && s[len(s)-1].channels == channels }) {
+		j.moved.Wait()
+	}
+}
+
+func rows(channels int) string { return fmt.Sprintf("allreduce,0,inf,ring,ll128,%d,-1,-1\n", channels) }
+
+// The whole way in one process, under the race detector too: an edit, a bad file, a
+// file replaced, and nothing is left behind.
+func TestRanksChangeAtTheSameCall(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, rows(1))
+	const ranks = 4
+	j := &job{calls: make([]uint64, ranks), seen: make([]switches, ranks)}
+	j.moved = sync.NewCond(&j.mu)
+	info := CommInfo{ID: rand.Uint64(), Ranks: ranks, Nodes: 1, ABI: 7}
+	var hosts countingHost
+	var log recorder
+	var logging sync.Mutex
+	logged := sync.NewCond(&logging)
+	emit := log.log().Emit
+	safe := Log{Emit: func(level Level, file string, line int, text string) {
+		logging.Lock()
+		defer logging.Unlock()
+		emit(level, file, line, text)
+		logged.Broadcast()
+	}}
+	said := func(what string) int {
+		logging.Lock()
+		defer logging.Unlock()
+		return log.count(what)
+	}
+	var running sync.WaitGroup
+	comms := make([]*Comm, ranks)
+	for rank := range ranks {
+		info := info
+		info.Counter, info.Host = &agree.Counter{}, &hosts
+		c, err := Open(info, env(EnvConfigFile, file), safe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comms[rank] = c
+		running.Go(func() { j.run(t, rank, c, info.Counter) })
+	}
+	j.wait(t, 1)
+	write(t, file, rows(2))
+	j.wait(t, 2)
+	write(t, file, "allreduce,0,inf,rign,ll128,3,-1,-1\n")
+	logging.Lock()
+	for log.count("keeping version") == 0 {
+		logged.Wait()
+	}
+	logging.Unlock()
+	fresh := file + ".new"
+	write(t, fresh, rows(4))
+	if err := os.Rename(fresh, file); err != nil {
+		t.Fatal(err)
+	}
+	j.wait(t, 4)
+	j.mu.Lock()
+	j.end = slices.Max(j.calls) + 1000
+	j.moved.Broadcast()
+	j.mu.Unlock()
+	running.Wait()
+	for rank, s := range j.seen {
+		if !slices.Equal(s, j.seen[0]) {
+			t.Errorf("rank %d switched at %v, rank 0 at %v", rank, s, j.seen[0])
+		}
+	}
+	var came []int
+	for _, s := range j.seen[0] {
+		came = append(came, s.channels)
+	}
+	if !slices.Equal(came, []int{1, 2, 4}) {
+		t.Errorf("channels were %v", came)
+	}
+	for _, c := range comms {
+		c.Close()
+	}
+	if n := hosts.attached.Load(); n != 0 {
+		t.Errorf("%d of the host's things are left", n)
+	}
+	if n := said("p.csv has 1 problem:"); n != 1 {
+		t.Errorf("the bad file was reported %d times\n%s", n, strings.Join(log.lines, "\n"))
+	}
+	if files.watcher != nil || len(meetings.byName) > 0 {
+		t.Error("something still watches or polls")
+	}
+}
+
+// Where a change cannot come, the log says so once, and what would help.
+func TestWhyNothingCanChange(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, rows(1))
+	counted := CommInfo{ID: 5, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}
+	for name, c := range map[string]struct {
+		change func(*CommInfo)
+		env    []string
+		want   string // "" for nothing
+	}{
+		"old NCCL":             {func(i *CommInfo) { i.ABI = 4 }, nil, "INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
+		"several nodes":        {func(i *CommInfo) { i.Nodes = 2 }, nil, "INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " + EnvRendezvous},
+		"asked for":            {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "live"}, "WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes"},
+		"only at init":         {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "new"}, ""},
+		"not at all":           {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "off"}, ""},
+		"a store that is none": {func(*CommInfo) {}, []string{EnvRendezvous, filepath.Join(file, "x")}, "WARN TUNER/Go: communicator 0x5 of 8 ranks on 1 node (ABI v7): the policy cannot change during the run: " + EnvRendezvous + "="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whyNotLive.Clear()
+			info := counted
+			c.change(&info)
+			var log recorder
+			for range 2 {
+				comm, err := Open(info, env(append(c.env, EnvConfigFile, file)...), log.log())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if comm.Idle() {
+					t.Error("no policy")
+				}
+				comm.Close()
+			}
+			const what = "cannot change during the run"
+			switch {
+			case c.want == "" && log.count(what) > 0, c.want != "" && log.count(c.want) == 0:
+				t.Errorf("want %q\n%s", c.want, strings.Join(log.lines, "\n"))
+			case !strings.Contains(c.want, "communicator") && log.count(what) > 1:
+				t.Errorf("said twice\n%s", strings.Join(log.lines, "\n"))
+			}
+		})
+	}
+	var log recorder
+	if _, err := Open(counted, env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1"), log.log()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off)`, EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
+		if log.count(want) != 1 {
+			t.Errorf("want %q\n%s", want, strings.Join(log.lines, "\n"))
+		}
+	}
+}
+
+// With NCCL_TUNER_RELOAD=off a process stays with what it read first.
+func TestReloadOff(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	for _, channels := range []int{1, 2} {
+		write(t, file, rows(channels))
+		c, err := Open(eightRanks, env(EnvConfigFile, file, EnvReload, "off"), Log{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+		if d.Channels != 1 {
+			t.Errorf("%d channels", d.Channels)
+		}
+	}
+}
+
+func TestBundle(t *testing.T) {
+	for _, b := range []bundle{
+		{},
+		{policy: source{"p.csv", []byte("a,b\nc\n")}},
+		{model: source{"m.json", []byte("{}")}},
+		{policy: source{"p\n.csv", []byte{0, 255, '\n'}}, model: source{"m", nil}},
+	} {
+		content := b.encode()
+		got, err := decodeBundle(content)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(b) {
+			t.Errorf("%v comes back as %v, %v", b, got, err)
+		}
+		for _, damaged := range [][]byte{content[:len(content)-1], append(slices.Clone(content), 'x'), content[1:]} {
+			if _, err := decodeBundle(damaged); err == nil {
+				t.Errorf("%q passes for a bundle", damaged)
+			}
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package tuner
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+)
+
+const home = "0123456789abcdef:0123456789abcdef"
+
+// ringModel takes ring/ll with 4 channels for half of the time of tree/ll, which NCCL
+// chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
+func ringModel(change func(*policy.ModelFile)) string {
+	curve := func(channels int, small, large float64) []policy.ModelCurve {
+		return []policy.ModelCurve{{Channels: channels, Min: 1 << 10, Max: 1 << 20, Micros: []float64{small, large}, Sigma: []float64{0.01, 0.01},
+			Measured: [][2]float64{{1 << 10, small}, {1 << 20, large}}}}
+	}
+	f := &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, Groups: []policy.ModelGroup{{
+		Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01, Axis: []uint64{1 << 10, 1 << 20},
+		Families: []policy.ModelFamily{{Algo: "tree", Proto: "ll", Curves: curve(2, 20, 80)}, {Algo: "ring", Proto: "ll", Curves: curve(4, 10, 40)}},
+	}}}
+	if change != nil {
+		change(f)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func onMachine(fingerprint string) func(*policy.ModelFile) {
+	return func(f *policy.ModelFile) {
+		f.Provenance.Topology = &policy.ModelTopology{Fingerprint: fingerprint}
+	}
+}
+
+// runOn makes all of a test run on a machine; it counts how often that was looked at.
+func runOn(t *testing.T, fingerprint string) (looked *int) {
+	looked = new(int)
+	before := machine
+	t.Cleanup(func() { machine, engines.last = before, nil })
+	engines.last = nil
+	machine = &machineCache{find: func(func(string) string) (*policy.Machine, detect.Source, error) {
+		*looked++
+		switch fingerprint {
+		case "":
+			return nil, detect.Source{}, errors.New("no GPU")
+		case "panic":
+			panic("odd machine")
+		}
+		f, err := topo.ParseFingerprint(fingerprint)
+		return &policy.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
+	}}
+	return looked
+}
+
+var treeIsCheaper = policy.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}
+
+func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
+	t.Helper()
+	if c.Idle() {
+		return policy.Decision{Algo: -1}
+	}
+	return c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper})
+}
+
+func TestModelDecidesBehindRows(t *testing.T) {
+	runOn(t, home)
+	dir := t.TempDir()
+	rows, model := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json")
+	write(t, rows, "allreduce,2048,4095,tree,ll128,1,1,8\nallreduce,4096,8191,default,-1,-1,1,8\n")
+	write(t, model, ringModel(nil))
+	var r recorder
+	c, err := Open(eightRanks, env(EnvConfigFile, rows, EnvModelFile, model, EnvLog, "decisions"), r.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bytes := range []uint64{2048, 4096, 8192, 2 << 20} {
+		decide(t, c, bytes)
+	}
+	c.Close()
+	prefix := "INFO TUNER/Go: allreduce "
+	for i, want := range []string{
+		"INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows + ", 2 rows, model " + model + ", version ",
+		prefix + "2KiB, 1 pipelined: tree/ll128, 1 channel instead of tree/ll, decided by " + rows + ":1",
+		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
+		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than NCCL's (uncertain by 1.4 %), decided by model " + model,
+		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model is silent: the size is outside those measured, decided by NCCL",
+		"INFO TUNER/Go: 4 shapes in all, asked for 4 times: 2 of 2 rows decided, the model 1 shape, NCCL 1 shape",
+		"INFO TUNER/Go: " + rows + ":1 decided 1 shape",
+		"INFO TUNER/Go: " + rows + ":2 decided 1 shape",
+	} {
+		if i >= len(r.lines) || !strings.HasPrefix(r.lines[i], want) {
+			t.Errorf("line %d is not %s\n%s", i+1, want, strings.Join(r.lines, "\n"))
+			break
+		}
+	}
+	for i, want := range []DecidedBy{{Row: 1}, {Row: 2}, {Model: true}, {}} {
+		got, ok := ParseDecidedBy(r.lines[1+i], rows, model)
+		if got.Why == "" {
+			t.Errorf("line %d gives no reason", i)
+		}
+		if got.Why = ""; !ok || got != want {
+			t.Errorf("line %d: decided by %+v, %v", i, got, ok)
+		}
+	}
+	if _, ok := ParseDecidedBy(r.lines[0], rows, model); ok {
+		t.Error("a line about no decision names one")
+	}
+}
+
+// What the machine is decides whether a model is used. It is looked at once, and only
+// if a model asks for it.
+func TestModelAndMachine(t *testing.T) {
+	const similar, other = "0123456789abcdef:1111111111111111", "1111111111111111:1111111111111111"
+	for name, test := range map[string]struct {
+		model, here string
+		used        bool
+		says        string
+	}{
+		"no machine named": {"", home, true, ""},
+		"same":             {home, home, true, "INFO TUNER/Go: the model M was measured on this kind of machine"},
+		"similar":          {home, similar, false, "WARN TUNER/Go: the model M was measured on a similar machine with other bandwidths and may not be scaled; it is not used"},
+		"other":            {home, other, false, "WARN TUNER/Go: the model M was measured on another kind of machine; it is not used"},
+		"unknown":          {home, "", false, "WARN TUNER/Go: the topology of this machine is not known: no GPU"},
+		"defect":           {home, "panic", false, "WARN TUNER/Go: the topology of this machine is not known: a defect in reading it: odd machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looked := runOn(t, test.here)
+			file := filepath.Join(t.TempDir(), "m.json")
+			change := func(*policy.ModelFile) {}
+			if test.model != "" {
+				change = onMachine(test.model)
+			}
+			write(t, file, ringModel(change))
+			var r recorder
+			for _, log := range []Log{{}, r.log(), r.log()} {
+				c, err := Open(eightRanks, env(EnvModelFile, file), log)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if used := decide(t, c, 8192).Algo == int(policy.AlgoRing); used != test.used {
+					t.Errorf("used: %v", used)
+				}
+			}
+			says := strings.Replace(test.says, " M ", " "+file+" ", 1)
+			if says != "" && r.count(says) != 1 {
+				t.Errorf("not said once: %s\n%s", says, strings.Join(r.lines, "\n"))
+			}
+			if want := len(test.says) > 0; *looked > 1 || *looked == 1 != want {
+				t.Errorf("looked at the machine %d times", *looked)
+			}
+		})
+	}
+}
+
+func TestBadModel(t *testing.T) {
+	runOn(t, home)
+	dir := t.TempDir()
+	rows, model, bad := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json"), filepath.Join(dir, "bad.json")
+	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
+	write(t, model, ringModel(nil))
+	write(t, bad, ringModel(func(f *policy.ModelFile) {
+		f.Groups[0].Families[0].Algo = "treee"
+		f.Groups[0].Families[1].Curves[0].Channels = 65
+	}))
+	write(t, filepath.Join(dir, "faulty.csv"), "allreduce,0,inf,rign,ll\n")
+	for name, test := range map[string]struct {
+		rows, model string
+		strict      bool // fails
+		atRow       int  // what is chosen where a row is, and
+		elsewhere   int
+		says        []string
+	}{
+		"bad model": {rows, bad, true, 1, 0, []string{
+			"WARN TUNER/Go: " + bad + " has 2 problems; no model is used:",
+			"WARN TUNER/Go: " + bad + `: groups[0].families[0].algorithm: unknown algorithm "treee" (did you mean "tree"`,
+			"WARN TUNER/Go: " + bad + ": groups[0].families[1].curves[0].channels: 65 (allowed: 0 to 64)",
+		}},
+		"no model there": {rows, dir + "/absent", true, 1, 0, []string{"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + dir + "/absent: no such file or directory; no model is used"}},
+		"faulty rows":    {dir + "/faulty.csv", model, true, -1, -1, []string{"INFO TUNER/Go: " + model + " is not used either"}},
+		"model alone":    {"", model, false, 1, 1, nil},
+		"both":           {rows, model, false, 1, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			variables := []string{EnvConfigFile, test.rows, EnvModelFile, test.model}
+			var r recorder
+			c, err := Open(eightRanks, env(variables...), r.log())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := decide(t, c, 2048).Algo, decide(t, c, 8192).Algo; a != test.atRow || b != test.elsewhere {
+				t.Errorf("chosen: %d and %d", a, b)
+			}
+			for _, says := range test.says {
+				if r.count(says) != 1 {
+					t.Errorf("not said once: %s\n%s", says, strings.Join(r.lines, "\n"))
+				}
+			}
+			if _, err := Open(eightRanks, env(append(variables, EnvStrict, "1")...), Log{}); (err != nil) != test.strict {
+				t.Errorf("strict: %v", err)
+			}
+		})
+	}
+}
+
+// What only a communicator or a machine tells reaches the conditions of rows.
+func TestConditionsSeeCommAndMachine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "collective,max_bytes,algorithm,protocol,when\nallreduce,4095,ring,ll,nvl_domains == 2\nallreduce,inf,ring,ll128,topo.gpus == 8\nallreduce,inf,ring,simple,bytes / (bytes - 8192) > 0\n")
+	for _, test := range []struct {
+		here         string
+		domains      int
+		small, large policy.Proto
+		warns        string
+	}{
+		{home, 2, policy.ProtoLL, policy.ProtoLL128, ""},
+		{home, 1, policy.ProtoLL128, policy.ProtoLL128, ""},
+		{"", 2, policy.ProtoLL, policy.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
+	} {
+		looked := runOn(t, test.here)
+		var r recorder
+		for range 2 {
+			info := eightRanks
+			info.NVLDomains = test.domains
+			c, err := Open(info, env(EnvConfigFile, file), r.log())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != int(test.small) || large != int(test.large) {
+				t.Errorf("%+v: %d and %d", test, small, large)
+			}
+		}
+		if *looked != 1 {
+			t.Errorf("looked at the machine %d times", *looked)
+		}
+		if n := r.count(test.warns); test.warns != "" && n != 2 {
+			t.Errorf("%q", r.lines)
+		}
+		if n := r.count(file + ":4:5: "); test.here == "" && n != 1 {
+			t.Errorf("a condition that fails is reported %d times: %q", n, r.lines)
+		}
+	}
+}
+
+// The version that ranks compare is of all that decides.
+func TestVersionCoversTheModel(t *testing.T) {
+	runOn(t, home)
+	dir := t.TempDir()
+	rows := filepath.Join(dir, "p.csv")
+	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
+	versions := map[policy.Digest]string{}
+	for name, change := range map[string]func(*policy.ModelFile){
+		"none": nil, "as is": func(*policy.ModelFile) {}, "slower": func(f *policy.ModelFile) { f.Groups[0].Families[1].Curves[0].Micros[0] = 11 },
+		"constants": func(f *policy.ModelFile) {
+			f.Constants = &policy.ModelConstants{BaseLatencies: []policy.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
+		},
+	} {
+		s := settings{configFile: rows}
+		if change != nil {
+			s.modelFile = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+			write(t, s.modelFile, ringModel(change))
+		}
+		v, sound, err := loadVersion(s, env(), Log{})
+		if err != nil || !sound {
+			t.Fatal(name, err)
+		}
+		if other, taken := versions[v.engine.Digest]; taken {
+			t.Errorf("%s and %s have one version", name, other)
+		}
+		versions[v.engine.Digest] = name
+	}
+}
+
+// Where more decisions are made than a log should hold, it ends.
+func TestDecisionLogEnds(t *testing.T) {
+	var r recorder
+	p, err := policy.ReadCSV("p.csv", []byte("allreduce,0,inf,ring,ll,1,1,8\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := policy.NewEngine(p, nil, nil)
+	v := e.For(policy.Comm{Nodes: 1, Ranks: 8})
+	l := newDecisionLog(r.log(), e)
+	for i := range maxDecisions + 1000 {
+		q := policy.Query{Coll: policy.CollAllReduce, Bytes: uint64(i), PipeOps: 1, Costs: treeIsCheaper}
+		l.add(q, v.Decide(q))
+	}
+	l.sumUp()
+	if r.count("decided by") != maxDecisions || r.count("no more are") != 1 || r.count("p.csv:1 decided 65536 shapes") != 1 {
+		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
+	}
+}

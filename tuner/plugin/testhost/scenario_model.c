@@ -1,0 +1,189 @@
+/* What a cost model does, alone and behind rows. */
+#include "scenario.h"
+
+#include <stdlib.h>
+
+#include "costs.h"
+
+/* AllReduce on 8 ranks of 1 node, 1 to 16 MiB: ring/simple with 12 channels takes
+ * half of the time of nvls/simple, which NCCL chooses. %s is for provenance and
+ * constants. */
+static const char model_text[] =
+    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 1, %s \"groups\": [{\n"
+    " \"collective\": \"allreduce\", \"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 0,\n"
+    " \"axis\": [1048576, 4194304, 16777216],\n"
+    " \"default\": {\"measured\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
+    "   {\"bytes\": 16777216, \"us\": 90, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16}],\n"
+    "   \"us\": [40, 50, 90], \"sigma\": [0.01, 0.01, 0.01]},\n"
+    " \"families\": [\n"
+    "  {\"algorithm\": \"ring\", \"protocol\": \"simple\", \"curves\": [{\"channels\": 12, \"min_bytes\": 1048576, \"max_bytes\": 16777216,\n"
+    "   \"measured\": [[1048576, 20], [4194304, 25], [16777216, 45]], \"us\": [20, 25, 45], \"sigma\": [0.01, 0.01, 0.01]}]},\n"
+    "  {\"algorithm\": \"nvls\", \"protocol\": \"simple\", \"curves\": [{\"channels\": 16, \"min_bytes\": 1048576, \"max_bytes\": 16777216,\n"
+    "   \"measured\": [[1048576, 40], [4194304, 50], [16777216, 90]], \"us\": [40, 50, 90], \"sigma\": [0.01, 0.01, 0.01]}]}]}]}\n";
+
+/* Makes it the model of communicators opened from now on. */
+static void use_model(const char *more) {
+    char text[4096];
+    snprintf(text, sizeof text, model_text, more);
+    write_policy("model.json", text);
+    setenv("NCCL_TUNER_MODEL_FILE", in_dir("model.json"), 1);
+}
+
+/* Every version: rows first, one that leaves it to NCCL too, then the model. */
+void model(void) {
+    use_policy("p.csv", "allreduce,1048576,2097152,tree,simple,4,1,8\nallreduce,3000000,3100000,default,-1,-1,1,8\n");
+    use_model("");
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        void *ctx = open_comm(&h, 8, 1);
+        for (int again = 0; again < 2; again++) {
+            struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB);
+            CHECK(o.chosen == CELL(ALGO_TREE, PROTO_SIMPLE) && o.channels == 4, "ABI v%d: a row chose %d", abi, o.chosen);
+            o = ask(&h, ctx, COLL_ALL_REDUCE, 3000000);
+            CHECK(untouched(&o), "ABI v%d: a row that leaves it to NCCL", abi);
+            o = ask(&h, ctx, COLL_ALL_REDUCE, 3100001);
+            CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.channels == 12, "ABI v%d: the model chose %d, %d channels", abi, o.chosen, o.channels);
+            float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)];
+            if (abi > 2) CHECK(o.table[o.chosen] > 0.99f * best && o.table[o.chosen] < best, "ABI v%d wrote %g", abi, o.table[o.chosen]);
+        }
+        finalize(&h, ctx);
+    }
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the model alone");
+    finalize(&h, ctx);
+}
+
+/* Where a model has nothing to say not one bit changes. */
+void model_silent(void) {
+    use_model("");
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    const size_t sizes[] = {0, 1, MiB - 1, 16 * MiB + 1, (size_t)1 << 40, (size_t)1 << 63, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, sizes[i]);
+        CHECK(untouched(&o), "%zu bytes", sizes[i]);
+    }
+    for (int coll = 0; coll < COLL_ALL_REDUCE; coll++) {
+        struct outcome o = ask(&h, ctx, coll, 4 * MiB);
+        CHECK(untouched(&o), "collective %d", coll);
+    }
+    const struct {
+        const char *what;
+        int cell;
+        float factor;
+    } odd[] = {
+        {"FP8 guard", CELL(ALGO_RING, PROTO_SIMPLE), 1024},    {"ring switched off", CELL(ALGO_RING, PROTO_SIMPLE), -1024},
+        {"NCCL chooses what was not measured", CELL(ALGO_TREE, PROTO_LL), 0.01f}, {"a cell that costs nothing", CELL(ALGO_TREE, PROTO_LL128), 0},
+    };
+    float table[CELLS];
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        costs_fill(table, NUM_ALGOS, NUM_PROTOS, 4 * MiB);
+        table[odd[i].cell] *= odd[i].factor;
+        if (i == 0) table[CELL(ALGO_RING, PROTO_LL)] *= 1024, table[CELL(ALGO_RING, PROTO_LL128)] *= 1024;
+        struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 4 * MiB, NUM_ALGOS, NUM_PROTOS, table);
+        CHECK(untouched(&o), "%s", odd[i].what);
+    }
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, 4 * MiB); /* releases break the tie differently */
+    table[CELL(ALGO_TREE, PROTO_LL)] = table[CELL(ALGO_NVLS, PROTO_SIMPLE)];
+    struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 4 * MiB, NUM_ALGOS, NUM_PROTOS, table);
+    CHECK(untouched(&o), "NCCL's own choice is a tie");
+    for (int i = 0; i < CELLS; i++) table[i] = -1; /* a phantom call */
+    o = ask_table(&h, ctx, COLL_ALL_REDUCE, 4 * MiB, NUM_ALGOS, NUM_PROTOS, table);
+    CHECK(untouched(&o), "a table with nothing available");
+    finalize(&h, ctx);
+    const size_t comms[][2] = {{16, 2}, {16, 1}, {4, 1}, {1, 1}, {0, 0}, {SIZE_MAX, SIZE_MAX}, {8, 8}};
+    for (size_t i = 0; i < sizeof comms / sizeof *comms; i++) {
+        ctx = open_comm(&h, comms[i][0], comms[i][1]);
+        o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
+        CHECK(untouched(&o), "%zu ranks on %zu nodes", comms[i][0], comms[i][1]);
+        finalize(&h, ctx);
+    }
+}
+
+/* A model with an error is not used; rows are, but a faulty policy takes a good model
+ * along, since rows may be there to hold it back. */
+void model_bad(void) {
+    const char *good_rows = "allreduce,1048576,2097152,tree,simple,4,1,8\n", *bad_rows = "allreduce,1,2,rign,simple,4\n";
+    const struct {
+        const char *rows, *constants;
+        int tree, ring; /* who decides at 2 and 4 MiB */
+    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"scales\": 7,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
+    struct host h = load(0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        use_policy("p.csv", cases[i].rows);
+        use_model(cases[i].constants);
+        unsetenv("NCCL_TUNER_STRICT");
+        void *ctx = open_comm(&h, 8, 1);
+        int at_2 = cases[i].tree ? CELL(ALGO_TREE, PROTO_SIMPLE) : cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_NVLS, PROTO_SIMPLE);
+        int at_4 = cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_NVLS, PROTO_SIMPLE);
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == at_2, "case %zu", i);
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == at_4, "case %zu", i);
+        finalize(&h, ctx);
+        setenv("NCCL_TUNER_STRICT", "1", 1);
+        struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
+        int result = host_init(&h, &comm, &ctx);
+        CHECK(result == (i == 0 ? RESULT_SUCCESS : RESULT_INVALID_USAGE), "case %zu, strict: %d", i, result);
+        if (result == RESULT_SUCCESS) finalize(&h, ctx);
+    }
+}
+
+/* Opens a communicator and returns how many of the constants changed. */
+static int changed_constants(const struct host *h, struct abi_constants_v7 *c) {
+    const struct abi_constants_v7 before = *c;
+    struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .constants = c};
+    void *ctx;
+    CHECK(host_init(h, &comm, &ctx) == RESULT_SUCCESS, "init");
+    finalize(h, ctx);
+    int changed = 0;
+    for (size_t i = 0; i < sizeof *c / sizeof(double); i++) changed += ((double *)c)[i] != ((const double *)&before)[i];
+    return changed;
+}
+
+/* Constants are written where the model says so, and nowhere else. */
+void model_constants(void) {
+    for (int abi = 2; abi <= 7; abi++) {
+        struct host h = load(abi);
+        union {
+            struct abi_constants_v5 v5;
+            struct abi_constants_v7 v7;
+        } c;
+        for (size_t i = 0; i < sizeof c.v7 / sizeof(double); i++) ((double *)&c.v7)[i] = 0.5 + (double)i;
+        use_model("");
+        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: not asked for", abi);
+        use_model("\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}, "
+                  "{\"algorithm\": \"tree\", \"protocol\": \"ll128\", \"us\": 0, \"sigma\": -1}]},");
+        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: a faulty file", abi);
+        use_model("\"constants\": {\"base_latencies\": [{\"algorithm\": \"pat\", \"protocol\": \"simple\", \"us\": 5.5}],"
+                  "\"hw_latencies\": [{\"link\": \"net\", \"algorithm\": \"ring\", \"protocol\": \"simple\", \"us\": 12.25, \"sigma\": 0.5}],"
+                  "\"ll_max_bws\": [{\"gpu\": \"volta\", \"nodes\": \"1\", \"gbps\": 40}],"
+                  "\"per_ch_max_tree_bws\": [{\"gpu\": \"ampere\", \"nodes\": \"2\", \"gbps\": 24}],"
+                  "\"per_ch_max_nvls_tree_bws\": [{\"gpu\": \"blackwell\", \"nodes\": \"more\", \"gbps\": 81}]},");
+        int changed = changed_constants(&h, &c.v7);
+        CHECK(changed == (abi < 5 ? 0 : 5), "ABI v%d: %d changed", abi, changed);
+        if (abi >= 5) {
+            CHECK(c.v5.base_latencies[ALGO_PAT][PROTO_SIMPLE] == 5.5 && c.v5.hw_latencies[2][ALGO_RING][PROTO_SIMPLE] == 12.25, "ABI v%d: latencies", abi);
+            CHECK(c.v5.ll_max_bws[0][0] == 40, "ABI v%d: LL", abi);
+            double tree = abi == 7 ? c.v7.per_ch_max_tree_bws[1][1] : c.v5.per_ch_max_tree_bws[1][1];
+            double nvls = abi == 7 ? c.v7.per_ch_max_nvls_tree_bws[3][2] : c.v5.per_ch_max_nvls_tree_bws[3][2];
+            CHECK(tree == 24 && nvls == 81, "ABI v%d: %g, %g", abi, tree, nvls);
+        }
+        void *ctx = open_comm(&h, 8, 1); /* NULL for the constants */
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
+        finalize(&h, ctx);
+    }
+}
+
+/* A model that names its machine is silent on another one, and so are its constants. */
+void model_machine(void) {
+    use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef:0123456789abcdef\", \"summary\": {}}},"
+              "\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}]},");
+    struct host h = load(0);
+    struct abi_constants_v7 c = {0};
+    CHECK(changed_constants(&h, &c) == 0, "constants");
+    void *ctx = open_comm(&h, 8, 1);
+    struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
+    CHECK(untouched(&o), "another machine");
+    finalize(&h, ctx);
+}

@@ -1,0 +1,64 @@
+package tuner
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+)
+
+// machine is what this process runs on. To find out can cost a second, so only a
+// condition or a model that needs it asks, and only once in a process: the machine
+// does not change under it.
+//
+// Each rank finds out for itself. Ranks on nodes that are not alike may so decide
+// differently; policy.Engine's digest tells them apart.
+var machine = &machineCache{find: findMachine}
+
+type machineCache struct {
+	find  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+	once  sync.Once
+	here  *policy.Machine // nil: not known
+	from  detect.Source
+	err   error
+	noted sync.Once
+}
+
+// get returns the machine, or nil where it is not known, and says what it is.
+func (c *machineCache) get(getenv func(string) string, log Log) *policy.Machine {
+	c.once.Do(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				c.here, c.err = nil, fmt.Errorf("a defect in reading it: %v", p)
+			}
+		}()
+		c.here, c.from, c.err = c.find(getenv)
+	})
+	sayOnce(&c.noted, log, func() {
+		if c.err != nil {
+			log.Warnf("the topology of this machine is not known: %v", c.err)
+			return
+		}
+		log.Infof("topology (%s): %s, fingerprint %s", c.from, c.here.Summary, c.here.Fingerprint)
+	})
+	return c.here
+}
+
+// findMachine looks where NCCL does.
+func findMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
+	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
+	if err != nil {
+		return nil, from, err
+	}
+	sys, err := topo.Build(doc, topo.BuildOptions{WholeMLOPart: getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"})
+	if err != nil {
+		return nil, from, err
+	}
+	here := &policy.Machine{Fingerprint: sys.Fingerprint()}
+	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
+		return nil, from, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return here, from, nil
+}

@@ -1,0 +1,92 @@
+package tuner
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// version is one state of the policy: what it is made from and what it means.
+type version struct {
+	content []byte         // a bundle
+	engine  *policy.Engine // nil: NCCL decides everything
+	read    readStates     // of the files that it was read from, if it was
+}
+
+// readStates are the states of the policy file and the model file.
+type readStates [2]any
+
+// nothing is the meaning of a version that leaves everything to NCCL.
+const nothing = "nothing"
+
+func (v version) meaning() string {
+	if v.engine == nil {
+		return nothing
+	}
+	return v.engine.Digest.Full()
+}
+
+// staged keeps the versions that this process has compiled of late: its
+// communicators share them, and mostly they come from its own files.
+var staged = stagedVersions{latest: map[[sha256.Size]byte]*policy.Engine{}}
+
+type stagedVersions struct {
+	mu     sync.Mutex
+	latest map[[sha256.Size]byte]*policy.Engine
+}
+
+// maxStaged bounds the memory. Versions follow each other: one is in force, one may
+// be on its way, and communicators may be behind.
+const maxStaged = 8
+
+// note remembers what a version means.
+func (s *stagedVersions) note(v version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.latest) >= maxStaged {
+		clear(s.latest)
+	}
+	s.latest[sha256.Sum256(v.content)] = v.engine
+}
+
+// compile returns the version that a content is.
+func (s *stagedVersions) compile(content []byte, getenv func(string) string, log Log) (version, error) {
+	s.mu.Lock()
+	e, known := s.latest[sha256.Sum256(content)]
+	s.mu.Unlock()
+	if known {
+		return version{content: content, engine: e}, nil
+	}
+	b, err := decodeBundle(content)
+	if err != nil {
+		return version{}, err
+	}
+	var p *policy.Policy
+	var m *policy.Model
+	if b.policy.name != "" {
+		if p, err = policy.ReadCSV(b.policy.name, b.policy.text); err != nil {
+			return version{}, firstProblem(err)
+		}
+	}
+	if b.model.name != "" {
+		if m, err = policy.ReadModel(b.model.name, b.model.text); err != nil {
+			return version{}, firstProblem(err)
+		}
+	}
+	v := version{content: content, engine: engines.of(p, m, getenv, log)}
+	s.note(v)
+	return v, nil
+}
+
+// firstProblem keeps a record short. The rank whose file it is has checked it, so
+// that this is a matter of builds that differ.
+func firstProblem(err error) error {
+	var problems policy.Problems
+	if errors.As(err, &problems) && len(problems) > 1 {
+		return fmt.Errorf("%v, and %d more", problems[0], len(problems)-1)
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package watch
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// ID tells one state of a file from another, as far as a look without reading
+// can: two changes within one tick of the file system's clock may leave the same.
+type ID struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64
+}
+
+// Identify returns the ID of a file.
+func Identify(info fs.FileInfo) ID {
+	id := ID{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
+	}
+	return id
+}
+
+// Settled reports whether the file has been at rest long enough for its ID to
+// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
+// own clock and of seconds where times are whole seconds.
+func (id ID) Settled() bool {
+	tick := 10 * time.Millisecond
+	if id.mtime%int64(time.Second) == 0 {
+		tick = coarse
+	}
+	return time.Since(time.Unix(0, id.mtime)) > tick
+}
