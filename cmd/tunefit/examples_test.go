@@ -45,19 +45,19 @@ func TestHelpExamples(t *testing.T) {
 			t.Errorf("%s has no example", cmd.Name())
 		}
 		for line := range strings.Lines(cmd.Example) {
-			runExample(t, cmd.Name(), strings.TrimSpace(line))
+			runExample(t, cmd, strings.TrimSpace(line))
 		}
 	}
 }
 
 // runExample does what a shell does with a line of plain words, patterns and at
 // most one file for the standard output.
-func runExample(t *testing.T, command, line string) {
+func runExample(t *testing.T, cmd *cobra.Command, line string) {
 	t.Helper()
 	line, into, redirected := strings.Cut(line, " > ")
 	words := strings.Fields(line)
-	if len(words) < 2 || words[0] != "tunefit" || words[1] != command {
-		t.Fatalf("%s is no example of %s", line, command)
+	if len(words) < 2 || words[0] != "tunefit" || words[1] != cmd.Name() {
+		t.Fatalf("%s is no example of %s", line, cmd.Name())
 	}
 	var args, writes []string
 	for i, word := range words[1:] {
@@ -73,11 +73,11 @@ func runExample(t *testing.T, command, line string) {
 			writes = append(writes, word)
 		}
 	}
-	if command == "show" || command == "diff" {
+	if cmd.Flags().Lookup("plugin") != nil {
 		args = append(args, "--plugin", library)
 	}
 	var out, errs bytes.Buffer
-	if code := run(args, nil, &out, &errs); code != exitOK && !(command == "diff" && code == exitDiffer) {
+	if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

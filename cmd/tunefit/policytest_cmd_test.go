@@ -137,3 +137,22 @@ func FuzzReadPolicyTests(f *testing.F) {
 		}
 	})
 }
+
+// Tests may be of a model too.
+func TestPolicyTestsOfModel(t *testing.T) {
+	needPlugin(t)
+	dir := t.TempDir()
+	tunefit(t, exitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
+	file := filepath.Join(dir, "m_test.yaml")
+	const tests = `model: model.json
+tests:
+  - {name: gain, collective: allreduce, nodes: 2, ranks: 16, size: 4K, expect: {decided_by: model, channels: 4}}
+  - {name: unknown size, collective: allreduce, nodes: 2, ranks: 16, size: 1T, expect: {decided_by: nccl}}
+`
+	if err := os.WriteFile(file, []byte(tests), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := tunefit(t, exitOK, "test", file); out != "ok: 2 tests\n" {
+		t.Errorf("%q", out)
+	}
+}
