@@ -42,7 +42,7 @@ fifth to two thirds of the time that measuring everything takes.
 Printed is a shell script; all but the commands is in comments. Commands write
 logs whose names tell tunefit import what ran.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
-  tunefit import *.log -o sweep.csv --force && tunefit plan sweep.csv > next.sh`,
+  tunefit plan sweeps/later.csv > next.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
