@@ -46,6 +46,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axis,
 	}
 	var shared layouts
+	measuredSizes := g.Sizes()
 	for _, cells := range g.families() {
 		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
@@ -59,7 +60,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 			mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
-		mf.Distrust = g.distrust(key)
+		mf.Distrust = g.distrust(key, measuredSizes)
 		for _, channels := range f.channels {
 			curve := policy.ModelCurve{Channels: channels}
 			domain, measured := f.domain(channels), f.measured(channels)
@@ -121,9 +122,9 @@ func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
 	return d
 }
 
-// distrust turns the sizes at which a family has a twin into ranges that reach up
-// to the next sizes without one.
-func (g *Group) distrust(f FamilyKey) []policy.ModelDistrust {
+// distrust turns those of the measured sizes at which a family has a twin into
+// ranges that reach up to the next sizes without one.
+func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
 	twins := map[uint64]FamilyKey{}
 	for _, t := range g.Twins {
 		switch f {
@@ -136,7 +137,6 @@ func (g *Group) distrust(f FamilyKey) []policy.ModelDistrust {
 	if len(twins) == 0 {
 		return nil
 	}
-	sizes := g.Sizes()
 	var out []policy.ModelDistrust
 	for i, b := range sizes {
 		twin, ok := twins[b]
