@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // bundle is a version of the policy as ranks pass it on: the files that it is made
@@ -53,4 +56,35 @@ func decodeBundle(content []byte) (b bundle, err error) {
 	b.policy = source{head.Policy, files[:head.PolicyLen]}
 	b.model = source{head.Model, files[head.PolicyLen:]}
 	return b, nil
+}
+
+// noFiles is the version of ranks that have no file.
+var noFiles = func() encoded {
+	content := bundle{}.encode()
+	return encoded{content: content, digest: agree.DigestOf(content)}
+}()
+
+// bundles keeps the bundle of the files as read last, for the communicators of a
+// process: to make one takes as long as a communicator's init may.
+var bundles bundleCache
+
+type bundleCache struct {
+	mu   sync.Mutex
+	last encoded
+}
+
+type encoded struct {
+	read    readStates
+	content []byte
+	digest  string
+}
+
+func (c *bundleCache) of(read readStates, b bundle) (content []byte, digest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last.content == nil || c.last.read != read {
+		content := b.encode()
+		c.last = encoded{read, content, agree.DigestOf(content)}
+	}
+	return c.last.content, c.last.digest
 }

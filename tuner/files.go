@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
@@ -114,6 +113,6 @@ func (s *watchedSet) changed() {
 	defer s.mu.Unlock()
 	s.good = v
 	for l := range s.members {
-		l.member.Offer(agree.Version{Content: v.content, Meaning: v.meaning()})
+		l.member.Offer(v.shared())
 	}
 }
