@@ -27,7 +27,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 	case c.info.ABI < 5:
 		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://host:port"
+		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"
 	}
 	return true, ""
 }
@@ -35,7 +35,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 // join takes part in the agreement with the other ranks, and starts on the version
 // that the first of them brought.
 func (c *Comm) join(own version, getenv func(string) string) error {
-	r, err := openRendezvous(c.settings, c.info.Nodes)
+	r, err := openRendezvous(c.settings, c.info.Nodes, getenv)
 	if err != nil {
 		if c.settings.strict {
 			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)

@@ -14,7 +14,7 @@ import (
 func openEtcd(url string, getenv func(string) string) (s agree.Store, end func(), err error) {
 	c, err := etcdstore.Parse(url, getenv)
 	if err != nil {
-		return nil, nil, fmt.Errorf("NCCL_TUNER_RENDEZVOUS=%w", err)
+		return nil, nil, fmt.Errorf(EnvRendezvous+"=%w", err)
 	}
 	store := etcdstore.Open(c)
 	return store, store.Close, nil
