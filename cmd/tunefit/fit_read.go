@@ -26,10 +26,10 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	var failed []error
 	rejected := map[string]int{}
 	var notes []bench.Note
-	progress := newProgress(cmd.ErrOrStderr(), len(files))
+	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
 	for _, name := range files {
-		progress.next(name)
-		source, err := readSweep(pool, name, rejected, &notes)
+		progress.turnTo(filepath.Base(name))
+		source, err := readSweep(pool, name, progress, rejected, &notes)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -51,14 +51,14 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	return pool.Set(), sources, refusals, nil
 }
 
-func readSweep(pool *fit.Pool, name string, rejected map[string]int, notes *[]bench.Note) (policy.ModelSource, error) {
+func readSweep(pool *fit.Pool, name string, p *progress, rejected map[string]int, notes *[]bench.Note) (policy.ModelSource, error) {
 	in, err := os.Open(name)
 	if err != nil {
 		return policy.ModelSource{}, err
 	}
 	defer in.Close()
 	digest := sha256.New()
-	r, err := bench.Read(io.TeeReader(in, digest), name, bench.Options{Each: pool.Add})
+	r, err := bench.Read(io.TeeReader(p.reader(in), digest), name, bench.Options{Each: pool.Add})
 	if err != nil {
 		return policy.ModelSource{}, err
 	}
