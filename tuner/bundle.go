@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -74,17 +75,39 @@ type bundleCache struct {
 }
 
 type encoded struct {
-	read    readStates
+	of      readStates
 	content []byte
 	digest  string
 }
 
-func (c *bundleCache) of(read readStates, b bundle) (content []byte, digest string) {
+// of returns the bundle of two files, of which either may be nil. It is the only one
+// to use their texts, and leaves but one copy of them in memory.
+func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersion[policy.Model]) (content []byte, digest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last.content == nil || c.last.read != read {
+	if of := (readStates{p.state(), m.state()}); c.last.content == nil || c.last.of != of {
+		var b bundle
+		if p != nil {
+			b.policy = source{s.configFile, p.text}
+		}
+		if m != nil {
+			b.model = source{s.modelFile, m.text}
+		}
 		content := b.encode()
-		c.last = encoded{read, content, agree.DigestOf(content)}
+		c.last = encoded{of, content, agree.DigestOf(content)}
+		b.policy.text, b.model.text = b.textsIn(content)
+		if p != nil {
+			p.text = b.policy.text
+		}
+		if m != nil {
+			m.text = b.model.text
+		}
 	}
 	return c.last.content, c.last.digest
+}
+
+// textsIn returns the texts as they lie in the encoded bundle, at its end.
+func (b bundle) textsIn(content []byte) (policy, model []byte) {
+	at := len(content) - len(b.model.text)
+	return content[at-len(b.policy.text) : at], content[at:]
 }

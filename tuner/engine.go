@@ -59,18 +59,20 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		}
 		return v, false, nil
 	}
-	var b bundle
 	var rows *policy.Policy
 	var model *policy.Model
-	if p != nil && len(p.compiled.Rules) > 0 {
-		rows, b.policy = p.compiled, source{s.configFile, p.text}
+	if p != nil && len(p.compiled.Rules) == 0 {
+		p = nil
+	}
+	if p != nil {
+		rows = p.compiled
 	}
 	if m != nil {
-		model, b.model = m.compiled, source{s.modelFile, m.text}
+		model = m.compiled
 	}
 	v.engine = engines.of(rows, model, getenv, log)
 	if s.reload == reloadLive {
-		v.content, v.digest = bundles.of(v.read, b)
+		v.content, v.digest = bundles.of(s, p, m)
 		staged.note(v)
 	}
 	return v, sound, nil

@@ -100,6 +100,7 @@ func (s *watchedSet) changed() {
 			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.files())
 		}
 	}()
+	defer giveBackGarbage()
 	if s.seen == (readStates{s.settings.openPolicy().state(), s.settings.openModel()().state()}) {
 		return
 	}
