@@ -49,6 +49,7 @@ func editALot(t *testing.T, p programs, saves int, env ...string) {
 	for context := range comms {
 		j.decided(context, files.versions[len(files.versions)-1])
 	}
+	waitCalls(0, 100, j.ranks...) // so that the model decides some too
 	j.tell("stop")
 	for context := range comms {
 		calls := j.compare(context)
