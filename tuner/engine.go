@@ -40,7 +40,10 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
 		return v, false, errUnusable
 	}
-	defer giveBackGarbage()
+	if !s.keeping {
+		// Only at init: it stops the calls that need Go for milliseconds.
+		defer giveBackGarbage()
+	}
 	waitForModel := s.openModel()
 	pv := s.openPolicy()
 	mv := waitForModel()

@@ -38,7 +38,6 @@ func Private(parent, comm, identity string) (*Store, error) {
 			return nil, err
 		}
 		s.lock = lock
-		s.spare.keep(filepath.Join(dir, tempPrefix+"spare-"+s.tag))
 		return s, nil
 	}
 }
@@ -109,12 +108,13 @@ func flock(f *os.File, how int) error {
 // Close gives up a private directory and removes it if no other process holds it.
 // A shared directory stays as it is.
 func (s *Store) Close() error {
-	s.spare.drop()
 	if s.lock == nil {
 		return nil
 	}
 	lock := s.lock
 	s.lock = nil
+	// A child that was forked has the same lock, and may live on.
+	flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
 	return nil

@@ -20,8 +20,6 @@ type Store struct {
 	// busy bounds the goroutines that a hanging file system can collect.
 	busy chan struct{}
 	lock *os.File // of a private directory
-	// spare is room for one small record when a private directory's disk is full.
-	spare spare
 }
 
 const (
@@ -94,16 +92,13 @@ func (s *Store) create(temp, path string, value []byte) error {
 		}
 		err = writeNew(temp, value)
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		if s.spare.use(temp, value) {
-			err = nil
-		}
+	if full(err) && inline(value) {
+		return os.Symlink(string(value), path)
 	}
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp)
-	s.spare.refill()
 	err = os.Link(temp, path)
 	if err == nil {
 		return nil
@@ -186,8 +181,6 @@ func (s *Store) alive() error {
 	_, err := os.Lstat(s.root)
 	return err
 }
-
-func read(path string) ([]byte, error) { return os.ReadFile(path) }
 
 // List implements agree.Store.
 func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
