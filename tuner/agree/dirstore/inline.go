@@ -8,17 +8,20 @@ import (
 	"syscall"
 )
 
-// When the disk is full, a small record is a symbolic link with the value in place of
-// a target. File systems keep a short one in the inode, so that it needs no block, and
-// making it is as atomic as link(2). A rank that has promised must be able to record a
-// decision, or it waits until the job fails; it is of such records that this is for,
-// but acknowledgements, which are empty, need no block either.
+// A small record may be a symbolic link with the value in place of a target. To make
+// one is as atomic as link(2), and a single call instead of five: a private directory,
+// where creating a communicator waits for records, has them so. And when a disk is
+// full, there is still room for them: file systems keep a short one in the inode. A
+// rank that has promised must be able to record a decision, or it waits until the job
+// fails. (Acknowledgements are empty and need no block either.)
 
-// maxInline is what ext4 keeps in an inode; others keep more.
-const maxInline = 59
+const (
+	maxInline  = 59   // what ext4 keeps in an inode; others keep more
+	maxPrivate = 1023 // and what private directories take
+)
 
-func inline(value []byte) bool {
-	return len(value) > 0 && len(value) <= maxInline && !strings.Contains(string(value), "\x00")
+func inline(value []byte, most int) bool {
+	return len(value) > 0 && len(value) <= most && !strings.Contains(string(value), "\x00")
 }
 
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

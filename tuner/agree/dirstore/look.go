@@ -38,7 +38,7 @@ func (s *Store) Made(ctx context.Context, dir string) (map[string]time.Time, err
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // gone since it was listed
 			}
-			if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), tempPrefix) {
+			if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), tempPrefix) {
 				return err
 			}
 			info, err := e.Info()

@@ -85,14 +85,22 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 
 // create makes path with the value, or fails with fs.ErrExist.
 func (s *Store) create(temp, path string, value []byte) error {
-	err := writeNew(temp, value)
+	write := func() error { return writeNew(temp, value) }
+	private := s.lock != nil && inline(value, maxPrivate)
+	if private {
+		write = func() error { return os.Symlink(string(value), path) }
+	}
+	err := write()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.makeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		err = writeNew(temp, value)
+		err = write()
 	}
-	if full(err) && inline(value) {
+	if private {
+		return err
+	}
+	if full(err) && inline(value, maxInline) {
 		return os.Symlink(string(value), path)
 	}
 	if err != nil {

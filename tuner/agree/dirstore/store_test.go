@@ -198,7 +198,7 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 		}
 	}
 	storetest.Put(t, s, "c/x/a/1/0-1", "")
-	if _, err := s.PutOnce(t.Context(), "c/x/d/20", bytes.Repeat([]byte{'x'}, 100)); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := s.PutOnce(t.Context(), "c/x/d/20", bytes.Repeat([]byte{'x'}, 2000)); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("there is room for a large record: %v", err)
 	}
 	filler.Truncate(0)
