@@ -13,6 +13,7 @@ TUNEFIT := $(BUILD)/tunefit
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
+RANK    := $(BUILD)/rank
 
 CC     ?= gcc
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
@@ -60,6 +61,10 @@ $(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $(wildcard tuner/plugin/testhost/scenario*.c) $(HOST) -ldl -lpthread -lm
 
+$(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
+
 .PHONY: demo
 demo: all ## build, load the tuner as NCCL does and show what a sample policy decides
 	@configs/demo.sh $(BUILD)
@@ -81,9 +86,11 @@ test: ## run every check: format, vet, all tests with and without cgo, race dete
 bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
 	$(BENCH) $(SO) $(EMPTY) $(PEER)
 	go test -run '^$$' -bench . ./policy/... ./topo/... ./bench/...
+	go test -run '^$$' -bench Live -benchtime 1x ./tuner/plugin
 
 .PHONY: soak
-soak: ## simulate the agreement between ranks for hours (SEEDS=1000000)
+soak: ## edit the files of real ranks, then simulate their agreement for hours (SEEDS=1000000)
+	LIVE_SAVES=400 go test -count=$(or $(ROUNDS),20) -timeout 0 -run 'TestLiveEdits$$' ./tuner/plugin
 	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./tuner/agree
 
 .PHONY: install

@@ -40,7 +40,10 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
 		return v, false, errUnusable
 	}
-	defer giveBackGarbage()
+	if !s.keeping {
+		// Only at init: it stops the calls that need Go for milliseconds.
+		defer giveBackGarbage()
+	}
 	waitForModel := s.openModel()
 	pv := s.openPolicy()
 	mv := waitForModel()
@@ -59,18 +62,20 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		}
 		return v, false, nil
 	}
-	var b bundle
 	var rows *policy.Policy
 	var model *policy.Model
-	if p != nil && len(p.compiled.Rules) > 0 {
-		rows, b.policy = p.compiled, source{s.configFile, p.text}
+	if p != nil && len(p.compiled.Rules) == 0 {
+		p = nil
+	}
+	if p != nil {
+		rows = p.compiled
 	}
 	if m != nil {
-		model, b.model = m.compiled, source{s.modelFile, m.text}
+		model = m.compiled
 	}
 	v.engine = engines.of(rows, model, getenv, log)
 	if s.reload == reloadLive {
-		v.content, v.digest = bundles.of(v.read, b)
+		v.content, v.digest = bundles.of(s, p, m)
 		staged.note(v)
 	}
 	return v, sound, nil

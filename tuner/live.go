@@ -47,9 +47,7 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 	log := c.log.about(c.info)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
-	ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
-	defer cancel()
-	member, err := agree.Join(ctx, agree.Config{
+	config := agree.Config{
 		Comm:     agree.CommKey(c.info.ID, c.info.Ranks),
 		Ranks:    c.info.Ranks,
 		Rank:     -1, // NCCL does not tell
@@ -78,7 +76,18 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 			return f, v.meaning(), err
 		},
 		Retire: func(snapshot any) { c.retire(snapshot.(*inForce)) },
-	})
+	}
+	// On a goroutine that is free to move: each of the store's operations is one too,
+	// and this one is bound to NCCL's thread, which would be put to sleep and woken
+	// for each.
+	var member *agree.Member
+	err = async(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
+		defer cancel()
+		var err error
+		member, err = agree.Join(ctx, config)
+		return err
+	})()
 	if err != nil {
 		r.release()
 		return err

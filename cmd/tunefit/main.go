@@ -8,13 +8,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// A sweep of a million rows fits into 1 GiB, if the collector knows that it must.
+		debug.SetMemoryLimit(800 << 20)
+	}
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // Exit codes.
 const (
@@ -53,7 +60,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(importCommand(), simulateCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), diffCommand(), topoCommand(), doctorCommand())
+	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), diffCommand(), topoCommand(),
+		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 
 	var code exitError
 	var usage usageError
@@ -69,6 +77,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "tunefit: %v\n", err)
 		return exitFailed
 	}
+}
+
+// flagsOnly makes any argument a usage error.
+func flagsOnly(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q (needed: flags only)", args[0])
+	}
+	return nil
 }
 
 // exactly makes a wrong number of arguments a usage error.

@@ -96,7 +96,13 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if c.mine && m.superseded(c) {
 		return m.decide(Decision{Abort: Superseded})
 	}
-	return m.look()
+	wait := m.look()
+	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
+		// A communicator that makes no calls for hours must not cost more than one
+		// without a change. At c the main thread wakes the background.
+		wait = max(wait, m.cfg.Timing.IdlePoll)
+	}
+	return wait
 }
 
 func (m *Member) stepPromised(c change, count uint64) time.Duration {

@@ -57,3 +57,31 @@ func TestCostOfAChange(t *testing.T) {
 		}
 	}
 }
+
+// TestCostOfSilence: a change waits for its checkpoint as long as the communicator
+// makes no calls, and costs no more than looking for a change does.
+func TestCostOfSilence(t *testing.T) {
+	const save, quiet = 20 * time.Second, 20 * time.Second
+	p := usual(1)
+	p.ranks, p.timing, p.longest = 8, Local, 0
+	p.pace = every(4 * time.Second) // the checkpoint is two minutes away
+	p.calls = 100
+	p.saved(save, "B", 0)
+	var before, after int
+	count := func(n *int) func(*world) {
+		return func(w *world) {
+			for _, r := range w.ranks {
+				*n += r.handle.Count("put") + r.handle.Count("get") + r.handle.Count("list")
+			}
+		}
+	}
+	p.events = []event{{save + 5*time.Second, count(&before)}, {save + 5*time.Second + quiet, count(&after)}}
+	w := simulate(t, p)
+	endsOn("B")(t, w)
+	w.report(t, false)
+	perRank := float64(after-before) / quiet.Seconds() / 8
+	t.Logf("%.1f operations per second and rank", perRank)
+	if perRank > 8.2 {
+		t.Errorf("%.1f operations per second and rank while nothing happens", perRank)
+	}
+}

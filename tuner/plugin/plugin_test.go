@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,7 +19,12 @@ import (
 
 // built holds what the tests load and run; it is made once, by the Makefile, as
 // users get it.
-var built struct{ dir, so, scenarios string }
+var built struct {
+	dir string
+	programs
+}
+
+type programs struct{ so, scenarios, rank string }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(askLimits) != "" {
@@ -31,8 +37,10 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
+		flag.Set("test.parallel", "16") // tests with jobs wait more than they compute
+		os.Chmod(dir, 0o755)            // some tests run ranks as another user
 		built.dir = dir
-		if built.so, built.scenarios, err = build(dir); err != nil {
+		if built.programs, err = build(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -40,15 +48,15 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// build makes the library and the host with make variables such as SANITIZE=x.
-func build(dir string, variables ...string) (so, scenarios string, err error) {
-	so, scenarios = filepath.Join(dir, "libnccl-tuner-go.so"), filepath.Join(dir, "scenarios")
-	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, so, scenarios}, variables...)
+// build makes the library and its hosts with make variables such as SANITIZE=x.
+func build(dir string, variables ...string) (p programs, err error) {
+	p = programs{filepath.Join(dir, "libnccl-tuner-go.so"), filepath.Join(dir, "scenarios"), filepath.Join(dir, "rank")}
+	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank}, variables...)
 	out, err := exec.Command("make", args...).CombinedOutput()
 	if err != nil {
-		return "", "", fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
+		return programs{}, fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return so, scenarios, nil
+	return p, nil
 }
 
 // scenario runs one scenario of testhost and returns what the plugin
@@ -193,12 +201,12 @@ func TestLogs(t *testing.T) {
 func TestPanics(t *testing.T) {
 	for _, function := range []string{"open", "decide"} {
 		t.Run(function, func(t *testing.T) {
-			so, _, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
+			p, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var warned []string
-			for _, line := range scenario(t, built.scenarios, so, "panics") {
+			for _, line := range scenario(t, p.scenarios, p.so, "panics") {
 				if strings.HasPrefix(line, "WARN") {
 					warned = append(warned, line)
 				}
@@ -228,7 +236,7 @@ func TestSanitizers(t *testing.T) {
 			if out, err := exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+c.sanitizers+" -x c -o /dev/null -").CombinedOutput(); err != nil {
 				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s: %s", c.sanitizers, out)
 			}
-			so, host, err := build(t.TempDir(), "SANITIZE="+c.sanitizers)
+			p, err := build(t.TempDir(), "SANITIZE="+c.sanitizers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,8 +245,9 @@ func TestSanitizers(t *testing.T) {
 				if name == "forks" { // the child that exits would look for leaks in threads it does not have
 					env = strings.Replace(env, "detect_leaks=1", "detect_leaks=0", 1)
 				}
-				t.Run(name, func(t *testing.T) { scenario(t, host, so, name, env) })
+				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, env) })
 			}
+			t.Run("edits", func(t *testing.T) { editALot(t, p, 10, c.env) })
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -39,7 +38,6 @@ func Private(parent, comm, identity string) (*Store, error) {
 			return nil, err
 		}
 		s.lock = lock
-		s.spare.keep(filepath.Join(dir, tempPrefix+"spare-"+s.tag))
 		return s, nil
 	}
 }
@@ -110,12 +108,13 @@ func flock(f *os.File, how int) error {
 // Close gives up a private directory and removes it if no other process holds it.
 // A shared directory stays as it is.
 func (s *Store) Close() error {
-	s.spare.drop()
 	if s.lock == nil {
 		return nil
 	}
 	lock := s.lock
 	s.lock = nil
+	// A child that was forked has the same lock, and may live on.
+	flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
 	return nil
@@ -123,15 +122,9 @@ func (s *Store) Close() error {
 
 // sweep removes what processes have left that no longer live.
 func sweep(parent string) {
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return // Private will say what is wrong
-	}
-	mine := fmt.Sprintf("%s%d-", privatePrefix, os.Getuid())
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), mine) && owned(filepath.Join(parent, e.Name())) == nil {
-			removeUnused(filepath.Join(parent, e.Name()))
-		}
+	dirs, _ := PrivateDirs(parent, os.Getuid()) // Private will say what is wrong
+	for _, dir := range dirs {
+		removeUnused(dir)
 	}
 }
 

@@ -20,8 +20,6 @@ type Store struct {
 	// busy bounds the goroutines that a hanging file system can collect.
 	busy chan struct{}
 	lock *os.File // of a private directory
-	// spare is room for one small record when a private directory's disk is full.
-	spare spare
 }
 
 const (
@@ -38,7 +36,11 @@ func Open(dir, identity string) (*Store, error) {
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}, nil
+	return newStore(dir, identity), nil
+}
+
+func newStore(dir, identity string) *Store {
+	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}
 }
 
 // clean makes a file name of any text.
@@ -83,23 +85,28 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 
 // create makes path with the value, or fails with fs.ErrExist.
 func (s *Store) create(temp, path string, value []byte) error {
-	err := writeNew(temp, value)
+	write := func() error { return writeNew(temp, value) }
+	private := s.lock != nil && inline(value, maxPrivate)
+	if private {
+		write = func() error { return os.Symlink(string(value), path) }
+	}
+	err := write()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.makeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		err = writeNew(temp, value)
+		err = write()
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		if s.spare.use(temp, value) {
-			err = nil
-		}
+	if private {
+		return err
+	}
+	if full(err) && inline(value, maxInline) {
+		return os.Symlink(string(value), path)
 	}
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp)
-	s.spare.refill()
 	err = os.Link(temp, path)
 	if err == nil {
 		return nil
@@ -182,8 +189,6 @@ func (s *Store) alive() error {
 	_, err := os.Lstat(s.root)
 	return err
 }
-
-func read(path string) ([]byte, error) { return os.ReadFile(path) }
 
 // List implements agree.Store.
 func (s *Store) List(ctx context.Context, dir string) ([]string, error) {

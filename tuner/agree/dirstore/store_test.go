@@ -168,9 +168,9 @@ func TestFullDisk(t *testing.T) {
 	storetest.Put(t, s, "c/x/d/1", "commit")
 }
 
-// TestFullDiskLeavesRoomForADecision: a rank that has promised must be able to
-// record its abort.
-func TestFullDiskLeavesRoomForADecision(t *testing.T) {
+// TestFullDiskLeavesRoomForDecisions: a rank that has promised must be able to record
+// its abort, in each of its communicators and however often.
+func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 	parent := t.TempDir()
 	if err := syscall.Mount("tmpfs", parent, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("NOT TESTED: a full disk needs a small tmpfs, mount: %v", err)
@@ -188,21 +188,29 @@ func TestFullDiskLeavesRoomForADecision(t *testing.T) {
 	for err == nil {
 		_, err = filler.Write(make([]byte, 512))
 	}
-	if got := storetest.Put(t, s, "c/x/d/1", "abort"); got != "abort" {
-		t.Errorf("stands %q", got)
+	for i := range 20 {
+		key := fmt.Sprintf("c/x/d/%d", i)
+		if got := storetest.Put(t, s, key, `{"abort":"stall","by":7}`); got != `{"abort":"stall","by":7}` {
+			t.Errorf("%s: stands %q", key, got)
+		}
+		if got := storetest.Put(t, s, key, `{"commit":true,"by":1}`); got != `{"abort":"stall","by":7}` {
+			t.Errorf("%s: put again, stands %q", key, got)
+		}
 	}
-	if _, err := s.PutOnce(t.Context(), "c/x/d/2", []byte("abort")); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("there is room twice: %v", err)
+	storetest.Put(t, s, "c/x/a/1/0-1", "")
+	if _, err := s.PutOnce(t.Context(), "c/x/d/20", bytes.Repeat([]byte{'x'}, 2000)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("there is room for a large record: %v", err)
 	}
 	filler.Truncate(0)
-	storetest.Put(t, s, "c/x/d/2", "abort")
-	filler.Seek(0, 0)
-	for err = nil; err == nil; {
-		_, err = filler.Write(make([]byte, 512))
+	if got := storetest.Put(t, s, "c/x/d/0", `{"commit":true,"by":1}`); got != `{"abort":"stall","by":7}` {
+		t.Errorf("with room again, stands %q", got)
 	}
-	storetest.Put(t, s, "c/x/d/3", "abort")
-	for i := 1; i <= 3; i++ {
-		if value, _, err := s.Get(t.Context(), fmt.Sprintf("c/x/d/%d", i)); string(value) != "abort" {
+	storetest.Put(t, s, "c/x/d/20", "abort")
+	if names, err := s.List(t.Context(), "c/x/d"); len(names) != 21 || err != nil {
+		t.Errorf("listed: %q, %v", names, err)
+	}
+	for i := range 20 {
+		if value, found, err := s.Get(t.Context(), fmt.Sprintf("c/x/d/%d", i)); !found || string(value) != `{"abort":"stall","by":7}` {
 			t.Errorf("d/%d: %q, %v", i, value, err)
 		}
 	}

@@ -7,6 +7,7 @@
  * the host then looks for the cheapest cell, as NCCL does after every call.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,51 @@ static void bench_known(const char *policy, const char *what, int shapes, int ch
     for (int p = 0; p < num_plugins; p++) host_finalize(&r[p].host, r[p].ctx);
 }
 
+static void save(const char *path, int channels) {
+    char new[320];
+    snprintf(new, sizeof new, "%s.new", path);
+    FILE *f = fopen(new, "w");
+    if (!f || fprintf(f, "allreduce,0,inf,ring,simple,%d,-1,-1\n", channels) < 0 || fclose(f) || rename(new, path)) die(path, "cannot write");
+}
+
+/* Known shapes while the policy changes: rounds for a communicator that follows each
+ * save, ten a second with time for a change in between, beside one that does not. */
+static void bench_edited(void) {
+    enum { EDITED_ROUNDS = 1500, SHAPES = USUAL_SHAPES };
+    static double ns[2][EDITED_ROUNDS], ratio[EDITED_ROUNDS];
+    char path[300];
+    snprintf(path, sizeof path, "%s/edited.csv", dir);
+    save(path, 1);
+    use_policy(path);
+    struct running r[2];
+    struct host_comm alone = {.id = (uint64_t)getpid() << 32, .ranks = 1, .nodes = 1};
+    for (int i = 0; i < 2; i++) {
+        setenv("NCCL_TUNER_RELOAD", i ? "live" : "new", 1);
+        const char *why = host_load(&r[i].host, paths[0], 0);
+        if (why || host_init(&r[i].host, &alone, &r[i].ctx)) die(paths[0], why ? why : "init failed");
+        known_round(&r[i], SHAPES, 0);
+    }
+    unsetenv("NCCL_TUNER_RELOAD");
+    pid_t editor = fork();
+    for (int n = 1; editor == 0; n++) {
+        save(path, 1 + n % 64);
+        usleep(n % 10 ? 100000 : 2000000);
+    }
+    int changes = 0, last = 0;
+    for (int n = 0; n < EDITED_ROUNDS; n++) {
+        for (int i = 0; i < 2; i++) ns[i][n] = known_round(&r[i], SHAPES, 0);
+        ratio[n] = ns[1][n] / ns[0][n];
+        if (sink != last) changes++;
+        last = sink;
+    }
+    kill(editor, SIGKILL);
+    waitpid(editor, NULL, 0);
+    printf("known shape, not live %.1f ns; live and edited %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the other %.1f ns), %d changes\n",
+           quantile(ns[0], EDITED_ROUNDS, 0.5), quantile(ns[1], EDITED_ROUNDS, 0.5), quantile(ratio, EDITED_ROUNDS, 0.5), CALLS,
+           quantile(ns[1], EDITED_ROUNDS, 1), quantile(ns[0], EDITED_ROUNDS, 1), changes - 1);
+    for (int i = 0; i < 2; i++) host_finalize(&r[i].host, r[i].ctx);
+}
+
 /* Every call has a size that was never asked before. */
 static void bench_new(int rows, int with_model) {
     enum { NEW = 2000 };
@@ -283,6 +329,7 @@ int main(int argc, char **argv) {
     for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
     bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
     bench_known(write_other(), "no match", USUAL_SHAPES, 0);
+    bench_edited();
     for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
     bench_new(10000, 1);
     bench_load(argv[0], 10000, 1);

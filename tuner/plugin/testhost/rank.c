@@ -1,46 +1,89 @@
 /*
- * rank TUNER.so RANK RANKS COMMS CALLS RATE SEED OUT: one rank of a job. It makes
- * CALLS collectives on each of COMMS communicators, the same ones in the same order
- * on every rank, at RATE a second in the mean, at moments of its own. OUT gets two
- * bytes for each call of each communicator, one communicator after the other: the
- * cell that NCCL would choose and the channels. At the end it prints how long the
- * longest calls took.
+ * rank TUNER.so LOG [name=value...]: a process of a job, told by a test on standard
+ * input what to do. It plays `contexts` ranks of each of `comms` communicators, all on
+ * one thread, which make the same calls in the same order as those of every other
+ * process, at `rate` a second in the mean, at moments of its own.
  *
- * With RANK -, it makes no calls but waits for the end of its input: a communicator
- * that is idle.
+ * LOG is a file that others may read meanwhile: how many calls each context has made,
+ * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
+ * line each with the time in front, standard output the answers to commands:
+ *
+ *   go, stop          make calls, make none
+ *   open COMM         another context, of that communicator
+ *   close CONTEXT     finalize a context
+ *   fork              a data loader: a child that lives until it gets SIGTERM; its pid
+ *   reap PID          ends the child and tells how it ended
+ *   left              what the process has open, and its threads
+ *   end               finalize all contexts and exit; so does the end of the input
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../host/host.h"
 #include "costs.h"
+#include "proc.h"
+#include "rank_log.h"
 
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
+
+static struct { /* what the command line says */
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure;
+} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17};
+
+static const struct {
+    const char *name;
+    uint64_t *value;
+} settings[] = {
+    {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
+    {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
+};
+
+static struct host host;
+static struct {
+    void *ctx; /* NULL: closed */
+    uint64_t comm;
+} contexts[MAX_CONTEXTS];
+static int num_contexts;
+static struct rank_log *counts;
+static struct rank_call *calls;
+static uint64_t mine; /* the state of this rank's own dice */
+
+static struct {
+    bool going;
+    uint64_t began, rounds, due; /* when it went, what it has done since, when the next one is due */
+} pace;
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "rank: %s: %s\n", what, why);
     exit(1);
 }
 
-static double now(void) {
+static uint64_t nanos(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t next(uint64_t *state) { /* xorshift64 */
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
+/* Whatever is put in is well mixed in what comes out (splitmix64). */
+static uint64_t mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
 }
+static uint64_t dice(uint64_t sides) { return mix(mine++) % sides; }
 
 static void logger(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
     (void)flags, (void)file, (void)line;
@@ -49,85 +92,193 @@ static void logger(int level, unsigned long flags, const char *file, int line, c
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "%.3f %s %s\n", now(), level == LOG_WARN ? "WARN" : "INFO", text);
+    char whole[4200];
+    int n = snprintf(whole, sizeof whole, "%lu %s %s\n", nanos(CLOCK_REALTIME), level == LOG_WARN ? "WARN" : "INFO", text);
+    if (write(STDERR_FILENO, whole, (size_t)n) != n) _exit(1);
 }
 
-struct stream {
-    struct host *host;
-    void *ctx;
-    uint64_t calls, state; /* of the stream, alike on all ranks */
-    uint8_t *out;
-};
+static void open_context(uint64_t comm) {
+    if (num_contexts == MAX_CONTEXTS) die("open", "too many contexts");
+    struct host_comm c = {.id = set.seed << 8 | comm, .ranks = set.ranks, .nodes = set.nodes, .logger = logger};
+    contexts[num_contexts].comm = comm;
+    uint64_t t = nanos(CLOCK_MONOTONIC);
+    int result = host_init(&host, &c, &contexts[num_contexts].ctx);
+    printf("opened %d: %d after %lu ns\n", num_contexts, result, nanos(CLOCK_MONOTONIC) - t);
+    num_contexts++;
+}
 
-static double *latencies;
-static uint64_t num_latencies;
+static void close_context(int i) {
+    if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("close", "no such context");
+    host_finalize(&host, contexts[i].ctx);
+    contexts[i].ctx = NULL;
+}
 
-static void call(struct stream *s, uint64_t n) {
-    static const int colls[] = {COLL_ALL_REDUCE, COLL_ALL_GATHER, COLL_REDUCE_SCATTER};
-    uint64_t r = next(&s->state);
-    struct host_call c = {colls[r % 3], KiB << (r >> 8) % 16, 1, 0, NUM_ALGOS, NUM_PROTOS};
-    float table[CELLS];
+/* How often this thread had to wait, and was made to. */
+static struct rusage switches(void) {
+    struct rusage u = {0};
+    if (set.measure) getrusage(RUSAGE_THREAD, &u);
+    return u;
+}
+
+static void ask(int i, struct host_call *c, float *table, struct rank_call *out) {
     int channels = 0;
-    if (r >> 32 & 15) costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
-    else for (int i = 0; i < CELLS; i++) table[i] = -1; /* NCCL has nothing to choose from */
-    double t = now();
-    int result = host_ask(s->host, s->ctx, &c, table, &channels);
-    latencies[num_latencies++] = now() - t;
-    if (result) {
-        fprintf(stderr, "rank: call %lu returns %d\n", n, result);
-        exit(3);
-    }
-    s->out[2 * n] = (uint8_t)host_choose(table, NUM_ALGOS, NUM_PROTOS);
-    s->out[2 * n + 1] = (uint8_t)channels;
+    struct rusage before = switches();
+    uint64_t t = nanos(CLOCK_MONOTONIC);
+    int result = host_ask(&host, contexts[i].ctx, c, table, &channels);
+    t = nanos(CLOCK_MONOTONIC) - t;
+    struct rusage after = switches();
+    *out = (struct rank_call){
+        .cell = (uint8_t)host_choose(table, c->num_algo, c->num_proto), .channels = (uint8_t)channels, .result = (uint8_t)result,
+        .waited = after.ru_nvcsw > before.ru_nvcsw, .preempted = after.ru_nivcsw > before.ru_nivcsw,
+        .nanos = t < UINT32_MAX ? (uint32_t)t : UINT32_MAX, .at = nanos(CLOCK_REALTIME),
+    };
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+static uint8_t chunk_of(int i, int coll, int cell) {
+    size_t chunk = 0;
+    if (cell < CELLS) host_chunk_size(&host, contexts[i].ctx, coll, MAX_CHUNK, cell / NUM_PROTOS, cell % NUM_PROTOS, &chunk);
+    return (uint8_t)(chunk / CHUNK_UNIT);
+}
+
+static void call(int i) {
+    static const int colls[] = {COLL_ALL_REDUCE, COLL_ALL_GATHER, COLL_REDUCE_SCATTER};
+    uint64_t n = counts->calls[i];
+    if (n == set.calls) die("calls", "the log is full");
+    uint64_t r = mix(n + (set.seed << 8 | contexts[i].comm) * 1000003);
+    /* Whether a buffer is registered, and so whether the shape is known, is each rank's
+     * own affair. */
+    struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, 1, dice(4) == 0, NUM_ALGOS, NUM_PROTOS};
+    float table[CELLS];
+    struct rank_call out;
+    if (dice(16) == 0) { /* NCCL has nothing to choose from, on this rank alone */
+        for (int j = 0; j < CELLS; j++) table[j] = -1;
+        ask(i, &c, table, &out);
+    }
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
+    ask(i, &c, table, &out);
+    out.coll = (uint8_t)c.coll;
+    out.size = (uint8_t)((r >> 8) % NUM_SIZES);
+    out.chunk = chunk_of(i, c.coll, out.cell);
+    out.other = chunk_of(i, colls[(r >> 16) % 3], (int)(r >> 24) % CELLS);
+    calls[(uint64_t)i * set.calls + n] = out;
+    __atomic_store_n(&counts->calls[i], n + 1, __ATOMIC_RELEASE);
+}
+
+static void leave(int signal) {
+    (void)signal;
+    exit(0);
+}
+
+/* As PyTorch's loaders: nothing but its own work until it is told to end. */
+static void fork_loader(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGTERM, leave);
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        for (;;) pause();
+    }
+    printf("forked %d\n", child);
+}
+
+static void reap(pid_t child) {
+    int status = 0;
+    kill(child, SIGTERM);
+    if (waitpid(child, &status, 0) != child) die("reap", strerror(errno));
+    if (WIFSIGNALED(status)) printf("killed by signal %d\n", WTERMSIG(status));
+    else printf("exit status %d\n", WEXITSTATUS(status));
+}
+
+static void command(char *line) {
+    uint64_t n = 0;
+    if (strcmp(line, "go") == 0 || strcmp(line, "stop") == 0) {
+        pace.going = *line == 'g';
+        pace.began = pace.due = nanos(CLOCK_MONOTONIC);
+        pace.rounds = 0;
+        printf("%s\n", line);
+    } else if (sscanf(line, "open %lu", &n) == 1) {
+        open_context(n);
+    } else if (sscanf(line, "close %lu", &n) == 1) {
+        close_context((int)n);
+        printf("closed\n");
+    } else if (strcmp(line, "fork") == 0) {
+        fork_loader();
+    } else if (sscanf(line, "reap %lu", &n) == 1) {
+        reap((pid_t)n);
+    } else if (strcmp(line, "left") == 0) {
+        proc_left();
+    } else {
+        die("command", line);
+    }
+}
+
+/* Does what it is told until the next round is due. Returns false at the end. */
+static bool obey(void) {
+    static char input[256];
+    static size_t have;
+    for (;;) {
+        uint64_t now = nanos(CLOCK_MONOTONIC), wait = pace.due > now ? pace.due - now : 0;
+        struct timespec t = {(time_t)(wait / 1000000000), (long)(wait % 1000000000)};
+        struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+        if (ppoll(&in, 1, pace.going ? &t : NULL, NULL) == 0) return true;
+        ssize_t got = read(STDIN_FILENO, input + have, sizeof input - 1 - have);
+        if (got <= 0) return false;
+        have += (size_t)got;
+        input[have] = 0;
+        for (char *end; (end = strchr(input, '\n'));) {
+            *end = 0;
+            if (strcmp(input, "end") == 0) return false;
+            command(input);
+            fflush(stdout);
+            have -= (size_t)(end + 1 - input);
+            memmove(input, end + 1, have + 1);
+        }
+    }
+}
+
+static void read_settings(char **argv) {
+    for (; *argv; argv++) {
+        uint64_t *setting = NULL;
+        char *value = strchr(*argv, '=');
+        if (value) *value++ = 0;
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            if (strcmp(*argv, settings[i].name) == 0) setting = settings[i].value;
+        if (!value || !setting) die("usage", *argv);
+        *setting = strtoull(value, NULL, 10);
+    }
+}
+
+static void map_log(const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    size_t size = sizeof *counts + MAX_CONTEXTS * set.calls * sizeof *calls;
+    if (fd < 0 || ftruncate(fd, (off_t)size)) die(path, strerror(errno));
+    counts = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (counts == MAP_FAILED) die(path, strerror(errno));
+    close(fd);
+    calls = (struct rank_call *)(counts + 1);
 }
 
 int main(int argc, char **argv) {
-    if (argc != 9) die("usage", "rank TUNER.so RANK RANKS COMMS CALLS RATE SEED OUT");
-    struct host host;
-    const char *why = host_load(&host, argv[1], 0);
+    if (argc < 3) die("usage", "rank TUNER.so LOG [name=value...]");
+    read_settings(argv + 3);
+    map_log(argv[2]);
+    mine = mix(set.seed * 1000 + set.id);
+    const char *why = host_load(&host, argv[1], (int)set.abi);
     if (why) die(argv[1], why);
-    int ranks = atoi(argv[3]), comms = atoi(argv[4]);
-    uint64_t calls = strtoull(argv[5], NULL, 10), seed = strtoull(argv[7], NULL, 10);
-    double rate = atof(argv[6]);
-    uint64_t mine = seed * 1000 + 7 + (uint64_t)atoi(argv[2]); /* this rank's own moments */
-    const char *nodes = getenv("RANK_NODES");
-    struct stream *streams = calloc(comms, sizeof *streams);
-    latencies = malloc(comms * calls * sizeof *latencies + 1);
-    for (int i = 0; i < comms; i++) {
-        struct host_comm c = {.id = seed << 8 | (uint64_t)i, .ranks = ranks, .nodes = nodes ? atoi(nodes) : 1, .logger = logger};
-        streams[i] = (struct stream){.host = &host, .calls = calls, .state = seed * 77 + i + 1, .out = malloc(2 * calls + 1)};
-        double t = now();
-        if (host_init(&host, &c, &streams[i].ctx)) die("init", "failed");
-        fprintf(stderr, "rank: init took %.0f us\n", (now() - t) * 1e6);
-    }
+    for (uint64_t comm = 0; comm < set.comms; comm++)
+        for (uint64_t i = 0; i < set.contexts; i++) open_context(comm);
     printf("ready\n");
     fflush(stdout);
-    if (strcmp(argv[2], "-") == 0) {
-        while (getchar() != EOF) {}
-    } else {
-        double begin = now();
-        for (uint64_t n = 0; n < calls; n++) {
-            for (int i = 0; i < comms; i++) call(&streams[i], n);
-            /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
-            double due = begin + (double)n / rate, early = due - now();
-            if (early > 0.002 && next(&mine) % 4 == 0) usleep((useconds_t)(early * 1e6 * (double)(next(&mine) % 100) / 50));
-        }
+    while (obey()) {
+        for (int i = 0; i < num_contexts; i++)
+            if (contexts[i].ctx) call(i);
+        pace.rounds++;
+        /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
+        pace.due = pace.began + pace.rounds * 1000000000 / set.rate;
+        if (dice(64) == 0) pace.due += dice(set.skew_ms * 1000000 + 1);
     }
-    FILE *out = fopen(argv[8], "w");
-    if (!out) die(argv[8], strerror(errno));
-    for (int i = 0; i < comms; i++) {
-        host_finalize(&host, streams[i].ctx);
-        fwrite(streams[i].out, 2, calls, out);
-    }
-    if (fclose(out)) die(argv[8], strerror(errno));
-    if (num_latencies == 0) return 0;
-    qsort(latencies, num_latencies, sizeof *latencies, by_value);
-    printf("latency us: median %.2f p99.9 %.1f second longest %.1f longest %.1f\n", latencies[num_latencies / 2] * 1e6,
-           latencies[num_latencies * 999 / 1000] * 1e6, latencies[num_latencies - 2] * 1e6, latencies[num_latencies - 1] * 1e6);
+    for (int i = 0; i < num_contexts; i++)
+        if (contexts[i].ctx) close_context(i);
+    printf("ended\n");
     return 0;
 }

@@ -43,9 +43,19 @@ type watchedSet struct {
 // is what they were when the member joined.
 func (w *watchedFiles) watch(s settings, own version, getenv func(string) string, log Log, l *live) (stop func()) {
 	key := [2]string{s.configFile, s.modelFile}
+	set, sure := w.join(key, s, own, getenv, log, l)
+	if !sure {
+		set.read(true)
+	}
+	return func() { w.unwatch(key, set, l) }
+}
+
+// join adds l to those who hear of the files. sure is false if they were read since l
+// has read them, or before that: l may have missed a change.
+func (w *watchedFiles) join(key [2]string, s settings, own version, getenv func(string) string, log Log, l *live) (set *watchedSet, sure bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	set := w.byNames[key]
+	set = w.byNames[key]
 	if set == nil {
 		set = &watchedSet{settings: s, getenv: getenv, good: own, seen: own.read, members: map[*live]bool{}}
 		set.settings.strict, set.settings.keeping = false, true
@@ -61,10 +71,10 @@ func (w *watchedFiles) watch(s settings, own version, getenv func(string) string
 		}
 	}
 	set.mu.Lock()
+	defer set.mu.Unlock()
 	set.members[l] = true
 	set.log = log
-	set.mu.Unlock()
-	return func() { w.unwatch(key, set, l) }
+	return set, set.good.read == own.read
 }
 
 func (w *watchedFiles) unwatch(key [2]string, set *watchedSet, l *live) {
@@ -87,9 +97,13 @@ func (w *watchedFiles) unwatch(key [2]string, set *watchedSet, l *live) {
 	}
 }
 
-// changed reads the files, which may have changed, and offers what they mean now. A
-// bad file changes nothing: the version in force stays.
-func (s *watchedSet) changed() {
+// changed is told that the files may have changed.
+func (s *watchedSet) changed() { s.read(false) }
+
+// read offers what the files mean now to all members, if they have changed or if asked
+// to in any case: a member takes no notice of what it knows. A bad file changes
+// nothing: the version in force stays.
+func (s *watchedSet) read(always bool) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.mu.Lock()
@@ -100,7 +114,8 @@ func (s *watchedSet) changed() {
 			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.files())
 		}
 	}()
-	if s.seen == (readStates{s.settings.openPolicy().state(), s.settings.openModel()().state()}) {
+	same := s.seen == readStates{s.settings.openPolicy().state(), s.settings.openModel()().state()}
+	if same && (!always || s.seen != good.read) {
 		return
 	}
 	v, sound, _ := loadVersion(s.settings, s.getenv, log)

@@ -1,0 +1,76 @@
+package tuner
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// hookedHost does something while a communicator is created: after its files were
+// read, before they are watched for it.
+type hookedHost struct{ hook func() }
+
+func (h hookedHost) Attach() (any, error) { h.hook(); return nil, nil }
+func (h hookedHost) Detach(any)           {}
+
+// A change that the process has heard of while a further communicator was created is
+// not lost on that one.
+func TestChangeDuringInit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.csv")
+	save := func(channels string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("allreduce,0,inf,ring,simple,"+channels+",-1,-1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("1")
+	proposed := make(chan struct{})
+	var once sync.Once
+	log := Log{Emit: func(_ Level, _ string, _ int, text string) {
+		if strings.Contains(text, "proposed") {
+			once.Do(func() { close(proposed) })
+		}
+	}}
+	getenv := func(name string) string { return map[string]string{EnvConfigFile: file}[name] }
+	first, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, getenv, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	counter, hooked := new(agree.Counter), false
+	second, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, Host: hookedHost{func() {
+		if !hooked {
+			hooked = true
+			save("2")
+			<-proposed // by the first: the change has been read
+		}
+	}}}, getenv, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		n := counter.Seq.Load()
+		if n >= counter.Trig.Load() {
+			if err := second.Turn(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := second.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs})
+		counter.Seq.Store(n + 1)
+		if d.Channels == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %d calls still decided by the old version", n)
+		}
+	}
+}
