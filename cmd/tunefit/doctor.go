@@ -19,11 +19,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
-// An examination is over after doctorLimit, whatever hangs; the driver gets less, for
-// others wait for what it says.
+// An examination is over after doctorLimit, whatever hangs; the driver and an etcd get
+// less, so that what waits for them can still be told.
 const (
 	doctorLimit = 2500 * time.Millisecond
-	driverLimit = 1800 * time.Millisecond
+	answerLimit = 1800 * time.Millisecond
 )
 
 func doctorCommand() *cobra.Command {
@@ -42,7 +42,7 @@ The files' version is a digest of their meaning: it must be the same on all node
 
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
 could not be examined.`,
-		Example: `  NCCL_TUNER_PLUGIN=$PWD/build/libnccl-tuner-go.so tunefit doctor
+		Example: `  tunefit doctor
   srun -N 4 tunefit doctor --nodes 4
   tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
 		Args: atMost(0, "none"),

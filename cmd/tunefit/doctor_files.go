@@ -37,6 +37,8 @@ func (d *doctor) readFiles() (f filesFound) {
 			file.text, file.err = readRegular(file.name)
 			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
 				file.err = at.Err
+			} else if len(file.text) > tuner.MaxFileBytes {
+				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))
 			}
 		}
 		return file

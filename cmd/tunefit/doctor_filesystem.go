@@ -58,10 +58,12 @@ var fileSystems = map[uint32]fileSystem{
 	0x01021997: {name: "9P"},
 }
 
+const plenty = 1 << 62
+
 func fileSystemOf(dir string) fileSystem {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return fileSystem{name: "an unknown file system", freeBytes: 1 << 62}
+		return fileSystem{name: "an unknown file system", freeBytes: plenty}
 	}
 	magic := uint32(st.Type)
 	s, known := fileSystems[magic]
@@ -69,6 +71,9 @@ func fileSystemOf(dir string) fileSystem {
 		s.name = fmt.Sprintf("a file system of type %#x", magic)
 	}
 	s.freeBytes = st.Bavail * uint64(st.Bsize)
+	if st.Blocks == 0 { // it does not count them
+		s.freeBytes = plenty
+	}
 	s.files, s.freeFiles = st.Files, st.Ffree
 	return s
 }

@@ -58,7 +58,7 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 	if !tuner.HasEtcd {
 		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it (go build -tags etcd ./cmd/tunefit)", d.env.show(tuner.EnvRendezvous)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, driverLimit)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	took, err := tuner.ReachEtcd(ctx, url, d.env.get)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		switch {
 		case d.nodes == 1:
 		case system.kind == local:
-			found = append(found, failed("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: ranks wait for each other in vain", dir, system, d.nodes))
+			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.nodes))
 		case system.kind == unsure:
 			found = append(found, noted("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system))
 		}

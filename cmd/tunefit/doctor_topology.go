@@ -21,9 +21,9 @@ type machineFound struct {
 // errSlowDriver: whoever asks gets an answer, the driver's library cannot be stopped.
 var errSlowDriver = errors.New("NVIDIA's driver has not answered")
 
-// findMachine does not wait for the driver longer than driverLimit.
+// findMachine does not wait for the driver longer than answerLimit.
 func (d *doctor) findMachine(ctx context.Context) machineFound {
-	ctx, cancel := context.WithTimeout(ctx, driverLimit)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	start := time.Now()
 	done := make(chan machineFound, 1)
