@@ -15,6 +15,7 @@ func TestDoctorPlugin(t *testing.T) {
 	dir := t.TempDir()
 	other := gcc(t, filepath.Join(dir, "libnccl-tuner-other.so"), `#include "tuner/plugin/abi.h"
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Other", 0, 0, 0};`)
+	gcc(t, filepath.Join(dir, "libnccl-tuner-libabsent.so.so"), `int nothing;`) // NCCL adds nothing to a whole name
 	impostor := gcc(t, filepath.Join(dir, "libimpostor.so"), `#include "tuner/plugin/abi.h"
 static int init(size_t ranks, size_t nodes, abi_logger log, void **ctx) { (void)ranks; (void)nodes; (void)log; (void)ctx; return 1; }
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
@@ -37,6 +38,7 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 		{"static_plugin", "", isError, []string{"in the program itself"}},
 		{"S", "", isError, []string{"in the program itself"}},
 		{"other", dir, isError, []string{other, `"Other"`}},
+		{"libabsent.so", dir, isError, []string{"libabsent.so: cannot open"}},
 		{impostor, "", isError, []string{"another tuner"}},
 		{none, "", isError, []string{none, "no tuner of version 2 to 7"}},
 		{needy, "", isError, []string{"libgone.so.1"}},

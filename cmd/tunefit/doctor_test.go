@@ -83,14 +83,15 @@ func TestDoctorCommand(t *testing.T) {
 			os.Unsetenv(name)
 		}
 	}
-	t.Setenv(pluginVariable, "none")
+	t.Setenv(pluginVariable, library)
+	t.Setenv(tuner.EnvConfigFile, "/absent.csv")
 	out, _ := tunefit(t, exitFound, "doctor", "--plugin", library)
-	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    plugin ") || !strings.Contains(out, "-> set NCCL_TUNER_PLUGIN="+library) {
+	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    files ") || !strings.Contains(out, "-> correct the path") {
 		t.Errorf("%s", out)
 	}
 	out, _ = tunefit(t, exitFound, "doctor", "--plugin", library, "--json")
 	var findings []struct{ Check, Severity, Found, Do string }
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "error" || findings[0].Check != "plugin" {
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" || findings[0].Check != "plugin" || findings[0].Found == "" {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, said := tunefit(t, exitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
