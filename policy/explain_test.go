@@ -167,6 +167,15 @@ func TestExplainNamesColumns(t *testing.T) {
 	}
 }
 
+// Where NCCL offers nothing at all, no row decides, not even one that leaves it to NCCL.
+func TestExplainNothingOffered(t *testing.T) {
+	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Nodes: 1, Ranks: 8})
+	q := Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
+	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
+		t.Errorf("%s", got)
+	}
+}
+
 // The candidates are those that Choose chooses from, its choice is the first of them,
 // and what is barred is never chosen.
 func TestCandidatesAgreeWithChoose(t *testing.T) {
