@@ -12,6 +12,7 @@ TUNEFIT := $(BUILD)/tunefit
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
+RANK    := $(BUILD)/rank
 
 CC     ?= gcc
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
@@ -55,8 +56,12 @@ $(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $(wildcard tuner/plugin/testhost/scenario*.c) $(HOST) -ldl -lpthread -lm
 
+$(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lpthread -lm
+
 .PHONY: demo
-demo: all ## build, load the tuner as NCCL does and show what a sample policy decides
+demo: all $(RANK) ## from measurements to decisions, and a change during a run; no GPU needed
 	@configs/demo.sh $(BUILD)
 
 .PHONY: test
