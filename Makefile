@@ -8,6 +8,7 @@ SANITIZE ?=
 GO_LDFLAGS ?=
 
 SO      := $(BUILD)/libnccl-tuner-go.so
+SO_ETCD := $(BUILD)/libnccl-tuner-go-etcd.so
 TUNEFIT := $(BUILD)/tunefit
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
@@ -35,9 +36,13 @@ GO_BUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false
 .PHONY: all
 all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
 
-$(SO): $(GO_SOURCES) $(C_SOURCES)
+.PHONY: etcd
+etcd: $(SO_ETCD) ## build the tuner for ranks that meet in etcd, libnccl-tuner-go-etcd.so
+
+$(SO_ETCD): TAGS := -tags etcd
+$(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(GO_BUILD) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
+	$(GO_BUILD) $(TAGS) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
 	@rm -f $(@:.so=.h)
 
 $(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
@@ -69,7 +74,9 @@ test: ## run every check: format, vet, all tests with and without cgo, race dete
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
+	go vet -tags etcd ./tuner/...
 	go test -count=1 ./...
+	go test -count=1 -tags etcd ./tuner
 	@# The first run compares with all of NCCL's answers, the others with a sample.
 	CGO_ENABLED=0 go test -short ./...
 	go test -race -short $$(go list ./... | grep -v tuner/plugin)

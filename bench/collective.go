@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // operation is what a run measured: one of the collectives that a tuner is
@@ -14,7 +13,10 @@ type operation string // folded name; empty: not known
 // collByName holds what nccl-tests can measure; -1 stands for what no tuner is
 // asked about.
 var collByName = func() map[string]policy.Coll {
-	m := lookUp[policy.Coll](tuning.CollNames[:])
+	m := map[string]policy.Coll{}
+	for c := range policy.Coll(policy.NumColls) {
+		m[fold(c.String())] = c
+	}
 	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
 		m[other] = -1
 	}

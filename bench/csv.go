@@ -13,8 +13,8 @@ import (
 
 	"github.com/agext/levenshtein"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // column is what a column of a CSV file means, whatever its name.
@@ -136,7 +136,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		s.row()
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)
-	if len(r.Samples) == 0 && len(r.Rejected) == 0 {
+	if r.Kept == 0 && len(r.Rejected) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil
@@ -151,7 +151,7 @@ func (s *sweep) header(names []string) error {
 		c, ok := columnByName[fold(strings.TrimSpace(name))]
 		switch {
 		case !ok:
-			s.r.note(line, "column %q is not used (%sallowed: %s)", name, didYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
+			s.r.note(line, "column %q is not used (%sallowed: %s)", name, suggest.DidYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
 		case s.at[c] >= 0:
 			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
 		default:
@@ -314,13 +314,15 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.cell(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			s.bad(colAlgo, "%s", unknownName("algorithm", v, tuning.AlgoNames[:]))
+			_, err := policy.ParseAlgo(v)
+			s.bad(colAlgo, "%v", err)
 			return false
 		}
 	}
 	if v := s.cell(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			s.bad(colProto, "%s", unknownName("protocol", v, tuning.ProtoNames[:]))
+			_, err := policy.ParseProto(v)
+			s.bad(colProto, "%v", err)
 			return false
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
@@ -103,47 +101,15 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
-// didYouMean returns `did you mean "x"; ` for the known name nearest to got, or
-// nothing when none is near.
-func didYouMean(got string, known []string) string {
-	best, distance := "", 2+len(got)/4 // a transposition is two edits
-	for _, k := range known {
-		if d := levenshtein.Distance(fold(got), fold(k), nil); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q; ", best)
-}
-
-func unknownName(what, got string, known []string) string {
-	return fmt.Sprintf("unknown %s %q (%sallowed: %s)", what, got, didYouMean(got, known), strings.Join(known, ", "))
-}
-
-func lookUp[T ~int8](names []string) map[string]T {
-	m := make(map[string]T, len(names))
-	for i, name := range names {
-		m[fold(name)] = T(i)
-	}
-	return m
-}
-
-var (
-	algoByName  = lookUp[policy.Algo](tuning.AlgoNames[:])
-	protoByName = lookUp[policy.Proto](tuning.ProtoNames[:])
-)
-
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
 func parseAlgo(s string) (policy.Algo, bool) {
-	if a, ok := algoByName[s]; ok {
+	if a, ok := policy.AlgoNamed(s); ok {
 		return a, true
 	}
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumAlgos {
 		return policy.Algo(n), true
 	}
-	if a, ok := algoByName[fold(s)]; ok {
+	if a, ok := policy.AlgoNamed(fold(s)); ok {
 		return a, true
 	}
 	if fold(s) == "collnet" { // its only kind before NCCL 2.14
@@ -153,17 +119,16 @@ func parseAlgo(s string) (policy.Algo, bool) {
 }
 
 func parseProto(s string) (policy.Proto, bool) {
-	if p, ok := protoByName[s]; ok {
+	if p, ok := policy.ProtoNamed(s); ok {
 		return p, true
 	}
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumProtos {
 		return policy.Proto(n), true
 	}
-	p, ok := protoByName[fold(s)]
-	if !ok {
-		p = Unknown
+	if p, ok := policy.ProtoNamed(fold(s)); ok {
+		return p, true
 	}
-	return p, ok
+	return Unknown, false
 }
 
 // What numbers in a file's name mean: 8ch, 2n or nodes2, ranks16.
@@ -212,8 +177,8 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 		}
 		// Two words first: nvls_tree is not nvls, all_reduce is not reduce.
 		for _, w := range []string{pair, words[i]} {
-			a, isAlgo := algoByName[w]
-			p, isProto := protoByName[w]
+			a, isAlgo := policy.AlgoNamed(w)
+			p, isProto := policy.ProtoNamed(w)
 			_, isColl := collByName[w]
 			switch {
 			case isAlgo:

@@ -32,6 +32,9 @@ type Options struct {
 	// NamePattern finds labels in a file's name by its groups coll, algo, proto,
 	// channels, nodes and ranks. nil: by words such as ring, ll128 and 8ch.
 	NamePattern *regexp.Regexp
+	// Each takes every sample instead of Result.Samples, for files of many rows; it
+	// must not keep the pointer. nil: samples are kept.
+	Each func(*Sample)
 }
 
 // Result is what one file holds. Everything that was read is either in Samples
@@ -39,13 +42,15 @@ type Options struct {
 type Result struct {
 	File     string
 	Format   Format
-	Samples  []Sample
+	Samples  []Sample    // nil with Options.Each
+	Kept     int         // samples, wherever they went
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
 
+	each  func(*Sample)
 	noted map[string]bool
 }
 
@@ -113,8 +118,13 @@ func (r *Result) note(line int, format string, args ...any) {
 }
 
 func (r *Result) add(s Sample, from Origin) {
-	r.Samples = append(r.Samples, s)
+	r.Kept++
 	r.Labels[from]++
+	if r.each != nil {
+		r.each(&s)
+		return
+	}
+	r.Samples = append(r.Samples, s)
 }
 
 // errNotSweep is the end of the message for a file that is none of the formats.
@@ -148,7 +158,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name}
+	r := &Result{File: name, each: opts.Each}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = FormatJSON

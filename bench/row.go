@@ -63,8 +63,9 @@ func checkTime(bytes uint64, micros, algBW float64) string {
 	if !(micros > 0) || math.IsInf(micros, 0) {
 		return rejectNoTime
 	}
-	// Old versions count fewer bytes in algbw than in size; units are off by 1000.
-	if algBW >= 0.1 {
+	// Old versions count fewer bytes in algbw than in size, and rounding is off by
+	// a factor of 2 at most where it leaves anything; units are off by 1000.
+	if algBW > 0 {
 		if off := float64(bytes) / 1000 / micros / algBW; off > 300 || off < 1.0/300 {
 			return rejectUnits
 		}

@@ -32,6 +32,10 @@ const (
 	noisesOfGain = 2
 	// sigmasOfGain: with a predicted time on either side, by so many sigmas of both.
 	sigmasOfGain = 1
+	// doubt is how many sigmas are added to a predicted time before times are
+	// compared: of two that look alike the better known one is chosen. More than
+	// that gives away too much.
+	doubt = 0.25
 
 	// Configurations scale differently with the number of nodes, by about
 	// max(leastSpread, spreadPerDoubling*log2(N/n)) with heavy tails.
@@ -129,7 +133,8 @@ func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (c
 			continue
 		}
 		mean := at.value(c.ln)
-		if !(mean < least) { // nor if it is NaN
+		score := mean + float64(doubt*at.value(c.sigma))
+		if !(score < least) { // nor if it is NaN
 			continue
 		}
 		switch c.trust(at.bytes) {
@@ -141,7 +146,7 @@ func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (c
 				continue
 			}
 		}
-		least, best = mean, i
+		least, best = score, i
 		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
 	}
 	return choice, best, why

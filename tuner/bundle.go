@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // bundle is a version of the policy as ranks pass it on: the files that it is made
@@ -53,4 +57,57 @@ func decodeBundle(content []byte) (b bundle, err error) {
 	b.policy = source{head.Policy, files[:head.PolicyLen]}
 	b.model = source{head.Model, files[head.PolicyLen:]}
 	return b, nil
+}
+
+// noFiles is the version of ranks that have no file.
+var noFiles = func() encoded {
+	content := bundle{}.encode()
+	return encoded{content: content, digest: agree.DigestOf(content)}
+}()
+
+// bundles keeps the bundle of the files as read last, for the communicators of a
+// process: to make one takes as long as a communicator's init may.
+var bundles bundleCache
+
+type bundleCache struct {
+	mu   sync.Mutex
+	last encoded
+}
+
+type encoded struct {
+	of      readStates
+	content []byte
+	digest  string
+}
+
+// of returns the bundle of two files, of which either may be nil. It is the only one
+// to use their texts, and leaves but one copy of them in memory.
+func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersion[policy.Model]) (content []byte, digest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := (readStates{p.state(), m.state()}); c.last.content == nil || c.last.of != of {
+		var b bundle
+		if p != nil {
+			b.policy = source{s.configFile, p.text}
+		}
+		if m != nil {
+			b.model = source{s.modelFile, m.text}
+		}
+		content := b.encode()
+		c.last = encoded{of, content, agree.DigestOf(content)}
+		b.policy.text, b.model.text = b.textsIn(content)
+		if p != nil {
+			p.text = b.policy.text
+		}
+		if m != nil {
+			m.text = b.model.text
+		}
+	}
+	return c.last.content, c.last.digest
+}
+
+// textsIn returns the texts as they lie in the encoded bundle, at its end.
+func (b bundle) textsIn(content []byte) (policy, model []byte) {
+	at := len(content) - len(b.model.text)
+	return content[at-len(b.policy.text) : at], content[at:]
 }

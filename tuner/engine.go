@@ -32,7 +32,7 @@ var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be 
 // been logged then; the version leaves everything to NCCL in that case, and sound is
 // false. The error is for strict settings only.
 func loadVersion(s settings, getenv func(string) string, log Log) (v version, sound bool, err error) {
-	v.content = bundle{}.encode()
+	v.content, v.digest = noFiles.content, noFiles.digest
 	if s.configFile == "" && s.modelFile == "" {
 		if !s.strict {
 			return v, true, nil
@@ -59,17 +59,22 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		}
 		return v, false, nil
 	}
-	var b bundle
 	var rows *policy.Policy
 	var model *policy.Model
-	if p != nil && len(p.compiled.Rules) > 0 {
-		rows, b.policy = p.compiled, source{s.configFile, p.text}
+	if p != nil && len(p.compiled.Rules) == 0 {
+		p = nil
+	}
+	if p != nil {
+		rows = p.compiled
 	}
 	if m != nil {
-		model, b.model = m.compiled, source{s.modelFile, m.text}
+		model = m.compiled
 	}
-	v.content, v.engine = b.encode(), engines.of(rows, model, getenv, log)
-	staged.note(v)
+	v.engine = engines.of(rows, model, getenv, log)
+	if s.reload == reloadLive {
+		v.content, v.digest = bundles.of(s, p, m)
+		staged.note(v)
+	}
 	return v, sound, nil
 }
 

@@ -66,8 +66,8 @@ func waitForGarbage() {
 // fileVersion is what one state of a file meant.
 type fileVersion[T any] struct {
 	id       watch.ID
-	settled  bool // no later change can have left the id as it is
-	text     []byte
+	settled  bool   // no later change can have left the id as it is
+	text     []byte // for bundles alone
 	sum      uint64 // of the text
 	compiled *T     // nil where there is an error
 	faults   error  // in the text, one a line
@@ -113,6 +113,7 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 		delete(c.entries, path)
 		return &fileVersion[T]{unread: err}
 	}
+	garbage.left.Store(true)
 	v := &fileVersion[T]{id: id, settled: id.Settled(), text: text, sum: maphash.Bytes(sumSeed, text)}
 	if old != nil && old.sum == v.sum {
 		old.id, old.settled = v.id, v.settled
@@ -120,7 +121,6 @@ func (c *fileCache[T]) load(path string) *fileVersion[T] {
 	}
 	v.compiled, v.faults = c.compile(path, text)
 	c.entries[path] = v
-	garbage.left.Store(true)
 	return v
 }
 

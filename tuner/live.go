@@ -27,7 +27,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 	case c.info.ABI < 5:
 		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://host:port"
+		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"
 	}
 	return true, ""
 }
@@ -35,7 +35,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 // join takes part in the agreement with the other ranks, and starts on the version
 // that the first of them brought.
 func (c *Comm) join(own version, getenv func(string) string) error {
-	r, err := openRendezvous(c.settings, c.info.Nodes)
+	r, err := openRendezvous(c.settings, c.info.Nodes, getenv)
 	if err != nil {
 		if c.settings.strict {
 			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)
@@ -47,9 +47,7 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 	log := c.log.about(c.info)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
-	ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
-	defer cancel()
-	member, err := agree.Join(ctx, agree.Config{
+	config := agree.Config{
 		Comm:     agree.CommKey(c.info.ID, c.info.Ranks),
 		Ranks:    c.info.Ranks,
 		Rank:     -1, // NCCL does not tell
@@ -61,22 +59,35 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		Log:      log,
 		Counter:  c.info.Counter,
 		Strict:   c.settings.strict,
-		Own:      agree.Version{Content: own.content, Meaning: own.meaning()},
+		Own:      own.shared(),
 		Stage: func(content []byte) (snapshot any, meaning string, err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					err = fmt.Errorf("a defect in the plugin: %v", p)
 				}
 			}()
-			v, err := staged.compile(content, getenv, c.log)
-			if err != nil {
-				return nil, "", err
+			v := own
+			if !sameBytes(content, own.content) {
+				if v, err = staged.compile(content, getenv, c.log); err != nil {
+					return nil, "", err
+				}
 			}
 			f, err := c.prepare(v)
 			return f, v.meaning(), err
 		},
 		Retire: func(snapshot any) { c.retire(snapshot.(*inForce)) },
-	})
+	}
+	// On a goroutine that is free to move: each of the store's operations is one too,
+	// and this one is bound to NCCL's thread, which would be put to sleep and woken
+	// for each.
+	var member *agree.Member
+	err = async(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
+		defer cancel()
+		var err error
+		member, err = agree.Join(ctx, config)
+		return err
+	})()
 	if err != nil {
 		r.release()
 		return err
@@ -127,4 +138,10 @@ func sayWhyNotLive(why string, s settings, log Log) {
 		say = log.Warnf
 	}
 	say("the policy cannot change during the run: %s", why)
+}
+
+// sameBytes reports whether two slices are the same one, without looking at what may
+// be megabytes.
+func sameBytes(a, b []byte) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }

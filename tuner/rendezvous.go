@@ -46,14 +46,14 @@ const privateStore = "jobs"
 
 // openRendezvous opens what the settings name, for a communicator of so many nodes.
 // An error says what cannot be used, and the setting that names it.
-func openRendezvous(s settings, nodes int) (*rendezvous, error) {
+func openRendezvous(s settings, nodes int, getenv func(string) string) (*rendezvous, error) {
 	meetings.mu.Lock()
 	defer meetings.mu.Unlock()
 	m := meeting{s.rendezvous, nodes > aggregateAbove}
 	r := meetings.byName[m]
 	if r == nil {
 		r = &rendezvous{meeting: m}
-		if err := r.open(); err != nil {
+		if err := r.open(getenv); err != nil {
 			return nil, err
 		}
 		if m.aggregate {
@@ -79,7 +79,7 @@ func (r *rendezvous) release() {
 	}
 }
 
-func (r *rendezvous) open() error {
+func (r *rendezvous) open(getenv func(string) string) error {
 	switch {
 	case r.name == "":
 		s, err := dirstore.Private(dirstore.Shm, privateStore, newIdentity())
@@ -87,8 +87,14 @@ func (r *rendezvous) open() error {
 			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", dirstore.Shm, err, EnvRendezvous)
 		}
 		r.store, r.timing, r.close = s, agree.Local, func() { s.Close() }
+	case strings.HasPrefix(r.name, "etcd://"), strings.HasPrefix(r.name, "etcds://"):
+		s, end, err := openEtcd(r.name, getenv)
+		if err != nil {
+			return err
+		}
+		r.store, r.timing, r.close = s, agree.Etcd, end
 	case strings.Contains(r.name, "://"):
-		return fmt.Errorf("%s=%s: not supported by this library (allowed: a directory)", EnvRendezvous, r.name)
+		return fmt.Errorf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, r.name)
 	default:
 		s, err := dirstore.Open(r.name, newIdentity())
 		if err != nil {

@@ -1,19 +1,25 @@
 package tuner
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // version is one state of the policy: what it is made from and what it means.
 type version struct {
 	content []byte         // a bundle
+	digest  string         // of the content
 	engine  *policy.Engine // nil: NCCL decides everything
 	read    readStates     // of the files that it was read from, if it was
+}
+
+// shared is the version as the ranks' agreement knows it.
+func (v version) shared() agree.Version {
+	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.meaning()}
 }
 
 // readStates are the states of the policy file and the model file.
@@ -31,11 +37,11 @@ func (v version) meaning() string {
 
 // staged keeps the versions that this process has compiled of late: its
 // communicators share them, and mostly they come from its own files.
-var staged = stagedVersions{latest: map[[sha256.Size]byte]*policy.Engine{}}
+var staged = stagedVersions{latest: map[string]*policy.Engine{}}
 
 type stagedVersions struct {
 	mu     sync.Mutex
-	latest map[[sha256.Size]byte]*policy.Engine
+	latest map[string]*policy.Engine // by the digest of the content
 }
 
 // maxStaged bounds the memory. Versions follow each other: one is in force, one may
@@ -49,16 +55,17 @@ func (s *stagedVersions) note(v version) {
 	if len(s.latest) >= maxStaged {
 		clear(s.latest)
 	}
-	s.latest[sha256.Sum256(v.content)] = v.engine
+	s.latest[v.digest] = v.engine
 }
 
 // compile returns the version that a content is.
 func (s *stagedVersions) compile(content []byte, getenv func(string) string, log Log) (version, error) {
+	digest := agree.DigestOf(content)
 	s.mu.Lock()
-	e, known := s.latest[sha256.Sum256(content)]
+	e, known := s.latest[digest]
 	s.mu.Unlock()
 	if known {
-		return version{content: content, engine: e}, nil
+		return version{content: content, digest: digest, engine: e}, nil
 	}
 	b, err := decodeBundle(content)
 	if err != nil {
@@ -76,7 +83,7 @@ func (s *stagedVersions) compile(content []byte, getenv func(string) string, log
 			return version{}, firstProblem(err)
 		}
 	}
-	v := version{content: content, engine: engines.of(p, m, getenv, log)}
+	v := version{content: content, digest: digest, engine: engines.of(p, m, getenv, log)}
 	s.note(v)
 	return v, nil
 }

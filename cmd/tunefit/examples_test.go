@@ -25,7 +25,7 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand()}
+	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand()}
 	if library != "" {
 		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
 	}

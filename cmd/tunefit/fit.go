@@ -95,12 +95,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if set.Used == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
+	progress := newProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
+		Progress: func(_, _ int) { progress.add(1) },
 		MaxNodes: f.maxNodes, Scales: f.scales,
 		Provenance: policy.ModelProvenance{
 			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
+	progress.end()
 	writeReport(cmd.OutOrStdout(), found)
 	if f.constants {
 		addConstants(cmd.OutOrStdout(), set, file)

@@ -25,10 +25,11 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	var sources []policy.ModelSource
 	var failed []error
 	rejected := map[string]int{}
-	progress := newProgress(cmd.ErrOrStderr(), len(files))
+	var notes []bench.Note
+	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
 	for _, name := range files {
-		progress.next(name)
-		source, err := readSweep(pool, name, rejected)
+		progress.turnTo(filepath.Base(name))
+		source, err := readSweep(pool, name, progress, rejected, &notes)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -36,6 +37,9 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 		sources = append(sources, source)
 	}
 	progress.end()
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
 	if len(failed) > 0 {
 		return nil, nil, nil, fmt.Errorf("%w\nnothing was written", errors.Join(failed...))
 	}
@@ -47,25 +51,23 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	return pool.Set(), sources, refusals, nil
 }
 
-func readSweep(pool *fit.Pool, name string, rejected map[string]int) (policy.ModelSource, error) {
+func readSweep(pool *fit.Pool, name string, p *progress, rejected map[string]int, notes *[]bench.Note) (policy.ModelSource, error) {
 	in, err := os.Open(name)
 	if err != nil {
 		return policy.ModelSource{}, err
 	}
 	defer in.Close()
 	digest := sha256.New()
-	r, err := bench.Read(io.TeeReader(in, digest), name, bench.Options{})
+	r, err := bench.Read(io.TeeReader(p.reader(in), digest), name, bench.Options{Each: pool.Add})
 	if err != nil {
 		return policy.ModelSource{}, err
 	}
 	if _, err := io.Copy(digest, in); err != nil { // what the reader left behind the last row
 		return policy.ModelSource{}, err
 	}
-	for i := range r.Samples {
-		pool.Add(&r.Samples[i])
-	}
+	*notes = append(*notes, r.Notes...)
 	for _, rej := range r.Rejected {
 		rejected[rej.Reason] += rej.Count
 	}
-	return policy.ModelSource{Name: filepath.Base(name), SHA256: hex.EncodeToString(digest.Sum(nil)), Rows: len(r.Samples)}, nil
+	return policy.ModelSource{Name: filepath.Base(name), SHA256: hex.EncodeToString(digest.Sum(nil)), Rows: r.Kept}, nil
 }

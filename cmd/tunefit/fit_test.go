@@ -106,6 +106,8 @@ func TestFitBadInput(t *testing.T) {
 		"no time":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", exitFailed},
 		"default only":  {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n", "nothing but the default was measured", exitFailed},
 		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", exitFailed},
+		"misspelt":      {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n", `:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, exitFailed},
+		"milliseconds":  {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n", "not one usable measurement", exitFailed},
 		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", exitOK},
 		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", exitOK},
 	} {

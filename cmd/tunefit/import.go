@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -111,9 +109,9 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 	var samples [][]bench.Sample
 	kept := 0
 	var failed []error
-	progress := newProgress(cmd.ErrOrStderr(), len(files))
+	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
 	for _, file := range files {
-		progress.next(file)
+		progress.turnTo(filepath.Base(file))
 		var r *bench.Result
 		var err error
 		if file == "-" {
@@ -121,6 +119,7 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 		} else {
 			r, err = bench.ReadFile(file, opts)
 		}
+		progress.add(sizeOf([]string{file}))
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -238,34 +237,4 @@ func writeImportJSON(w io.Writer, results []*bench.Result) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(all)
-}
-
-// progress is one line on a terminal that says which of many files is read.
-type progress struct {
-	w           io.Writer // nil: say nothing
-	done, total int
-}
-
-func newProgress(w io.Writer, total int) *progress {
-	file, ok := w.(*os.File)
-	if !ok || total < 2 {
-		return &progress{}
-	}
-	if info, err := file.Stat(); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
-		return &progress{}
-	}
-	return &progress{w: w, total: total}
-}
-
-func (p *progress) next(file string) {
-	if p.w != nil {
-		p.done++
-		fmt.Fprintf(p.w, "\r\x1b[Kreading %d/%d %s", p.done, p.total, filepath.Base(file))
-	}
-}
-
-func (p *progress) end() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

@@ -14,110 +14,136 @@ const (
 	baselineLinear  = "a + b*bytes"
 )
 
-var baselines = map[string]func(*Group, uint64) (Config, bool){
+// chooser decides for a size; ok is false where it cannot.
+type chooser func(bytes uint64) (c Config, ok bool)
+
+// baselines learn from a group.
+var baselines = map[string]func(*Group) chooser{
 	baselineLogLog:  logLogChoice,
 	baselineNearest: nearestChoice,
 	baselineRows:    argMinChoice,
 	baselineLinear:  linearChoice,
 }
 
-// leastOf returns the configuration with the least predicted value.
-func leastOf(g *Group, predict func(cells []Cell) (float64, bool)) (Config, bool) {
-	var best Config
-	least, found := math.Inf(1), false
+// leastOf learns a curve for each configuration and chooses the one with the
+// least value; NaN says that there is none.
+func leastOf(g *Group, learn func(cells []Cell) func(bytes uint64) float64) chooser {
+	var configs []Config
+	var curves []func(uint64) float64
 	for i := 0; i < len(g.Cells); {
 		j := i
 		for j < len(g.Cells) && g.Cells[j].Config == g.Cells[i].Config {
 			j++
 		}
-		if v, ok := predict(g.Cells[i:j]); ok && v < least {
-			best, least, found = g.Cells[i].Config, v, true
-		}
+		configs, curves = append(configs, g.Cells[i].Config), append(curves, learn(g.Cells[i:j]))
 		i = j
 	}
-	return best, found
+	return func(bytes uint64) (best Config, found bool) {
+		least := math.Inf(1)
+		for i, curve := range curves {
+			if v := curve(bytes); v < least {
+				best, least, found = configs[i], v, true
+			}
+		}
+		return best, found
+	}
 }
 
 // logLogChoice interpolates each configuration between its own measured sizes.
-func logLogChoice(g *Group, bytes uint64) (Config, bool) {
-	return leastOf(g, func(cells []Cell) (float64, bool) {
-		if bytes < cells[0].Bytes || bytes > cells[len(cells)-1].Bytes {
-			return 0, false
+func logLogChoice(g *Group) chooser {
+	return leastOf(g, func(cells []Cell) func(uint64) float64 {
+		line := newPolyline(cells)
+		return func(bytes uint64) float64 {
+			if bytes < cells[0].Bytes || bytes > cells[len(cells)-1].Bytes {
+				return math.NaN()
+			}
+			v, _ := line.at(log2(bytes))
+			return v
 		}
-		var p polyline
-		for _, c := range cells {
-			p.octaves, p.values = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros))
-		}
-		v, _ := p.at(log2(bytes))
-		return v, true
 	})
+}
+
+func newPolyline(cells []Cell) *polyline {
+	p := &polyline{}
+	for _, c := range cells {
+		p.octaves, p.values = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros))
+	}
+	return p
 }
 
 // linearChoice fits latency and bandwidth to each configuration, by least squares
 // of relative errors.
-func linearChoice(g *Group, bytes uint64) (Config, bool) {
-	return leastOf(g, func(cells []Cell) (float64, bool) {
+func linearChoice(g *Group) chooser {
+	return leastOf(g, func(cells []Cell) func(uint64) float64 {
 		var w, ws, wss, wt, wst float64
 		for _, c := range cells {
 			s, k := float64(c.Bytes), 1/(c.Micros*c.Micros)
 			w, ws, wss, wt, wst = w+k, ws+k*s, wss+k*s*s, wt+k*c.Micros, wst+k*s*c.Micros
 		}
 		det := w*wss - ws*ws
-		if len(cells) < 2 || det <= 0 {
-			return 0, false
-		}
 		b := (w*wst - ws*wt) / det
 		a := (wt - b*ws) / w
-		return a + b*float64(bytes), true
+		if len(cells) < 2 || det <= 0 {
+			a = math.NaN()
+		}
+		return func(bytes uint64) float64 { return a + b*float64(bytes) }
 	})
 }
 
-// winnerAt is the fastest configuration measured at a size.
-func winnerAt(g *Group, bytes uint64) (Config, bool) {
-	return leastOf(g, func(cells []Cell) (float64, bool) {
-		for _, c := range cells {
-			if c.Bytes == bytes {
-				return c.Micros, true
-			}
+// winners are the sizes measured, ascending, and the fastest configuration at
+// each; of equals the first.
+func (g *Group) winners() (sizes []uint64, fastest []Cell) {
+	best := map[uint64]Cell{}
+	for _, c := range g.Cells {
+		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
+			best[c.Bytes] = c
 		}
-		return 0, false
-	})
+	}
+	for b := range best {
+		sizes = append(sizes, b)
+	}
+	slices.Sort(sizes)
+	for _, b := range sizes {
+		fastest = append(fastest, best[b])
+	}
+	return sizes, fastest
 }
 
 // nearestChoice is the winner at the measured size with the nearest logarithm,
 // the larger of two.
-func nearestChoice(g *Group, bytes uint64) (Config, bool) {
-	sizes := g.Sizes()
-	if len(sizes) == 0 {
-		return Config{}, false
-	}
-	i, _ := slices.BinarySearch(sizes, bytes)
-	if i == len(sizes) || i > 0 && float64(bytes)/float64(sizes[i-1]) < float64(sizes[i])/float64(bytes) {
-		i--
-	}
-	return winnerAt(g, sizes[i])
+func nearestChoice(g *Group) chooser {
+	return winnerChoice(g, func(bytes, below, above uint64) bool {
+		return float64(bytes)/float64(below) < float64(above)/float64(bytes)
+	})
 }
 
 // argMinChoice is what NCCL's optimize_config.py makes of a sweep: the winner at
 // each measured size, for a range that ends half way, in bytes, to the next.
-func argMinChoice(g *Group, bytes uint64) (Config, bool) {
-	sizes := g.Sizes()
-	if len(sizes) == 0 {
-		return Config{}, false
-	}
-	i := 0
-	for i+1 < len(sizes) && bytes > sizes[i]+(sizes[i+1]-sizes[i])/2 {
-		i++
-	}
-	return winnerAt(g, sizes[i])
+func argMinChoice(g *Group) chooser {
+	return winnerChoice(g, func(bytes, below, above uint64) bool { return bytes <= below+(above-below)/2 })
 }
 
-// baselineTimes is what the choices of a baseline take.
-func baselineTimes(choose func(*Group, uint64) (Config, bool), train, truth *Group, sizes []uint64) []float64 {
+// winnerChoice takes the winner at the size below or above, as isBelow tells.
+func winnerChoice(g *Group, isBelow func(bytes, below, above uint64) bool) chooser {
+	sizes, fastest := g.winners()
+	return func(bytes uint64) (Config, bool) {
+		if len(sizes) == 0 {
+			return Config{}, false
+		}
+		i, exact := slices.BinarySearch(sizes, bytes)
+		if i == len(sizes) || !exact && i > 0 && isBelow(bytes, sizes[i-1], sizes[i]) {
+			i--
+		}
+		return fastest[i].Config, true
+	}
+}
+
+// times are what the choices take in truth; NaN where that was not measured.
+func (choose chooser) times(truth *Group, sizes []uint64) []float64 {
 	micros := make([]float64, len(sizes))
 	for i, b := range sizes {
 		micros[i] = math.NaN()
-		if config, ok := choose(train, b); ok {
+		if config, ok := choose(b); ok {
 			if c, ok := truth.at(config, b); ok {
 				micros[i] = c.Micros
 			}

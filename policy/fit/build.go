@@ -8,18 +8,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-const (
-	// axisStep is the widest gap in octaves between two sizes of an axis: straight
-	// lines in between then differ from the fit by less than its noise.
-	axisStep = 1.0 / 3
-	// axisDense is the narrowest; sizes closer together share a place.
-	axisDense = 1.0 / 16
-)
+// axisStep is the widest gap in octaves between two sizes of an axis: straight
+// lines in between then differ from the fit by less than its noise.
+const axisStep = 1.0 / 3
 
 // axisOf returns the sizes at which a group's curves are given: those measured,
-// and some between them.
-func axisOf(g *Group) []uint64 {
-	measured := sizesOf(append(slices.Clone(g.Cells), g.Default...))
+// and some between them. Sizes closer together than so many octaves share a place.
+func axisOf(measured []uint64, closest float64) []uint64 {
 	var axis []uint64
 	for i, b := range measured {
 		if len(axis) == 0 {
@@ -27,7 +22,7 @@ func axisOf(g *Group) []uint64 {
 			continue
 		}
 		gap := log2(b) - log2(axis[len(axis)-1])
-		if gap < axisDense && i+1 < len(measured) {
+		if gap < closest && i+1 < len(measured) {
 			continue
 		}
 		from := float64(axis[len(axis)-1])
@@ -50,32 +45,36 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		Coll: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks,
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axis,
 	}
+	var shared layouts
+	measuredSizes := g.Sizes()
 	for _, cells := range g.families() {
-		f := g.fitFamily(cells)
+		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
 		mf := policy.ModelFamily{Algo: key.Algo.String(), Proto: key.Proto.String()}
+		caution := 1.0
 		if j, ok := f.predictor.(*joint); ok {
+			caution = j.caution()
 			for _, w := range j.physics {
 				mf.Physics = append(mf.Physics, round(w, 6))
 			}
 			mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
-		mf.Distrust = g.distrust(key)
+		mf.Distrust = g.distrust(key, measuredSizes)
 		for _, channels := range f.channels {
 			curve := policy.ModelCurve{Channels: channels}
 			domain, measured := f.domain(channels), f.measured(channels)
-			curve.Min, curve.Max = domain.Min, domain.Max
+			curve.Min, curve.Max = max(domain.Min, m.Axis[0]), min(domain.Max, m.Axis[len(m.Axis)-1])
 			for _, c := range cells {
 				if c.Config.Channels == channels {
 					curve.Measured = append(curve.Measured, [2]float64{float64(c.Bytes), round(c.Micros, 6)})
 				}
 			}
-			sizes := within(m.Axis, curve.Min, curve.Max)
+			sizes := sizesWithin(m.Axis, curve.Min, curve.Max)
 			curve.Micros, curve.Sigma = tabulate(f.predictor, channels, sizes)
 			for i, b := range sizes {
 				if b < measured.Min || b > measured.Max {
-					curve.Sigma[i] = round(curve.Sigma[i]*f.caution(), 3)
+					curve.Sigma[i] = round(curve.Sigma[i]*caution, 3)
 				}
 			}
 			mf.Curves = append(mf.Curves, curve)
@@ -88,7 +87,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 	return m
 }
 
-func within(axis []uint64, from, to uint64) []uint64 {
+func sizesWithin(axis []uint64, from, to uint64) []uint64 {
 	i, _ := slices.BinarySearch(axis, from)
 	j, exact := slices.BinarySearch(axis, to)
 	if exact {
@@ -118,34 +117,38 @@ func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
 		d.Measured = append(d.Measured, p)
 		points[i] = Cell{Bytes: c.Bytes, Micros: c.Micros, Reps: c.Reps}
 	}
-	sizes := within(axis, points[0].Bytes, points[len(points)-1].Bytes)
+	sizes := sizesWithin(axis, points[0].Bytes, points[len(points)-1].Bytes)
 	d.Micros, d.Sigma = tabulate(g.fitInterpolation(points), 0, sizes)
 	return d
 }
 
-// distrust turns the sizes at which a family has a twin into ranges that reach up
-// to the next sizes without one.
-func (g *Group) distrust(f FamilyKey) []policy.ModelDistrust {
-	sizes := g.Sizes()
+// distrust turns those of the measured sizes at which a family has a twin into
+// ranges that reach up to the next sizes without one.
+func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
+	twins := map[uint64]FamilyKey{}
+	for _, t := range g.Twins {
+		switch f {
+		case t.A:
+			twins[t.Bytes] = t.B
+		case t.B:
+			twins[t.Bytes] = t.A
+		}
+	}
+	if len(twins) == 0 {
+		return nil
+	}
 	var out []policy.ModelDistrust
 	for i, b := range sizes {
-		if !g.twinAt(f, b) {
+		twin, ok := twins[b]
+		if !ok {
 			continue
 		}
-		r := policy.ModelDistrust{Min: b, Max: b}
+		r := policy.ModelDistrust{Min: b, Max: b, Twin: twin.String()}
 		if i > 0 {
 			r.Min = sizes[i-1] + 1
 		}
 		if i+1 < len(sizes) {
 			r.Max = sizes[i+1] - 1
-		}
-		for _, t := range g.Twins {
-			switch {
-			case t.Bytes == b && t.A == f:
-				r.Twin = t.B.String()
-			case t.Bytes == b && t.B == f:
-				r.Twin = t.A.String()
-			}
 		}
 		if n := len(out); n > 0 && out[n-1].Max >= r.Min {
 			out[n-1].Max = r.Max

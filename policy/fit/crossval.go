@@ -24,23 +24,24 @@ type fold struct {
 func compile(maxNodes int, groups ...*Group) *policy.Model {
 	var all []policy.ModelGroup
 	for _, g := range groups {
-		all = append(all, compileGroup(g, axisOf(g)))
+		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest.closest)))
 	}
 	return compiled(maxNodes, all...)
 }
 
 // compileFor is compile for a group that is going to be asked about some sizes
 // only.
-func compileFor(g *Group, sizes []uint64) *policy.Model {
-	axis := sizesOf(append(slices.Clone(g.Cells), g.Default...))
-	least, most := axis[0], axis[len(axis)-1]
+func compileFor(maxNodes int, g *Group, sizes []uint64) *policy.Model {
+	measured := g.allSizes()
+	least, most := measured[0], measured[len(measured)-1]
+	axis := []uint64{least, most}
 	for _, b := range sizes {
 		if least < b && b < most {
 			axis = append(axis, b)
 		}
 	}
 	slices.Sort(axis)
-	return compiled(0, compileGroup(g, slices.Compact(axis)))
+	return compiled(maxNodes, compileGroup(g, slices.Compact(axis)))
 }
 
 func compiled(maxNodes int, groups ...policy.ModelGroup) *policy.Model {
@@ -59,14 +60,17 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 	var off []float64
 	inside := 0
 	for _, f := range folds {
-		view := compileFor(f.train, f.sizes).For(truth.Nodes, truth.Ranks)
+		view := compileFor(0, f.train, f.sizes).For(truth.Nodes, truth.Ranks)
 		outcomes = append(outcomes, decide(view, truth, f.sizes)...)
-		for name, choose := range baselines {
-			times[name] = append(times[name], baselineTimes(choose, f.train, truth, f.sizes)...)
+		for name, learn := range baselines {
+			times[name] = append(times[name], learn(f.train).times(truth, f.sizes)...)
 		}
 		var left []Cell
 		for _, c := range truth.Cells {
-			if _, seen := f.train.at(c.Config, c.Bytes); !seen && slices.Contains(f.sizes, c.Bytes) {
+			if !slices.Contains(f.sizes, c.Bytes) {
+				continue
+			}
+			if _, seen := f.train.at(c.Config, c.Bytes); !seen {
 				left = append(left, c)
 			}
 		}
@@ -79,6 +83,46 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		v.TypicalError = median(off)
 	}
 	return v
+}
+
+// mostValidatedCells bounds the cells of a group that are validated, but for what
+// one size has.
+const mostValidatedCells = 50_000
+
+// fewerSizes leaves out whole sizes, evenly, where a group has more cells than
+// are validated.
+func (g *Group) fewerSizes() *Group {
+	step := (len(g.Cells) + mostValidatedCells - 1) / mostValidatedCells
+	if step <= 1 {
+		return g
+	}
+	kept := map[uint64]bool{}
+	for i, b := range g.Sizes() {
+		if i%step == 0 {
+			kept[b] = true
+		}
+	}
+	keep := func(c Cell) bool { return kept[c.Bytes] }
+	return g.subset(keep, keep)
+}
+
+// mostTested bounds the sizes that a fold decides for.
+const mostTested = 40
+
+// spread picks at most mostTested of ascending sizes, spread evenly over octaves.
+func spread(sizes []uint64) []uint64 {
+	if len(sizes) <= mostTested {
+		return sizes
+	}
+	var picked []uint64
+	from := log2(sizes[0])
+	step := (log2(sizes[len(sizes)-1]) - from) / (mostTested - 1)
+	for _, b := range sizes {
+		if log2(b) >= from+float64(len(picked))*step-1e-9 {
+			picked = append(picked, b)
+		}
+	}
+	return picked
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,
@@ -100,7 +144,7 @@ func foldsBySize(g *Group) []fold {
 			}
 		}
 		keep := func(c Cell) bool { return kept[c.Bytes] }
-		folds = append(folds, fold{g.subset(keep, keep), test})
+		folds = append(folds, fold{g.subset(keep, keep), spread(test)})
 	}
 	return folds
 }
@@ -121,12 +165,12 @@ func foldsByChannels(g *Group) []fold {
 	if len(channels) < 3 {
 		return nil
 	}
-	n := min(len(channels), mostChannelFolds)
+	n, test := min(len(channels), mostChannelFolds), spread(g.Sizes())
 	var folds []fold
 	for k := range n {
 		out := channels[k*(len(channels)-1)/(n-1)]
 		train := g.subset(func(c Cell) bool { return c.Config.Channels != out }, func(Cell) bool { return true })
-		folds = append(folds, fold{train, g.Sizes()})
+		folds = append(folds, fold{train, test})
 	}
 	return folds
 }
@@ -143,6 +187,7 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	if fewer == nil || len(g.Cells) == 0 {
 		return v, false
 	}
-	view := compile(g.Nodes, fewer).For(g.Nodes, g.Ranks)
-	return newVerdict(leftOutNodes, decide(view, g, g.Sizes()), nil), true
+	sizes := spread(g.Sizes())
+	view := compileFor(g.Nodes, fewer.thinnedTo(g.points), sizes).For(g.Nodes, g.Ranks)
+	return newVerdict(leftOutNodes, decide(view, g, sizes), nil), true
 }

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -25,7 +26,7 @@ type familyFit struct {
 // fewPoints is what a joint model over bytes and channels needs at least.
 const fewPoints = 6
 
-func (g *Group) fitFamily(cells []Cell) *familyFit {
+func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 	f := &familyFit{cells: cells, min: math.MaxUint64}
 	for _, c := range cells {
 		f.min, f.max = min(f.min, c.Bytes), max(f.max, c.Bytes)
@@ -34,7 +35,7 @@ func (g *Group) fitFamily(cells []Cell) *familyFit {
 		}
 	}
 	if len(cells) >= fewPoints && len(f.channels) > 1 {
-		f.predictor = g.fitJoint(cells)
+		f.predictor = g.fitJoint(cells, shared)
 	} else {
 		f.predictor = g.fitInterpolation(cells)
 	}
@@ -53,23 +54,18 @@ func (f *familyFit) measured(channels int) policy.Range {
 }
 
 // domain is the range of sizes for which a configuration is predicted: with a
-// joint model, wherever its family was measured.
+// joint model, wherever its family was measured and somewhat beyond.
 func (f *familyFit) domain(channels int) policy.Range {
 	if _, ok := f.predictor.(*joint); !ok {
 		return f.measured(channels)
 	}
-	return policy.Range{Min: f.min, Max: f.max}
+	return policy.Range{Min: f.min / reach, Max: f.max * reach}
 }
 
-// caution multiplies the standard deviation of a configuration outside its own
-// measured sizes. A scale below 1 was learnt between measured sizes and holds
-// only there.
-func (f *familyFit) caution() float64 {
-	if j, ok := f.predictor.(*joint); ok {
-		return max(1, 1/j.process.gapScale)
-	}
-	return 1
-}
+// reach is the factor in size by which a joint model predicts beyond what was
+// measured of its family. Physics carries that far, and without it a family that
+// lacks just the last size leaves that to others that are three times as slow.
+const reach = 4
 
 // joint is physics times a smooth correction, over bytes and channels.
 type joint struct {
@@ -78,7 +74,11 @@ type joint struct {
 	noise   float64
 }
 
-func (g *Group) fitJoint(cells []Cell) *joint {
+// caution multiplies the standard deviation where a configuration itself was not
+// measured. A scale below 1 was learnt between measured sizes and holds only there.
+func (j *joint) caution() float64 { return max(1, 1/j.process.gapScale) }
+
+func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 	n := len(cells)
 	s, c, us, w := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, cell := range cells {
@@ -90,21 +90,26 @@ func (g *Group) fitJoint(cells []Cell) *joint {
 	j := &joint{physics: fitPhysics(s, c, us, w), noise: g.Noise}
 	points := make([]point, n)
 	for i, cell := range cells {
-		points[i] = point{math.Log2(s[i]), math.Log2(c[i]), math.Log(us[i] / j.physics.micros(s[i], c[i])), g.cellNoise(cell)}
+		points[i] = point{place{math.Log2(s[i]), math.Log2(c[i]), g.cellNoise(cell)}, math.Log(us[i] / j.physics.micros(s[i], c[i]))}
 		if cell.Outlier {
 			points[i].noise = math.Hypot(points[i].noise, outlierNoise)
 		}
 	}
-	j.process = newProcess(thin(points))
+	points = thin(points, cmp.Or(g.points, finest.points))
+	places, values := make([]place, len(points)), make([]float64, len(points))
+	for i, p := range points {
+		places[i], values[i] = p.place, p.value
+	}
+	j.process = newProcess(shared.of(places), values)
 	return j
 }
 
 func (j *joint) predict(channels int, bytes []uint64) (means, sigmas []float64) {
-	at := make([]point, len(bytes))
+	octaves := make([]float64, len(bytes))
 	for i, b := range bytes {
-		at[i] = point{octave: log2(b), channels: math.Log2(float64(channels))}
+		octaves[i] = log2(b)
 	}
-	means, sigmas = j.process.predict(at)
+	means, sigmas = j.process.predict(math.Log2(float64(channels)), octaves)
 	for i, b := range bytes {
 		means[i] += math.Log(j.physics.micros(float64(b), float64(channels)))
 		sigmas[i] = math.Hypot(sigmas[i], j.noise)
@@ -123,41 +128,6 @@ func (j *joint) physicsError(cells []Cell) float64 {
 		}
 	}
 	return math.Sqrt(sum / float64(max(n, 1)))
-}
-
-// mostPoints bounds the work per family, which grows with the cube.
-const mostPoints = 320
-
-// thin merges points of one channel count that are close in size until few
-// enough are left.
-func thin(points []point) []point {
-	for width := 1.0 / 16; len(points) > mostPoints; width *= 1.5 {
-		points = merge(points, width)
-	}
-	return points
-}
-
-// merge averages points of one channel count within bins of so many octaves.
-// Points are ordered by channels, then size.
-func merge(points []point, octaves float64) []point {
-	var out []point
-	for i := 0; i < len(points); {
-		first := points[i]
-		bin := math.Floor(first.octave / octaves)
-		var sum point
-		n := 0.0
-		for ; i < len(points) && points[i].channels == first.channels && math.Floor(points[i].octave/octaves) == bin; i++ {
-			sum.octave += points[i].octave
-			sum.value += points[i].value
-			sum.noise += points[i].noise
-			n++
-		}
-		out = append(out, point{sum.octave / n, first.channels, sum.value / n, sum.noise / n})
-	}
-	if len(out) == len(points) && octaves > 64 { // all sizes in one bin: too many channel counts to thin
-		return out[:min(len(out), mostPoints)]
-	}
-	return out
 }
 
 // interpolation joins the points of each channel count by straight lines over

@@ -1,9 +1,7 @@
 package fit
 
 import (
-	"cmp"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -50,10 +48,6 @@ type GroupReport struct {
 	Shortlist []Candidate
 }
 
-// mostValidated bounds the cells of groups that are cross-validated, in the order
-// of their keys.
-const mostValidated = 20_000
-
 // Fit fits a model to each group of a set. Groups are independent of one another
 // and fitted in parallel; the result does not depend on that.
 func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
@@ -64,21 +58,17 @@ func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
 	file.Provenance.SimulatedRows = set.Simulated
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]policy.ModelGroup, len(set.Groups))
-	check := make([]bool, len(set.Groups))
-	cells := 0
-	for i, g := range set.Groups {
-		cells += len(g.Cells)
-		check[i] = cells <= mostValidated
-		if !check[i] && len(g.Cells) > 0 {
-			report.Unvalidated++
-		}
-	}
+	tasks := plan(set.Groups)
 	each(len(set.Groups), opts.Progress, func(i int) {
-		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], check[i])
+		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], tasks[i])
 	})
 	for i := range models {
-		if !report.Groups[i].DefaultOnly {
-			file.Groups = append(file.Groups, models[i])
+		if report.Groups[i].DefaultOnly {
+			continue
+		}
+		file.Groups = append(file.Groups, models[i])
+		if tasks[i].validated.points == 0 {
+			report.Unvalidated++
 		}
 	}
 	return file, report
@@ -110,12 +100,12 @@ func each(n int, progress func(done, total int), f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group, check bool) (policy.ModelGroup, GroupReport) {
+func fitGroup(set *Set, g *Group, t task) (policy.ModelGroup, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
 	if r.DefaultOnly {
 		return policy.ModelGroup{}, r
 	}
-	m := compileGroup(g, axisOf(g))
+	m := compileGroup(g.thinnedTo(t.fitted.points), t.axis)
 	r.FitError = fitError(g, &m)
 	for _, c := range g.Cells {
 		if c.Outlier {
@@ -125,18 +115,19 @@ func fitGroup(set *Set, g *Group, check bool) (policy.ModelGroup, GroupReport) {
 	r.Edge = g.edge()
 	r.Shortlist = shortlist(g)
 	r.MeasuredGain, r.Gain = g.gain()
-	if !check {
+	if t.validated.points == 0 {
 		return m, r
 	}
+	part := g.thinnedTo(t.validated.points).fewerSizes()
 	for _, folds := range []struct {
 		leftOut string
 		folds   []fold
-	}{{leftOutSizes, foldsBySize(g)}, {leftOutChannels, foldsByChannels(g)}} {
+	}{{leftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
 		if len(folds.folds) > 0 {
-			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, g, folds.folds))
+			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, part, folds.folds))
 		}
 	}
-	if v, ok := validateNodes(set.Groups, g); ok {
+	if v, ok := validateNodes(set.Groups, part); ok {
 		r.Verdicts = append(r.Verdicts, v)
 	}
 	for _, v := range r.Verdicts {
@@ -167,7 +158,7 @@ func fitError(g *Group, m *policy.ModelGroup) float64 {
 	var off []float64
 	for _, f := range m.Families {
 		for _, c := range f.Curves {
-			sizes := within(m.Axis, c.Min, c.Max)
+			sizes := sizesWithin(m.Axis, c.Min, c.Max)
 			for _, p := range c.Measured {
 				if i, ok := slices.BinarySearch(sizes, uint64(p[0])); ok {
 					off = append(off, math.Abs(math.Log(c.Micros[i]/p[1])))
@@ -190,10 +181,9 @@ func (g *Group) edge() int {
 		return 0
 	}
 	wins := map[int]int{}
-	for _, b := range g.Sizes() {
-		if c, ok := winnerAt(g, b); ok {
-			wins[c.Channels]++
-		}
+	_, fastest := g.winners()
+	for _, c := range fastest {
+		wins[c.Config.Channels]++
 	}
 	if high < maxChannels && wins[high] > 0 {
 		return high
@@ -202,46 +192,4 @@ func (g *Group) edge() int {
 		return low
 	}
 	return 0
-}
-
-// luckDraws is how often noise is added to see what it makes of a winner.
-const luckDraws = 100
-
-// gain compares the fastest measured configurations with the default, and again
-// without the winner's curse: among many alike the one that noise favoured wins.
-// Noise added to the measured times tells by how much that flatters.
-func (g *Group) gain() (measured, shrunk float64) {
-	rng := rand.New(rand.NewPCG(bootstrapSeed, 1))
-	cells := g.bySize()
-	var gains []float64
-	promised, kept := 0.0, 0.0
-	for _, d := range g.Default {
-		at := cells[d.Bytes]
-		if len(at) == 0 {
-			continue
-		}
-		best := slices.MinFunc(at, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) })
-		gains = append(gains, max(0, 1-best.Micros/d.Micros))
-		for range luckDraws {
-			least, pick := math.Inf(1), 0.0
-			for _, c := range at {
-				if us := c.Micros * math.Exp(g.cellNoise(c)*rng.NormFloat64()); us < least {
-					least, pick = us, c.Micros
-				}
-			}
-			noisyDefault := d.Micros * math.Exp(g.cellNoise(d)*rng.NormFloat64())
-			if least < noisyDefault {
-				promised += 1 - least/noisyDefault
-				kept += 1 - pick/d.Micros
-			}
-		}
-	}
-	if len(gains) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	measured = mean(gains)
-	if promised <= 0 {
-		return measured, 0
-	}
-	return measured, measured * min(1, max(0, kept/promised))
 }

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -34,6 +35,17 @@ type Group struct {
 	// assumedNoise.
 	NoisePairs int
 	Twins      []Twin
+
+	// points bounds the points of a family that its process is given; 0: as many as
+	// the finest detail has.
+	points int
+}
+
+// thinnedTo is the group with another bound on the points of a family.
+func (g *Group) thinnedTo(points int) *Group {
+	s := *g
+	s.points = points
+	return &s
 }
 
 const (
@@ -63,13 +75,15 @@ func (g *Group) cellNoise(c Cell) float64 {
 // Sizes lists the sizes measured with any configuration, ascending.
 func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
 
+// allSizes are those, and those of the default.
+func (g *Group) allSizes() []uint64 { return sizesOf(append(slices.Clone(g.Cells), g.Default...)) }
+
 func sizesOf(cells []Cell) []uint64 {
-	var sizes []uint64
+	seen := map[uint64]bool{}
 	for _, c := range cells {
-		sizes = append(sizes, c.Bytes)
+		seen[c.Bytes] = true
 	}
-	slices.Sort(sizes)
-	return slices.Compact(sizes)
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // Configs lists the configurations measured at any size, in order.

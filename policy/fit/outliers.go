@@ -1,6 +1,10 @@
 package fit
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 const (
 	// outlierRatio is how far off an outlier is at least, in ln(us): a factor of
@@ -17,49 +21,38 @@ const (
 func (g *Group) flagOutliers() {
 	least := max(outlierRatio, 6*g.Noise)
 	for _, cells := range g.families() {
-		bySize := newAxis(cells, func(c Cell) (line, at uint64) { return uint64(c.Config.Channels), c.Bytes })
-		byChannels := newAxis(cells, func(c Cell) (line, at uint64) { return c.Bytes, uint64(c.Config.Channels) })
+		channelsOf := func(c *Cell) uint64 { return uint64(c.Config.Channels) }
+		bytesOf := func(c *Cell) uint64 { return c.Bytes }
+		inSize := offLines(cells, channelsOf, bytesOf)
+		inChannels := offLines(cells, bytesOf, channelsOf)
 		for i := range cells {
-			a, ok1 := bySize.offLine(i)
-			b, ok2 := byChannels.offLine(i)
-			cells[i].Outlier = ok1 && ok2 && math.Abs(a) > least && math.Abs(b) > least && (a > 0) == (b > 0)
+			a, b := inSize[i], inChannels[i] // false comparisons where NaN
+			cells[i].Outlier = math.Abs(a) > least && math.Abs(b) > least && (a > 0) == (b > 0)
 		}
 	}
 }
 
-// axis finds a cell's neighbours in one direction.
-type axis struct {
-	cells []Cell
-	place func(Cell) (line, at uint64)
-	next  map[[2]uint64]int // cell by line and rank on it
-	rank  []int
-}
-
-func newAxis(cells []Cell, place func(Cell) (line, at uint64)) *axis {
-	a := &axis{cells: cells, place: place, next: make(map[[2]uint64]int, len(cells)), rank: make([]int, len(cells))}
-	// Cells are ordered by channels, then size: on either kind of line they come
-	// in ascending order.
-	seen := map[uint64]int{}
-	for i, c := range cells {
-		line, _ := place(c)
-		a.rank[i] = seen[line]
-		a.next[[2]uint64{line, uint64(a.rank[i])}] = i
-		seen[line]++
+// offLines is how far ln(us) of each cell is above the line between its
+// neighbours on the same line of the grid; NaN where there are not two.
+func offLines(cells []Cell, line, at func(*Cell) uint64) []float64 {
+	order := make([]int, len(cells))
+	off := make([]float64, len(cells))
+	for i := range order {
+		order[i], off[i] = i, math.NaN()
 	}
-	return a
-}
-
-// offLine is how far ln(us) of a cell is above the line between its neighbours.
-func (a *axis) offLine(i int) (above float64, ok bool) {
-	line, at := a.place(a.cells[i])
-	before, ok1 := a.next[[2]uint64{line, uint64(a.rank[i] - 1)}]
-	after, ok2 := a.next[[2]uint64{line, uint64(a.rank[i] + 1)}]
-	if !ok1 || !ok2 {
-		return 0, false
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &cells[i], &cells[j]
+		return cmp.Or(cmp.Compare(line(a), line(b)), cmp.Compare(at(a), at(b)))
+	})
+	for k := 1; k+1 < len(order); k++ {
+		before, c, after := &cells[order[k-1]], &cells[order[k]], &cells[order[k+1]]
+		if line(before) != line(c) || line(after) != line(c) {
+			continue
+		}
+		x0, x, x1 := float64(at(before)), float64(at(c)), float64(at(after))
+		t := math.Log(x/x0) / math.Log(x1/x0)
+		y0, y1 := math.Log(before.Micros), math.Log(after.Micros)
+		off[order[k]] = math.Log(c.Micros) - y0 - t*(y1-y0)
 	}
-	_, x0 := a.place(a.cells[before])
-	_, x1 := a.place(a.cells[after])
-	t := math.Log(float64(at)/float64(x0)) / math.Log(float64(x1)/float64(x0))
-	y0, y1 := math.Log(a.cells[before].Micros), math.Log(a.cells[after].Micros)
-	return math.Log(a.cells[i].Micros) - y0 - t*(y1-y0), true
+	return off
 }

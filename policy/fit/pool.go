@@ -45,7 +45,7 @@ type variant struct {
 }
 
 type variantPool struct {
-	cells map[cellKey]*[]float64
+	cells map[cellKey][]float64
 	rows  int
 }
 
@@ -103,17 +103,12 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := g.variants[v]
 	if vp == nil {
-		vp = &variantPool{cells: map[cellKey]*[]float64{}}
+		vp = &variantPool{cells: map[cellKey][]float64{}}
 		g.variants[v] = vp
 	}
 	vp.rows++
 	ck := cellKey{config, s.Bytes, byDefault}
-	times := vp.cells[ck]
-	if times == nil {
-		times = new([]float64)
-		vp.cells[ck] = times
-	}
-	*times = append(*times, s.Micros)
+	vp.cells[ck] = append(vp.cells[ck], s.Micros)
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -139,6 +134,7 @@ func (p *Pool) Set() *Set {
 	for reason, n := range p.refused {
 		refused[reason] = n
 	}
+	var pools []*variantPool
 	for key, g := range p.groups {
 		most := g.mainVariant()
 		for v, vp := range g.variants {
@@ -146,10 +142,11 @@ func (p *Pool) Set() *Set {
 				refused[RefusedVariant] += vp.rows
 			}
 		}
-		vp := g.variants[most]
-		s.Used += vp.rows
-		s.Groups = append(s.Groups, vp.group(key))
+		s.Used += g.variants[most].rows
+		s.Groups = append(s.Groups, &Group{Key: key})
+		pools = append(pools, g.variants[most])
 	}
+	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.compare(b.Key) })
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
@@ -181,8 +178,8 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-func (vp *variantPool) group(key Key) *Group {
-	g := &Group{Key: key}
+// fill makes a group of what was pooled.
+func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Cell{}
 	order := make([]cellKey, 0, len(vp.cells))
 	for k := range vp.cells {
@@ -193,7 +190,7 @@ func (vp *variantPool) group(key Key) *Group {
 	})
 	var spread []float64
 	for _, k := range order {
-		times := *vp.cells[k]
+		times := vp.cells[k]
 		for i := 1; i < len(times); i++ {
 			spread = append(spread, math.Abs(math.Log(times[i]/times[i-1])))
 		}
@@ -218,7 +215,6 @@ func (vp *variantPool) group(key Key) *Group {
 	slices.SortFunc(g.Default, func(a, b Cell) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	g.flagOutliers()
 	g.findTwins()
-	return g
 }
 
 // mostMeasured picks one label where the default was seen with several, as

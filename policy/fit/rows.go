@@ -140,12 +140,13 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 			if !slices.ContainsFunc(choices, func(p policy.ModelChoice) bool { return p.Algo == algo && p.Proto == proto }) {
 				continue // never the fastest
 			}
+			first, last := uint64(c.Measured[0][0]), uint64(c.Measured[len(c.Measured)-1][0])
 			for k, b := range g.Axis {
 				o.cost[k] = math.Inf(1)
 				ln, _, ok := view.Predict(coll, algo, proto, c.Channels, b)
 				distrusted := slices.ContainsFunc(f.Distrust, func(d policy.ModelDistrust) bool { return d.Min <= b && b <= d.Max })
 				switch {
-				case !ok || distrusted || !policy.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
+				case !ok || distrusted || b < first || b > last || !policy.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
 				case speaks[k]:
 					o.cost[k] = max(0, ln-least[k]) * octaveShare(g.Axis, k)
 				case ln <= leave[k]: // false where the default is not known

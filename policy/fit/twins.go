@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -32,40 +33,60 @@ const (
 func (g *Group) findTwins() {
 	g.Twins = nil
 	families := slices.DeleteFunc(g.families(), func(cells []Cell) bool { return cells[0].Config.Channels == 0 })
-	type place struct {
-		channels int
-		bytes    uint64
+	for i := range families {
+		families[i] = inSizes(families[i])
 	}
 	for i, a := range families {
-		at := make(map[place]float64, len(a))
-		for _, c := range a {
-			at[place{c.Config.Channels, c.Bytes}] = c.Micros
-		}
 		for _, b := range families[:i] {
-			ratios := map[uint64][]float64{}
-			for _, c := range b {
-				if us, ok := at[place{c.Config.Channels, c.Bytes}]; ok {
-					ratios[c.Bytes] = append(ratios[c.Bytes], math.Abs(math.Log(us/c.Micros)))
-				}
-			}
-			for bytes, r := range ratios {
-				if len(r) >= fewTwinCells && median(r) < twinMedian && shareBelow(r, twinMost) >= twinShare {
-					g.Twins = append(g.Twins, Twin{bytes, b[0].Config.FamilyKey, a[0].Config.FamilyKey, len(r), median(r)})
-				}
-			}
+			g.Twins = append(g.Twins, twins(b, a)...)
 		}
 	}
 	slices.SortFunc(g.Twins, func(a, b Twin) int {
-		switch {
-		case a.A != b.A:
-			return a.A.compare(b.A)
-		case a.B != b.B:
-			return a.B.compare(b.B)
-		case a.Bytes < b.Bytes:
-			return -1
-		}
-		return 1
+		return cmp.Or(a.A.compare(b.A), a.B.compare(b.B), cmp.Compare(a.Bytes, b.Bytes))
 	})
+}
+
+// inSizes orders a copy of cells by size, then channels.
+func inSizes(cells []Cell) []Cell {
+	sorted := slices.Clone(cells)
+	slices.SortFunc(sorted, sizeThenChannels)
+	return sorted
+}
+
+func sizeThenChannels(a, b Cell) int {
+	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Config.Channels, b.Config.Channels))
+}
+
+// twins compares two families at the channel counts and sizes they share. Both
+// are ordered by size, then channels.
+func twins(a, b []Cell) (found []Twin) {
+	var bytes uint64
+	var off []float64
+	judge := func() {
+		if len(off) >= fewTwinCells && shareBelow(off, twinMost) >= twinShare {
+			if typical := median(off); typical < twinMedian {
+				found = append(found, Twin{bytes, a[0].Config.FamilyKey, b[0].Config.FamilyKey, len(off), typical})
+			}
+		}
+		off = off[:0]
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch order := sizeThenChannels(a[i], b[j]); {
+		case order < 0:
+			i++
+		case order > 0:
+			j++
+		default:
+			if a[i].Bytes != bytes {
+				judge()
+				bytes = a[i].Bytes
+			}
+			off = append(off, math.Abs(math.Log(a[i].Micros/b[j].Micros)))
+			i, j = i+1, j+1
+		}
+	}
+	judge()
+	return found
 }
 
 func shareBelow(v []float64, bound float64) float64 {
@@ -76,11 +97,6 @@ func shareBelow(v []float64, bound float64) float64 {
 		}
 	}
 	return float64(n) / float64(len(v))
-}
-
-// twinAt reports whether a family's label cannot be trusted at a measured size.
-func (g *Group) twinAt(f FamilyKey, bytes uint64) bool {
-	return slices.ContainsFunc(g.Twins, func(t Twin) bool { return t.Bytes == bytes && (t.A == f || t.B == f) })
 }
 
 // DescribeTwins lists which families coincide at which sizes; empty: none do.

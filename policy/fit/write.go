@@ -1,21 +1,53 @@
 package fit
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
+// writtenAtOnce bounds the groups whose texts are in memory.
+const writtenAtOnce = 16
+
 // WriteModel writes a model's file: indented, but lists of numbers on one line.
+// It writes group by group: a whole file may be many megabytes.
 func WriteModel(w io.Writer, file *policy.ModelFile) error {
-	text, err := json.MarshalIndent(file, "", " ")
+	out := bufio.NewWriterSize(w, 256<<10)
+	bare := *file
+	bare.Groups = []policy.ModelGroup{}
+	head, err := json.MarshalIndent(&bare, "", " ")
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(joinNumbers(text), '\n'))
-	return err
+	const end = "[]\n}" // groups come last
+	out.Write(joinNumbers(bytes.TrimSuffix(head, []byte(end))))
+	if len(file.Groups) == 0 {
+		out.WriteString(end + "\n")
+		return out.Flush()
+	}
+	separator := "[\n  "
+	for groups := range slices.Chunk(file.Groups, writtenAtOnce) {
+		texts, errs := make([][]byte, len(groups)), make([]error, len(groups))
+		each(len(groups), nil, func(i int) {
+			text, err := json.MarshalIndent(&groups[i], "  ", " ")
+			texts[i], errs[i] = joinNumbers(text), err
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		for _, text := range texts {
+			out.WriteString(separator)
+			out.Write(text)
+			separator = ",\n  "
+		}
+	}
+	out.WriteString("\n ]\n}\n")
+	return out.Flush()
 }
 
 // joinNumbers takes the line breaks out of lists that hold neither objects nor

@@ -25,6 +25,7 @@ const joinRetry = 20 * time.Millisecond
 // Config.Strict. It is an error, too, if the start version cannot be staged.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
+	cfg.Own.Digest = cfg.Own.record().Content
 	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
 		done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	m.ctx, m.stop = context.WithCancel(context.Background())
@@ -75,13 +76,13 @@ func (m *Member) join(ctx context.Context) error {
 
 // start agrees on the version for call 0: the first rank's.
 func (m *Member) start(ctx context.Context) error {
-	own := version{digest(m.cfg.Own.Content), m.cfg.Own.Meaning}
+	own := m.cfg.Own.record()
 	var v version
 	err := m.persist(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err == nil && !found {
 			// Only a rank that may be the first brings its file.
-			if _, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content); err == nil {
+			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
 		}
@@ -97,10 +98,22 @@ func (m *Member) start(ctx context.Context) error {
 	return err
 }
 
+// putBlob makes a content known to all ranks.
+func (m *Member) putBlob(ctx context.Context, digest string, content []byte) error {
+	if _, there := m.cfg.Poller.blobs.Load(digest); there {
+		return nil
+	}
+	_, err := m.cfg.Store.PutOnce(ctx, blobKey(digest), content)
+	if err == nil {
+		m.cfg.Poller.blobs.Store(digest, true)
+	}
+	return err
+}
+
 // load reads and stages a version that is in force or will be for certain.
 func (m *Member) load(ctx context.Context, v version, k uint64) (inForce, error) {
 	content := m.cfg.Own.Content
-	if v.Content != digest(content) {
+	if v.Content != m.cfg.Own.record().Content {
 		err := m.persist(ctx, func(ctx context.Context) error {
 			c, ok := readBlob(ctx, m.cfg.Store, v.Content)
 			if !ok {
@@ -203,7 +216,7 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 // rank acknowledge, so they do not change either.
 func (m *Member) startAlone(reason error) error {
 	if m.current.snapshot == nil {
-		own := version{digest(m.cfg.Own.Content), m.cfg.Own.Meaning}
+		own := m.cfg.Own.record()
 		snapshot, _, err := m.cfg.Stage(m.cfg.Own.Content)
 		if err != nil {
 			return err
@@ -218,5 +231,5 @@ func (m *Member) startAlone(reason error) error {
 // readBlob returns content whose digest is right.
 func readBlob(ctx context.Context, s Store, want string) (content []byte, ok bool) {
 	content, found, err := s.Get(ctx, blobKey(want))
-	return content, err == nil && found && digest(content) == want
+	return content, err == nil && found && DigestOf(content) == want
 }

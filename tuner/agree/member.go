@@ -145,7 +145,7 @@ func (m *Member) Offer(v Version) {
 		return
 	}
 	m.lastRead = v.Meaning
-	m.wish = &wish{version: version{digest(v.Content), v.Meaning}, content: v.Content, since: m.cfg.Clock.Now()}
+	m.wish = &wish{version: v.record(), content: v.Content, since: m.cfg.Clock.Now()}
 	m.poke()
 }
 

@@ -7,12 +7,16 @@ import (
 )
 
 // A Poller tells the members of a process of new proposals, with one listing for
-// all their communicators. It runs while there are members.
+// all their communicators that share a store. It runs while there are members.
 type Poller struct {
 	store Store
 	clock Clock
 	every time.Duration
 	limit time.Duration // of one listing
+
+	// blobs are the digests of the contents that members have put. They never change
+	// and stay as long as a member lives, and many members start on the same one.
+	blobs sync.Map
 
 	mu      sync.Mutex
 	members map[*Member]bool
@@ -54,13 +58,32 @@ func (p *Poller) remove(m *Member) {
 	<-done
 }
 
+// announcedPoll is the time between listings of a store that tells of new records
+// by itself.
+const announcedPoll = 30 * time.Second
+
 func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
+	every, changed := p.every, make(chan struct{}, 1)
+	if a, ok := p.store.(Announcer); ok {
+		every = max(every, announcedPoll)
+		var announcing sync.WaitGroup
+		defer announcing.Wait()
+		announcing.Go(func() {
+			a.Announce(ctx, proposals, func() {
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			})
+		})
+	}
 	for ctx.Err() == nil {
 		p.look(ctx)
-		rings, stop := alarm(p.clock, p.every)
+		rings, stop := alarm(p.clock, every)
 		select {
 		case <-rings:
+		case <-changed:
 		case <-ctx.Done():
 		}
 		stop()

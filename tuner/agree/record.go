@@ -13,6 +13,15 @@ import (
 type Version struct {
 	Content []byte // as read from the file
 	Meaning string // digest of what it means; equal for files that differ in comments only
+	Digest  string // of the content, as DigestOf returns it; "" where it is not known yet
+}
+
+// record returns the version as records name it.
+func (v Version) record() version {
+	if v.Digest == "" {
+		v.Digest = DigestOf(v.Content)
+	}
+	return version{v.Digest, v.Meaning}
 }
 
 // version is a Version in records: a blob's name instead of its bytes.
@@ -85,7 +94,8 @@ func decode[T any](text []byte) (record T, err error) {
 	return record, err
 }
 
-func digest(content []byte) string {
+// DigestOf is the digest by which records name a content.
+func DigestOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }

@@ -310,7 +310,7 @@ func TestScenario13StageFails(t *testing.T) {
 			p.timing.MinLead = 2000 // more than stageLimit
 			p.calls = 2000
 			p.saved(time.Second, "B", 0)
-			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) { w.store.Delete(blobKey(digest([]byte("B")))) }})
+			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) { w.store.Delete(blobKey(DigestOf([]byte("B")))) }})
 			p.tamper = delayed("get", "blob/", -1, 100*time.Millisecond)
 			return p
 		}, func(t *testing.T, w *world) {

@@ -188,7 +188,7 @@ func (w *world) save(id int, content string) {
 		return
 	}
 	w.check.trace("rank %d sees save %q", id, content)
-	m.Offer(Version{[]byte(content), r.meaning(content)})
+	m.Offer(Version{Content: []byte(content), Meaning: r.meaning(content)})
 }
 
 // crash stops the rank's main thread before its next call and cuts it off from
@@ -249,7 +249,7 @@ func (r *rank) join() (*Member, error) {
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
 		Store: store, Poller: NewPoller(store, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Strict: r.w.strict,
-		Own: Version{[]byte(own), r.meaning(own)},
+		Own: Version{Content: []byte(own), Meaning: r.meaning(own)},
 		Stage: func(content []byte) (any, string, error) {
 			time.Sleep(time.Duration(len(content)))
 			if r.w.stage != nil {

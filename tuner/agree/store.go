@@ -25,3 +25,13 @@ type Store interface {
 	// Remove deletes a record that nobody will look for again.
 	Remove(ctx context.Context, key string) error
 }
+
+// An Announcer is a Store that tells of new records by itself, so that they need
+// not be asked for all the time.
+type Announcer interface {
+	Store
+	// Announce calls changed soon after records may have come to exist under dir,
+	// and once in the beginning, until ctx ends; then it returns. What it misses
+	// now and then costs time only.
+	Announce(ctx context.Context, dir string, changed func())
+}

@@ -15,6 +15,7 @@ const (
 	DefaultMissing Kind = iota
 	DefaultGaps
 	NothingElse
+	Restless
 	Edge
 	Twins
 	Outlier
@@ -29,6 +30,7 @@ var advice = [...]string{
 	DefaultMissing: "Measure the default: run nccl-tests once without NCCL_ALGO, NCCL_PROTO and channel limits",
 	DefaultGaps:    "Measure the default at the sizes where it is missing",
 	NothingElse:    "Measure configurations: NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS",
+	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
 	Edge:           "Widen the channel range: the winner is at its end",
 	Twins:          "Look into labels that lie: NCCL probably took one path under several names",
 	Outlier:        "Measure outliers again",
@@ -65,6 +67,9 @@ func Findings(report *fit.Report) []Finding {
 	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to measure there)"})
 }
 
+// restlessNoise between repetitions is more than any machine should have.
+const restlessNoise = 0.1
+
 func groupFindings(r *fit.GroupReport) (all []Finding) {
 	g := r.Group
 	add := func(kind Kind, format string, args ...any) {
@@ -80,6 +85,9 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(DefaultMissing, "the default was not measured; the model speaks only where it beats the best that NCCL's own choice can be")
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
+	}
+	if g.Noise > restlessNoise {
+		add(Restless, "repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds", 100*g.Noise)
 	}
 	if len(g.Configs()) == 1 {
 		add(OneConfig, "one configuration, nothing to choose from")

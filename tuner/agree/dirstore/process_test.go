@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
 )
 
 // The test binary runs itself again as another process, told by these what to do.
@@ -21,8 +22,6 @@ const (
 	envName = "DIRSTORE_TEST_NAME"
 )
 
-const racedKeys = 300
-
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv(envRole); role {
@@ -30,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "race":
 		err = raceRole()
+	case "rank":
+		err = rankRole()
 	case "hold":
 		err = holdRole()
 	case "forbidden":
@@ -43,22 +44,29 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// raceRole puts its name under all keys and prints what stands.
+// raceRole races in a shared directory.
 func raceRole() error {
 	s, err := Open(os.Getenv(envDir), os.Getenv(envName))
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
-	bufio.NewReader(os.Stdin).ReadString('\n')
-	for i := range racedKeys {
-		stands, err := s.PutOnce(context.Background(), fmt.Sprintf("c/%d/d/1", i), []byte(os.Getenv(envName)))
-		if err != nil {
-			return err
-		}
-		fmt.Println(string(stands))
+	return storetest.RacePart(s, os.Getenv(envName))
+}
+
+// rankRole is one of three ranks that agree through a directory that is given, as
+// one is that machines share.
+func rankRole() error {
+	var rank int
+	fmt.Sscan(os.Getenv(envName), &rank)
+	s, err := Open(os.Getenv(envDir), os.Getenv(envName))
+	if err != nil {
+		return err
 	}
-	return nil
+	timing := agree.Local
+	if os.Getenv(envShared) != "" {
+		timing = agree.Shared
+	}
+	return storetest.RankPart(s, timing, rank, 3)
 }
 
 // holdRole opens the private directory and waits to be told, or killed.
@@ -111,60 +119,34 @@ func forbiddenRole() error {
 	return nil
 }
 
-type child struct {
-	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
 // start runs the test binary in a role and waits until it is ready.
-func start(t *testing.T, role, dir, name string) *child {
+func start(t *testing.T, role, dir, name string) *storetest.Process {
 	t.Helper()
-	c := &child{Cmd: exec.Command(os.Args[0])}
-	c.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir, envName+"="+name)
-	c.in, _ = c.StdinPipe()
-	out, _ := c.StdoutPipe()
-	c.out = bufio.NewReader(out)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	if line, err := c.out.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("%s: %q, %v", role, line, err)
-	}
-	return c
+	return storetest.Start(t, envRole+"="+role, envDir+"="+dir, envName+"="+name)
 }
 
 func TestProcessesRace(t *testing.T) {
-	dir := t.TempDir()
-	var children []*child
+	views := sharedDir(t)
+	var all []*storetest.Process
 	for i := range 4 {
-		children = append(children, start(t, "race", dir, fmt.Sprint("process-", i)))
+		all = append(all, start(t, "race", views[i%len(views)], fmt.Sprint("process-", i)))
 	}
-	for _, c := range children {
-		io.WriteString(c.in, "go\n")
-	}
-	var all [][]byte
-	winners := map[string]int{}
-	for _, c := range children {
-		out, err := io.ReadAll(c.out)
-		if err != nil || c.Wait() != nil {
-			t.Fatalf("%s %v", out, err)
-		}
-		all = append(all, out)
-	}
-	for _, name := range strings.Fields(string(all[0])) {
-		winners[name]++
-	}
-	for i, out := range all {
-		if lines := strings.Fields(string(out)); len(lines) != racedKeys || string(out) != string(all[0]) {
-			t.Errorf("process %d sees other winners than process 0", i)
-		}
-	}
-	t.Logf("winners: %v", winners)
-	if left := temporaries(t, dir); left != nil {
+	storetest.Race(t, all)
+	if left := temporaries(t, views[0]); left != nil {
 		t.Errorf("left behind: %q", left)
 	}
+}
+
+func TestProcessesAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	views := sharedDir(t)
+	var ranks []*storetest.Process
+	for i := range 3 {
+		ranks = append(ranks, start(t, "rank", views[i%len(views)], fmt.Sprint(i)))
+	}
+	storetest.Agreement(t, ranks, nil)
 }
 
 func exists(path string) bool {
@@ -188,10 +170,8 @@ func TestPrivateDirectoryGoesWithTheLastProcess(t *testing.T) {
 	if !exists(s.Dir()) {
 		t.Fatal("the directory is gone while a process holds it")
 	}
-	io.WriteString(c.in, "end\n")
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	c.Say("end")
+	c.Rest(t)
 	if exists(s.Dir()) {
 		t.Error("the directory outlives its last process")
 	}
@@ -200,7 +180,7 @@ func TestPrivateDirectoryGoesWithTheLastProcess(t *testing.T) {
 func TestCrashedJobIsSwept(t *testing.T) {
 	parent := t.TempDir()
 	alive := start(t, "hold", parent, "alive")
-	t.Cleanup(func() { io.WriteString(alive.in, "end\n") })
+	t.Cleanup(func() { alive.Say("end") })
 	dirs := func() []string {
 		entries, err := os.ReadDir(parent)
 		if err != nil {
@@ -217,7 +197,7 @@ func TestCrashedJobIsSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, crashed, "c/x/d/1", "commit")
+	storetest.Put(t, crashed, "c/x/d/1", "commit")
 	crashed.lock.Close() // what the kernel does for a process that is killed
 	other, err := Private(parent, "other", "x")
 	if err != nil {

@@ -231,6 +231,9 @@ func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, e
 		err   error
 	}
 	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
 	select {
 	case s.busy <- struct{}{}:
 	case <-ctx.Done():

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
@@ -101,6 +100,7 @@ func (s *watchedSet) changed() {
 			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.files())
 		}
 	}()
+	defer giveBackGarbage()
 	if s.seen == (readStates{s.settings.openPolicy().state(), s.settings.openModel()().state()}) {
 		return
 	}
@@ -114,6 +114,6 @@ func (s *watchedSet) changed() {
 	defer s.mu.Unlock()
 	s.good = v
 	for l := range s.members {
-		l.member.Offer(agree.Version{Content: v.content, Meaning: v.meaning()})
+		l.member.Offer(v.shared())
 	}
 }

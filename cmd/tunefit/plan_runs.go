@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// planJSON is a plan as programs read it.
+type planJSON struct {
+	Collective string    `json:"collective"`
+	Nodes      int       `json:"nodes"`
+	Ranks      int       `json:"ranks"`
+	Done       bool      `json:"done"`
+	Why        string    `json:"why"`
+	Edge       int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
+	Measured   int       `json:"measured_configurations"`
+	Runs       []runJSON `json:"runs"`
+}
+
+type runJSON struct {
+	Algorithm string            `json:"algorithm,omitempty"` // none: the default
+	Protocol  string            `json:"protocol,omitempty"`
+	Channels  int               `json:"channels,omitempty"` // none: NCCL's own
+	Sizes     []uint64          `json:"sizes"`
+	Env       map[string]string `json:"env"`
+	Commands  []string          `json:"commands"`
+}
+
+func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
+	next := space.Next(group)
+	p := planJSON{
+		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks,
+		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{},
+	}
+	if group != nil {
+		p.Measured = len(group.Configs())
+	}
+	switch next.Stage {
+	case fit.StageDefault:
+		p.Why = "the default comes first: what is gained is counted against it"
+	case fit.StageFirst:
+		p.Why = fmt.Sprintf("all algorithms and protocols with most channels, %d", next.Channels)
+	case fit.StageFewer:
+		p.Why = fmt.Sprintf("%d channels, at the sizes where they may be the fastest", next.Channels)
+	case fit.StageStopped:
+		p.Why = "the last fewer channels improved no size, more runs are not worth their time"
+	case fit.StageExhausted:
+		p.Why = "all that may be the fastest was measured"
+	}
+	for _, r := range next.Runs {
+		p.Runs = append(p.Runs, f.commands(space.Key, r))
+	}
+	return p
+}
+
+var perfPrograms = map[policy.Coll]string{
+	policy.CollBroadcast: "broadcast_perf", policy.CollReduce: "reduce_perf", policy.CollAllGather: "all_gather_perf",
+	policy.CollReduceScatter: "reduce_scatter_perf", policy.CollAllReduce: "all_reduce_perf",
+}
+
+// commands writes a run down: one command for each stretch of sizes that
+// nccl-tests can step through.
+func (f *planFlags) commands(key fit.Key, r fit.Run) runJSON {
+	j := runJSON{Sizes: r.Sizes, Env: map[string]string{}}
+	log := fmt.Sprintf("%s-%dn-%dr-default.log", key.Coll, key.Nodes, key.Ranks)
+	var env []string
+	set := func(name, value string) {
+		j.Env[name] = value
+		env = append(env, name+"="+value)
+	}
+	if !r.Default {
+		j.Algorithm, j.Protocol, j.Channels = r.Config.Algo.String(), r.Config.Proto.String(), r.Config.Channels
+		set("NCCL_ALGO", strings.ToUpper(strings.ReplaceAll(j.Algorithm, "_", "")))
+		set("NCCL_PROTO", strings.ToUpper(j.Protocol))
+		log = fmt.Sprintf("%s-%dn-%dr-%s-%s.log", key.Coll, key.Nodes, key.Ranks, j.Algorithm, j.Protocol)
+		if r.Config.Channels > 0 {
+			set("NCCL_MIN_NCHANNELS", strconv.Itoa(j.Channels))
+			set("NCCL_MAX_NCHANNELS", strconv.Itoa(j.Channels))
+			log = strings.TrimSuffix(log, ".log") + fmt.Sprintf("-%dch.log", j.Channels)
+		}
+	}
+	launch, gpus := f.launch, 1
+	switch {
+	case launch == "" && key.Nodes == 1:
+		gpus = key.Ranks
+	case launch == "":
+		launch = fmt.Sprintf("mpirun -np %d", key.Ranks)
+	}
+	words := []string{}
+	if launch != "" {
+		words = append(words, launch)
+	}
+	if len(env) > 0 {
+		words = append(append(words, "env"), env...)
+	}
+	for i, s := range steps(r.Sizes) {
+		redirect := ">"
+		if i > 0 {
+			redirect = ">>"
+		}
+		j.Commands = append(j.Commands, fmt.Sprintf("%s -b %d -e %d%s -g %d %s %s 2>&1",
+			strings.Join(append(slices.Clone(words), perfPrograms[key.Coll]), " "), s.from, s.to, s.by, gpus, redirect, log))
+	}
+	return j
+}
+
+// step is what nccl-tests steps through: -b, -e and -f, which is empty for one
+// size.
+type step struct {
+	from, to uint64
+	by       string
+}
+
+// steps cuts sizes into as few stretches of a constant whole factor as a walk
+// from the least finds.
+func steps(sizes []uint64) (all []step) {
+	for i := 0; i < len(sizes); {
+		j, by := i, ""
+		if i+1 < len(sizes) && sizes[i+1]%sizes[i] == 0 && sizes[i+1]/sizes[i] <= math.MaxInt32 {
+			factor := sizes[i+1] / sizes[i]
+			for j+1 < len(sizes) && sizes[j+1] == sizes[j]*factor {
+				j++
+			}
+			by = fmt.Sprintf(" -f %d", factor)
+		}
+		all = append(all, step{sizes[i], sizes[j], by})
+		i = j + 1
+	}
+	return all
+}
+
+func (p planJSON) write(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{p.Nodes, p.Ranks}, plural(p.Measured, "configuration"))
+	if p.Done {
+		fmt.Fprintf(&out, "# done: %s\n", p.Why)
+	} else {
+		fmt.Fprintf(&out, "# next %s: %s\n", plural(len(p.Runs), "run"), p.Why)
+	}
+	if p.Edge > 0 {
+		fmt.Fprintf(&out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n", p.Edge)
+	}
+	if p.Done {
+		out.WriteString("# tunefit fit makes a policy of what was measured\n")
+	}
+	for _, r := range p.Runs {
+		for _, c := range r.Commands {
+			fmt.Fprintln(&out, c)
+		}
+	}
+	if !p.Done {
+		out.WriteString("# then import the logs and plan again; --skip leaves out what NCCL refuses to run\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

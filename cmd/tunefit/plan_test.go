@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+const simulatedSweep = "../../configs/sweeps/simulated-hgx-h100-2n.csv"
+
+// A cluster that has exactly what a sweep measured is swept as planned, until the
+// plan says that it is enough: what it found is what the whole sweep finds.
+func TestPlanToTheEnd(t *testing.T) {
+	whole, err := bench.ReadFile(simulatedSweep, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type config struct {
+		algo, proto string
+		channels    int
+	}
+	byConfig := map[config][]bench.Sample{}
+	least := map[uint64]float64{}
+	for _, s := range whole.Samples {
+		if s.Coll.String() != "allreduce" {
+			continue
+		}
+		c := config{}
+		if s.Selection != bench.SelectionDefault {
+			c = config{s.Algo.String(), s.Proto.String(), s.Channels}
+			if least[s.Bytes] == 0 || s.Micros < least[s.Bytes] {
+				least[s.Bytes] = s.Micros
+			}
+		}
+		byConfig[c] = append(byConfig[c], s)
+	}
+	file := filepath.Join(t.TempDir(), "sweep.csv")
+	args := []string{"plan", "--json", "--coll", "allreduce", "--comm", "2x8", "--channels", "1,2,4,8,16"}
+	var seen []bench.Sample
+	var skip []string
+	measured := map[config]bool{}
+	for round := 0; ; round++ {
+		if round > 20 {
+			t.Fatal("the plan does not end")
+		}
+		planned := slices.Clone(args)
+		if len(seen) > 0 {
+			planned = append(planned, file)
+		}
+		if len(skip) > 0 {
+			planned = append(planned, "--skip", strings.Join(skip, ","))
+		}
+		out, _ := tunefit(t, exitOK, planned...)
+		var p planJSON
+		if err := json.Unmarshal([]byte(out), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Done != (len(p.Runs) == 0) || p.Why == "" {
+			t.Fatalf("%+v", p)
+		}
+		if p.Done {
+			break
+		}
+		for _, r := range p.Runs {
+			c := config{r.Algorithm, r.Protocol, r.Channels}
+			if measured[c] {
+				t.Errorf("%v is planned twice", c)
+			}
+			measured[c] = true
+			got := 0
+			for _, s := range byConfig[c] {
+				if slices.Contains(r.Sizes, s.Bytes) {
+					seen, got = append(seen, s), got+1
+				}
+			}
+			if got == 0 {
+				skip = append(skip, strings.TrimSuffix(fmt.Sprintf("%s/%s/%d", c.algo, c.proto, c.channels), "/0"))
+			}
+		}
+		f, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bench.WriteTidy(f, seen); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if len(measured) >= len(byConfig) {
+		t.Errorf("%d runs were planned where the whole sweep has %d: nothing was saved", len(measured), len(byConfig))
+	}
+	found := map[uint64]float64{}
+	for _, s := range seen {
+		if s.Selection != bench.SelectionDefault && (found[s.Bytes] == 0 || s.Micros < found[s.Bytes]) {
+			found[s.Bytes] = s.Micros
+		}
+	}
+	for b, us := range least {
+		if found[b] == 0 || found[b] > 1.1*us {
+			t.Errorf("at %d bytes %.1f us was found, %.1f is possible", b, found[b], us)
+		}
+	}
+}
+
+// The name of each log tells import what ran, and the script does not repeat
+// itself.
+func TestPlannedLogsAreUnderstood(t *testing.T) {
+	dir := t.TempDir()
+	f := planFlags{}
+	for _, r := range plannedRuns {
+		for _, command := range f.commands(r.key, r.run).Commands {
+			_, log, _ := strings.Cut(strings.ReplaceAll(command, ">>", ">"), "> ")
+			log = strings.TrimSuffix(log, " 2>&1")
+			const text = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n" +
+				"     1048576        262144     float     sum      -1    61.90   16.94   29.65      0\n"
+			file := filepath.Join(dir, log)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, err := bench.ReadFile(file, bench.Options{})
+			if err != nil || len(got.Samples) != 1 {
+				t.Fatalf("%s: %v %+v", log, err, got)
+			}
+			s := got.Samples[0]
+			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks || (s.Selection == bench.SelectionDefault) != r.run.Default {
+				t.Errorf("%s is read as %+v", log, s)
+			}
+			if !r.run.Default && (s.Algo != r.run.Config.Algo || s.Proto != r.run.Config.Proto || s.Channels != r.run.Config.Channels) {
+				t.Errorf("%s is read as %+v, want %v", log, s, r.run.Config)
+			}
+		}
+	}
+}
+
+func TestPlanSteps(t *testing.T) {
+	for _, test := range []struct {
+		sizes []uint64
+		want  string
+	}{
+		{[]uint64{4096}, "[{4096 4096 }]"},
+		{[]uint64{1024, 2048, 4096}, "[{1024 4096  -f 2}]"},
+		{[]uint64{1024, 4096, 16384, 32768}, "[{1024 16384  -f 4} {32768 32768 }]"},
+		{[]uint64{1000, 1500, 3000}, "[{1000 1000 } {1500 3000  -f 2}]"},
+	} {
+		if got := fmt.Sprint(steps(test.sizes)); got != test.want {
+			t.Errorf("%v: %s, want %s", test.sizes, got, test.want)
+		}
+	}
+}
+
+func TestPlanBadInput(t *testing.T) {
+	for name, test := range map[string]struct {
+		args string
+		want string
+		code int
+	}{
+		"nothing":             {"", "needed: a sweep, or --coll and --comm", exitUsage},
+		"several":             {simulatedSweep, "measured: allgather 2x8", exitUsage},
+		"two collectives":     {"--coll allreduce,reduce --comm 1x8", "allowed: one --coll and one --comm", exitUsage},
+		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, exitUsage},
+		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", exitUsage},
+		"channels":            {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", exitUsage},
+		"skip":                {"--coll allreduce --comm 1x8 --skip ring", "ALGORITHM/PROTOCOL", exitUsage},
+		"skip channels":       {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", exitUsage},
+		"no such file":        {"missing.csv", "no such file", exitFailed},
+		"sizes not measured":  {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any", exitUsage},
+		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", exitUsage},
+		"not a sweep":         {"plan_test.go", "no measurements in it", exitFailed},
+		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", exitOK},
+		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := tunefit(t, test.code, append([]string{"plan"}, strings.Fields(test.args)...)...)
+			if !strings.Contains(errs, test.want) {
+				t.Errorf("got %q, want %q", errs, test.want)
+			}
+		})
+	}
+}
+
+// plannedRuns are one run of each algorithm, and the default.
+var plannedRuns = func() (all []plannedRun) {
+	key := fit.Key{Coll: policy.CollAllReduce, Nodes: 2, Ranks: 16}
+	all = append(all, plannedRun{key, fit.Run{Default: true, Sizes: []uint64{1 << 20}}})
+	for algo := range policy.AlgoPAT + 1 {
+		key.Coll = policy.Coll(int(algo) % policy.NumColls)
+		all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}, Config: fit.Config{
+			FamilyKey: fit.FamilyKey{Algo: algo, Proto: policy.Proto(algo % 3)}, Channels: 1 + 3*int(algo),
+		}}})
+	}
+	return all
+}()
+
+type plannedRun struct {
+	key fit.Key
+	run fit.Run
+}

@@ -1,0 +1,147 @@
+package fit
+
+import (
+	"math"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+func TestFitFindsWhatIsFaster(t *testing.T) {
+	m := smallMachine()
+	set := pooled(m.sweep(3, 1))
+	file, report := Fit(set, Options{})
+	if len(file.Groups) != 1 || set.Used != set.Rows || len(set.Refused) != 0 {
+		t.Fatalf("%d groups, %d of %d rows used, refused %v", len(file.Groups), set.Used, set.Rows, set.Refused)
+	}
+	r := report.Groups[0]
+	if g := r.Group; math.Abs(g.Noise-m.noise) > 0.3*m.noise || len(g.Twins) != 0 || len(r.Outliers) != 0 {
+		t.Errorf("noise %.4f, want %.4f; twins %v, outliers %v, want none", g.Noise, m.noise, g.Twins, r.Outliers)
+	}
+	if len(r.Verdicts) != 2 {
+		t.Fatalf("%d verdicts, want every other size and channels", len(r.Verdicts))
+	}
+	for _, v := range r.Verdicts {
+		if v.Harm > 0 || v.Cautious.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
+			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.Cautious.Mean, v.Plain.Mean, v.Default.Mean)
+		}
+	}
+	if !(r.Gain > 0 && r.Gain <= r.MeasuredGain) {
+		t.Errorf("gain %.4f of %.4f measured", r.Gain, r.MeasuredGain)
+	}
+	// At sizes nobody measured the choice is good by the truth.
+	view := mustCompile(t, file).For(m.Nodes, m.Ranks)
+	spoke := 0
+	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
+		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
+			{Config: Config{FamilyKey: FamilyKey{policy.AlgoTree, policy.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{policy.AlgoTree, policy.ProtoSimple}}},
+			{Config: Config{FamilyKey: FamilyKey{policy.AlgoRing, policy.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{policy.AlgoRing, policy.ProtoSimple}}},
+		}, b)
+		choice, why := view.Choose(m.Coll, b, costs)
+		if why != policy.Speaks {
+			continue
+		}
+		spoke++
+		truth := m.micros(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
+		if def := m.micros(m.byDefault(b), b); truth > 1.01*def {
+			t.Errorf("at %d bytes %v takes %.1f us, the default %.1f", b, choice, truth, def)
+		}
+	}
+	if spoke < 10 {
+		t.Errorf("the model spoke at %d sizes: the test is too weak", spoke)
+	}
+}
+
+func mustCompile(t testing.TB, file *policy.ModelFile) *policy.Model {
+	t.Helper()
+	m, err := policy.CompileModel("test", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What is too little for a joint model still gives a result.
+func TestLittleData(t *testing.T) {
+	m := smallMachine()
+	all := m.sweep(1, 6)
+	for name, keep := range map[string]func(*bench.Sample) bool{
+		"one size": func(s *bench.Sample) bool { return s.Bytes == 1<<20 },
+		"one configuration": func(s *bench.Sample) bool {
+			return s.Algo == policy.AlgoRing && s.Channels == 8 && s.Proto == policy.ProtoSimple
+		},
+		"one row":      func(s *bench.Sample) bool { return s == &all[1] },
+		"no default":   func(s *bench.Sample) bool { return s.Selection == bench.SelectionForced },
+		"only default": func(s *bench.Sample) bool { return s.Selection == bench.SelectionDefault },
+		"nothing":      func(s *bench.Sample) bool { return false },
+	} {
+		var some []bench.Sample
+		for i := range all {
+			if keep(&all[i]) {
+				some = append(some, all[i])
+			}
+		}
+		file, report := Fit(pooled(some), Options{})
+		model := mustCompile(t, file)
+		Rows(model, RowOptions{})
+		Rows(model, RowOptions{UnknownDefault: true})
+		want := 1
+		if name == "only default" || name == "nothing" {
+			want = 0
+		}
+		if len(file.Groups) != want {
+			t.Errorf("%s: %d groups, want %d (%+v)", name, len(file.Groups), want, report)
+		}
+		if name != "no default" {
+			continue
+		}
+		g := pooled(some).Groups[0]
+		for _, o := range decide(model.For(m.Nodes, m.Ranks), g, g.Sizes()) {
+			if o.Silence != policy.SilentDefault {
+				t.Errorf("without a default the model is silent at %d because %q", o.Bytes, o.Silence)
+			}
+		}
+	}
+}
+
+// A family that was not measured at the last sizes is predicted there all the
+// same, and is not chosen by a policy.
+func TestFamilyReachesFurther(t *testing.T) {
+	m := smallMachine()
+	g := pooled(m.sweep(1, 8)).Groups[0]
+	last := m.sizes[len(m.sizes)-1]
+	part := g.subset(func(c Cell) bool { return c.Config.Proto != policy.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
+	model := compile(0, part)
+	view := model.For(m.Nodes, m.Ranks)
+	costs := costsAt(g, g.bySize()[last], last)
+	if c, ok := view.Fastest(m.Coll, last, costs); !ok || c.Proto != policy.ProtoSimple {
+		t.Errorf("the fastest at %d is %+v, want one with Simple", last, c)
+	}
+	if c, why := view.Choose(m.Coll, last, costs); why == policy.Speaks && c.Proto == policy.ProtoSimple {
+		t.Errorf("a policy chooses %+v at a size where it was not measured", c)
+	}
+	for _, r := range Rows(model, RowOptions{UnknownDefault: true}) {
+		if r.Proto == policy.ProtoSimple && r.Bytes.Max >= last && r.Bytes.Max != policy.Inf {
+			t.Errorf("row %+v reaches sizes where it was not measured", r)
+		}
+	}
+}
+
+// Node counts that were not measured get an answer only if asked for, and only a
+// large gain is one.
+func TestMoreNodes(t *testing.T) {
+	m := smallMachine()
+	g := pooled(m.sweep(1, 7)).Groups[0]
+	costs := costsAt(g, g.Cells, 4<<10)
+	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {
+		t.Errorf("4 nodes, not asked for: silent because %q", why)
+	}
+	view := compile(4, g).For(4, 32)
+	if _, why := view.Choose(m.Coll, 4<<10, costs); why != policy.SilentFarther && why != policy.SilentBest {
+		t.Errorf("4 nodes, a small gain: %q", why)
+	}
+	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {
+		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
+	}
+}

@@ -1,0 +1,198 @@
+package fit
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// The Gaussian process over (log2 bytes, log2 channels) that corrects the
+// physics. Its settings are fixed: fitted ones are over-confident on grids of
+// this kind, and many others do as well as these.
+const (
+	smoothVariance = 0.09 // of ln(us): the correction that neighbours share
+	smoothOctaves  = 1.5  // its length in bytes
+	smoothChannels = 3.0  // its length in channels, in octaves
+	ownVariance    = 0.01 // of ln(us): what one channel count has to itself
+	ownOctaves     = 1.0  // its length in bytes
+)
+
+// place is where ln(us) was seen, and how well.
+type place struct {
+	octave   float64 // log2 bytes
+	channels float64 // log2 channels
+	noise    float64 // standard deviation of ln(us), > 0
+}
+
+// matern52 is the Matérn covariance of smoothness 5/2 at distance r >= 0, 1 at 0.
+func matern52(r float64) float64 {
+	s := math.Sqrt(5) * r
+	return (1 + s + s*s/3) * math.Exp(-s)
+}
+
+func covariance(a, b *place) float64 {
+	d := a.octave - b.octave
+	x, y := d/smoothOctaves, (a.channels-b.channels)/smoothChannels
+	k := smoothVariance * matern52(math.Sqrt(x*x+y*y))
+	if a.channels == b.channels {
+		k += ownVariance * matern52(math.Abs(d)/ownOctaves)
+	}
+	return k
+}
+
+// layout is all of a Gaussian process that does not depend on the values: nearly
+// all of the work. The families of one sweep were usually measured at the same
+// places and share it.
+type layout struct {
+	places    []place
+	chol      mat.Cholesky
+	lower     *mat.TriDense
+	precision []float64   // diagonal of K^-1
+	inner     []sizeBlock // all sizes but the first and the last
+	octaves   []float64   // of the sizes, ascending
+	forecasts map[float64]*forecast
+}
+
+// layouts finds the one for some places among those there are.
+type layouts []*layout
+
+func (all *layouts) of(places []place) *layout {
+	for _, l := range *all {
+		if slices.Equal(l.places, places) {
+			return l
+		}
+	}
+	l := newLayout(places)
+	*all = append(*all, l)
+	return l
+}
+
+// newLayout factorises the covariance of places, no two of which are the same.
+func newLayout(places []place) *layout {
+	n := len(places)
+	k := mat.NewSymDense(n, nil)
+	for i := range places {
+		for j := i; j < n; j++ {
+			v := covariance(&places[i], &places[j])
+			if i == j {
+				v += places[i].noise * places[i].noise
+			}
+			k.SetSym(i, j, v)
+		}
+	}
+	l := &layout{places: places, lower: mat.NewTriDense(n, mat.Lower, nil), precision: make([]float64, n), forecasts: map[float64]*forecast{}}
+	if !l.chol.Factorize(k) {
+		panic("fit: the covariance of distinct places with noise is not positive definite") // cannot be: noise > 0
+	}
+	l.chol.LTo(l.lower)
+	var inverse mat.SymDense
+	// An error means badly conditioned, not singular: good enough to scale by.
+	_ = l.chol.InverseTo(&inverse)
+	bySize := map[float64][]int{}
+	for i, p := range places {
+		l.precision[i] = inverse.At(i, i)
+		if bySize[p.octave] == nil {
+			l.octaves = append(l.octaves, p.octave)
+		}
+		bySize[p.octave] = append(bySize[p.octave], i)
+	}
+	slices.Sort(l.octaves)
+	for k := 1; k+1 < len(l.octaves); k++ {
+		l.inner = append(l.inner, newSizeBlock(&inverse, bySize[l.octaves[k]]))
+	}
+	return l
+}
+
+// sizeBlock tells how well the places of one size are predicted from all others.
+type sizeBlock struct {
+	at         []int
+	precision  mat.Cholesky // of their block of K^-1
+	deviations []float64    // standard deviations of the predictions; nil: not known
+}
+
+func newSizeBlock(inverse *mat.SymDense, at []int) sizeBlock {
+	b := sizeBlock{at: at}
+	block := mat.NewSymDense(len(at), nil)
+	for i, p := range at {
+		for j := i; j < len(at); j++ {
+			block.SetSym(i, j, inverse.At(p, at[j]))
+		}
+	}
+	var covariance mat.SymDense
+	if !b.precision.Factorize(block) || b.precision.InverseTo(&covariance) != nil {
+		return b
+	}
+	for i := range at {
+		b.deviations = append(b.deviations, math.Sqrt(covariance.At(i, i)))
+	}
+	return b
+}
+
+// errors of the predictions, in their standard deviations.
+func (b *sizeBlock) errors(alpha *mat.VecDense) []float64 {
+	right := mat.NewVecDense(len(b.at), nil)
+	for i, p := range b.at {
+		right.SetVec(i, alpha.AtVec(p))
+	}
+	var residual mat.VecDense
+	if b.deviations == nil || b.precision.SolveVecTo(&residual, right) != nil {
+		return nil
+	}
+	z := make([]float64, len(b.at))
+	for i, d := range b.deviations {
+		z[i] = residual.AtVec(i) / d
+	}
+	return z
+}
+
+// forecast is what a layout knows about one channel count at some sizes.
+type forecast struct {
+	octaves    []float64
+	cross      *mat.Dense // covariance of the layout's places and these
+	deviations []float64
+	distances  []float64 // in octaves, to the nearest size of the layout
+}
+
+// forecast remembers the last answer for each channel count.
+func (l *layout) forecast(channels float64, octaves []float64) *forecast {
+	if f := l.forecasts[channels]; f != nil && slices.Equal(f.octaves, octaves) {
+		return f
+	}
+	n, m := len(l.places), len(octaves)
+	f := &forecast{octaves, mat.NewDense(n, m, nil), make([]float64, m), make([]float64, m)}
+	for j, octave := range octaves {
+		at := place{octave: octave, channels: channels}
+		for i := range l.places {
+			f.cross.Set(i, j, covariance(&l.places[i], &at))
+		}
+		f.deviations[j] = covariance(&at, &at)
+		f.distances[j] = l.distance(octave)
+	}
+	solved := mat.DenseCopyOf(f.cross)
+	blas64.Trsm(blas.Left, blas.NoTrans, 1, l.lower.RawTriangular(), solved.RawMatrix())
+	for i := range n {
+		for j, v := range solved.RawRowView(i) {
+			f.deviations[j] -= v * v
+		}
+	}
+	for j, v := range f.deviations {
+		f.deviations[j] = math.Sqrt(max(v, 0))
+	}
+	l.forecasts[channels] = f
+	return f
+}
+
+func (l *layout) distance(octave float64) float64 {
+	i, _ := slices.BinarySearch(l.octaves, octave)
+	d := math.Inf(1)
+	if i < len(l.octaves) {
+		d = l.octaves[i] - octave
+	}
+	if i > 0 {
+		d = min(d, octave-l.octaves[i-1])
+	}
+	return d
+}

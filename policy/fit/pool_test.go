@@ -1,0 +1,87 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+func TestRefusedSamples(t *testing.T) {
+	good := smallMachine().sample(Config{FamilyKey{policy.AlgoRing, policy.ProtoLL}, 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
+	for _, test := range []struct {
+		reason string
+		change func(*bench.Sample)
+	}{
+		{RefusedTime, func(s *bench.Sample) { s.Micros = math.NaN() }},
+		{RefusedTime, func(s *bench.Sample) { s.Micros = math.Inf(1) }},
+		{RefusedTime, func(s *bench.Sample) { s.Micros = -3 }},
+		{RefusedTime, func(s *bench.Sample) { s.Micros = 0 }},
+		{RefusedSize, func(s *bench.Sample) { s.Bytes = 0 }},
+		{RefusedComm, func(s *bench.Sample) { s.Nodes = 0 }},
+		{RefusedComm, func(s *bench.Sample) { s.Ranks = 0 }},
+		{RefusedOneRank, func(s *bench.Sample) { s.Nodes, s.Ranks = 1, 1 }},
+		{RefusedLabel, func(s *bench.Sample) { s.Proto = bench.Unknown }},
+		{RefusedChannels, func(s *bench.Sample) { s.Channels = 65 }},
+		{RefusedColl, func(s *bench.Sample) { s.Coll = -1 }},
+	} {
+		bad := good
+		test.change(&bad)
+		set := pooled([]bench.Sample{good, bad})
+		if set.Used != 1 || len(set.Refused) != 1 || set.Refused[0] != (Refusal{test.reason, 1}) {
+			t.Errorf("used %d, refused %v; want 1 and %q", set.Used, set.Refused, test.reason)
+		}
+	}
+	other := good
+	other.InPlace = true
+	if set := pooled([]bench.Sample{good, other}); set.Used != 1 || set.Refused[0].Reason != RefusedVariant {
+		t.Errorf("in-place beside out-of-place: %+v", set)
+	}
+}
+
+func TestOutlierIsFlaggedAndNotChosen(t *testing.T) {
+	m := smallMachine()
+	samples := m.sweep(1, 2)
+	at := Config{FamilyKey{policy.AlgoRing, policy.ProtoSimple}, 4}
+	for i, s := range samples {
+		if s.Selection == bench.SelectionForced && s.Bytes == 64<<10 && (Config{FamilyKey{s.Algo, s.Proto}, s.Channels}) == at {
+			samples[i].Micros /= 20
+		}
+	}
+	set := pooled(samples)
+	file, report := Fit(set, Options{})
+	if o := report.Groups[0].Outliers; len(o) != 1 || o[0].Config != at || o[0].Bytes != 64<<10 {
+		t.Errorf("outliers %v, want %v at 64KiB", o, at)
+	}
+	g := set.Groups[0]
+	for _, o := range decide(mustCompile(t, file).For(m.Nodes, m.Ranks), g, []uint64{64 << 10}) {
+		if (Config{FamilyKey{o.Choice.Algo, o.Choice.Proto}, o.Choice.Channels}) == at {
+			t.Errorf("the outlier is chosen, expected %.1f us", o.Choice.Micros())
+		}
+	}
+}
+
+func TestTwinsAreNotChosen(t *testing.T) {
+	m := smallMachine()
+	samples := m.sweep(1, 4)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i := range samples {
+		s := &samples[i]
+		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == policy.AlgoRing && s.Proto == policy.ProtoLL {
+			c := Config{FamilyKey{policy.AlgoRing, policy.ProtoSimple}, s.Channels}
+			s.Micros = m.micros(c, s.Bytes) * math.Exp(0.005*rng.NormFloat64())
+		}
+	}
+	g := pooled(samples).Groups[0]
+	if len(g.Twins) != 1 || g.Twins[0].Bytes != 1<<20 {
+		t.Fatalf("twins %+v, want one at 1MiB", g.Twins)
+	}
+	view := compile(0, g).For(m.Nodes, m.Ranks)
+	for _, b := range []uint64{600 << 10, 1 << 20, 2<<20 - 1} {
+		if c, why := view.Choose(m.Coll, b, costsAt(g, g.bySize()[1<<20], 1<<20)); c.Algo == policy.AlgoRing {
+			t.Errorf("at %d bytes %v is chosen (%v)", b, c, why)
+		}
+	}
+}

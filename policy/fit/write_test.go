@@ -1,0 +1,91 @@
+package fit
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+func TestSameSamplesSameBytes(t *testing.T) {
+	m := smallMachine()
+	var first []byte
+	for range 3 {
+		file, _ := Fit(pooled(m.sweep(2, 5)), Options{})
+		text, err := MarshalModel(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = text
+		}
+		if !bytes.Equal(first, text) {
+			t.Fatal("two fits of the same samples differ")
+		}
+	}
+	read, err := policy.ReadModel("m.json", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := MarshalModel(read.File)
+	if err != nil || !bytes.Equal(first, again) {
+		t.Errorf("read and written again, the file differs (%v)", err)
+	}
+}
+
+var update = flag.Bool("update", false, "write the fixtures and golden files anew")
+
+// The fixture is a sweep of the made-up machine, the golden file the rows that it
+// becomes.
+func TestFixture(t *testing.T) {
+	const sweepFile, rowsFile = "testdata/small.csv", "testdata/small.rows.csv"
+	if *update {
+		m := smallMachine()
+		m.channels = []int{1, 4, 16}
+		samples := m.sweep(2, 12)
+		for i := range samples {
+			samples[i].Micros = round(samples[i].Micros, 4)
+			samples[i].Simulated = true
+			samples[i].Source = "a made-up machine"
+		}
+		var text bytes.Buffer
+		if err := bench.WriteTidy(&text, samples); err != nil {
+			t.Fatal(err)
+		}
+		write(t, sweepFile, text.Bytes())
+	}
+	r, err := bench.ReadFile(sweepFile, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := pooled(r.Samples)
+	if set.Simulated != set.Rows || set.Rows == 0 {
+		t.Errorf("%d of %d rows are simulated, want all", set.Simulated, set.Rows)
+	}
+	file, _ := Fit(set, Options{})
+	var got bytes.Buffer
+	if err := WriteRows(&got, Rows(mustCompile(t, file), RowOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		write(t, rowsFile, got.Bytes())
+	}
+	want, err := os.ReadFile(rowsFile)
+	if err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%v\n%s\nwant, by %s:\n%s", err, got.Bytes(), rowsFile, want)
+	}
+	p, err := policy.ReadCSV(rowsFile, want)
+	if err != nil || len(p.Rules) < 2 || len(p.Rules) > 6 {
+		t.Errorf("the rows are not a short policy: %v, %d rules", err, len(p.Rules))
+	}
+}
+
+func write(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,160 @@
+package etcdstore
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"strings"
+)
+
+// The schemes of a URL that names an etcd.
+const (
+	Scheme    = "etcd://"
+	SchemeTLS = "etcds://"
+)
+
+// DefaultPrefix is used where the URL has no path.
+const DefaultPrefix = "/nccl-tuner-go"
+
+// The environment variables, which are those of etcdctl.
+const (
+	envEndpoints = "ETCDCTL_ENDPOINTS"
+	envCACert    = "ETCDCTL_CACERT"
+	envCert      = "ETCDCTL_CERT"
+	envKey       = "ETCDCTL_KEY"
+	envUser      = "ETCDCTL_USER"
+	envPassword  = "ETCDCTL_PASSWORD"
+)
+
+// Config says where an etcd is and who we are to it.
+type Config struct {
+	Endpoints []string // scheme, host and port
+	Prefix    string   // of all keys; begins with a slash and does not end with one
+	TLS       *tls.Config
+	User      string
+	Password  string
+}
+
+// IsURL reports whether text asks for this package.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, Scheme) || strings.HasPrefix(text, SchemeTLS)
+}
+
+// Parse reads
+//
+//	etcd://host1:2379,host2:2379/prefix
+//	etcds://host1:2379/prefix               the same over TLS
+//	etcd:///prefix                          hosts from ETCDCTL_ENDPOINTS
+//
+// and the variables of etcdctl: ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY for
+// TLS, ETCDCTL_USER (name or name:password) and ETCDCTL_PASSWORD. A URL holds no
+// password: it shows in logs.
+func Parse(url string, getenv func(string) string) (Config, error) {
+	c, err := parse(url, getenv)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", url, err)
+	}
+	return c, nil
+}
+
+func parse(url string, getenv func(string) string) (c Config, err error) {
+	rest, secure := strings.CutPrefix(url, SchemeTLS)
+	if !secure {
+		var ok bool
+		if rest, ok = strings.CutPrefix(url, Scheme); !ok {
+			return c, fmt.Errorf("not the URL of an etcd (%shost:port/prefix, or %s for TLS)", Scheme, SchemeTLS)
+		}
+	}
+	hosts, prefix, _ := strings.Cut(rest, "/")
+	if strings.ContainsAny(rest, "?#") {
+		return c, errors.New("? and # mean nothing here")
+	}
+	if strings.Contains(hosts, "@") {
+		return c, fmt.Errorf("a user does not belong into the URL: set %s and %s", envUser, envPassword)
+	}
+	c.Prefix = path.Clean("/" + prefix)
+	if c.Prefix == "/" {
+		c.Prefix = DefaultPrefix
+	}
+	if hosts == "" {
+		if hosts = getenv(envEndpoints); hosts == "" {
+			return c, fmt.Errorf("no host is named, and %s is not set", envEndpoints)
+		}
+	}
+	if c.Endpoints, err = endpoints(hosts, secure); err != nil {
+		return c, err
+	}
+	name, password, both := strings.Cut(getenv(envUser), ":")
+	c.User, c.Password = name, cmp.Or(password, getenv(envPassword))
+	switch {
+	case c.User == "" && c.Password != "":
+		return c, fmt.Errorf("%s is set without %s", envPassword, envUser)
+	case c.User != "" && c.Password == "":
+		return c, fmt.Errorf("%s names %s, but there is no password: set %s", envUser, c.User, envPassword)
+	case both && getenv(envPassword) != "" && getenv(envPassword) != password:
+		return c, fmt.Errorf("%s and %s hold different passwords", envUser, envPassword)
+	}
+	if secure {
+		c.TLS, err = readTLS(getenv)
+		return c, err
+	}
+	for _, name := range []string{envCACert, envCert, envKey} {
+		if getenv(name) != "" {
+			return c, fmt.Errorf("%s is set, but this URL means a connection without TLS: write %s", name, SchemeTLS)
+		}
+	}
+	return c, nil
+}
+
+// endpoints reads a list of hosts. In ETCDCTL_ENDPOINTS they may have a scheme,
+// which must not contradict the URL's.
+func endpoints(list string, secure bool) (all []string, err error) {
+	want, other := "http://", "https://"
+	if secure {
+		want, other = other, want
+	}
+	for _, host := range strings.Split(list, ",") {
+		host = strings.TrimSpace(host)
+		if strings.HasPrefix(host, other) {
+			return nil, fmt.Errorf("%s is %s, which needs %s", host, map[bool]string{false: "over TLS", true: "without TLS"}[secure],
+				map[bool]string{false: SchemeTLS, true: Scheme}[secure])
+		}
+		host = strings.TrimPrefix(host, want)
+		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
+			return nil, fmt.Errorf("%q is not host:port (etcd's usual port is 2379)", host)
+		}
+		all = append(all, want+host)
+	}
+	return all, nil
+}
+
+func readTLS(getenv func(string) string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := getenv(envCACert); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", envCACert, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s: %s holds no certificate in PEM", envCACert, file)
+		}
+	}
+	cert, key := getenv(envCert), getenv(envKey)
+	if (cert == "") != (key == "") {
+		return nil, fmt.Errorf("%s and %s belong together, and only one is set", envCert, envKey)
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", envCert, envKey, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

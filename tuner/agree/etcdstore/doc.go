@@ -1,0 +1,21 @@
+// Package etcdstore keeps the records of agreeing ranks in etcd, version 3.4 and
+// later: for jobs on several machines that share no file system.
+//
+// Below the URL's prefix lie
+//
+//	epoch/<group>          who uses the group's records: a lease
+//	r/<key>                a record
+//	part/<group>/<id>/<i>  parts of a record too large for one request
+//
+// The records of a communicator are a group, and what communicators share, the
+// policies' content, is another. All keys of a group hang on the one lease of its
+// epoch, which every process that uses the group keeps alive. So nothing that a
+// living process needs goes away, whoever wrote it, and all goes away some minutes
+// after the last process has.
+//
+// The lease can end too early only if no process at all reaches etcd for that long
+// while etcd itself runs. Each operation therefore asks, in its transaction,
+// whether the epoch is still the one that this process began with. If not, it
+// fails, and so do all later ones of the group: a process that has outlived its
+// records never takes a deleted decision for one that was not made.
+package etcdstore

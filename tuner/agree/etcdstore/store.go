@@ -1,0 +1,216 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Store is an etcd as one process uses it. The first operation that succeeds on a
+// group of records makes the process one of the group's users, until Close.
+type Store struct {
+	conn   *connection
+	prefix string
+	ttl    time.Duration // of leases
+
+	ctx  context.Context // of all that runs
+	stop context.CancelFunc
+	runs sync.WaitGroup
+
+	mu     sync.Mutex // never held during an operation
+	epochs map[string]*epoch
+}
+
+// ErrExpired means that no process reached etcd for so long that it has dropped
+// the communicator's records. Nothing can be agreed on any more.
+var ErrExpired = errors.New("etcd has dropped the communicator's records: no rank has reached it for too long")
+
+// Open returns at once, whether or not etcd can be reached: the operations find
+// out.
+func Open(c Config) *Store { return open(c, leaseTTL) }
+
+func open(c Config, ttl time.Duration) *Store {
+	s := &Store{conn: connect(c), prefix: c.Prefix, ttl: ttl, epochs: map[string]*epoch{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends the use of the records. They stay until their leases end: other ranks
+// may need them.
+func (s *Store) Close() {
+	s.stop()
+	s.conn.close()
+	s.runs.Wait()
+}
+
+// record returns etcd's key of a record, and its group.
+func (s *Store) record(key string) (name, group string, err error) {
+	if key == "" || key[0] == '/' || path.Clean(key) != key || strings.HasPrefix(key, "..") {
+		return "", "", fmt.Errorf("etcdstore: %q is no key", key)
+	}
+	return s.prefix + "/r/" + key, groupOf(key), nil
+}
+
+// shared is the group of what belongs to no communicator. No communicator is
+// called so.
+const shared = "shared"
+
+// groupOf knows how package agree names records: c/<comm>/... and p/<comm>.<k> are
+// a communicator's.
+func groupOf(key string) string {
+	switch parts := strings.SplitN(key, "/", 3); {
+	case len(parts) == 3 && parts[0] == "c":
+		return parts[1]
+	case len(parts) == 2 && parts[0] == "p":
+		comm, _, _ := strings.Cut(parts[1], ".")
+		return comm
+	}
+	return shared
+}
+
+// use returns etcd's key of a record and the *epoch of its group.
+func (s *Store) use(ctx context.Context, key string) (name string, e *epoch, err error) {
+	name, group, err := s.record(key)
+	if err == nil {
+		e, err = s.enter(ctx, group)
+	}
+	return name, e, err
+}
+
+// PutOnce implements agree.Store.
+func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+	name, e, err := s.use(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.split(ctx, e, value)
+	if err != nil {
+		return nil, err
+	}
+	stands, existed, err := s.putOnce(ctx, e, name, stored)
+	if err != nil {
+		return nil, err
+	}
+	if !existed {
+		return value, nil
+	}
+	return s.join(ctx, e, stands)
+}
+
+// putOnce creates an etcd key on the *epoch's lease unless it exists, in which case
+// it returns what stands.
+func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stands []byte, existed bool, err error) {
+	reply, err := e.etcd.Txn(ctx).
+		If(e.holds(), clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
+		Then(clientv3.OpPut(name, value, clientv3.WithLease(e.lease))).
+		Else(clientv3.OpGet(e.key), clientv3.OpGet(name)).
+		Commit()
+	if err != nil {
+		return nil, false, s.explain(e, err)
+	}
+	if reply.Succeeded {
+		return nil, false, nil
+	}
+	now, found := reply.Responses[0].GetResponseRange().Kvs, reply.Responses[1].GetResponseRange().Kvs
+	if len(now) == 0 || now[0].CreateRevision != e.revision || len(found) == 0 {
+		return nil, false, s.expired(e)
+	}
+	return found[0].Value, true, nil
+}
+
+// ask does read-only operations while the *epoch holds.
+func (s *Store) ask(ctx context.Context, e *epoch, op clientv3.Op) (*clientv3.GetResponse, error) {
+	// A transaction that only reads is as linearizable as a get, and as cheap.
+	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(op).Commit()
+	if err != nil {
+		return nil, s.explain(e, err)
+	}
+	if !reply.Succeeded {
+		return nil, s.expired(e)
+	}
+	return (*clientv3.GetResponse)(reply.Responses[0].GetResponseRange()), nil
+}
+
+// Get implements agree.Store. Its answer is never out of date.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	name, e, err := s.use(ctx, key)
+	if err != nil {
+		return nil, false, err
+	}
+	reply, err := s.ask(ctx, e, clientv3.OpGet(name))
+	if err != nil || len(reply.Kvs) == 0 {
+		return nil, false, err
+	}
+	value, err := s.join(ctx, e, reply.Kvs[0].Value)
+	return value, err == nil, err
+}
+
+// List implements agree.Store.
+func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
+	name, e, err := s.use(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	name += "/"
+	reply, err := s.ask(ctx, e, clientv3.OpGet(name, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, kv := range reply.Kvs {
+		if last := string(kv.Key[len(name):]); !strings.Contains(last, "/") {
+			names = append(names, last)
+		}
+	}
+	return names, nil
+}
+
+// Remove implements agree.Store.
+func (s *Store) Remove(ctx context.Context, key string) error {
+	name, e, err := s.use(ctx, key)
+	if err != nil {
+		return err
+	}
+	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(clientv3.OpDelete(name)).Commit()
+	if err != nil {
+		return s.explain(e, err)
+	}
+	if !reply.Succeeded {
+		return s.expired(e)
+	}
+	return nil
+}
+
+// rewatch is the pause before a watch that etcd has ended begins anew.
+const rewatch = time.Second
+
+// Announce implements agree.Announcer.
+func (s *Store) Announce(ctx context.Context, dir string, changed func()) {
+	for ; ctx.Err() == nil; pause(ctx, rewatch) {
+		name, e, err := s.use(ctx, dir)
+		if err != nil {
+			continue
+		}
+		// A member of the cluster that has lost the others would stay silent.
+		during, end := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		for range e.etcd.Watch(during, name+"/", clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
+			changed()
+		}
+		end()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,281 @@
+package etcdstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
+)
+
+var _ agree.Announcer = (*Store)(nil)
+
+func TestContract(t *testing.T) {
+	server := startEtcd(t, false)
+	storetest.Contract(t, func(t *testing.T, name string) agree.Store {
+		return process(t, fmt.Sprintf("%s%s/%x", Scheme, server.client, t.Name()))
+	})
+}
+
+func TestGroupOf(t *testing.T) {
+	for key, want := range map[string]string{
+		"c/00ff-8/init": "00ff-8", "c/00ff-8/a/1/0-00": "00ff-8", "p/00ff-8.12": "00ff-8",
+		"p": shared, "blob/00ff": shared,
+	} {
+		if got := groupOf(key); got != want {
+			t.Errorf("%s belongs to %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestCommunicatorsEndApart: the records of one go with its processes, whoever
+// else uses the same etcd; what communicators share stays.
+func TestCommunicatorsEndApart(t *testing.T) {
+	s := process(t, startEtcd(t, false).url())
+	for _, key := range []string{"c/ended/d/1", "p/ended.1", "c/alive/d/1", "p/alive.1", "blob/1"} {
+		storetest.Put(t, s, key, "")
+	}
+	revoke(t, s, "ended")
+	for key, want := range map[string]error{"c/ended/d/1": ErrExpired, "p/ended.1": ErrExpired, "c/alive/d/1": nil, "p/alive.1": nil, "blob/1": nil} {
+		if _, found, err := s.Get(t.Context(), key); !errors.Is(err, want) || found != (want == nil) {
+			t.Errorf("%s: found %v, %v", key, found, err)
+		}
+	}
+	if names, err := s.List(t.Context(), "p"); len(names) != 1 || err != nil {
+		t.Errorf("proposals: %q, %v", names, err)
+	}
+}
+
+// revoke does what etcd does when a lease was not kept alive.
+func revoke(t *testing.T, s *Store, group string) {
+	t.Helper()
+	e := s.epochs[group]
+	if _, err := e.etcd.Revoke(t.Context(), e.lease); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExpiredRecords: who has outlived its records never takes them for absent,
+// and nobody mixes them with those of a later life of the namespace.
+func TestExpiredRecords(t *testing.T) {
+	url := startEtcd(t, false).url()
+	old, other, idle := process(t, url), process(t, url), process(t, url)
+	for _, s := range []*Store{old, other} {
+		storetest.Put(t, s, "c/x/d/1", "commit")
+	}
+	storetest.Put(t, old, "c/x/large", string(bytes.Repeat([]byte{'x'}, 3*partBytes)))
+	etcd := old.epochs["x"].etcd
+	revoke(t, old, "x")
+	left, err := etcd.Get(t.Context(), old.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil || len(left.Kvs) > 0 {
+		t.Errorf("the lease leaves behind %v, %v", left.Kvs, err)
+	}
+	check := func(when string, s *Store) {
+		t.Helper()
+		_, err := s.PutOnce(t.Context(), "c/x/d/1", []byte("abort"))
+		_, found, errGet := s.Get(t.Context(), "c/x/d/1")
+		_, errList := s.List(t.Context(), "c/x/d")
+		errRemove := s.Remove(t.Context(), "c/x/d/1")
+		for _, err := range []error{err, errGet, errList, errRemove} {
+			if !errors.Is(err, ErrExpired) || found {
+				t.Errorf("%s: found %v, %v", when, found, err)
+			}
+		}
+	}
+	check("after the end", old)
+	if got := storetest.Put(t, idle, "c/x/d/1", "abort"); got != "abort" {
+		t.Errorf("a new life begins with %q", got)
+	}
+	check("in a new life", old)
+	if _, found, err := other.Get(t.Context(), "c/x/d/1"); !errors.Is(err, ErrExpired) || found {
+		t.Errorf("first asked in a new life: found %v, %v", found, err)
+	}
+	check("in a new life", other)
+}
+
+// TestRecordsGoAfterTheLastProcess, and not after the one that wrote them.
+func TestRecordsGoAfterTheLastProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for leases to end: some seconds")
+	}
+	t.Parallel()
+	url := startEtcd(t, false).url()
+	c, err := Parse(url, environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ttl = 2 * time.Second // the least that etcd gives
+	writer, reader := open(c, ttl), open(c, ttl)
+	defer reader.Close()
+	storetest.Put(t, writer, "c/x/d/1", "commit")
+	if value, _, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || err != nil {
+		t.Fatalf("%q, %v", value, err)
+	}
+	writer.Close()
+	// The reader alone keeps the lease for several of its lengths.
+	for began := time.Now(); time.Since(began) < 3*ttl; {
+		if value, found, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || !found || err != nil {
+			t.Fatalf("%v after the writer left: %q, %v, %v", time.Since(began), value, found, err)
+		}
+		pause(t.Context(), 50*time.Millisecond)
+	}
+	observer, err := process(t, url).conn.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := observer.Watch(within(t, 20*time.Second), c.Prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
+	reader.Close()
+	if _, ok := <-gone; !ok {
+		t.Error("the records outlive the last process")
+	}
+}
+
+// TestAway: operations end with their context while etcd is away, know nothing, and
+// succeed when it is back with what it knew.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	server := startEtcd(t, false)
+	s, late := process(t, server.url()), process(t, server.url())
+	storetest.Put(t, s, "c/x/d/1", "commit")
+	server.kill()
+	for name, op := range map[string]func(ctx context.Context, s *Store) error{
+		"put":    func(ctx context.Context, s *Store) error { _, err := s.PutOnce(ctx, "c/x/d/1", nil); return err },
+		"get":    func(ctx context.Context, s *Store) error { _, _, err := s.Get(ctx, "c/x/d/1"); return err },
+		"list":   func(ctx context.Context, s *Store) error { _, err := s.List(ctx, "c/x/d"); return err },
+		"remove": func(ctx context.Context, s *Store) error { return s.Remove(ctx, "c/x/a/1/0") },
+	} {
+		for _, s := range []*Store{s, late} {
+			ctx := within(t, 300*time.Millisecond)
+			if err := op(ctx, s); err == nil {
+				t.Errorf("%s succeeds without etcd", name)
+			}
+		}
+	}
+	server.start()
+	for _, s := range []*Store{s, late} {
+		ctx := within(t, 30*time.Second)
+		value, found, err := s.Get(ctx, "c/x/d/1")
+		for err != nil && ctx.Err() == nil {
+			value, found, err = s.Get(ctx, "c/x/d/1")
+		}
+		if string(value) != "commit" || !found || err != nil {
+			t.Errorf("afterwards: %q, %v, %v", value, found, err)
+		}
+	}
+}
+
+func TestAnnounce(t *testing.T) {
+	t.Parallel()
+	server := startEtcd(t, false)
+	s, other := process(t, server.url()), process(t, server.url())
+	ctx, end := context.WithCancel(t.Context())
+	told, done := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Announce(ctx, "p", func() { told <- struct{}{} })
+	}()
+	await := func(what string) {
+		t.Helper()
+		select {
+		case <-told:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("not told of %s", what)
+		}
+	}
+	await("the beginning")
+	storetest.Put(t, other, "c/x/init", "")
+	storetest.Put(t, other, "p/x.1", "")
+	await("a proposal")
+	select {
+	case <-told:
+		t.Error("told of a record that is no proposal")
+	default:
+	}
+	server.kill()
+	server.start()
+	for ctx := within(t, 30*time.Second); ; {
+		_, err := other.PutOnce(ctx, "p/x.2", nil)
+		if err == nil {
+			break
+		} else if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	await("a proposal after a restart")
+	end()
+	<-done
+}
+
+const (
+	envRole = "ETCDSTORE_TEST_ROLE"
+	envURL  = "ETCDSTORE_TEST_URL"
+	envName = "ETCDSTORE_TEST_NAME"
+)
+
+const agreeing = 3
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(envRole)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if err := part(role); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// part is what another process of a test does.
+func part(role string) error {
+	config, err := Parse(os.Getenv(envURL), os.Getenv)
+	if err != nil {
+		return err
+	}
+	s := Open(config)
+	defer s.Close()
+	if role == "race" {
+		return storetest.RacePart(s, os.Getenv(envName))
+	}
+	var rank int
+	fmt.Sscan(os.Getenv(envName), &rank)
+	return storetest.RankPart(s, agree.Etcd, rank, agreeing)
+}
+
+func processes(t *testing.T, role, url string, n int) (all []*storetest.Process) {
+	for i := range n {
+		all = append(all, storetest.Start(t, envRole+"="+role, envURL+"="+url, envName+"="+fmt.Sprint(i)))
+	}
+	return all
+}
+
+func TestProcessesRace(t *testing.T) {
+	storetest.Race(t, processes(t, "race", startEtcd(t, false).url(), 4))
+}
+
+func TestProcessesAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	t.Parallel()
+	storetest.Agreement(t, processes(t, "rank", startEtcd(t, false).url(), agreeing), nil)
+}
+
+// TestScenario42EtcdRestart kills etcd in the middle of a change.
+func TestScenario42EtcdRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	t.Parallel()
+	server := startEtcd(t, false)
+	storetest.Agreement(t, processes(t, "rank", server.url(), agreeing), func() {
+		server.kill()
+		server.start()
+	})
+}

@@ -1,0 +1,67 @@
+package agree
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+)
+
+// announcing is a store that tells of new records.
+type announcing struct {
+	*memstore.Handle
+	told chan struct{}
+	ends atomic.Bool
+}
+
+func (a *announcing) Announce(ctx context.Context, dir string, changed func()) {
+	defer a.ends.Store(true)
+	changed()
+	for {
+		select {
+		case <-a.told:
+			changed()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// TestAnnouncedProposal: a store that tells of a proposal makes the members know
+// at once, is hardly asked while nothing happens, and is asked anyway now and then.
+func TestAnnouncedProposal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		handle := store.Handle("0", 1, memstore.Faults{})
+		a := &announcing{Handle: handle, told: make(chan struct{})}
+		p := NewPoller(a, RealTime(), Etcd)
+		m := &Member{cfg: Config{Poller: p}, keys: "comm", wake: make(chan struct{}, 1)}
+		p.add(m)
+		time.Sleep(time.Minute)
+		if n := handle.Count("list"); n > 4 {
+			t.Errorf("%d listings in an idle minute", n)
+		}
+		propose := func(key string, announce bool) time.Duration {
+			began := time.Now()
+			store.Put(handle, key, []byte("{}"))
+			if announce {
+				a.told <- struct{}{}
+			}
+			<-m.wake
+			return time.Since(began)
+		}
+		if took := propose("p/comm.1", true); took > 10*time.Millisecond || !p.proposed("comm", 1) {
+			t.Errorf("an announced proposal is known after %v", took)
+		}
+		if took := propose("p/comm.2", false); took > announcedPoll+time.Second || !p.proposed("comm", 2) {
+			t.Errorf("a proposal whose announcement was lost is known after %v", took)
+		}
+		p.remove(m)
+		if !a.ends.Load() {
+			t.Error("the announcements outlive the last member")
+		}
+	})
+}

@@ -1,0 +1,21 @@
+//go:build etcd
+
+package tuner
+
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/etcdstore"
+)
+
+// openEtcd opens the etcd that a URL of NCCL_TUNER_RENDEZVOUS names, whether or not
+// it can be reached now.
+func openEtcd(url string, getenv func(string) string) (s agree.Store, end func(), err error) {
+	c, err := etcdstore.Parse(url, getenv)
+	if err != nil {
+		return nil, nil, fmt.Errorf(EnvRendezvous+"=%w", err)
+	}
+	store := etcdstore.Open(c)
+	return store, store.Close, nil
+}
