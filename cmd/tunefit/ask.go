@@ -144,6 +144,9 @@ func (a *asker) close() { a.plugin.Close() }
 // logged, so that the row behind one that a communicator has made before is not told.
 func (a *asker) forget() { clear(a.comms) }
 
+// leftToNCCL ends what the plugin says of a communicator that is not for it.
+const leftToNCCL = ", NCCL decides"
+
 // comm returns the plugin's communicator of this shape with these files.
 func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	key := commKey{d, s}
@@ -160,7 +163,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	a.comms[key] = c
 	for _, l := range log {
 		text := strings.TrimPrefix(l.Text, "TUNER/Go: ")
-		if l.Warn || strings.HasSuffix(text, ", NCCL decides") {
+		if l.Warn || strings.HasSuffix(text, leftToNCCL) {
 			a.notes = append(a.notes, text)
 		}
 	}

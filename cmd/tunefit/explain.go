@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -173,7 +174,9 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.asked, p.notes, p.standIns, p.system = answers[0], a.notes, a.costs, a.costs.system()
+	p.asked, p.standIns, p.system = answers[0], a.costs, a.costs.system()
+	// Why the model is silent is explained, not noted.
+	p.notes = slices.DeleteFunc(a.notes, func(note string) bool { return strings.HasSuffix(note, leftToNCCL) })
 	if p.costs, err = a.costs.of(q.shape); err != nil {
 		return nil, err
 	}

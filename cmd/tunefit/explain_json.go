@@ -30,7 +30,7 @@ type modelPathJSON struct {
 	Machine    string          `json:"machine"`
 	Asked      bool            `json:"asked"`            // false where a row decides
 	Silent     string          `json:"silent,omitempty"` // why; left out: it speaks
-	ToDo       string          `json:"to_do,omitempty"`
+	ToDo       []string        `json:"to_do,omitempty"`
 	Gain       *float64        `json:"gain,omitempty"`   // of the fastest over NCCL's choice
 	Needed     *float64        `json:"needed,omitempty"` // gain that it takes
 	Default    *timeJSON       `json:"default,omitempty"`

@@ -149,7 +149,7 @@ func TestExplainModel(t *testing.T) {
 	if spoke < 2 {
 		t.Errorf("the model spoke %d times", spoke)
 	}
-	if j := path("allreduce", "8M", "--comm", "4x8"); !strings.Contains(j.Model.ToDo, "--max-nodes 4") || j.Model.Candidates != nil {
+	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 || !strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
 		t.Errorf("%+v", j.Model)
 	}
 	out, _ := tunefit(t, exitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)

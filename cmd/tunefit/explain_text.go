@@ -53,8 +53,8 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 	}
 	p.writeCandidates(b, all)
 	fmt.Fprintf(b, "  %s\n", p.verdict())
-	if advice := p.advice(); advice != "" {
-		fmt.Fprintf(b, "  to do: %s\n", advice)
+	for i, advice := range p.advice() {
+		fmt.Fprintf(b, "  %s %s\n", [...]string{"to do:", "   or:"}[min(i, 1)], advice)
 	}
 }
 
@@ -197,6 +197,9 @@ func configText(a policy.Algo, pr policy.Proto, channels int) string {
 func microsText(us float64) string {
 	if math.IsNaN(us) {
 		return "-"
+	}
+	if us >= 1000 {
+		return fmt.Sprintf("%.0f us", us)
 	}
 	return fmt.Sprintf("%.4g us", us)
 }

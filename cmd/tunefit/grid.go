@@ -17,7 +17,12 @@ type shape struct{ nodes, ranks int }
 // maxRanks is more than any communicator has.
 const maxRanks = 1 << 24
 
-func (s shape) String() string { return fmt.Sprintf("%dx%d", s.nodes, s.ranks/s.nodes) }
+func (s shape) String() string {
+	if s.ranks%s.nodes != 0 {
+		return fmt.Sprintf("%d ranks on %d nodes", s.ranks, s.nodes)
+	}
+	return fmt.Sprintf("%dx%d", s.nodes, s.ranks/s.nodes)
+}
 
 // gridFlags choose the questions to ask.
 type gridFlags struct {
