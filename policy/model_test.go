@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 

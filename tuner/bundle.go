@@ -11,17 +11,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// bundle is a version of the policy as ranks pass it on: the files that it is made
+// Bundle is a version of the policy as ranks pass it on: the files that it is made
 // from. A rank that was told no file of a kind, or has a bad one, passes on none; a
 // bundle without files leaves everything to NCCL.
-type bundle struct {
-	policy, model source
+type Bundle struct {
+	Policy, Model Source
 }
 
-// source is a file's name, for messages, and its text. Without a name there is none.
-type source struct {
-	name string
-	text []byte
+// Source is a file's name, for messages, and its text. Without a name there is none.
+type Source struct {
+	Name string
+	Text []byte
 }
 
 // bundleFormat is the first line of a bundle. Then come the names and lengths of the
@@ -33,15 +33,16 @@ type bundleHead struct {
 	PolicyLen, ModelLen int
 }
 
-func (b bundle) encode() []byte {
-	head, err := json.Marshal(bundleHead{b.policy.name, b.model.name, len(b.policy.text), len(b.model.text)})
+func (b Bundle) encode() []byte {
+	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, len(b.Policy.Text), len(b.Model.Text)})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.policy.text, b.model.text}, nil)
+	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text}, nil)
 }
 
-func decodeBundle(content []byte) (b bundle, err error) {
+// DecodeBundle reads the content of a version.
+func DecodeBundle(content []byte) (b Bundle, err error) {
 	rest, ok := bytes.CutPrefix(content, []byte(bundleFormat))
 	line, files, found := bytes.Cut(rest, []byte("\n"))
 	if !ok || !found {
@@ -54,14 +55,14 @@ func decodeBundle(content []byte) (b bundle, err error) {
 	if head.PolicyLen < 0 || head.ModelLen < 0 || head.PolicyLen+head.ModelLen != len(files) {
 		return b, errors.New("the bundle of policy files is damaged: it does not have the length it says")
 	}
-	b.policy = source{head.Policy, files[:head.PolicyLen]}
-	b.model = source{head.Model, files[head.PolicyLen:]}
+	b.Policy = Source{head.Policy, files[:head.PolicyLen]}
+	b.Model = Source{head.Model, files[head.PolicyLen:]}
 	return b, nil
 }
 
 // noFiles is the version of ranks that have no file.
 var noFiles = func() encoded {
-	content := bundle{}.encode()
+	content := Bundle{}.encode()
 	return encoded{content: content, digest: agree.DigestOf(content)}
 }()
 
@@ -86,28 +87,28 @@ func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersi
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := (readStates{p.state(), m.state()}); c.last.content == nil || c.last.of != of {
-		var b bundle
+		var b Bundle
 		if p != nil {
-			b.policy = source{s.configFile, p.text}
+			b.Policy = Source{s.configFile, p.text}
 		}
 		if m != nil {
-			b.model = source{s.modelFile, m.text}
+			b.Model = Source{s.modelFile, m.text}
 		}
 		content := b.encode()
 		c.last = encoded{of, content, agree.DigestOf(content)}
-		b.policy.text, b.model.text = b.textsIn(content)
+		b.Policy.Text, b.Model.Text = b.textsIn(content)
 		if p != nil {
-			p.text = b.policy.text
+			p.text = b.Policy.Text
 		}
 		if m != nil {
-			m.text = b.model.text
+			m.text = b.Model.Text
 		}
 	}
 	return c.last.content, c.last.digest
 }
 
 // textsIn returns the texts as they lie in the encoded bundle, at its end.
-func (b bundle) textsIn(content []byte) (policy, model []byte) {
-	at := len(content) - len(b.model.text)
-	return content[at-len(b.policy.text) : at], content[at:]
+func (b Bundle) textsIn(content []byte) (policy, model []byte) {
+	at := len(content) - len(b.Model.Text)
+	return content[at-len(b.Policy.Text) : at], content[at:]
 }

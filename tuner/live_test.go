@@ -238,19 +238,19 @@ func TestReloadOff(t *testing.T) {
 }
 
 func TestBundle(t *testing.T) {
-	for _, b := range []bundle{
+	for _, b := range []Bundle{
 		{},
-		{policy: source{"p.csv", []byte("a,b\nc\n")}},
-		{model: source{"m.json", []byte("{}")}},
-		{policy: source{"p\n.csv", []byte{0, 255, '\n'}}, model: source{"m", nil}},
+		{Policy: Source{"p.csv", []byte("a,b\nc\n")}},
+		{Model: Source{"m.json", []byte("{}")}},
+		{Policy: Source{"p\n.csv", []byte{0, 255, '\n'}}, Model: Source{"m", nil}},
 	} {
 		content := b.encode()
-		got, err := decodeBundle(content)
+		got, err := DecodeBundle(content)
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(b) {
 			t.Errorf("%v comes back as %v, %v", b, got, err)
 		}
 		for _, damaged := range [][]byte{content[:len(content)-1], append(slices.Clone(content), 'x'), content[1:]} {
-			if _, err := decodeBundle(damaged); err == nil {
+			if _, err := DecodeBundle(damaged); err == nil {
 				t.Errorf("%q passes for a bundle", damaged)
 			}
 		}

@@ -1,9 +1,7 @@
 package tuner
 
 import (
-	"crypto/rand"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 
@@ -103,11 +101,4 @@ func (r *rendezvous) open(getenv func(string) string) error {
 		r.store, r.timing, r.close = s, agree.Shared, func() { s.Close() }
 	}
 	return nil
-}
-
-// newIdentity names a member or a process, unlike all others that ever live. People
-// read host and process in `tunefit status`.
-func newIdentity() string {
-	host, _ := os.Hostname()
-	return fmt.Sprintf("%s %s %d", rand.Text(), host, os.Getpid())
 }

@@ -67,19 +67,19 @@ func (s *stagedVersions) compile(content []byte, getenv func(string) string, log
 	if known {
 		return version{content: content, digest: digest, engine: e}, nil
 	}
-	b, err := decodeBundle(content)
+	b, err := DecodeBundle(content)
 	if err != nil {
 		return version{}, err
 	}
 	var p *policy.Policy
 	var m *policy.Model
-	if b.policy.name != "" {
-		if p, err = policy.ReadCSV(b.policy.name, b.policy.text); err != nil {
+	if b.Policy.Name != "" {
+		if p, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text); err != nil {
 			return version{}, firstProblem(err)
 		}
 	}
-	if b.model.name != "" {
-		if m, err = policy.ReadModel(b.model.name, b.model.text); err != nil {
+	if b.Model.Name != "" {
+		if m, err = policy.ReadModel(b.Model.Name, b.Model.Text); err != nil {
 			return version{}, firstProblem(err)
 		}
 	}

@@ -25,7 +25,7 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand()}
+	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
 	if library != "" {
 		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
 	}
@@ -69,7 +69,7 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		default:
 			args = append(args, word)
 		}
-		if slices.Contains([]string{"-o", "--csv", "--report"}, words[i]) {
+		if slices.Contains([]string{"-o", "--csv", "--report", "--to"}, words[i]) {
 			writes = append(writes, word)
 		}
 	}

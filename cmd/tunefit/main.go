@@ -60,7 +60,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand())
+	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
+		statusCommand(), pushCommand(), gcCommand())
 
 	var code exitError
 	var usage usageError
@@ -76,6 +77,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "tunefit: %v\n", err)
 		return exitFailed
 	}
+}
+
+// flagsOnly makes any argument a usage error.
+func flagsOnly(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q (needed: flags only)", args[0])
+	}
+	return nil
 }
 
 // exactly makes a wrong number of arguments a usage error.

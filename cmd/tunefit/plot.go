@@ -151,8 +151,12 @@ func isModel(name string) (bool, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, err
 	}
-	head = bytes.TrimSpace(head[:n])
-	return bytes.HasPrefix(head, []byte("{")) && bytes.Contains(head, []byte(policy.ModelFormat)), nil
+	return beginsAsModel(head[:n]), nil
+}
+
+func beginsAsModel(head []byte) bool {
+	head = bytes.TrimSpace(head)
+	return bytes.HasPrefix(head, []byte("{")) && bytes.Contains(head, []byte(policy.ModelFormat))
 }
 
 // choose finds the group asked for and says which others there are.

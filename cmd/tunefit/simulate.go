@@ -47,12 +47,7 @@ Every row says that it is simulated: its source begins with "simulated:". A poli
 learnt from it is of no use on a real cluster.`,
 		Example: `  tunefit simulate --nodes 1,2 -o sweep.csv
   tunefit simulate --nodes 4 --coll allreduce --sizes 1M-64M --channels 8,16 --seed 7 > sweep.csv`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unexpected argument %q (needed: flags only)", args[0])
-			}
-			return nil
-		},
+		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -15,6 +15,8 @@
 // goroutine of its own talks to the store. Join starts it, Close stops it, and
 // nothing is left running then. The members of one process share a Poller.
 //
+// Inspect shows the communicators of a store to people who take no part.
+//
 // Policy is opaque here: content is bytes, its meaning is a digest, and the
 // caller's Stage turns the one into a snapshot. Store and clock come from
 // outside too, so that all of it runs under a simulated store and clock.

@@ -229,7 +229,7 @@ func (m *Member) startAlone(reason error) error {
 }
 
 // readBlob returns content whose digest is right.
-func readBlob(ctx context.Context, s Store, want string) (content []byte, ok bool) {
+func readBlob(ctx context.Context, s getter, want string) (content []byte, ok bool) {
 	content, found, err := s.Get(ctx, blobKey(want))
 	return content, err == nil && found && DigestOf(content) == want
 }

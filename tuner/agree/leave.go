@@ -31,8 +31,17 @@ func (m *Member) Close() {
 }
 
 // leave spares the other ranks the wait at S for an acknowledgement that will
-// never come. It is a courtesy, tried once: they need it not.
+// never come, and tells people that this rank is not to be waited for. Both are
+// courtesies, tried once: no member needs them.
 func (m *Member) leave() {
+	m.forbid()
+	ctx, end := m.operation(true)
+	defer end()
+	m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
+}
+
+// forbid aborts a change that this rank has not acknowledged and never will.
+func (m *Member) forbid() {
 	m.mu.Lock()
 	undecided := m.change.seen && !m.change.acked && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
 	k := m.k

@@ -104,7 +104,10 @@ func DigestOf(content []byte) string {
 
 const proposals = "p"
 
-func blobKey(digest string) string { return "blob/" + digest }
+// VersionDir is where the contents of versions lie, each under its digest.
+const VersionDir = "blob"
+
+func blobKey(digest string) string { return VersionDir + "/" + digest }
 
 // keys are those of one communicator.
 type keys string
@@ -115,6 +118,7 @@ func CommKey(id uint64, ranks int) string { return fmt.Sprintf("%016x-%d", id, r
 func (c keys) init() string             { return "c/" + string(c) + "/init" }
 func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
 func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
+func (c keys) left(i int) string        { return fmt.Sprintf("c/%s/left/%d", string(c), i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
 func (c keys) decision(k uint64) string { return fmt.Sprintf("c/%s/d/%d", string(c), k) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -123,15 +122,9 @@ func (s *Store) Close() error {
 
 // sweep removes what processes have left that no longer live.
 func sweep(parent string) {
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return // Private will say what is wrong
-	}
-	mine := fmt.Sprintf("%s%d-", privatePrefix, os.Getuid())
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), mine) && owned(filepath.Join(parent, e.Name())) == nil {
-			removeUnused(filepath.Join(parent, e.Name()))
-		}
+	dirs, _ := PrivateDirs(parent, os.Getuid()) // Private will say what is wrong
+	for _, dir := range dirs {
+		removeUnused(dir)
 	}
 }
 

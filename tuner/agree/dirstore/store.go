@@ -38,7 +38,11 @@ func Open(dir, identity string) (*Store, error) {
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}, nil
+	return newStore(dir, identity), nil
+}
+
+func newStore(dir, identity string) *Store {
+	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}
 }
 
 // clean makes a file name of any text.

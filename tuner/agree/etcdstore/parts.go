@@ -25,8 +25,8 @@ type manifest struct {
 	Bytes int    `json:"bytes"`
 }
 
-func (s *Store) partKey(e *epoch, id string, i int) string {
-	return fmt.Sprintf("%s/part/%s/%s/%d", s.prefix, e.group, id, i)
+func partKey(prefix, group, id string, i int) string {
+	return fmt.Sprintf("%s/part/%s/%s/%d", prefix, group, id, i)
 }
 
 // split returns what the record is to hold.
@@ -39,7 +39,7 @@ func (s *Store) split(ctx context.Context, e *epoch, value []byte) (string, erro
 	for rest := value; len(rest) > 0; m.Parts++ {
 		n := min(partBytes, len(rest))
 		// Whoever puts a part under this name puts the same.
-		if _, _, err := s.putOnce(ctx, e, s.partKey(e, m.ID, m.Parts), string(rest[:n])); err != nil {
+		if _, _, err := s.putOnce(ctx, e, partKey(s.prefix, e.group, m.ID, m.Parts), string(rest[:n])); err != nil {
 			return "", err
 		}
 		rest = rest[n:]
@@ -48,8 +48,8 @@ func (s *Store) split(ctx context.Context, e *epoch, value []byte) (string, erro
 	return string(append([]byte{mark}, text...)), err
 }
 
-// join returns the value of a record that holds stored.
-func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
+// join returns the value of a record that holds stored. part reads an etcd key.
+func join(prefix, group string, stored []byte, part func(key string) (*clientv3.GetResponse, error)) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != mark {
 		return stored, nil
 	}
@@ -59,7 +59,7 @@ func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, erro
 	}
 	var value bytes.Buffer
 	for i := range m.Parts {
-		reply, err := s.ask(ctx, e, clientv3.OpGet(s.partKey(e, m.ID, i)))
+		reply, err := part(partKey(prefix, group, m.ID, i))
 		if err != nil {
 			return nil, err
 		}

@@ -83,6 +83,10 @@ func (s *Store) use(ctx context.Context, key string) (name string, e *epoch, err
 	return name, e, err
 }
 
+func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
+	return join(s.prefix, e.group, stored, func(key string) (*clientv3.GetResponse, error) { return s.ask(ctx, e, clientv3.OpGet(key)) })
+}
+
 // PutOnce implements agree.Store.
 func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
 	name, e, err := s.use(ctx, key)

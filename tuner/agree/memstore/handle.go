@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,7 +18,7 @@ type Faults struct {
 
 // Op is one operation.
 type Op struct {
-	Kind string // put, get, list or remove
+	Kind string // put, get, list, made or remove
 	Key  string
 	Nth  int // how many times this kind of operation was done on this key before
 }
@@ -120,6 +121,21 @@ func (h *Handle) List(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	return names, nil
+}
+
+// Made implements agree.Records.
+func (h *Handle) Made(ctx context.Context, dir string) (made map[string]time.Time, err error) {
+	err = h.do(ctx, "made", dir, func() {
+		made = map[string]time.Time{}
+		h.store.mu.Lock()
+		defer h.store.mu.Unlock()
+		for key, r := range h.store.records {
+			if _, ok := h.store.seen(h, key); ok && strings.HasPrefix(key, dir+"/") {
+				made[key] = r.at
+			}
+		}
+	})
+	return made, err
 }
 
 // Remove implements the store.

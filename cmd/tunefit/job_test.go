@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// job is some processes that make collectives, each with the real library.
+type job struct {
+	comm   string // as status names it
+	policy string
+	ranks  []*exec.Cmd
+}
+
+var rankProgram = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(filepath.Dir(library), "rank")
+	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(root, "tuner/plugin/testhost/rank.c"), filepath.Join(root, "tuner/plugin/host/host.c"), "-ldl").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%v: %s", err, out)
+	}
+	return program, err
+})
+
+// start begins a job of one communicator that makes some 200 calls a second until it
+// is killed.
+func start(t *testing.T, ranks int, policy string, env ...string) *job {
+	t.Helper()
+	needPlugin(t)
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	program, err := rankProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := rand.Uint32()
+	j := &job{comm: fmt.Sprintf("%#x", uint64(seed)<<8), policy: policy}
+	t.Cleanup(func() { j.kill() })
+	var ready sync.WaitGroup
+	for r := range ranks {
+		cmd := exec.Command(program, library, fmt.Sprint(r), fmt.Sprint(ranks), "1", "1000000", "200", fmt.Sprint(seed), filepath.Join(t.TempDir(), "out"))
+		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		j.ranks = append(j.ranks, cmd)
+		ready.Go(func() { bufio.NewReader(out).ReadString('\n') })
+	}
+	ready.Wait()
+	return j
+}
+
+func (j *job) kill(ranks ...int) {
+	for i, cmd := range j.ranks {
+		if cmd.ProcessState == nil && (len(ranks) == 0 || ranks[0] == i) {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+}
+
+// stop stops a rank until the function that it returns is called.
+func (j *job) stop(t *testing.T, rank int) (resume func()) {
+	t.Helper()
+	pid := j.ranks[rank].Process.Pid
+	syscall.Kill(pid, syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatal(err, status)
+	}
+	return func() { syscall.Kill(pid, syscall.SIGCONT) }
+}
+
+// status returns what status --json says of the job's communicator, or nil.
+func (j *job) status(t *testing.T, args ...string) *statusJSON {
+	t.Helper()
+	out, said := tunefit(t, exitOK, append([]string{"status", "--json"}, args...)...)
+	var all []statusJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatalf("%v: %s%s", err, out, said)
+	}
+	for i := range all {
+		if all[i].Communicator == j.comm {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// says returns what status says of the job: its line and its notes.
+func (j *job) says(t *testing.T, args ...string) string {
+	t.Helper()
+	out, _ := tunefit(t, exitOK, append([]string{"status"}, args...)...)
+	var mine []string
+	for _, part := range strings.Split(out, "\n\n") {
+		for line := range strings.Lines(part) {
+			if strings.HasPrefix(line, j.comm+" ") {
+				mine = append(mine, strings.TrimSpace(line))
+			}
+		}
+		if strings.HasPrefix(part, j.comm+":") || strings.Contains(part, j.policy+" cannot") || strings.Contains(part, ", of ") && strings.Contains(part, j.comm) {
+			mine = append(mine, part)
+		}
+	}
+	return strings.Join(mine, "\n")
+}
+
+func (j *job) process(rank int) string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", host, j.ranks[rank].Process.Pid)
+}
+
+func row(channels int) string {
+	return fmt.Sprintf("allreduce,0,inf,ring,simple,%d,-1,-1\n", channels)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+type pushFlags struct {
+	rendezvous rendezvousFlag
+	to         string
+	timeout    time.Duration
+}
+
+func pushCommand() *cobra.Command {
+	var f pushFlags
+	cmd := &cobra.Command{
+		Use:   "push POLICY.csv",
+		Short: "Put a policy into force in running jobs, and wait until it is",
+		Long: `Check a policy, put it in the place of the file that jobs run on, and wait until
+every live communicator that reads this file has switched, or say which has not and
+why. A model (MODEL.json) goes the same way.
+
+A policy with an error is not written. The file is replaced as a whole by a rename;
+owner, permissions and links to it stay. Exit code 0: all have switched, or none
+has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
+		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
+		Args:    exactly(1, "the policy or model file"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
+	flags.StringVar(&f.rendezvous.name, "rendezvous", "", rendezvousHelp)
+	return cmd
+}
+
+func (f *pushFlags) run(cmd *cobra.Command, name string) error {
+	file := watchedFile{path: name}
+	if file.model, _ = isModel(name); strings.EqualFold(filepath.Ext(name), ".json") {
+		file.model = true // a damaged one
+	}
+	variable := tuner.EnvConfigFile
+	if file.model {
+		variable = tuner.EnvModelFile
+	}
+	to := f.to
+	if to == "" {
+		to = os.Getenv(variable)
+	}
+	switch {
+	case to == "":
+		return usagef("which file do the jobs read? Name it with --to, or set %s", variable)
+	case f.timeout < 0:
+		return usagef("--timeout %v: a time has passed before it began", f.timeout)
+	}
+	text, err := file.read()
+	if err == nil && len(text) > tuner.MaxFileBytes {
+		err = fmt.Errorf("%s is larger than the %s that the library reads", name, policy.FormatBytes(tuner.MaxFileBytes))
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s stays as it is", err, to)
+	}
+	path, old, err := replaceable(to)
+	if err == nil {
+		err = file.sameKind(to, old)
+	}
+	if err != nil {
+		return err
+	}
+	out := printable{cmd.OutOrStdout()}
+	// What cannot be waited for is found out before anything is written.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w := &waiter{observer: newObserver(f.rendezvous.value()), file: watchedFile{path, file.model}, text: text, out: out}
+	if err := w.prepare(ctx); err != nil {
+		return fmt.Errorf("%w\n%s stays as it is", err, to)
+	}
+	if old != nil && bytes.Equal(old, text) {
+		fmt.Fprintf(out, "%s holds this already\n", path)
+	} else {
+		if err := replaceFile(path, text); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s written\n", path)
+	}
+	return f.wait(ctx, w, out)
+}
+
+// sameKind refuses to put a model in the place of a policy, or the other way round: the
+// jobs would be left without what they had.
+func (f watchedFile) sameKind(to string, old []byte) error {
+	switch {
+	case !f.model && beginsAsModel(old):
+		return fmt.Errorf("%s is a policy and %s a model, which stays as it is", f.path, to)
+	case f.model:
+		if p, err := policy.ReadCSV(to, old); err == nil && len(p.Rules) > 0 {
+			return fmt.Errorf("%s is a model and %s a policy, which stays as it is", f.path, to)
+		}
+	}
+	return nil
+}
+
+// wait says what comes of the file in the communicators that read it.
+func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
+	if w.others > 0 {
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", plural(w.others, "communicator")+verb(w.others, " reads", " read"), verb(w.others, "is", "are"))
+	}
+	switch {
+	case len(w.targets) == 0:
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(f.rendezvous.value()))
+		return nil
+	case w.settled():
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
+		return nil
+	case f.timeout == 0:
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", plural(len(w.open()), "communicator")+verb(len(w.open()), " has", " have"))
+		return nil
+	}
+	ctx, end := context.WithTimeout(ctx, f.timeout)
+	defer end()
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	failed := w.open()
+	for _, t := range failed {
+		fmt.Fprintf(out, "%s has not switched: %s\n", t.name, t.why)
+	}
+	if len(failed) > 0 {
+		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
+			len(failed), plural(len(w.targets), "communicator")+verb(len(failed), " has", " have"))
+		return exitError(exitFailed)
+	}
+	fmt.Fprintf(out, "%s on it\n", plural(len(w.targets), "communicator")+verb(len(w.targets), " runs", " run"))
+	return nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
+)
+
+// records makes a rendezvous of some records.
+func records(t *testing.T, all map[string]string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "meet")
+	addRecords(t, dir, all)
+	return dir
+}
+
+func addRecords(t *testing.T, dir string, all map[string]string) {
+	t.Helper()
+	s, err := dirstore.Open(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for key, value := range all {
+		if _, err := s.PutOnce(context.Background(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	aa = `{"content":"aaaa","meaning":"aaaaaaaaaaaaaaaa"}`
+	bb = `"content":"bbbb","meaning":"bbbbbbbbbbbbbbbb"`
+)
+
+// twoRanks is a communicator of two ranks on other machines.
+func twoRanks(comm string, more map[string]string) map[string]string {
+	all := map[string]string{
+		"c/" + comm + "/init":   aa,
+		"c/" + comm + "/slot/0": "x n1 11 1 1",
+		"c/" + comm + "/slot/1": "x n2 22 1 1",
+	}
+	for key, value := range more {
+		all[key] = value
+	}
+	return all
+}
+
+// What a person reads of each state.
+func TestStatusSays(t *testing.T) {
+	const comm, proposal = "0000000000000007-2", `{` + bb + `,"check":100,"switch":200,"slot":1}`
+	c := "c/" + comm + "/"
+	for _, test := range []struct {
+		name  string
+		more  map[string]string
+		lines []string // that are in the output
+	}{
+		{"idle", nil, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  -"}},
+		{"pending", map[string]string{"p/" + comm + ".1": proposal, c + "a/1/1-0000000000000005": ""}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 1 of 2 acknowledged",
+			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (slot 1). Ranks acknowledge at their call 100 and change at call 200.",
+			"  Not acknowledged: n1:11 (slot 0).",
+		}},
+		{"nobody", map[string]string{"p/" + comm + ".1": proposal}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged", "  No rank has acknowledged yet."}},
+		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"commit":true,"by":1}`}, []string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
+		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"abort":"cannot stage","detail":"no room","by":0}`}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
+			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
+		}},
+		{"frozen", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"abort":"misaligned","by":0,"frozen":true}`}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
+			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: the ranks have not made the same calls, so that no call is the same for all.",
+		}},
+		{"duplicate", map[string]string{c + "d/1": `{"abort":"duplicate","by":-1,"frozen":true}`}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
+			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with the same id exists, or this one's id was used before.",
+		}},
+		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending", "0x7: 1 of 2 ranks have ended it"}},
+		{"damaged", map[string]string{c + "d/1": "?"}, []string{"0x7: a record cannot be read: c/" + comm + "/d/1: invalid character '?' looking for beginning of value"}},
+		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, _ := tunefit(t, exitOK, "status", "--rendezvous", records(t, twoRanks(comm, test.more)))
+			got := plain(out)
+			for _, line := range test.lines {
+				if !strings.Contains(got, line+"\n") {
+					t.Errorf("%q is not in\n%s", line, got)
+				}
+			}
+		})
+	}
+	missing := map[string]string{"c/0000000000000007-4/init": aa, "c/0000000000000007-4/slot/2": "x n1 11 1 1"}
+	out, _ := tunefit(t, exitOK, "status", "--rendezvous", records(t, missing))
+	if !strings.Contains(plain(out), "0x7  1 of 4  n1  aaaaaaaaaaaa  -  not yet: ranks are missing\n") {
+		t.Error(out)
+	}
+}
+
+// plain is output without times and the width of columns.
+func plain(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			if len(word) >= 8 && word[2] == ':' && word[5] == ':' {
+				words[i] = "TIME" + word[8:]
+			}
+		}
+		text := strings.Join(words, " ")
+		if strings.HasPrefix(text, "0x7 ") { // the table
+			text = strings.Join(splitColumns(line), "  ")
+		} else if strings.HasPrefix(line, "  ") {
+			text = "  " + text
+		}
+		lines = append(lines, text+"\n")
+	}
+	return strings.Join(lines, "")
+}
+
+// splitColumns returns the columns of a line but the time.
+func splitColumns(line string) (columns []string) {
+	for _, column := range strings.Split(strings.TrimSpace(line), "  ") {
+		if column = strings.TrimSpace(column); column != "" && !(len(column) == 8 && column[2] == ':') {
+			columns = append(columns, column)
+		}
+	}
+	return columns
+}
+
+// It prints again after each change, and ends at once with Ctrl-C.
+func TestStatusWatch(t *testing.T) {
+	dir := records(t, twoRanks("0000000000000007-2", nil))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "status", "--watch", "--rendezvous", dir)
+	cmd.Env = append(os.Environ(), asTunefit+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	lines := bufio.NewScanner(out)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("it ends without %q", want)
+	}
+	until("aaaaaaaaaaaa")
+	addRecords(t, dir, map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`})
+	until("0 of 2 acknowledged")
+	addRecords(t, dir, map[string]string{"c/0000000000000007-2/d/1": `{"commit":true}`})
+	until("bbbbbbbbbbbb")
+	cmd.Process.Signal(os.Interrupt)
+	if lines.Scan(); cmd.Wait() != nil {
+		t.Errorf("Ctrl-C ends it with %v", cmd.ProcessState)
+	}
+}
+
+// Looking leaves no trace.
+func TestStatusWritesNothing(t *testing.T) {
+	dir := records(t, twoRanks("0000000000000007-2", nil))
+	before := listing(t, dir)
+	tunefit(t, exitOK, "status", "--all", "--json", "--rendezvous", dir)
+	tunefit(t, exitOK, "gc", "--dry-run", "--rendezvous", dir)
+	if after := listing(t, dir); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		info, err := d.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(path + " " + info.ModTime().String() + "\n")
+		return nil
+	})
+	return all.String()
+}
+
+func TestBadLiveCommandLines(t *testing.T) {
+	t.Setenv(tuner.EnvConfigFile, "")
+	t.Setenv(tuner.EnvModelFile, "")
+	t.Setenv(tuner.EnvRendezvous, "")
+	dir := t.TempDir()
+	good := policyFile(t, "p.csv", row(1))
+	file, meet := policyFile(t, "file", ""), t.TempDir()
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", filepath.Join(root, "policy/fit/testdata/small.csv"), "-o", model)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"status", "x"}, exitUsage, `unexpected argument "x" (needed: flags only)`},
+		{[]string{"status", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous " + dir + "/none: "},
+		{[]string{"status", "--rendezvous", file}, exitFailed, file + " is no rendezvous: not a directory"},
+		{[]string{"status", "--rendezvous", "ftp://host"}, exitFailed, "ftp://host is not understood (allowed: a directory, etcd://"},
+		{[]string{"status", "--rendezvous", "etcd://host"}, exitFailed, `etcd://host: "host" is not host:port`},
+		{[]string{"gc", "--older-than", "1h"}, exitUsage, "--older-than 1h0m0s: too short"},
+		{[]string{"gc", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous"},
+		{[]string{"push"}, exitUsage, "0 arguments given"},
+		{[]string{"push", good}, exitUsage, "Name it with --to, or set " + tuner.EnvConfigFile},
+		{[]string{"push", "model.json"}, exitUsage, "or set " + tuner.EnvModelFile},
+		{[]string{"push", good, "--to", dir, "--rendezvous", meet}, exitFailed, dir + " is a directory (needed: the file that the job reads)"},
+		{[]string{"push", good, "--to", model, "--rendezvous", meet}, exitFailed, good + " is a policy and " + model + " a model, which stays as it is"},
+		{[]string{"push", model, "--to", good, "--rendezvous", meet}, exitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
+		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, exitFailed, "/dev/null is not a regular file"},
+		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, exitFailed, "no such file or directory"},
+		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, exitFailed, dir + "/new.csv stays as it is"},
+		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, exitFailed, file + " has no rows"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, exitUsage, "--timeout -1s"},
+	} {
+		out, said := tunefit(t, c.code, c.args...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("written: %v", left)
+	}
+}
+
+// With --json each change is one line, for a program; and what others have written
+// does not steer the terminal.
+func TestStatusOfOthersRecords(t *testing.T) {
+	dir := records(t, twoRanks("0000000000000007-2", map[string]string{"c/0000000000000007-2/d/1": `{"abort":"cannot stage","detail":"\u001b[2Jgone","by":0}`}))
+	out, _ := tunefit(t, exitOK, "status", "--rendezvous", dir)
+	if strings.Contains(out, "\x1b") || !strings.Contains(out, "cannot use it: ?[2Jgone") {
+		t.Errorf("%q", out)
+	}
+	var text strings.Builder
+	f := statusFlags{json: true, watch: true}
+	all, err := newObserver(dir).look(t.Context())
+	if err == nil {
+		err = f.write(&text, all)
+	}
+	if err != nil || strings.Count(text.String(), "\n") != 1 || !strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
+		t.Errorf("%q, %v", text.String(), err)
+	}
+}

@@ -1,0 +1,124 @@
+package agree
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Communicator is what the records tell of one. Its zero times are unknown.
+type Communicator struct {
+	ID      uint64
+	Ranks   int
+	Start   VersionName
+	Started time.Time
+	Slots   []Slot   // those that are claimed, in order
+	Changes []Change // by K, from 1 on
+	Newest  time.Time
+	Keys    []string // of all its records
+	Faults  []error  // records that cannot be read
+
+	at map[int]int // a slot's place in Slots, while they are collected
+}
+
+// VersionName names a version; the zero value is none that is known.
+type VersionName struct {
+	Content string // digest
+	Meaning string // digest
+}
+
+// Key is that of the record that holds the version's content.
+func (v VersionName) Key() string { return blobKey(v.Content) }
+
+// Slot is one rank of a communicator.
+type Slot struct {
+	Index    int
+	Identity string // Config.Identity of its owner
+	Left     bool   // the owner has ended the communicator
+}
+
+// Change is a change that was proposed, or, without a Proposal, ruled out before.
+type Change struct {
+	K        uint64
+	Proposal *Proposal
+	Proposed time.Time
+	Acks     map[int]uint64 // hash by slot; only those of an undecided change are complete
+	Decision *Decision      // nil: pending
+	Decided  time.Time
+}
+
+// InForce returns the version that calls are decided by, once the ranks have come to
+// the switch that brings it, and when it was decided.
+func (c *Communicator) InForce() (v VersionName, since time.Time) {
+	v, since = c.Start, c.Started
+	for _, change := range c.Changes {
+		if d := change.Decision; d != nil && d.Commit && change.Proposal != nil {
+			v, since = VersionName(change.Proposal.version), change.Decided
+		}
+	}
+	return v, since
+}
+
+// Versions returns all versions that the communicator's records name.
+func (c *Communicator) Versions() (all []VersionName) {
+	if c.Start.Content != "" {
+		all = append(all, c.Start)
+	}
+	for _, change := range c.Changes {
+		if change.Proposal != nil {
+			all = append(all, VersionName(change.Proposal.version))
+		}
+	}
+	return all
+}
+
+// Pending returns the change that is proposed and not decided, or nil.
+func (c *Communicator) Pending() *Change {
+	if n := len(c.Changes); n > 0 && c.Changes[n-1].Decision == nil {
+		return &c.Changes[n-1]
+	}
+	return nil
+}
+
+// Frozen returns the change that rules out all later ones, or nil.
+func (c *Communicator) Frozen() *Change {
+	for i, change := range c.Changes {
+		if d := change.Decision; d != nil && d.Frozen {
+			return &c.Changes[i]
+		}
+	}
+	return nil
+}
+
+func (c *Communicator) slot(index int) *Slot {
+	i, ok := c.at[index]
+	if !ok {
+		if c.at == nil {
+			c.at = map[int]int{}
+		}
+		i = len(c.Slots)
+		c.at[index] = i
+		c.Slots = append(c.Slots, Slot{Index: index})
+	}
+	return &c.Slots[i]
+}
+
+func (c *Communicator) change(k uint64) *Change {
+	for i := range c.Changes {
+		if c.Changes[i].K == k {
+			return &c.Changes[i]
+		}
+	}
+	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}})
+	return &c.Changes[len(c.Changes)-1]
+}
+
+func (c *Communicator) sort() {
+	c.at = nil
+	// Who only left a trace of having left has no slot.
+	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
+	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
+	// A change with nothing but an acknowledgement is a proposal that is not seen yet.
+	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
+	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })
+}

@@ -1,0 +1,123 @@
+package dirstore
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func putAll(t *testing.T, s *Store, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		if _, err := s.PutOnce(context.Background(), key, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func made(t *testing.T, s *Store, dir string) []string {
+	t.Helper()
+	found, err := s.Made(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, at := range found {
+		if time.Since(at).Abs() > time.Minute {
+			t.Errorf("%s was made at %v", key, at)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Who looks sees all records and keeps nobody from removing the directory.
+func TestLook(t *testing.T) {
+	parent := t.TempDir()
+	if _, err := Look(filepath.Join(parent, "none")); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
+	s, err := Private(parent, "jobs", "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	putAll(t, s, "c/1-2/init", "c/1-2/slot/0", "p/1-2.1", "blob/abc")
+	os.WriteFile(filepath.Join(s.Dir(), "c", tempPrefix+"x"), nil, 0o600)
+	seen, err := Look(s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := made(t, seen, "c"); !slices.Equal(all, []string{"c/1-2/init", "c/1-2/slot/0"}) {
+		t.Errorf("%q", all)
+	}
+	if all := made(t, seen, "d"); len(all) != 0 {
+		t.Errorf("%q", all)
+	}
+	if dirs, err := PrivateDirs(parent, os.Getuid()); err != nil || !slices.Equal(dirs, []string{s.Dir()}) {
+		t.Errorf("%q, %v", dirs, err)
+	}
+	if dirs, err := PrivateDirs(parent, os.Getuid()+1); err != nil || len(dirs) != 0 {
+		t.Errorf("another user's: %q, %v", dirs, err)
+	}
+	if Unused(s.Dir()) || RemoveUnused(s.Dir()) {
+		t.Error("it is in use")
+	}
+	s.Close()
+	if _, err := os.Stat(seen.Dir()); !os.IsNotExist(err) {
+		t.Errorf("the last user has gone, and it is there: %v", err)
+	}
+	if all := made(t, seen, "c"); len(all) != 0 {
+		t.Errorf("%q", all)
+	}
+	if _, err := os.Stat(seen.Dir()); !os.IsNotExist(err) {
+		t.Errorf("looking has made it again: %v", err)
+	}
+}
+
+// What a crash leaves is found and removed.
+func TestRemoveUnused(t *testing.T) {
+	parent := t.TempDir()
+	s, err := Private(parent, "jobs", "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	putAll(t, s, "c/1-2/init")
+	s.lock.Close() // as the kernel does
+	if !Unused(s.Dir()) || !RemoveUnused(s.Dir()) {
+		t.Error("it stays")
+	}
+	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	s, err := Open(t.TempDir(), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	putAll(t, s, "c/1-2/init", "c/1-2/d/1", "c/3-4/slot/0")
+	young, old := filepath.Join(s.Dir(), "c/1-2", tempPrefix+"young"), filepath.Join(s.Dir(), "c/1-2", tempPrefix+"old")
+	for _, file := range []string{young, old} {
+		os.WriteFile(file, nil, 0o600)
+	}
+	long := time.Now().Add(-2 * staleTemp)
+	os.Chtimes(old, long, long)
+	ctx := context.Background()
+	for _, key := range []string{"c/1-2/d/1", "c/3-4/slot/0"} {
+		if err := s.Remove(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Prune(ctx, "c"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{young: true, old: false, filepath.Join(s.Dir(), "c/1-2/d"): false, filepath.Join(s.Dir(), "c/3-4"): false, filepath.Join(s.Dir(), "c/1-2/init"): true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v, want it there: %v", path, err, want)
+		}
+	}
+	putAll(t, s, "c/3-4/slot/0") // a directory that has gone comes again
+}

@@ -1,0 +1,69 @@
+package etcdstore
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+var _ agree.Records = (*View)(nil)
+
+// Who looks sees what the ranks have recorded, and keeps none of it alive.
+func TestLook(t *testing.T) {
+	server := startEtcd(t, false)
+	ctx := within(t, 30*time.Second)
+	config, err := Parse(server.url(), environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Look(config)
+	defer v.Close()
+	if made, err := v.Made(ctx, "c"); err != nil || len(made) != 0 {
+		t.Errorf("%v, %v", made, err)
+	}
+	s := process(t, server.url())
+	big := bytes.Repeat([]byte("policy "), partBytes/3)
+	for key, value := range map[string][]byte{"c/1-2/init": []byte("i"), "c/1-2/d/1": nil, "p/1-2.1": []byte("p"), "blob/abc": big} {
+		if _, err := s.PutOnce(ctx, key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leases := func() int {
+		etcd, err := v.conn.client(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := etcd.Leases(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all.Leases)
+	}
+	revision := func() int64 {
+		reply, err := v.get(ctx, "x", clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.Header.Revision
+	}
+	had, was := leases(), revision()
+	made, err := v.Made(ctx, "c")
+	if keys := slices.Sorted(maps.Keys(made)); err != nil || !slices.Equal(keys, []string{"c/1-2/d/1", "c/1-2/init"}) || !made["c/1-2/init"].IsZero() {
+		t.Errorf("%v, %v", made, err)
+	}
+	if value, found, err := v.Get(ctx, "blob/abc"); err != nil || !found || !bytes.Equal(value, big) {
+		t.Errorf("%d bytes, %v, %v", len(value), found, err)
+	}
+	if _, found, err := v.Get(ctx, "c/1-2/d/2"); err != nil || found {
+		t.Errorf("%v, %v", found, err)
+	}
+	if leases() != had || revision() != was {
+		t.Error("looking has written")
+	}
+}

@@ -1,0 +1,181 @@
+package agree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Records is a store as one sees it who takes no part in it.
+type Records interface {
+	// Made returns the keys of all records below dir and when each was made, the
+	// zero time where the store does not know.
+	Made(ctx context.Context, dir string) (map[string]time.Time, error)
+	getter
+}
+
+// getter is what Store and Records have in common.
+type getter interface {
+	// Get is that of Store.
+	Get(ctx context.Context, key string) (value []byte, found bool, err error)
+}
+
+// An Inspector looks at a store again and again, and reads only what is new. One
+// goroutine may use it at a time.
+type Inspector struct {
+	records Records
+	known   map[string]knownRecord
+}
+
+type knownRecord struct {
+	made  time.Time
+	value []byte
+}
+
+// Inspect returns an Inspector of a store. It writes nothing.
+func Inspect(r Records) *Inspector { return &Inspector{r, map[string]knownRecord{}} }
+
+// Communicators returns all that the store has records of, in the order of their
+// ids. Members go on meanwhile, so what it returns need not have been true at any
+// one moment; but what it says was decided was decided.
+func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) {
+	made := map[string]time.Time{}
+	// A proposal is put before its decision, and decisions are what must not be
+	// missed: so they are listed last.
+	for _, dir := range []string{proposals, "c"} {
+		found, err := in.records.Made(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(made, found)
+	}
+	maps.DeleteFunc(in.known, func(key string, k knownRecord) bool {
+		at, there := made[key]
+		return !there || !at.Equal(k.made)
+	})
+	faults, err := in.read(ctx, made)
+	if err != nil {
+		return nil, err
+	}
+	all := map[keys]*Communicator{}
+	for _, key := range slices.Sorted(maps.Keys(made)) {
+		k, ok := parseKey(key)
+		if !ok {
+			continue
+		}
+		c := all[k.comm]
+		if c == nil {
+			c = &Communicator{}
+			if c.ID, c.Ranks, ok = parseCommKey(string(k.comm)); !ok {
+				continue
+			}
+			all[k.comm] = c
+		}
+		c.Keys = append(c.Keys, key)
+		if made[key].After(c.Newest) {
+			c.Newest = made[key]
+		}
+		err := faults[key]
+		if err == nil {
+			err = c.add(k, in.known[key].value, made[key])
+		}
+		if err != nil {
+			c.Faults = append(c.Faults, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	list := make([]Communicator, 0, len(all))
+	for _, c := range all {
+		c.sort()
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b Communicator) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks)) })
+	return list, nil
+}
+
+// Content returns what a version is made from.
+func (in *Inspector) Content(ctx context.Context, v VersionName) ([]byte, error) {
+	content, ok := readBlob(ctx, in.records, v.Content)
+	if !ok {
+		return nil, fmt.Errorf("version %.12s is not in the store", v.Meaning)
+	}
+	return content, nil
+}
+
+// readers bounds the records that are read at the same time.
+const readers = 16
+
+// read gets the records that are not known and that say something. One that cannot
+// be read is not the end: another may.
+func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (faults map[string]error, err error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	faults = map[string]error{}
+	turn := make(chan struct{}, readers)
+	var wanted []string
+	for key := range made {
+		_, known := in.known[key]
+		if k, ok := parseKey(key); ok && k.hasValue() && !known {
+			wanted = append(wanted, key)
+		}
+	}
+	for _, key := range wanted {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			value, found, err := in.records.Get(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				faults[key] = err
+			case found:
+				in.known[key] = knownRecord{made[key], value}
+			default: // removed since
+				delete(made, key)
+			}
+		})
+	}
+	all.Wait()
+	return faults, ctx.Err()
+}
+
+// add takes in one record.
+func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error) {
+	switch k.kind {
+	case "init":
+		var v version
+		v, err = decode[version](value)
+		c.Start, c.Started = VersionName(v), made
+	case "slot":
+		s := c.slot(int(k.number))
+		s.Identity = string(value)
+	case "left":
+		c.slot(int(k.number)).Left = true
+	case proposals:
+		var p Proposal
+		if p, err = decode[Proposal](value); err == nil {
+			change := c.change(k.number)
+			change.Proposal, change.Proposed = &p, made
+		}
+	case "d":
+		var d Decision
+		if d, err = decode[Decision](value); err == nil {
+			change := c.change(k.number)
+			change.Decision, change.Decided = &d, made
+		}
+	case "a":
+		slots, hash, ok := parseAckName(k.rest)
+		if !ok {
+			return errors.New("this is no acknowledgement")
+		}
+		for _, slot := range slots {
+			c.change(k.number).Acks[slot] = hash
+		}
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package tuner
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// newIdentity names a member or a process, unlike all others that ever live. People
+// read host and process in `tunefit status`.
+func newIdentity() string {
+	p := ourselves()
+	return fmt.Sprintf("%s %s %d %d %d", rand.Text(), p.Host, p.PID, p.space, p.started)
+}
+
+// Process is one that takes part in a job, as the ranks' records name it.
+type Process struct {
+	Host string
+	PID  int
+	// space is the namespace that PID counts in, for containers have their own;
+	// started the time of its start in clock ticks since boot, for numbers come again.
+	// 0: not known.
+	space, started uint64
+}
+
+// ourselves is this process, which is looked up once: each communicator has a member.
+var ourselves = sync.OnceValue(self)
+
+func self() Process {
+	p := Process{PID: os.Getpid(), space: pidSpace()}
+	if p.Host, _ = os.Hostname(); p.Host == "" {
+		p.Host = "?"
+	}
+	_, p.started, _ = procStat(p.PID)
+	return p
+}
+
+// ParseProcess reads the process in the identity of a slot's owner.
+func ParseProcess(identity string) (p Process, err error) {
+	var unique string
+	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.started)
+	if n < 3 {
+		return Process{}, fmt.Errorf("%q names no process", identity)
+	}
+	return p, nil
+}
+
+func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
+
+// Life is what this machine knows of a process.
+type Life int8
+
+const (
+	Unknown Life = iota // it is on another machine or in another container
+	Running
+	Stopped // by a signal or a debugger
+	Dead
+)
+
+var lives = [...]string{"unknown", "running", "stopped", "dead"}
+
+func (l Life) String() string { return lives[l] }
+
+// Life looks for the process. It says Dead only if that is certain.
+func (p Process) Life() Life {
+	here := ourselves()
+	if p.PID < 1 || p.Host != here.Host || p.space != here.space || p.space == 0 {
+		return Unknown
+	}
+	state, started, err := procStat(p.PID)
+	switch {
+	case err != nil: // without permission to look, it cannot be seen but be asked for
+		if errors.Is(syscall.Kill(p.PID, 0), syscall.ESRCH) {
+			return Dead
+		}
+		return Running
+	case started != p.started && p.started != 0, state == 'Z', state == 'X':
+		return Dead
+	case state == 'T', state == 't':
+		return Stopped
+	}
+	return Running
+}
+
+// Getenv returns a variable of the environment that the process was started with.
+func (p Process) Getenv(name string) string {
+	if p.Life() == Unknown {
+		return ""
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	for _, variable := range strings.Split(string(text), "\x00") {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Path returns the place of a file as the process names it, and false where that
+// cannot be known here.
+func (p Process) Path(file string) (path string, ok bool) {
+	if life := p.Life(); life == Unknown || life == Dead || file == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(file) {
+		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID))
+		if err != nil {
+			return "", false
+		}
+		file = filepath.Join(dir, file)
+	}
+	return filepath.Clean(file), true
+}
+
+func pidSpace() uint64 {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0
+	}
+	number := strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]")
+	space, _ := strconv.ParseUint(number, 10, 64)
+	return space
+}
+
+// procStat returns the fields 3 and 22 of proc(5)'s stat. The second, the command,
+// may hold anything.
+func procStat(pid int) (state byte, started uint64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, 0, errors.New("not enough fields")
+	}
+	started, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return fields[0][0], started, err
+}

@@ -1,0 +1,108 @@
+package tuner
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+func TestParseProcess(t *testing.T) {
+	p, err := ParseProcess(newIdentity())
+	if err != nil || p.PID != os.Getpid() || p != self() {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p.Life() != Running {
+		t.Errorf("this process is %s", p.Life())
+	}
+	for _, bad := range []string{"", "x", "x host", "x host pid"} {
+		if p, err := ParseProcess(bad); err == nil {
+			t.Errorf("%q names %v", bad, p)
+		}
+	}
+	// Without the rest it cannot be told from others of the same number.
+	if p, err := ParseProcess("x host 12"); err != nil || p.String() != "host:12" || p.Life() != Unknown {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// A process is dead only if that is certain.
+func TestLife(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child := self()
+	child.PID = cmd.Process.Pid
+	var err error
+	if _, child.started, err = procStat(child.PID); err != nil {
+		t.Skipf("SKIPPED: no /proc here: %v", err)
+	}
+	is := func(p Process, want Life) {
+		t.Helper()
+		if got := p.Life(); got != want {
+			t.Errorf("%+v is %s, want %s", p, got, want)
+		}
+	}
+	is(child, Running)
+	elsewhere, contained, later := child, child, child
+	elsewhere.Host += "x"
+	contained.space++
+	later.started++
+	is(elsewhere, Unknown)
+	is(contained, Unknown)
+	is(later, Dead) // its number was given to another one since
+
+	cmd.Process.Signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(child.PID, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatal(err, status)
+	}
+	is(child, Stopped)
+	cmd.Process.Kill()
+	// Until it is waited for it is a zombie.
+	waitid(t, child.PID)
+	is(child, Dead)
+	cmd.Wait()
+	is(child, Dead)
+	is(Process{Host: child.Host, space: child.space}, Unknown)
+}
+
+// waitid waits for a child's end and leaves it a zombie.
+func waitid(t *testing.T, pid int) {
+	t.Helper()
+	const pPid, exited, noWait = 1, 4, 0x1000000
+	if _, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPid, uintptr(pid), 0, exited|noWait, 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// Files are named as the process names them.
+func TestProcessPath(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("sleep", "1000")
+	cmd.Dir, cmd.Env = dir, []string{EnvConfigFile + "=sub/../p.csv"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, _ := ParseProcess(fmt.Sprintf("x %s %d %d", self().Host, cmd.Process.Pid, self().space))
+	if got := p.Getenv(EnvConfigFile); got != "sub/../p.csv" {
+		t.Errorf("%q", got)
+	}
+	if got := p.Getenv("NCCL_TUNER_CONFIG"); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got, ok := p.Path("sub/../p.csv"); !ok || got != dir+"/p.csv" {
+		t.Errorf("%q", got)
+	}
+	if got, ok := p.Path("/x/p.csv"); !ok || got != "/x/p.csv" {
+		t.Errorf("%q", got)
+	}
+	p.Host += "x"
+	if got, ok := p.Path("/x/p.csv"); ok {
+		t.Errorf("%q is known of another machine", got)
+	}
+}

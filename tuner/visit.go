@@ -1,0 +1,81 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
+)
+
+// Place is a rendezvous as a tool sees it that takes no part.
+type Place struct {
+	Name    string
+	Records agree.Records
+	// Directory is where the records lie, if they are files; Private that it is the
+	// default one, which vanishes with its last user; Own that it is this user's.
+	Directory    *dirstore.Store
+	Private, Own bool
+}
+
+// Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names. Without a
+// name it finds the default ones of this machine: those of this user, and for root
+// those of all users. It creates nothing. A default one that is not there is none, a
+// named one an error.
+func Visit(name string) ([]Place, error) {
+	if name == "" {
+		return visitPrivate()
+	}
+	s, err := dirstore.Look(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
+	}
+	return []Place{{Name: name, Records: s, Directory: s}}, nil
+}
+
+func visitPrivate() (places []Place, err error) {
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = -1
+	}
+	dirs, err := dirstore.PrivateDirs(dirstore.Shm, uid)
+	if err != nil {
+		return nil, err
+	}
+	own, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		if !strings.HasSuffix(dir, "-"+privateStore) {
+			continue // the mirror of a shared one
+		}
+		s, err := dirstore.Look(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its last user is gone
+		} else if err != nil {
+			return nil, err
+		}
+		places = append(places, Place{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
+	}
+	return places, nil
+}
+
+// Meaning returns the digest of what the files mean on this machine, with the
+// variables that getenv knows. On another one a model may mean something else.
+func (b Bundle) Meaning(getenv func(string) string, log Log) (string, error) {
+	v, err := staged.compile(b.encode(), getenv, log)
+	if err != nil {
+		return "", err
+	}
+	return v.meaning(), nil
+}
+
+// MaxFileBytes is the size up to which a policy file or a model file is read.
+const MaxFileBytes = maxFileBytes
