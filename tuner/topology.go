@@ -15,7 +15,7 @@ import (
 //
 // Each rank finds out for itself. Ranks on nodes that are not alike may so decide
 // differently; policy.Engine's digest tells them apart.
-var machine = &machineCache{find: findMachine}
+var machine = &machineCache{find: FindMachine}
 
 type machineCache struct {
 	find  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
@@ -46,8 +46,9 @@ func (c *machineCache) get(getenv func(string) string, log Log) *policy.Machine 
 	return c.here
 }
 
-// findMachine looks where NCCL does.
-func findMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
+// FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
+// It can cost a second.
+func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {
 		return nil, from, err
