@@ -66,7 +66,7 @@ $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
 
 .PHONY: demo
-demo: all ## build, load the tuner as NCCL does and show what a sample policy decides
+demo: all $(RANK) ## from measurements to decisions, and a change during a run; no GPU needed
 	@configs/demo.sh $(BUILD)
 
 .PHONY: test

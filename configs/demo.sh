@@ -1,16 +1,86 @@
 #!/bin/sh
-# What `make demo` shows, given the build folder.
+# What `make demo` shows, given the build folder: from measurements to decisions, and a
+# change during a run. It needs no GPU.
 set -eu
 build=$1
-policy=configs/policies/example.csv
+demo=$build/demo
+policy=$demo/learned.csv
+model=$demo/model.json
+unset NCCL_TUNER_CONFIG_FILE NCCL_TUNER_MODEL_FILE NCCL_TUNER_TOPO_FILE NCCL_TUNER_STRICT NCCL_TUNER_LOG \
+	NCCL_TUNER_RELOAD NCCL_TUNER_RENDEZVOUS NCCL_TUNER_STALL_LIMIT
+rm -rf "$demo"
+mkdir -p "$demo"
 
-echo "A policy is a CSV file; the first row that matches a collective decides it ($policy):"
+step() { printf '\n== %s\n\n' "$1"; }
+
+step "1. Measurements: nccl-tests, run once for each algorithm, protocol and channel count"
+for sweep in configs/sweeps/*.csv; do
+	echo "  $sweep: $(($(wc -l <"$sweep") - 1)) rows"
+done
+echo "  (Simulated ones, for lack of a cluster here: an HGX H100, on one and on two nodes.)"
+
+step "2. Learn from them: tunefit fit configs/sweeps/*.csv -o model.json --csv learned.csv ..."
+"$build/tunefit" fit configs/sweeps/*.csv -o "$model" --csv "$policy" --report "$demo/report.html" \
+	>"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
+sed '/^left out/,$d' "$demo/fit.txt"
+echo "Gain: time saved against NCCL's own choice. What is sure of it became rows of a policy:"
 echo
-grep -v '^#' "$policy" | sed 's/^/  /'
+sed -n '1p;2,4s/^/  /p' "$policy" | sed '1s/^# */  /'
+echo "  ... $(grep -vc '^#' "$policy") rows in all"
+
+step "3. Check before a job runs on it: tunefit check learned.csv"
+"$build/tunefit" check "$policy" >"$demo/check.txt" || echo "  (Exit code 1: there are errors or warnings.)"
+sed "s|$demo/||" "$demo/check.txt" | fold -s -w 98
+echo "(A gap is where the fit is not sure enough for a row: there the model is asked, then NCCL.)"
+
+step "4. Ask the library, as NCCL does through its plugin ABI: rows first, then the model, then NCCL"
+"$build/tunefit" show "$policy" --model "$model" --coll allreduce,allgather --comm 1x8,2x8 \
+	--sizes 1K,64K,256K,2M,16M,256M
 echo
-echo "libnccl-tuner-go.so, loaded and asked through NCCL's plugin ABI, makes of it:"
-echo
-"$build/tunefit" show "$policy" --coll allreduce,allgather --comm 1x8,2x8,4x8 --sizes 4K-4G
-echo
-echo "NCCL alone: NCCL 2.30.7's cost model for an HGX H100. Use the library with:"
-echo "  export NCCL_TUNER_PLUGIN=$(cd "$build" && pwd)/libnccl-tuner-go.so NCCL_TUNER_CONFIG_FILE=$PWD/$policy"
+echo "NCCL alone: NCCL 2.30.7's cost model. Gain: what the model expects; - leaves it to NCCL."
+
+step "5. Change it during a run: 8 processes play the ranks of a job, 2000 collectives a second each"
+cp "$policy" "$demo/live.csv"
+ranks=""
+for rank in 0 1 2 3 4 5 6 7; do
+	(echo go; sleep 4.5; echo end) | NCCL_TUNER_CONFIG_FILE=$demo/live.csv "$build/rank" "$build/libnccl-tuner-go.so" \
+		"$demo/calls.$rank" ranks=8 rate=2000 skew=5 calls=20000 id=$rank "seed=$$" >"$demo/rank.$rank.txt" 2>"$demo/rank.$rank.log" &
+	ranks="$ranks $!"
+done
+sleep 1
+sed 's/,24,1,8,/,16,1,8,/' "$policy" >"$demo/new.csv"
+mv "$demo/new.csv" "$demo/live.csv"
+echo "  (saved: 16 channels instead of 24 on one node)"
+for pid in $ranks; do
+	wait "$pid" || { echo "  a rank failed:"; tail -n 3 "$demo"/rank.*.log; exit 1; }
+done
+if grep -qs 'is in force' "$demo/rank.0.log"; then
+	sed -n 's/^[0-9]* INFO TUNER.Go: communicator [^:]*: \(change.*is in force.*\)/  rank 0: \1/p' "$demo/rank.0.log"
+else
+	echo "  The machine was too busy for the ranks to agree within 4 s: they went on as before."
+fi
+# Of each call, its number aside, the collective, its size and what was decided: see
+# tuner/plugin/testhost/rank_log.h.
+count=$(for rank in 0 1 2 3 4 5 6 7; do od -An -tu8 -N8 "$demo/calls.$rank"; done | sort -n | head -n 1 | tr -d ' ')
+decided() { od -An -v -tx1 -w24 -j256 -N$((count * 24)) "$demo/calls.$1" | cut -c1-21 | cksum; }
+alike=0
+for rank in 0 1 2 3 4 5 6 7; do
+	[ "$(decided 0)" = "$(decided $rank)" ] && alike=$((alike + 1))
+done
+echo "  $alike of 8 ranks decided each of $count collectives alike"
+[ $alike = 8 ]
+
+here=$(cd "$build" && pwd)
+cat <<END
+
+== What to do next
+
+  Look around:   open $demo/report.html in a browser
+                 $build/tunefit explain allreduce 2M --comm 2x8 \\
+                     --policy $policy --model $model
+  Measure yours: $build/tunefit plan --comm 2x8 (prints what to run with nccl-tests), then
+                 $build/tunefit import logs/* -o sweep.csv, and fit that
+  Use it:        export NCCL_TUNER_PLUGIN=$here/libnccl-tuner-go.so
+                 export NCCL_TUNER_CONFIG_FILE=/path/to/your/learned.csv
+                 export NCCL_TUNER_MODEL_FILE=/path/to/your/model.json
+END

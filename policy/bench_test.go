@@ -80,3 +80,15 @@ func BenchmarkFor(b *testing.B) {
 		})
 	}
 }
+
+// A person waits for it: 10 000 rows, each with its reason.
+func BenchmarkExplain(b *testing.B) {
+	p, err := ReadCSV("steps.csv", steps(10_000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	v := p.For(Comm{Nodes: 1, Ranks: 8})
+	for b.Loop() {
+		v.Explain(Query{Coll: CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costsOf(nil)})
+	}
+}

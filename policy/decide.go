@@ -46,7 +46,7 @@ type Decision struct {
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
 	d.setNCCLsOwn(q.Costs)
-	if q.Coll < 0 || int(q.Coll) >= len(v.byCall) || d.Algo < 0 && !d.Tied && !q.Costs.AvailableOnly {
+	if !q.Coll.isAsked() || d.offersNothing(q.Costs) {
 		return d
 	}
 	perRank := q.Bytes / uint64(v.comm.Ranks)
@@ -79,6 +79,12 @@ func (d *Decision) setNCCLsOwn(c Costs) {
 	}
 	d.Algo, d.Proto = c.split(cell)
 }
+
+// offersNothing reports, of NCCL's own decision, that there is no cell to choose.
+func (d *Decision) offersNothing(c Costs) bool { return d.Algo < 0 && !d.Tied && !c.AvailableOnly }
+
+// isAsked reports whether tuners are asked about the collective at all.
+func (c Coll) isAsked() bool { return c >= 0 && c < NumColls }
 
 // apply returns what rule r makes of the query, and whether it can decide it.
 func (v *View) apply(r int, q *Query) (Decision, bool) {

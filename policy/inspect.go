@@ -1,5 +1,7 @@
 package policy
 
+import "fmt"
+
 // What tools that look at rules, not at queries, want to know of them.
 
 // Colls lists the collectives that the rule can match: all for a rule that names
@@ -32,6 +34,44 @@ func (r *Rule) LimitsBytesPerRank() bool { return r.BytesPerRank != everySize }
 
 // LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.
 func (r *Rule) LeavesToNCCL() bool { return r.Cells == everyCell }
+
+// String writes the set as files do: ring/ll, !tree/simple, any.
+func (s CellSet) String() string {
+	if s == everyCell {
+		return "any"
+	}
+	return setText(s.algos, everyCell.algos, algoNames) + "/" + setText(s.protos, everyCell.protos, protoNames)
+}
+
+func setText[T ~int8, Set uint8 | uint16](set, every Set, known names[T]) string {
+	if set == every {
+		return "any"
+	}
+	for v, name := range known.canonical {
+		switch set {
+		case 1 << v:
+			return name
+		case every &^ (1 << v):
+			return "!" + name
+		}
+	}
+	return fmt.Sprintf("%#x", set)
+}
+
+// Asks is what the rule asks for: ring/simple, 24 channels, chunks of 256KiB.
+func (r *Rule) Asks() string {
+	text := "NCCL's own choice"
+	if !r.LeavesToNCCL() {
+		text = r.Cells.String()
+	}
+	if r.Channels > 0 {
+		text += fmt.Sprintf(", %d channels", r.Channels)
+	}
+	if r.ChunkBytes > 0 {
+		text += ", chunks of " + FormatBytes(r.ChunkBytes)
+	}
+	return text
+}
 
 // Contains reports whether a cell of NCCL's cost table belongs to the set.
 func (s CellSet) Contains(a Algo, p Proto) bool { return s.contains(int(a), int(p)) }

@@ -13,6 +13,9 @@ type ModelChoice struct {
 
 	LnMicros, Sigma               float64 // expected ln(us) and its standard deviation
 	DefaultLnMicros, DefaultSigma float64 // of what NCCL would do; NaN: not known
+	// Needed is the gain in ln(us) that the choice has to exceed, 0 where the default
+	// is not known or is the choice itself.
+	Needed float64
 }
 
 // Micros is the expected time. It is for people: decisions compare LnMicros.
@@ -73,12 +76,13 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 		needed = float64(noisesOfGain * g.file.Noise)
 	}
 	needed = max(needed, leastGain)
+	choice.Needed = needed + v.farther[coll]
 	switch gain := def.mean - choice.LnMicros; {
 	case !(gain > 0):
 		return choice, SilentBest
 	case !(gain > needed):
 		return choice, SilentGain
-	case !(gain > needed+v.farther[coll]):
+	case !(gain > choice.Needed):
 		return choice, SilentFarther
 	}
 	return choice, Speaks
@@ -122,7 +126,7 @@ func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (c
 	noRing := costs.ringIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
-		if !costs.offers(c.algo, c.proto) || noRing && c.algo == AlgoRing || c.channels > 0 && !channelsAreSafe(c.algo, v.nodes) {
+		if v.offer(c, &costs, noRing) != BarNone {
 			if why == SilentSize {
 				why = SilentCells
 			}
@@ -133,17 +137,69 @@ func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (c
 		if !(score < least) { // nor if it is NaN
 			continue
 		}
-		if !beyond && !c.own.contains(at.bytes) {
-			continue
-		}
-		if slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(at.bytes) }) {
+		switch c.trust(at.bytes) {
+		case BarTwins:
 			why = SilentTwins
 			continue
+		case BarSize:
+			if !beyond {
+				continue
+			}
 		}
 		least, best = score, i
 		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
 	}
 	return choice, best, why
+}
+
+// Bar says why a configuration may not be chosen, however fast it is. The zero value
+// means that it may.
+type Bar int8
+
+const (
+	BarNone Bar = iota
+	BarNotOffered
+	BarGuarded
+	BarChannels
+	BarSize
+	BarTwins
+	BarUnknown
+)
+
+var bars = [...]string{
+	BarNone:       "",
+	BarNotOffered: "NCCL does not offer it here",
+	BarGuarded:    "NCCL keeps from ring here, where FP8 sums would lose precision",
+	BarChannels:   "NCCL does not check its channel count here",
+	BarSize:       "not measured with it at such sizes",
+	BarTwins:      "its label cannot be trusted at such sizes",
+	BarUnknown:    "its time is not known at such sizes",
+}
+
+func (b Bar) String() string { return bars[b] }
+
+// offer is what NCCL's table has against a curve.
+func (v *ModelView) offer(c *modelCurve, costs *Costs, noRing bool) Bar {
+	switch {
+	case !costs.offers(c.algo, c.proto):
+		return BarNotOffered
+	case noRing && c.algo == AlgoRing:
+		return BarGuarded
+	case c.channels > 0 && !channelsAreSafe(c.algo, v.nodes):
+		return BarChannels
+	}
+	return BarNone
+}
+
+// trust is what the measurements have against a curve at a size.
+func (c *modelCurve) trust(bytes uint64) Bar {
+	switch {
+	case slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(bytes) }):
+		return BarTwins
+	case !c.own.contains(bytes):
+		return BarSize
+	}
+	return BarNone
 }
 
 func (g *modelGroup) curve(algo Algo, proto Proto, channels int) *modelCurve {

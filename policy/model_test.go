@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -187,7 +188,27 @@ func TestModelDigest(t *testing.T) {
 	}
 }
 
+// A file that tunefit fit wrote stays readable for as long as its version is.
+func TestReadFittedModel(t *testing.T) {
+	m, err := ReadModel(fittedModel, fittedText(t))
+	if err != nil || len(m.File.Groups) != 1 || m.File.Provenance.Topology == nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// fittedModel was made from policy/fit/testdata/small.csv and configs/topo/dgx-h100.xml.
+const fittedModel = "testdata/model.json"
+
+func fittedText(t testing.TB) []byte {
+	text, err := os.ReadFile(fittedModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func FuzzReadModel(f *testing.F) {
+	f.Add(fittedText(f))
 	good, _ := json.Marshal(smallModel())
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":1,"groups":[{}]}`))

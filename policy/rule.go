@@ -47,14 +47,21 @@ type Rule struct {
 // IsFor reports whether the rule can match a collective on a communicator of that
 // many nodes and ranks, both at least 1, its condition aside.
 func (r *Rule) IsFor(coll Coll, nodes, ranks int) bool {
-	return (r.Coll == anyColl || r.Coll == coll) && r.isForComm(nodes, ranks)
+	return r.isForColl(coll) && r.isForComm(nodes, ranks)
 }
 
+func (r *Rule) isForColl(coll Coll) bool { return r.Coll == anyColl || r.Coll == coll }
+
 func (r *Rule) isForComm(nodes, ranks int) bool {
-	is := func(want int32, got int) bool { return want == anyInt || int(want) == got }
-	return is(r.Nodes, nodes) && is(r.Ranks, ranks) &&
-		(r.RanksPerNode == anyInt || ranks%nodes == 0 && is(r.RanksPerNode, ranks/nodes))
+	return is(r.Nodes, nodes) && is(r.Ranks, ranks) && r.isForPerNode(nodes, ranks)
 }
+
+func (r *Rule) isForPerNode(nodes, ranks int) bool {
+	return r.RanksPerNode == anyInt || ranks%nodes == 0 && is(r.RanksPerNode, ranks/nodes)
+}
+
+// is reports whether a column matches.
+func is(want int32, got int) bool { return want == anyInt || int(want) == got }
 
 // CellSet is a set of cells of NCCL's cost table: the product of a set of
 // algorithms and a set of protocols. Bit i stands for row or column i, so that

@@ -32,6 +32,7 @@ type Condition struct {
 	topology     bool // it mentions topo
 	ranksPerNode bool // it mentions ranks_per_node
 	limits       map[string][]uint64
+	names        []string // that it mentions, each once
 }
 
 const (
@@ -282,6 +283,9 @@ func (r *rewriter) use(n ast.Node, name string) (whenName, error) {
 			return known, errorAt(n, "this is not for conditions (allowed: the names %s)", strings.Join(whenOrder, ", "))
 		}
 		return known, errorAt(n, "%w", unknownWhenName(name))
+	}
+	if !slices.Contains(r.c.names, name) {
+		r.c.names = append(r.c.names, name)
 	}
 	r.c.perCall = r.c.perCall || known.perCall
 	r.c.topology = r.c.topology || strings.HasPrefix(name, topoPrefix)

@@ -46,8 +46,8 @@ func (c *machineCache) get(getenv func(string) string, log Log) *policy.Machine 
 	return c.here
 }
 
-// FindMachine finds out what machine this is, and looks where NCCL does. It can take a
-// second.
+// FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
+// It can cost a second.
 func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {

@@ -144,6 +144,9 @@ func (a *asker) close() { a.plugin.Close() }
 // logged, so that the row behind one that a communicator has made before is not told.
 func (a *asker) forget() { clear(a.comms) }
 
+// leftToNCCL ends what the plugin says of a communicator that is not for it.
+const leftToNCCL = ", NCCL decides"
+
 // comm returns the plugin's communicator of this shape with these files.
 func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	key := commKey{d, s}
@@ -160,7 +163,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	a.comms[key] = c
 	for _, l := range log {
 		text := strings.TrimPrefix(l.Text, "TUNER/Go: ")
-		if l.Warn || strings.HasSuffix(text, ", NCCL decides") {
+		if l.Warn || strings.HasSuffix(text, leftToNCCL) {
 			a.notes = append(a.notes, text)
 		}
 	}
@@ -190,13 +193,7 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
-		table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
-		if a.limit != nil {
-			a.limit(&table)
-		}
-		for _, row := range table {
-			calls[i].Table = append(calls[i].Table, row[:]...)
-		}
+		calls[i].Table = a.table(costs, q)
 	}
 	answers, err := comm.Ask(calls)
 	if err != nil {
@@ -217,6 +214,23 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 		}
 	}
 	return outcomes, nil
+}
+
+// table is what NCCL's cost model says of a question, flat.
+func (a *asker) table(costs *tuning.Tuning, q question) (flat []float32) {
+	table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
+	if a.limit != nil {
+		a.limit(&table)
+	}
+	for _, row := range table {
+		flat = append(flat, row[:]...)
+	}
+	return flat
+}
+
+// query is the question as the tuner hears it.
+func (q question) query(table []float32) policy.Query {
+	return policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
 }
 
 // choose returns what NCCL chooses from a flat table.

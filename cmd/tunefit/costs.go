@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -29,6 +30,14 @@ type costModel struct {
 	machine *topo.Document // to derive more of the set from; nil without
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
+}
+
+// getenv is the environment in which the tuner looks for the machine.
+func (f *costFlags) getenv(name string) string {
+	if name == detect.TunerFileVariable && f.topo != "" {
+		return f.topo
+	}
+	return os.Getenv(name)
 }
 
 func (f *costFlags) read() (*costModel, error) {
@@ -102,9 +111,15 @@ func (m *costModel) of(s shape) (*tuning.Tuning, error) {
 	return best, nil
 }
 
+// system names the machine that the costs are of.
+func (m *costModel) system() string {
+	system, _, _ := strings.Cut(m.set.System, ":")
+	return system
+}
+
 // noteStandIns says where the costs are not those of the communicator shown.
 func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
-	system, _, _ := strings.Cut(m.set.System, ":")
+	system := m.system()
 	for _, s := range shown {
 		if by, ok := m.standIns[s]; ok {
 			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)

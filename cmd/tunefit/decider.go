@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // deciderFiles is what a decider's files name: communicators, sizes and calls worth
@@ -34,6 +35,25 @@ func (d decider) read() (f deciderFiles, err error) {
 	}
 	return f, nil
 }
+
+// engine puts the files together as the plugin does. note says why the machine is not
+// known where it has to be.
+func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
+	var rows *policy.Policy
+	if len(f.policies) > 0 {
+		rows = f.policies[0]
+	}
+	var here *policy.Machine
+	if policy.NeedsTopology(rows, f.model) {
+		var err error
+		if here, _, err = tuner.FindMachine(from.getenv); err != nil {
+			note = fmt.Sprintf("the topology of this machine is not known: %v", err)
+		}
+	}
+	return policy.NewEngine(rows, f.model, here), note
+}
+
+func (s shape) comm() policy.Comm { return policy.Comm{Nodes: s.nodes, Ranks: s.ranks} }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
 

@@ -27,7 +27,7 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
 	if library != "" {
-		commands = append(commands, showCommand(), diffCommand(), checkCommand(), testCommand())
+		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
 	}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {

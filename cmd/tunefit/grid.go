@@ -14,7 +14,15 @@ import (
 // shape is a communicator's number of nodes and of ranks in all.
 type shape struct{ nodes, ranks int }
 
-func (s shape) String() string { return fmt.Sprintf("%dx%d", s.nodes, s.ranks/s.nodes) }
+// maxRanks is more than any communicator has.
+const maxRanks = 1 << 24
+
+func (s shape) String() string {
+	if s.ranks%s.nodes != 0 {
+		return fmt.Sprintf("%d ranks on %d nodes", s.ranks, s.nodes)
+	}
+	return fmt.Sprintf("%dx%d", s.nodes, s.ranks/s.nodes)
+}
 
 // gridFlags choose the questions to ask.
 type gridFlags struct {
@@ -87,13 +95,11 @@ func parseSizes(text string) (sizes []uint64, isRange bool, err error) {
 func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 	var shapes []shape
 	for _, text := range f.shapes {
-		n, perNode, ok := strings.Cut(text, "x")
-		nodes, err1 := strconv.Atoi(n)
-		ranks, err2 := strconv.Atoi(perNode)
-		if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes*ranks < 2 || nodes*ranks > 1<<24 {
-			return nil, usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (allowed: 1x8, 4x8)", text)
+		s, err := parseShape(text)
+		if err != nil {
+			return nil, err
 		}
-		shapes = append(shapes, shape{nodes, nodes * ranks})
+		shapes = append(shapes, s)
 	}
 	if len(shapes) == 0 {
 		shapes = named
@@ -102,4 +108,22 @@ func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 		shapes = []shape{{1, 8}, {2, 16}}
 	}
 	return shapes, nil
+}
+
+// parseShape reads NODESxRANKS_PER_NODE.
+func parseShape(text string) (shape, error) {
+	n, perNode, ok := strings.Cut(text, "x")
+	nodes, err1 := strconv.Atoi(n)
+	ranks, err2 := strconv.Atoi(perNode)
+	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > maxRanks || ranks > maxRanks || nodes*ranks < 2 || nodes*ranks > maxRanks {
+		meant := ""
+		if parts := strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }); len(parts) == 2 {
+			meant = fmt.Sprintf("did you mean %sx%s; ", parts[0], parts[1])
+			if meant == fmt.Sprintf("did you mean %s; ", text) {
+				meant = ""
+			}
+		}
+		return shape{}, usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)
+	}
+	return shape{nodes, nodes * ranks}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,14 +56,21 @@ func needPlugin(t *testing.T) {
 // tunefit runs the command line and returns what it prints.
 func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	if len(args) > 0 && (args[0] == "show" || args[0] == "diff" || args[0] == "test") && library != "" {
+	if len(args) > 0 && slices.Contains([]string{"show", "explain", "diff", "test"}, args[0]) && library != "" {
 		args = append(args, "--plugin", library)
 	}
-	var out, errs bytes.Buffer
-	if code := run(args, strings.NewReader(""), &out, &errs); code != wantCode {
-		t.Errorf("tunefit %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, wantCode, out.String(), errs.String())
+	code, stdout, stderr := runAlone(args...)
+	if code != wantCode {
+		t.Errorf("tunefit %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, wantCode, stdout, stderr)
 	}
-	return out.String(), errs.String()
+	return stdout, stderr
+}
+
+// runAlone runs the command line as it is.
+func runAlone(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
 }
 
 func policyFile(t *testing.T, name, text string) string {
@@ -95,7 +103,7 @@ allreduce   2x8   256KiB - 999999  tree/ll128        tree/ll128        -        
 allreduce   2x8   1000000 - 1MiB   tree/ll128        ring/simple       12        64KiB  FILE:3
 allreduce   2x8   2MiB - 4MiB      nvls_tree/simple  ring/simple       12        64KiB  FILE:3
 allreduce   2x8   4194305 - 8MiB   nvls_tree/simple  nvls_tree/simple  -         -      NCCL
-`[1:], "FILE", file)
+`[1:], "FILE", filepath.Base(file))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -112,7 +120,7 @@ func TestShowConditions(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
-		got = append(got, strings.Join(f[2:len(f)-5], "")+" "+strings.ReplaceAll(f[len(f)-1], file, "FILE"))
+		got = append(got, strings.Join(f[2:len(f)-4], "")+" "+strings.ReplaceAll(f[len(f)-1], filepath.Base(file), "FILE"))
 	}
 	want := []string{"size by", "16KiB-20000 NCCL", "20001-30719 FILE:2", "30KiB-39999 NCCL", "40000-64KiB FILE:3"}
 	if len(got) != len(want) {

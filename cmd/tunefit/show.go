@@ -1,10 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -24,7 +27,9 @@ func showCommand() *cobra.Command {
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
 communicators: what NCCL would choose by itself, what it chooses with the policy,
-and the row or the model that says so. A - means that it is left to NCCL.
+and the row or the model that says so. A - means that it is left to NCCL. With a model,
+the gain is the share of the time of NCCL's own choice that the model expects to be
+saved; - where it does not know.
 
 A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one.
@@ -76,7 +81,8 @@ type decisionTable struct {
 	by       decider
 	shapes   []shape
 	outcomes []outcome
-	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
+	expected []*policy.ModelChoice // of each outcome, by the model; nil: not known
+	ranges   bool                  // the sizes are samples: runs of equal outcomes are shown as one
 	costs    *costModel
 	notes    []string // why a model is not used
 }
@@ -104,6 +110,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	}
 	defer a.close()
 	t.costs = a.costs
+	engine, _ := f.engine(from) // the plugin says what is not known of the machine
 	for _, coll := range colls {
 		for _, s := range t.shapes {
 			sizes := samples
@@ -119,6 +126,14 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
+			view := engine.For(s.comm())
+			costs, err := a.costs.of(s)
+			if err != nil {
+				return nil, err
+			}
+			for _, o := range outcomes {
+				t.expected = append(t.expected, o.expected(view, a.table(costs, o.question)))
+			}
 		}
 	}
 	if d.model != "" {
@@ -127,11 +142,25 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	return t, nil
 }
 
-// write prints a table.
+// write prints a table. The expected gain is there with a model, the chunk size where
+// a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
+	chunks := slices.ContainsFunc(t.outcomes, func(o outcome) bool { return o.chunk > 0 })
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "collective\tcomm\tsize\tNCCL alone\twith policy\tchannels\tchunk\tdecided by")
+	line := func(chunk, gain string, cells ...string) {
+		last := len(cells) - 1
+		if chunks {
+			cells = slices.Insert(cells, last, chunk)
+			last++
+		}
+		if t.by.model != "" {
+			cells = slices.Insert(cells, last, gain)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	line("chunk", "gain", "collective", "comm", "size", "NCCL alone", "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
+		start := i
 		first := t.outcomes[i]
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
@@ -141,11 +170,49 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = o
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", first.coll, first.shape, sizeRange(first.bytes, last.bytes), first.nccl, first.policy,
-			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))),
-			first.decidedBy(t.by))
+		line(orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
+			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
+			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
 	}
 	tw.Flush()
+}
+
+// base leaves folders out of names that a table repeats on every line.
+func (d decider) base() decider {
+	for _, name := range []*string{&d.policy, &d.model} {
+		if *name != "" {
+			*name = filepath.Base(*name)
+		}
+	}
+	return d
+}
+
+// expected is what the model expects of the outcome, nil where it does not know or
+// where all is left to NCCL.
+func (o outcome) expected(view *policy.EngineView, table []float32) *policy.ModelChoice {
+	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.nccl, Channels: o.channels}
+	if choice, ok := view.Expect(o.question.query(table), d); ok {
+		return &choice
+	}
+	return nil
+}
+
+// gains writes the expected gain of one size, or the least and the most of several.
+func gains(of []*policy.ModelChoice) string {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, c := range of {
+		if c != nil {
+			least, most = min(least, c.Gain()), max(most, c.Gain())
+		}
+	}
+	from, to := fmt.Sprintf("%.1f", 100*least), fmt.Sprintf("%.1f", 100*most)
+	switch {
+	case least > most:
+		return "-"
+	case from == to:
+		return from + " %"
+	}
+	return fmt.Sprintf("%s - %s %%", from, to)
 }
 
 func sizeRange(first, last uint64) string {
@@ -161,62 +228,4 @@ func orNCCL(n int64, text string) string {
 		return "-"
 	}
 	return text
-}
-
-type choiceJSON struct {
-	Algorithm  string  `json:"algorithm"`
-	Protocol   string  `json:"protocol"`
-	Channels   int     `json:"channels,omitempty"`    // left out: NCCL's own count
-	ChunkBytes int64   `json:"chunk_bytes,omitempty"` // left out: NCCL's own size
-	Micros     float32 `json:"us,omitempty"`          // NCCL's prediction
-}
-
-type outcomeJSON struct {
-	Collective string     `json:"collective"`
-	Nodes      int        `json:"nodes"`
-	Ranks      int        `json:"ranks"`
-	Bytes      uint64     `json:"bytes"`
-	PipeOps    int        `json:"pipe_ops"`
-	RegBuff    int        `json:"reg_buff"`
-	NCCL       choiceJSON `json:"nccl"`
-	Policy     choiceJSON `json:"policy"`
-	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
-	Row        int        `json:"row,omitempty"`  // left out: no row decided
-	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
-}
-
-func (c cell) json() choiceJSON {
-	if c.algo < 0 {
-		return choiceJSON{}
-	}
-	return choiceJSON{Algorithm: policy.Algo(c.algo).String(), Protocol: policy.Proto(c.proto).String()}
-}
-
-func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
-	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
-	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
-	switch {
-	case o.by.Row > 0:
-		j.File, j.Row = d.policy, o.by.Row
-		return j
-	case o.by.Model:
-		j.File = d.model
-	}
-	j.Why = o.by.Why
-	return j
-}
-
-func (t *decisionTable) writeJSON(w io.Writer) error {
-	all := make([]outcomeJSON, len(t.outcomes))
-	for i, o := range t.outcomes {
-		all[i] = o.json(t.by)
-	}
-	return writeJSON(w, all)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
+)
+
+// anyRows writes a policy of a few rows that overlap much.
+func anyRows(t *rapid.T) string {
+	of := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
+	var b strings.Builder
+	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,when\n")
+	for range rapid.IntRange(1, 8).Draw(t, "rows") {
+		algo := of("algo", "tree", "ring", "nvls", "nvls_tree", "collnet_direct", "pat", "!ring", "!tree", "-1", "default")
+		asks := []string{algo, "", ""}
+		chunk := ""
+		if algo != "default" {
+			asks = []string{algo, of("proto", "ll", "ll128", "simple", "!ll", "-1"), of("channels", "", "1", "7", "64", "127")}
+			chunk = of("chunk", "", "", "1", "1920", "256K")
+		}
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"), of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
+			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"), of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
+			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB", "nodes == 2 || pipe_ops > 1", "coll == 'allreduce'", "topo.nvswitch", "bytes % (pipe_ops - 1) == 0"))
+	}
+	return b.String()
+}
+
+// anyCall draws a call of which the table may hold what no NCCL sends.
+func anyCall(t *rapid.T) host.Call {
+	c := host.Call{
+		Coll: rapid.IntRange(0, tuning.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+		Bytes: rapid.OneOf(rapid.SampledFrom([]int64{1, 1023, 1024, 4096, 5000, 32 << 10, 1 << 20, 1<<20 + 1, 8 << 20}), rapid.Int64Range(1<<10, 1<<23), rapid.Int64Range(1, 1<<40)).Draw(t, "bytes"),
+		Table: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: tuning.NumProtos,
+	}
+	if rapid.IntRange(0, 2).Draw(t, "collective of a model") > 0 {
+		c.Coll = tuning.CollAllReduce
+	}
+	kinds := rapid.IntRange(1, 6).Draw(t, "kinds") // 1: nothing is available
+	few := rapid.Bool().Draw(t, "tree and ring only")
+	for i := range c.Table {
+		if few && i/c.NumProto > tuning.AlgoRing {
+			c.Table[i] = -1
+			continue
+		}
+		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+		case 0:
+			c.Table[i] = -1
+		case 5:
+			c.Table[i] = rapid.SampledFrom([]float32{0, 1, 1, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(1)), float32(math.NaN())}).Draw(t, "odd")
+		default:
+			c.Table[i] = rapid.Float32Range(1, 2000).Draw(t, "micros")
+		}
+	}
+	return c
+}
+
+// The built library decides what the engine decides that tunefit explains, for any
+// rows, with and without a model, for any table; when it is asked again; and in any
+// order. It writes nothing but one available cell, which wins then.
+func TestLibraryAgreesWithEngine(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	dir := t.TempDir()
+	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
+	plugin, err := host.Load(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plugin.Close()
+	set := func(t *rapid.T, name, value string) {
+		if err := plugin.Setenv(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	by := map[policy.By]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		set(t, tuner.EnvStrict, "1")
+		set(t, tuner.EnvReload, "new")
+		text := anyRows(t)
+		d := rapid.SampledFrom([]decider{{policy: rowsFile}, {policy: rowsFile, model: modelFile}, {model: modelFile}}).Draw(t, "files")
+		set(t, tuner.EnvConfigFile, d.policy)
+		set(t, tuner.EnvModelFile, d.model)
+		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files, err := d.read()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		engine, _ := files.engine(costFlags{})
+		s := rapid.SampledFrom([]shape{{2, 16}, {2, 16}, {2, 16}, {1, 8}, {2, 9}, {3, 8}}).Draw(t, "comm")
+		calls := make([]host.Call, 12)
+		for i := range calls {
+			calls[i] = anyCall(t)
+		}
+		ask := func(calls []host.Call) []host.Answer {
+			comm, log, err := plugin.Open(s.nodes, s.ranks)
+			if err != nil {
+				t.Fatalf("%v: %v", err, log)
+			}
+			answers, err := comm.Ask(append(slices.Clone(calls), calls...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range calls {
+				if !sameAnswer(answers[i], answers[len(calls)+i]) {
+					t.Fatalf("%+v, then %+v to %+v by\n%s", answers[i], answers[len(calls)+i], calls[i], text)
+				}
+			}
+			return answers[:len(calls)]
+		}
+		answers := ask(calls)
+		slices.Reverse(calls)
+		backwards := ask(calls)
+		slices.Reverse(calls)
+		slices.Reverse(backwards)
+		for i, c := range calls {
+			if !sameAnswer(answers[i], backwards[i]) {
+				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
+			}
+			q := question{policy.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
+			x := engine.For(s.comm()).Explain(q.query(c.Table))
+			by[x.By]++
+			want := host.Answer{Table: slices.Clone(c.Table), Channels: x.Channels, ChunkBytes: int64(x.ChunkBytes)}
+			if x.Write {
+				want.Table[x.Algo*c.NumProto+x.Proto] = x.Micros
+			}
+			if !sameAnswer(answers[i], want) {
+				t.Fatalf("%+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", c, s, answers[i], want, text)
+			}
+			for r, tried := range x.Rows {
+				if (tried.Verdict == policy.RowDecides) != (r == x.Rule) {
+					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Verdict)
+				}
+			}
+			if broken := breaks(c, answers[i], s); broken != "" {
+				t.Fatalf("%s: %+v to %+v on %s by\n%s", broken, answers[i], c, s, text)
+			}
+		}
+	})
+	if by[policy.ByNCCL] == 0 || by[policy.ByRow] == 0 || by[policy.ByModel] == 0 {
+		t.Errorf("decided by %v: the test is too weak", by)
+	}
+}
+
+// sameAnswer compares bit by bit, but for the kind of NaN.
+func sameAnswer(a, b host.Answer) bool {
+	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
+}
+
+// breaks names what no answer may do, whoever decided; "" for none of it.
+func breaks(c host.Call, a host.Answer, s shape) string {
+	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
+	written, choice := -1, -1
+	for i, after := range a.Table {
+		if before := c.Table[i]; math.Float32bits(before) != math.Float32bits(after) && !(before != before && after != after) {
+			if written >= 0 || !offered(before) || !(after > 0 && after <= before) {
+				return "a cell that is not NCCL's to choose, made dearer, or a second one"
+			}
+			written = i
+		}
+		if offered(after) && (choice < 0 || after < a.Table[choice]) {
+			choice = i
+		}
+	}
+	if choice < 0 {
+		if a.Channels != 0 || a.ChunkBytes != 0 {
+			return "an answer where there is nothing to choose from"
+		}
+		return ""
+	}
+	algo, proto := policy.Algo(choice/c.NumProto), policy.Proto(choice%c.NumProto)
+	for i, after := range a.Table {
+		if written >= 0 && i != choice && after == a.Table[choice] {
+			return "a tie"
+		}
+	}
+	unchecked := algo == policy.AlgoCollNetDirect || algo == policy.AlgoCollNetChain || algo == policy.AlgoNVLS && s.nodes > 1
+	switch {
+	case written >= 0 && written != choice:
+		return "the cell written is not chosen"
+	case a.Channels < 0 || a.Channels > 64 || a.Channels > 0 && unchecked:
+		return "channels"
+	case a.ChunkBytes > 0 && uint64(a.ChunkBytes) < proto.Grain():
+		return "a chunk below the grain"
+	}
+	return ""
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// advice is what to measure so that a silent model may speak, and what else may be done;
+// nil where nothing helps.
+func (p *decisionPath) advice() []string {
+	q := p.question
+	where := fmt.Sprintf("%s on %s with %s", q.coll, countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"))
+	switch p.Why {
+	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
+		return []string{"measure " + where + p.plan()}
+	case policy.SilentNodes:
+		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.nodes)}
+	case policy.SilentSize:
+		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, policy.FormatBytes(q.bytes))}
+	case policy.SilentCells:
+		names := make([]string, 0, len(p.table))
+		for _, e := range p.estimates() {
+			names = append(names, e.cell.String())
+		}
+		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
+	case policy.SilentTwins:
+		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
+	case policy.SilentDefault:
+		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
+	case policy.SilentGain:
+		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", policy.FormatBytes(q.bytes))}
+	case policy.SilentFarther:
+		return []string{"measure " + where + " itself"}
+	}
+	return nil
+}
+
+// plan names the command that prints what to run.
+func (p *decisionPath) plan() string {
+	s := p.question.shape
+	if s.ranks%s.nodes != 0 {
+		return ""
+	}
+	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.question.coll, s)
+}

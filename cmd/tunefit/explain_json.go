@@ -1,0 +1,109 @@
+package main
+
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+type pathJSON struct {
+	Decision outcomeJSON     `json:"decision"` // by the built library
+	Agrees   bool            `json:"agrees"`   // the explanation is that of this decision
+	Rows     []rowJSON       `json:"rows,omitempty"`
+	Model    *modelPathJSON  `json:"model,omitempty"`
+	NCCL     []estimatedJSON `json:"nccl_estimates"`
+	Notes    []string        `json:"notes,omitempty"`
+}
+
+type rowJSON struct {
+	Row     int            `json:"row"` // line of the file
+	Verdict string         `json:"verdict"`
+	Asks    string         `json:"asks"`
+	Misses  []policy.Miss  `json:"misses,omitempty"`
+	When    string         `json:"when,omitempty"`
+	Values  []policy.Value `json:"values,omitempty"`
+	Error   string         `json:"error,omitempty"`
+}
+
+type modelPathJSON struct {
+	File       string          `json:"file"`
+	Machine    string          `json:"machine"`
+	Asked      bool            `json:"asked"`            // false where a row decides
+	Silent     string          `json:"silent,omitempty"` // why; left out: it speaks
+	ToDo       []string        `json:"to_do,omitempty"`
+	Gain       *float64        `json:"gain,omitempty"`   // of the fastest over NCCL's choice
+	Needed     *float64        `json:"needed,omitempty"` // gain that it takes
+	Default    *timeJSON       `json:"default,omitempty"`
+	Candidates []candidateJSON `json:"candidates,omitempty"`
+}
+
+type timeJSON struct {
+	Micros float64 `json:"us"`
+	Sigma  float64 `json:"sigma"`
+}
+
+type candidateJSON struct {
+	Algorithm string  `json:"algorithm"`
+	Protocol  string  `json:"protocol"`
+	Channels  int     `json:"channels,omitempty"` // left out: NCCL's own count
+	Micros    float64 `json:"us,omitempty"`       // left out: not known
+	Sigma     float64 `json:"sigma,omitempty"`
+	Barred    string  `json:"barred,omitempty"` // why it may not be chosen
+}
+
+type estimatedJSON struct {
+	Algorithm string  `json:"algorithm"`
+	Protocol  string  `json:"protocol"`
+	Micros    float32 `json:"us"`
+	Chosen    bool    `json:"chosen,omitempty"`
+}
+
+func (p *decisionPath) json() pathJSON {
+	j := pathJSON{Decision: p.asked.json(p.by), Agrees: p.disagreement() == nil, Notes: p.notes}
+	if p.hasGain {
+		j.Decision.expect(p.expected)
+	}
+	for _, t := range p.Rows {
+		rule := &p.engine.Policy.Rules[t.Rule]
+		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
+		if rule.When != nil {
+			r.When = rule.When.String()
+		}
+		if t.Err != nil {
+			r.Error = t.Err.Error()
+		}
+		j.Rows = append(j.Rows, r)
+	}
+	for _, e := range p.estimates() {
+		name := e.cell.json()
+		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.algo == p.own.Algo && e.proto == p.own.Proto})
+	}
+	if p.by.model != "" {
+		j.Model = p.modelJSON()
+	}
+	return j
+}
+
+func (p *decisionPath) modelJSON() *modelPathJSON {
+	m := &modelPathJSON{File: p.by.model, Machine: "the model " + p.engine.Standing.String(), Asked: p.Asked}
+	if p.engine.Model == nil {
+		m.Silent = m.Machine
+		return m
+	}
+	m.Silent, m.ToDo = p.Why.String(), p.advice()
+	if d := p.Model; !math.IsNaN(d.DefaultLnMicros) {
+		m.Default = &timeJSON{math.Exp(d.DefaultLnMicros), d.DefaultSigma}
+		if d.Needed > 0 {
+			gain, needed := d.Gain(), 1-math.Exp(-d.Needed)
+			m.Gain, m.Needed = &gain, &needed
+		}
+	}
+	for _, c := range p.Candidates {
+		cj := candidateJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String(), Channels: c.Channels, Barred: c.Bar.String()}
+		if !math.IsNaN(c.LnMicros) {
+			cj.Micros, cj.Sigma = c.Micros(), c.Sigma
+		}
+		m.Candidates = append(m.Candidates, cj)
+	}
+	return m
+}

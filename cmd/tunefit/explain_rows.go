@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+const (
+	maxNearest = 8 // rows shown one by one without --all
+	maxKinds   = 5 // groups of the others
+)
+
+// writeRows prints what became of the rows: nearest misses first, and counts of the
+// rest; or all, in the file's order.
+func (p *decisionPath) writeRows(b *bytes.Buffer, all bool) {
+	if p.by.policy == "" {
+		return
+	}
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.policy, countOf(len(p.Rows), "row"))
+	if all {
+		for _, t := range p.Rows {
+			p.writeRow(b, t)
+		}
+	} else {
+		p.writeNearest(b)
+	}
+	if p.Rule < 0 {
+		fmt.Fprintln(b, "  no row decides")
+	}
+}
+
+func (p *decisionPath) writeNearest(b *bytes.Buffer) {
+	tried, later := p.Rows, []policy.Tried(nil)
+	if p.Rule >= 0 {
+		tried, later = p.Rows[:p.Rule], p.Rows[p.Rule+1:]
+	}
+	others := 0
+	var near []policy.Tried
+	for _, t := range tried {
+		if otherColl(t) {
+			others++
+		} else {
+			near = append(near, t)
+		}
+	}
+	slices.SortStableFunc(near, func(x, y policy.Tried) int {
+		octaves := func(t policy.Tried) (sum float64) {
+			for _, m := range t.Misses {
+				sum += m.Octaves
+			}
+			return sum
+		}
+		return cmp.Or(cmp.Compare(len(x.Misses), len(y.Misses)), cmp.Compare(octaves(x), octaves(y)))
+	})
+	shown := min(len(near), maxNearest)
+	for _, t := range near[:shown] {
+		p.writeRow(b, t)
+	}
+	writeKinds(b, near[shown:])
+	if others > 0 {
+		fmt.Fprintf(b, "  %s for other collectives\n", countOf(others, "row"))
+	}
+	if p.Rule < 0 {
+		return
+	}
+	p.writeRow(b, p.Rows[p.Rule])
+	var too []string
+	for _, t := range later {
+		if t.Verdict == policy.RowLater {
+			too = append(too, p.place(t.Rule))
+		}
+	}
+	if len(too) > 0 {
+		fmt.Fprintf(b, "  later rows that match, too, and come too late: %s\n", fewOf(too, 3))
+	}
+}
+
+func otherColl(t policy.Tried) bool { return len(t.Misses) > 0 && t.Misses[0].Column == "collective" }
+
+// writeKinds counts rows by what keeps them from deciding, the most frequent first.
+func writeKinds(b *bytes.Buffer, rest []policy.Tried) {
+	if len(rest) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	for _, t := range rest {
+		counts[missKind(t)]++
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
+	})
+	fmt.Fprintf(b, "  and %s (--all shows each):\n", countOf(len(rest), "more row"))
+	for i, kind := range kinds {
+		if i == maxKinds {
+			fmt.Fprintf(b, "    and others\n")
+			return
+		}
+		fmt.Fprintf(b, "    %s: %s\n", countOf(counts[kind], "row"), kind)
+	}
+}
+
+func missKind(t policy.Tried) string {
+	if t.Verdict != policy.RowDiffers {
+		return t.Verdict.String()
+	}
+	columns := make([]string, len(t.Misses))
+	for i, m := range t.Misses {
+		columns[i] = m.Column
+	}
+	return "other " + strings.Join(columns, " and ")
+}
+
+// writeRow prints one row: what became of it, and of one that decides its text.
+func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
+	rule := &p.engine.Policy.Rules[t.Rule]
+	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))
+	if t.Verdict != policy.RowDecides {
+		return
+	}
+	if row, ok := p.sheet.Row(rule.Line); ok {
+		for line := range strings.Lines(strings.TrimSpace(string(p.sheet.Text[row.Start:row.End]))) {
+			fmt.Fprintf(b, "    %s\n", strings.TrimRight(line, "\r\n"))
+		}
+	}
+	if rule.When != nil {
+		fmt.Fprintf(b, "    its condition holds: %s\n", valuesText(t.Values))
+	}
+}
+
+// reason says why a row does not decide.
+func (p *decisionPath) reason(t policy.Tried) string {
+	rule := &p.engine.Policy.Rules[t.Rule]
+	switch t.Verdict {
+	case policy.RowDiffers:
+		texts := make([]string, len(t.Misses))
+		for i, m := range t.Misses {
+			texts[i] = missText(m)
+		}
+		return "is for " + strings.Join(texts, "; ")
+	case policy.RowWhenFalse:
+		return fmt.Sprintf("its condition does not hold: %s, with %s", rule.When, valuesText(t.Values))
+	case policy.RowWhenUnknown:
+		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s", rule.When, valuesText(t.Values))
+	case policy.RowWhenFails:
+		what, _, _ := strings.Cut(t.Err.Error(), "\n")
+		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "), rule.When, valuesText(t.Values))
+	case policy.RowUnavailable:
+		return fmt.Sprintf("asks for %s, which NCCL does not offer here", rule.Asks())
+	case policy.RowDecides:
+		return "decides: " + rule.Asks()
+	}
+	return t.Verdict.String()
+}
+
+func missText(m policy.Miss) string {
+	switch m.Column {
+	case "collective":
+		return m.Wants
+	case "size":
+		return fmt.Sprintf("%s, not %s", m.Wants, m.Has)
+	case "size_per_rank":
+		return fmt.Sprintf("%s per rank, not %s", m.Wants, m.Has)
+	}
+	return fmt.Sprintf("%s %s, not %s", m.Column, m.Wants, m.Has)
+}
+
+func valuesText(values []policy.Value) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		switch {
+		case v.Value == nil:
+			texts[i] = v.Name + " not known"
+		default:
+			texts[i] = fmt.Sprintf("%s = %v", v.Name, v.Value)
+		}
+	}
+	return strings.Join(texts, ", ")
+}

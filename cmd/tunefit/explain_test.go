@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// noJob leaves nothing of a job's environment.
+func noJob(t *testing.T) {
+	for _, name := range []string{tuner.EnvConfigFile, tuner.EnvModelFile, detect.TunerFileVariable} {
+		t.Setenv(name, "")
+	}
+}
+
+const explainedRows = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes,when,comment
+allgather,,,ring,ll,,,,,,another collective
+allreduce,,32K,tree,ll,,,8,,,too small
+allreduce,,1M,tree,ll,,,8,,,nearly
+allreduce,,,ring,ll,,2,4,,,another communicator
+allreduce,,,tree,simple,,,,,bytes_per_rank > 4*MiB,a condition
+allreduce,,,pat,simple,,,,,,not offered
+allreduce,1M,8M,ring,simple,12,,8,64K,nodes == 4,this one
+allreduce,,,tree,ll,,,,,,too late
+`
+
+func TestExplain(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	file := policyFile(t, "p.csv", explainedRows)
+	out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
+	want := strings.ReplaceAll(`allreduce of 8MiB on 4 nodes, 32 ranks
+
+policy FILE, 8 rows
+  p.csv:6  its condition does not hold: bytes_per_rank > 4*MiB, with bytes_per_rank = 262144
+  p.csv:7  asks for pat/simple, which NCCL does not offer here
+  p.csv:4  is for 0 - 1MiB, not 8MiB
+  p.csv:3  is for 0 - 32KiB, not 8MiB
+  p.csv:5  is for nodes 2, not 4; ranks_per_node 4, not 8
+  1 row for other collectives
+  p.csv:8  decides: ring/simple, 12 channels, chunks of 64KiB
+    allreduce,1M,8M,ring,simple,12,,8,64K,nodes == 4,this one
+    its condition holds: nodes = 4
+  later rows that match, too, and come too late: p.csv:9
+
+NCCL's own estimates (HGX H100)
+  nvls_tree/simple  153.3 us  NCCL's choice, with 16 channels
+`, "FILE", file)
+	if !strings.HasPrefix(out, want) || errs != "" {
+		t.Errorf("%s%s", out, errs)
+	}
+	end := fmt.Sprintf(`
+decision: ring/simple, 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:8
+the built library, asked through NCCL's plugin ABI, decides the same
+`, file)
+	if !strings.HasSuffix(out, end) {
+		t.Errorf("%s", out)
+	}
+
+	t.Setenv(tuner.EnvConfigFile, file) // as a job has it
+	again, _ := tunefit(t, exitOK, "explain", "AllReduce", "8M", "--comm", "4x8")
+	if again != out {
+		t.Errorf("with the environment of a job:\n%s", again)
+	}
+	all, _ := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "4x8", "--all")
+	at := 0
+	for _, row := range []string{":2  is for allgather", ":3  ", ":4  ", ":5  ", ":6  ", ":7  ", ":8  decides", ":9  matches"} {
+		i := strings.Index(all[at:], "  p.csv"+row)
+		if i < 0 {
+			t.Fatalf("%s is missing or out of order in\n%s", row, all)
+		}
+		at += i
+	}
+}
+
+// Ten thousand rows stay readable.
+func TestExplainManyRows(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	var rows strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000, i*1000+999, 1+i%4)
+	}
+	file := policyFile(t, "many.csv", rows.String())
+	out, _ := tunefit(t, exitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
+	for _, want := range []string{
+		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
+		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n", "\n  many.csv:5001  decides: ring/ll, 4 channels\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if lines := strings.Count(out, "\n"); lines > 40 {
+		t.Errorf("%d lines", lines)
+	}
+	for line := range strings.Lines(out) {
+		if len(line) > 100 && !strings.Contains(line, file) {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+	}
+}
+
+// With a model: what it expects, what it chose, why it is silent and what to do.
+func TestExplainModel(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	path := func(args ...string) (j pathJSON) {
+		t.Helper()
+		out, errs := tunefit(t, exitOK, append([]string{"explain", "--model", model, "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &j); err != nil || !j.Agrees || j.Model == nil {
+			t.Fatalf("%v: %+v\n%s", err, j, errs)
+		}
+		return j
+	}
+	shown, _ := tunefit(t, exitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json")
+	var all []outcomeJSON
+	if err := json.Unmarshal([]byte(shown), &all); err != nil {
+		t.Fatal(err)
+	}
+	spoke := 0
+	for _, o := range all {
+		j := path("allreduce", fmt.Sprint(o.Bytes), "--comm", "2x8")
+		if j.Decision.Policy != o.Policy || j.Decision.File != o.File {
+			t.Errorf("%d bytes: explains %+v, shows %+v", o.Bytes, j.Decision, o)
+		}
+		if (j.Model.Silent == "") != (o.File == model) || (o.Gain != nil) != (o.File == model) {
+			t.Errorf("%d bytes: %+v by %q", o.Bytes, j.Model, o.File)
+		}
+		if o.Gain == nil {
+			continue
+		}
+		spoke++
+		first := j.Model.Candidates[0]
+		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
+			first.Algorithm != o.Policy.Algorithm || first.Protocol != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
+			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
+		}
+	}
+	if spoke < 2 {
+		t.Errorf("the model spoke %d times", spoke)
+	}
+	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 || !strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
+		t.Errorf("%+v", j.Model)
+	}
+	out, _ := tunefit(t, exitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
+	if !strings.Contains(out, "  silent, the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
+		t.Errorf("%s", out)
+	}
+}
+
+// A library that decides otherwise than is explained is a defect, said loudly.
+func TestExplainFindsDefects(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	// An empty tuner stands in for a broken one: it leaves all to NCCL.
+	broken := filepath.Join(t.TempDir(), "libempty.so")
+	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(root, "tuner/plugin/testhost/empty.c"))
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file := policyFile(t, "p.csv", explainedRows)
+	for _, format := range [][]string{nil, {"--json"}} {
+		args := append([]string{"explain", "allreduce", "8M", "--comm", "4x8", "--policy", file, "--plugin", broken}, format...)
+		code, out, errs := runAlone(args...)
+		if code != exitFailed || !strings.Contains(errs, "DEFECT: the library decides nvls_tree/simple, by NCCL; explained is ring/simple, 12 ch, chunks of 64KiB, by "+file+":8") {
+			t.Errorf("%s%s", out, errs)
+		}
+		if strings.Contains(out, "decides the same") || strings.Contains(out, `"agrees": true`) {
+			t.Errorf("agrees:\n%s", out)
+		}
+	}
+}
+
+func TestExplainBadInput(t *testing.T) {
+	noJob(t)
+	file := policyFile(t, "p.csv", explainedRows)
+	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	for _, test := range []struct {
+		code int
+		want string
+		args string
+	}{
+		{exitUsage, `unknown collective "allredcue" (did you mean "allreduce"`, "allredcue 8M --comm 4x8"},
+		{exitUsage, "8M is no collective (did you mean: tunefit explain allreduce 8M)", "8M allreduce --comm 4x8"},
+		{exitUsage, `"8MB" is ambiguous (did you mean "8MiB"`, "allreduce 8MB --comm 4x8"},
+		{exitUsage, "a collective of 0 ", "allreduce 0 --comm 4x8"},
+		{exitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `, "allreduce 8M --comm 4*8"},
+		{exitUsage, "4 ranks on 32 nodes: a node has at least one rank (did you mean --nodes 4 --ranks 32", "allreduce 8M --nodes 32 --ranks 4"},
+		{exitUsage, "--nodes 0 --ranks 4 (allowed:", "allreduce 8M --nodes 0 --ranks 4"},
+		{exitUsage, "which communicator? (needed: --comm 4x8", "allreduce 8M --nodes 4"},
+		{exitUsage, "exclude each other", "allreduce 8M --nodes 4 --comm 4x8"},
+		{exitUsage, "1 arguments given (needed: a collective and a size", "allreduce --comm 4x8"},
+		{exitUsage, "nothing to explain (needed: --policy, --model, $NCCL_TUNER_CONFIG_FILE", "allreduce 8M --comm 4x8"},
+		{exitUsage, "--pipe-ops 0", "allreduce 8M --comm 4x8 --pipe-ops 0"},
+		{exitFailed, "bad.csv:1:4: unknown algorithm", "allreduce 8M --comm 4x8 --policy " + bad},
+		{exitFailed, "absent.csv: no such file", "allreduce 8M --comm 4x8 --policy absent.csv"},
+		{exitFailed, "is not a model", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
+	} {
+		if out, errs := tunefit(t, test.code, append([]string{"explain"}, strings.Fields(test.args)...)...); out != "" || !strings.Contains(errs, test.want) {
+			t.Errorf("%s: %s%s\nwant %s", test.args, out, errs, test.want)
+		}
+	}
+}
+
+// An explanation on a machine that is named by --topo sees what conditions see there.
+func TestExplainOnAMachine(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	file := policyFile(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
+	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
+		out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(root, "configs/topo", machine+".xml"))
+		if !strings.Contains(out, want) {
+			t.Errorf("%s: %s%s", machine, out, errs)
+		}
+	}
+	if _, err := os.Stat("/sys/module/nvidia"); err == nil {
+		t.Skip("SKIPPED: this machine has GPUs, its topology is known")
+	}
+	out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file)
+	if !strings.Contains(out, "not known here: topo.sm >= 90, with topo.sm not known") || !strings.Contains(errs, "the topology of this machine is not known") {
+		t.Errorf("%s%s", out, errs)
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// maxExplained is how many configurations are shown without --all.
+const maxExplained = 10
+
+// write prints the path for a person. all leaves nothing out.
+func (p *decisionPath) write(w io.Writer, all bool) error {
+	var b bytes.Buffer
+	q := p.question
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, policy.FormatBytes(q.bytes), countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"), q.callText())
+	p.writeRows(&b, all)
+	p.writeModel(&b, all)
+	p.writeEstimates(&b)
+	p.writeDecision(&b)
+	_, err := w.Write(trailingSpace.ReplaceAll(b.Bytes(), nil))
+	return err
+}
+
+// trailingSpace is what tables leave of empty cells.
+var trailingSpace = regexp.MustCompile(`(?m) +$`)
+
+func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
+	if p.by.model == "" {
+		return
+	}
+	fmt.Fprintf(b, "\nmodel %s\n", p.by.model)
+	if s := p.engine.Standing; s != policy.AnyMachine {
+		fmt.Fprintf(b, "  it %s\n", s)
+	}
+	if p.engine.Model == nil {
+		return
+	}
+	if n := len(p.engine.Constants()); n > 0 {
+		fmt.Fprintf(b, "  it replaces %s of NCCL's, which the estimates below do not know\n", countOf(n, "constant"))
+	}
+	if p.By == policy.ByRow {
+		fmt.Fprintf(b, "  not asked, as a row decides; this is what it would say\n")
+	}
+	p.writeCandidates(b, all)
+	fmt.Fprintf(b, "  %s\n", p.verdict())
+	for i, advice := range p.advice() {
+		fmt.Fprintf(b, "  %s %s\n", [...]string{"to do:", "   or:"}[min(i, 1)], advice)
+	}
+}
+
+// verdict says whether the model speaks, and by what margin.
+func (p *decisionPath) verdict() string {
+	margin := ""
+	if m := p.Model; m.Needed > 0 {
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(1-math.Exp(-m.Needed)))
+	}
+	if p.Why != policy.Speaks {
+		return fmt.Sprintf("silent, %s%s", p.Why, margin)
+	}
+	return "it speaks" + margin
+}
+
+func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
+	if len(p.Candidates) == 0 {
+		return
+	}
+	type line struct {
+		micros float64
+		text   string
+	}
+	var lines []line
+	barred := map[policy.Bar][]string{}
+	for _, c := range p.Candidates {
+		name := configText(c.Algo, c.Proto, c.Channels)
+		if c.Bar != policy.BarNone && !all {
+			barred[c.Bar] = append(barred[c.Bar], name)
+			continue
+		}
+		remark := c.Bar.String()
+		if p.By == policy.ByModel && c.Algo == p.Model.Algo && c.Proto == p.Model.Proto && c.Channels == p.Model.Channels {
+			remark = "chosen"
+		}
+		lines = append(lines, line{c.Micros(), fmt.Sprintf("  %s\t%s\t%s\t%s\n", name, microsText(c.Micros()), percent(c.Sigma), remark)})
+	}
+	omitted := 0
+	if len(lines) > maxExplained && !all {
+		omitted = len(lines) - maxExplained
+		lines = lines[:maxExplained]
+	}
+	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
+		us := math.Exp(m.DefaultLnMicros)
+		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), cell{p.own.Algo, p.own.Proto})}
+		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
+			if l.micros < us {
+				return -1
+			}
+			return 1
+		})
+		if all { // those that are barred follow
+			i = slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
+			i = max(i, 0)
+		}
+		lines = slices.Insert(lines, i, own)
+	}
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "  configuration\texpected\tuncertain by\t")
+	for _, l := range lines {
+		fmt.Fprint(tw, l.text)
+	}
+	tw.Flush()
+	if omitted > 0 {
+		fmt.Fprintf(b, "  and %d slower ones (--all)\n", omitted)
+	}
+	for bar := policy.BarNone + 1; bar <= policy.BarUnknown; bar++ {
+		if names := barred[bar]; len(names) > 0 {
+			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names, 3))
+		}
+	}
+}
+
+// writeEstimates prints what NCCL's cost model says.
+func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.system)
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, e := range p.estimates() {
+		remark := ""
+		if e.algo == p.own.Algo && e.proto == p.own.Proto {
+			remark = fmt.Sprintf("NCCL's choice, with %s", countOf(p.own.Channels, "channel"))
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.cell, microsText(float64(e.micros)), remark)
+	}
+	tw.Flush()
+	if p.own.Algo < 0 {
+		fmt.Fprintln(b, "  NCCL offers nothing here")
+	}
+}
+
+type estimate struct {
+	cell
+	micros float32
+}
+
+// estimates are of the available cells, the cheapest first.
+func (p *decisionPath) estimates() (all []estimate) {
+	for i, micros := range p.table {
+		if micros >= 0 {
+			all = append(all, estimate{cell{i / tuning.NumProtos, i % tuning.NumProtos}, micros})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b estimate) int {
+		switch {
+		case a.micros < b.micros:
+			return -1
+		case a.micros > b.micros:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+func (p *decisionPath) writeDecision(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\ndecision: %s", p.asked.choice())
+	if p.asked.policy != p.asked.nccl {
+		fmt.Fprintf(b, " instead of %s", p.asked.nccl)
+	}
+	fmt.Fprintf(b, ", by %s\n", p.asked.decidedBy(p.by))
+	switch e := p.expected; {
+	case p.hasGain:
+		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", percent(e.Gain()), microsText(e.Micros()),
+			microsText(math.Exp(e.DefaultLnMicros)), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
+	case p.By == policy.ByRow && p.by.model != "":
+		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
+	}
+	if p.disagreement() == nil {
+		fmt.Fprintln(b, "the built library, asked through NCCL's plugin ABI, decides the same")
+	}
+}
+
+func configText(a policy.Algo, pr policy.Proto, channels int) string {
+	if channels == 0 {
+		return fmt.Sprintf("%s/%s", a, pr)
+	}
+	return fmt.Sprintf("%s/%s, %s", a, pr, countOf(channels, "channel"))
+}
+
+func microsText(us float64) string {
+	if math.IsNaN(us) {
+		return "-"
+	}
+	if us >= 1000 {
+		return fmt.Sprintf("%.0f us", us)
+	}
+	return fmt.Sprintf("%.4g us", us)
+}
+
+// fewOf lists the first n of many.
+func fewOf(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(names[:n], "; "), len(names)-n)
+}
+
+// place names a row of the policy as short as it can be.
+func (p *decisionPath) place(rule int) string {
+	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+type choiceJSON struct {
+	Algorithm  string  `json:"algorithm"`
+	Protocol   string  `json:"protocol"`
+	Channels   int     `json:"channels,omitempty"`    // left out: NCCL's own count
+	ChunkBytes int64   `json:"chunk_bytes,omitempty"` // left out: NCCL's own size
+	Micros     float32 `json:"us,omitempty"`          // NCCL's prediction
+}
+
+type outcomeJSON struct {
+	Collective string     `json:"collective"`
+	Nodes      int        `json:"nodes"`
+	Ranks      int        `json:"ranks"`
+	Bytes      uint64     `json:"bytes"`
+	PipeOps    int        `json:"pipe_ops"`
+	RegBuff    int        `json:"reg_buff"`
+	NCCL       choiceJSON `json:"nccl"`
+	Policy     choiceJSON `json:"policy"`
+	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
+	Row        int        `json:"row,omitempty"`  // left out: no row decided
+	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
+	// What the model expects of the decision; left out where it does not know.
+	Expected float64  `json:"expected_us,omitempty"`
+	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
+}
+
+func (j *outcomeJSON) expect(c policy.ModelChoice) {
+	gain := c.Gain()
+	j.Expected, j.Gain = c.Micros(), &gain
+}
+
+func (c cell) json() choiceJSON {
+	if c.algo < 0 {
+		return choiceJSON{}
+	}
+	return choiceJSON{Algorithm: policy.Algo(c.algo).String(), Protocol: policy.Proto(c.proto).String()}
+}
+
+func (o outcome) json(d decider) outcomeJSON {
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
+	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
+	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
+	switch {
+	case o.by.Row > 0:
+		j.File, j.Row = d.policy, o.by.Row
+		return j
+	case o.by.Model:
+		j.File = d.model
+	}
+	j.Why = o.by.Why
+	return j
+}
+
+func (t *decisionTable) writeJSON(w io.Writer) error {
+	all := make([]outcomeJSON, len(t.outcomes))
+	for i, o := range t.outcomes {
+		all[i] = o.json(t.by)
+		if t.expected[i] != nil {
+			all[i].expect(*t.expected[i])
+		}
+	}
+	return writeJSON(w, all)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

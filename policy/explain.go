@@ -1,0 +1,192 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Tried is what became of one rule for one query, and why.
+type Tried struct {
+	Rule    int // index into Policy.Rules
+	Verdict Verdict
+	Misses  []Miss  // RowDiffers: each column that does not match
+	Values  []Value // of the names in the rule's condition, where that was looked at
+	Err     error   // RowWhenFails: what cannot be computed
+}
+
+// Verdict says what a rule comes to. The zero value decides.
+type Verdict int8
+
+const (
+	RowDecides     Verdict = iota
+	RowLater               // it could decide, but one before it does
+	RowDiffers             // a column does not match
+	RowWhenUnknown         // its condition mentions what is not known here
+	RowWhenFails           // its condition cannot be computed
+	RowWhenFalse
+	RowUnavailable // NCCL offers nothing of what it asks for
+	RowUnpriced    // it asks for the cheapest of several, and costs are not known
+	RowBeaten      // another cell costs nothing, and no positive cost beats that
+)
+
+var verdicts = [...]string{
+	RowDecides:     "decides",
+	RowLater:       "matches, an earlier row decides",
+	RowDiffers:     "does not match",
+	RowWhenUnknown: "its condition mentions what is not known here",
+	RowWhenFails:   "its condition cannot be computed",
+	RowWhenFalse:   "its condition does not hold",
+	RowUnavailable: "NCCL offers nothing of what it asks for",
+	RowUnpriced:    "it asks for the cheapest of several, and NCCL does not tell their costs",
+	RowBeaten:      "another choice costs NCCL nothing, which cannot be beaten",
+}
+
+func (v Verdict) String() string { return verdicts[v] }
+
+// Miss is a column of a rule that does not match.
+type Miss struct {
+	Column string `json:"column"` // as in a policy file; "size" and "size_per_rank" for both ends of a range
+	Wants  string `json:"wants"`
+	Has    string `json:"has"`
+	// Octaves is how far a size is from the range, in doublings; 0 for other columns.
+	Octaves float64 `json:"octaves,omitempty"`
+}
+
+// Value is what a name in a condition stands for.
+type Value struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"` // nil: not known
+}
+
+// Explain says of each rule, in the file's order, what became of it. Where Decide
+// searches indexes, it goes through the rules one by one: that takes long, asks the
+// same of each rule, and comes to the same.
+func (v *View) Explain(q Query) []Tried {
+	x := explainer{view: v, q: &q, env: envOf(v.comm), decided: -1, conditions: map[*Condition]conditionResult{}}
+	x.env.setCall(&q, v.comm.Ranks)
+	var own Decision
+	own.setNCCLsOwn(q.Costs)
+	x.offersNothing = own.offersNothing(q.Costs)
+	all := make([]Tried, len(v.policy.Rules))
+	for i := range all {
+		all[i] = x.try(i)
+	}
+	return all
+}
+
+type explainer struct {
+	view          *View
+	q             *Query
+	env           whenEnv
+	m             machine
+	conditions    map[*Condition]conditionResult
+	offersNothing bool
+	decided       int // -1: no rule yet
+}
+
+type conditionResult struct {
+	verdict Verdict // RowDecides where it holds
+	values  []Value
+	err     error
+}
+
+func (x *explainer) try(i int) Tried {
+	r := &x.view.policy.Rules[i]
+	t := Tried{Rule: i}
+	if t.Misses = r.misses(x.q, x.view.comm); len(t.Misses) > 0 {
+		t.Verdict = RowDiffers
+		return t
+	}
+	if r.When != nil {
+		c := x.condition(r.When)
+		if t.Values, t.Err = c.values, c.err; c.verdict != RowDecides {
+			t.Verdict = c.verdict
+			return t
+		}
+	}
+	_, ok := x.view.apply(i, x.q)
+	switch {
+	case x.offersNothing:
+		t.Verdict = RowUnavailable
+	case ok && x.decided >= 0:
+		t.Verdict = RowLater
+	case ok:
+		x.decided = i
+	case x.q.Costs.AvailableOnly && !r.Cells.single():
+		t.Verdict = RowUnpriced
+	case x.q.Costs.cheapest(r.Cells) < 0:
+		t.Verdict = RowUnavailable
+	default:
+		t.Verdict = RowBeaten
+	}
+	return t
+}
+
+// condition evaluates each condition once.
+func (x *explainer) condition(when *Condition) conditionResult {
+	if known, ok := x.conditions[when]; ok {
+		return known
+	}
+	c := conditionResult{values: make([]Value, len(when.names))}
+	for i, name := range when.names {
+		c.values[i] = Value{name, x.env[name]}
+		if x.env[name] == nil {
+			c.verdict = RowWhenUnknown
+		}
+	}
+	if c.verdict == RowDecides {
+		var holds bool
+		if holds, c.err = x.m.holds(when, x.env); c.err != nil {
+			c.verdict = RowWhenFails
+		} else if !holds {
+			c.verdict = RowWhenFalse
+		}
+	}
+	x.conditions[when] = c
+	return c
+}
+
+// misses lists the columns that do not match.
+func (r *Rule) misses(q *Query, c Comm) (misses []Miss) {
+	miss := func(matches bool, column string, wants, has any) {
+		if !matches {
+			misses = append(misses, Miss{Column: column, Wants: fmt.Sprint(wants), Has: fmt.Sprint(has)})
+		}
+	}
+	wantsColl := r.Coll.String()
+	if r.Coll == anyColl || r.Coll == collNeverAsked {
+		wantsColl = "what tuners are never asked about"
+		if r.Coll == anyColl {
+			wantsColl = "any that tuners are asked about"
+		}
+	}
+	miss(r.isForColl(q.Coll) && q.Coll.isAsked(), "collective", wantsColl, q.Coll)
+	miss(is(r.Nodes, c.Nodes), "nodes", r.Nodes, c.Nodes)
+	miss(is(r.Ranks, c.Ranks), "ranks", r.Ranks, c.Ranks)
+	perNode := strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
+	miss(r.isForPerNode(c.Nodes, c.Ranks), "ranks_per_node", r.RanksPerNode, perNode)
+	misses = r.Bytes.miss(misses, "size", q.Bytes)
+	misses = r.BytesPerRank.miss(misses, "size_per_rank", q.Bytes/uint64(c.Ranks))
+	miss(is(r.PipeOps, q.PipeOps), "pipe_ops", r.PipeOps, q.PipeOps)
+	miss(is(int32(r.RegBuff), q.RegBuff), "reg_buff", r.RegBuff, q.RegBuff)
+	return misses
+}
+
+func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
+	if r.contains(size) {
+		return misses
+	}
+	near := r.Min
+	if size > r.Max {
+		near = r.Max
+	}
+	octaves := math.Abs(math.Log2(float64(max(size, 1))) - math.Log2(float64(max(near, 1))))
+	return append(misses, Miss{column, r.String(), FormatBytes(size), octaves})
+}
+
+// String writes a range as files do: 64KiB - inf.
+func (r Range) String() string { return FormatBytes(r.Min) + " - " + FormatBytes(r.Max) }
+
+// String is the condition as it stands in the file.
+func (c *Condition) String() string { return c.text }

@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// columnsOf says of each column of a row, by the plain reading of the format, whether
+// it matches.
+func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
+	alone := func(change func(only *plainRow)) bool {
+		only := plainRow{coll: "any", max: Inf, maxPerRank: Inf, nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1}
+		change(&only)
+		return only.matches(q, c)
+	}
+	return map[string]bool{
+		"collective":     alone(func(o *plainRow) { o.coll = r.coll }),
+		"nodes":          alone(func(o *plainRow) { o.nodes = r.nodes }),
+		"ranks":          alone(func(o *plainRow) { o.ranks = r.ranks }),
+		"ranks_per_node": alone(func(o *plainRow) { o.perNode = r.perNode }),
+		"size":           alone(func(o *plainRow) { o.min, o.max = r.min, r.max }),
+		"size_per_rank":  alone(func(o *plainRow) { o.minPerRank, o.maxPerRank = r.minPerRank, r.maxPerRank }),
+		"pipe_ops":       alone(func(o *plainRow) { o.pipeOps = r.pipeOps }),
+		"reg_buff":       alone(func(o *plainRow) { o.regBuff = r.regBuff }),
+	}
+}
+
+// oddTable makes costs such as no NCCL would send: free, endless, of unknown price.
+func oddTable(rng dice, c *Costs) {
+	switch rng.IntN(8) {
+	case 0: // nothing at all
+		for i := range c.Micros {
+			c.Micros[i] = -1
+		}
+		return
+	case 1, 2:
+	default:
+		return
+	}
+	odd := []float32{0, -1, float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32}
+	for range rng.IntN(25) {
+		c.Micros[rng.IntN(len(c.Micros))] = odd[rng.IntN(len(odd))]
+	}
+	c.AvailableOnly = rng.IntN(3) == 0
+}
+
+// The explanation names the row that decides, and says nothing of any row that is not
+// so. Fixed seeds see to it that every verdict comes up, rapid finds small cases.
+func TestExplainAgreesWithDecide(t *testing.T) {
+	said := map[Verdict]int{}
+	for seed := range uint64(300) {
+		explainAgrees(t, rand.New(rand.NewPCG(seed, 3)), said)
+	}
+	for verdict := range Verdict(len(verdicts)) {
+		if said[verdict] == 0 {
+			t.Errorf("no row came to: %s", verdict)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { explainAgrees(t, rapidDice{t}, said) })
+}
+
+func explainAgrees(t fataler, rng dice, said map[Verdict]int) {
+	rows, text := randomFile(rng, 1+rng.IntN(12))
+	p, err := ReadCSV("random.csv", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for range 4 {
+		comm, q := randomCall(rng)
+		oddTable(rng, &q.Costs)
+		v := p.For(comm)
+		decided := v.Decide(q).Rule
+		for i, tried := range v.Explain(q) {
+			said[tried.Verdict]++
+			if (tried.Verdict == RowDecides) != (i == decided) || tried.Rule != i || tried.Verdict == RowLater && i < decided {
+				t.Fatalf("row %d of\n%s\nfor %+v on %+v, decided by row %d: %+v", i, text, q, comm, decided, tried)
+			}
+			if untrue := contradicts(&rows[i], tried, &q, comm); untrue != "" {
+				t.Fatalf("%s: row %d of\n%s\nfor %+v on %+v: %+v", untrue, i, text, q, comm, tried)
+			}
+		}
+	}
+}
+
+// contradicts holds what is said of a row against a plain reading of it.
+func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
+	for column, matches := range columnsOf(r, q, c) {
+		if matches == slices.ContainsFunc(tried.Misses, func(m Miss) bool { return m.Column == column }) {
+			return column
+		}
+	}
+	bare := *r
+	bare.when = nil
+	if bare.matches(q, c) == (tried.Verdict == RowDiffers) {
+		return "columns that differ"
+	}
+	unknown := slices.ContainsFunc(tried.Values, func(v Value) bool { return v.Value == nil })
+	offered := false
+	for cell, micros := range q.Costs.Micros {
+		offered = offered || available(micros) && allows(r.algo, plainAlgos[cell/3]) && allows(r.proto, plainProtos[cell%3])
+	}
+	var so bool
+	switch matches := r.matches(q, c); tried.Verdict {
+	case RowDiffers:
+		so = !matches
+	case RowWhenFalse, RowWhenFails, RowWhenUnknown:
+		so = !matches && unknown == (tried.Verdict == RowWhenUnknown) && (tried.Err != nil) == (tried.Verdict == RowWhenFails)
+	case RowUnavailable:
+		so = matches && !offered
+	case RowUnpriced:
+		so = matches && q.Costs.AvailableOnly
+	case RowBeaten:
+		so = matches && offered && slices.Contains(q.Costs.Micros, 0)
+	case RowLater, RowDecides:
+		so = matches && offered
+	}
+	if !so {
+		return tried.Verdict.String()
+	}
+	return ""
+}
+
+// What a person reads: each column that differs, what the row wants and what the call
+// has, and the values of the names in a condition.
+func TestExplainNamesColumns(t *testing.T) {
+	p := rowsOf(t, "collective,min_bytes,max_bytes,max_bytes_per_rank,algorithm,protocol,nodes,ranks_per_node,pipe_ops,reg_buff,when\n"+
+		"allgather,,64K,1K,ring,ll,4,4,2,1,\n"+
+		"allreduce,,,,ring,ll,,,,,bytes > 64*MiB && nodes < 8\n"+
+		"allreduce,,,,ring,ll,,,,,topo.nvswitch\n"+
+		"allreduce,,,,pat,ll,,,,,\n"+
+		"allreduce,,,,tree,ll,,,,,\n"+
+		"allreduce,,,,tree,ll,,,,,\n")
+	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	for i := range costs.Micros {
+		costs.Micros[i] = -1
+	}
+	costs.Micros[0], costs.Micros[5] = 2, 1
+	got := p.For(Comm{Nodes: 2, Ranks: 16}).Explain(Query{Coll: CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costs})
+	want := []string{
+		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
+		"its condition does not hold: bytes=1048576 nodes=2",
+		"its condition mentions what is not known here: topo.nvswitch=<nil>",
+		"NCCL offers nothing of what it asks for:",
+		"decides:",
+		"matches, an earlier row decides:",
+	}
+	for i, tried := range got {
+		text := tried.Verdict.String() + ":"
+		for _, m := range tried.Misses {
+			text += fmt.Sprintf(" %s %s/%s", m.Column, m.Wants, m.Has)
+			if m.Octaves > 0 {
+				text += fmt.Sprintf("+%g", m.Octaves)
+			}
+		}
+		for _, v := range tried.Values {
+			text += fmt.Sprintf(" %s=%v", v.Name, v.Value)
+		}
+		if i >= len(want) || text != want[i] {
+			t.Errorf("row %d: %s", i, text)
+		}
+	}
+}
+
+// Where NCCL offers nothing at all, no row decides, not even one that leaves it to NCCL.
+func TestExplainNothingOffered(t *testing.T) {
+	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Nodes: 1, Ranks: 8})
+	q := Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
+	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
+		t.Errorf("%s", got)
+	}
+}
+
+// The candidates are those that Choose chooses from, its choice is the first of them,
+// and what is barred is never chosen.
+func TestCandidatesAgreeWithChoose(t *testing.T) {
+	m := compiled(t, func(f *ModelFile) {
+		ring := &f.Groups[0].Families[1]
+		ring.Curves[1].Measured = ring.Curves[1].Measured[1:]
+		f.Groups[0].Families[2].Distrust = []ModelDistrust{{Min: 1 << 12, Max: 1 << 13, Twin: "ring/ll"}}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rapidDice{t}
+		v := m.For(1+rng.IntN(2), 8)
+		costs := randomCosts(rng)
+		oddTable(rng, &costs)
+		coll, bytes := Coll(rng.IntN(NumColls)), rng.Uint64N(20<<10)
+		if rng.IntN(3) > 0 {
+			coll = CollAllReduce
+		}
+		choice, why := v.Choose(coll, bytes, costs)
+		all := v.Candidates(coll, bytes, costs)
+		if free := len(all) > 0 && all[0].Bar == BarNone; free != (choice.Algo >= 0) {
+			t.Fatalf("chose %+v (%s) of %+v", choice, why, all)
+		} else if free && (all[0].Algo != choice.Algo || all[0].Proto != choice.Proto || all[0].Channels != choice.Channels || all[0].LnMicros != choice.LnMicros) {
+			t.Fatalf("chose %+v of %+v", choice, all)
+		}
+		for i, c := range all {
+			if c.Bar == BarNone && !costs.offers(c.Algo, c.Proto) || c.Bar == BarNotOffered && costs.offers(c.Algo, c.Proto) {
+				t.Fatalf("%+v of %+v", c, costs)
+			}
+			if i > 0 && c.Bar == BarNone && (all[i-1].Bar != BarNone || all[i-1].LnMicros > c.LnMicros) {
+				t.Fatalf("%+v are not in order", all)
+			}
+		}
+		if choice.Algo < 0 || math.IsNaN(choice.DefaultLnMicros) {
+			return
+		}
+		if said, ok := v.Expect(coll, bytes, costs, choice.Algo, choice.Proto, choice.Channels); !ok || said.Gain() != choice.Gain() {
+			t.Fatalf("expects %+v, %v of the choice %+v", said, ok, choice)
+		}
+		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == Speaks) != (choice.Needed > 0 && gain > choice.Needed) {
+			t.Fatalf("%+v gains %g: %q", choice, gain, why)
+		}
+	})
+}
+
+// A row keeps the model from being asked, not from being shown.
+func TestExplainShowsTheModelBehindARow(t *testing.T) {
+	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Nodes: 2, Ranks: 8})
+	q := Query{Coll: CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
+	x := v.Explain(q)
+	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != Speaks || len(x.Candidates) != 4 {
+		t.Errorf("%+v", x)
+	}
+	expected, ok := v.Expect(q, x.Decision)
+	if !ok || math.Abs(expected.Gain()-0.25) > 1e-9 || math.Abs(expected.Micros()-30) > 1e-9 {
+		t.Errorf("expects %+v, %v of 30 us instead of 40", expected, ok)
+	}
+	q.Bytes = 1 << 10 // NCCL's own is the best
+	if x = v.Explain(q); x.Why != SilentBest || x.By != ByNCCL {
+		t.Errorf("%+v", x)
+	}
+	if _, ok := v.Expect(q, x.Decision); ok {
+		t.Error("something is expected of what is left to NCCL")
+	}
+	if !strings.Contains(x.Why.String(), "best") {
+		t.Errorf("%s", x.Why)
+	}
+}

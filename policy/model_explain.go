@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Candidate is a configuration that a model knows, and what keeps it from being
+// chosen, if anything does.
+type Candidate struct {
+	Algo            Algo
+	Proto           Proto
+	Channels        int     // 0: NCCL's own count
+	LnMicros, Sigma float64 // NaN where the model knows none at the size
+	Bar             Bar
+}
+
+// Micros is the expected time; NaN where the model knows none.
+func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
+
+// Candidates lists what Choose chooses from, the fastest first, then what may not be
+// chosen. It is empty where the model says nothing of the collective or the size.
+func (v *ModelView) Candidates(coll Coll, bytes uint64, costs Costs) []Candidate {
+	g, at, _ := v.place(coll, bytes)
+	if g == nil {
+		return nil
+	}
+	noRing := costs.ringIsGuarded()
+	all := make([]Candidate, len(g.curves))
+	for i := range g.curves {
+		c := &g.curves[i]
+		mean, sigma := at.in(c.modelTable)
+		bar := v.offer(c, &costs, noRing)
+		switch {
+		case bar != BarNone:
+		case math.IsNaN(mean):
+			bar = BarUnknown
+		default:
+			bar = c.trust(bytes)
+		}
+		all[i] = Candidate{c.algo, c.proto, c.channels, mean, sigma, bar}
+	}
+	slices.SortStableFunc(all, func(a, b Candidate) int {
+		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
+		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)))
+	})
+	return all
+}
+
+func unknownLast(ln float64) float64 {
+	if math.IsNaN(ln) {
+		return math.Inf(1)
+	}
+	return ln
+}
+
+// Expect returns what the model expects of a configuration beside what NCCL would do.
+// ok is false where it does not know one of both at this size from measurements.
+func (v *ModelView) Expect(coll Coll, bytes uint64, costs Costs, algo Algo, proto Proto, channels int) (choice ModelChoice, ok bool) {
+	g, at, _ := v.place(coll, bytes)
+	if g == nil {
+		return noChoice, false
+	}
+	c := g.curve(algo, proto, channels)
+	if c == nil || c.trust(bytes) != BarNone {
+		return noChoice, false
+	}
+	choice = ModelChoice{Algo: algo, Proto: proto, Channels: channels}
+	choice.LnMicros, choice.Sigma = at.in(c.modelTable)
+	def, _, ok := v.defaultTime(g, at, costs, c)
+	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
+	return choice, ok && choice.Sigma > 0
+}
+
+// Explanation is the way to an Answer.
+type Explanation struct {
+	Answer
+	Rows []Tried // one per rule; nil without a policy
+	// Model and Why are what the model says, also where a row decides and nobody
+	// asks it; Candidates what it chose from. Without a model there are none.
+	Model      ModelChoice
+	Why        Silence
+	Candidates []Candidate
+}
+
+// Explain is Decide with its reasons.
+func (v *EngineView) Explain(q Query) Explanation {
+	x := Explanation{Answer: v.Decide(q), Model: noChoice}
+	if v.rows != nil {
+		x.Rows = v.rows.Explain(q)
+	}
+	if v.model == nil {
+		return x
+	}
+	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
+	if x.Model, x.Why = x.Choice, x.Silence; !x.Asked {
+		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+	}
+	return x
+}
+
+// Expect returns what the model expects of a decision beside what NCCL would do; ok
+// is false where it does not know, where there is none, and where the decision leaves
+// everything to NCCL.
+func (v *EngineView) Expect(q Query, d Decision) (choice ModelChoice, ok bool) {
+	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
+		return noChoice, false
+	}
+	return v.model.Expect(q.Coll, q.Bytes, q.Costs, Algo(d.Algo), Proto(d.Proto), d.Channels)
+}
