@@ -35,9 +35,9 @@ func (d *doctor) examineJobs(ctx context.Context) []finding {
 	}
 	switch {
 	case old > 0:
-		return []finding{noted("restart them when it suits", "%s of yours here has the tuner loaded, %d of them one that was replaced since and stays until they end", processes(users), old)}
+		return []finding{noted("restart them when it suits", "the tuner is loaded in %s of yours here, in %d of them an older copy that was replaced since and stays until its process ends", processes(users), old)}
 	case users > 0:
-		return []finding{fine("%s of yours here has the tuner loaded", processes(users))}
+		return []finding{fine("the tuner is loaded in %s of yours here", processes(users))}
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
 	if value := d.env.get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
-		return []finding{failed(fmt.Sprintf("set LD_LIBRARY_PATH=%s and %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
+		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
 			"%s: takes no path, and does not load %s", what, d.env.show(pluginVariable))}
 	}
 	lacks := d.lacking(abi)

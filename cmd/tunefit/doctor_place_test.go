@@ -117,5 +117,5 @@ func TestDoctorJobs(t *testing.T) {
 	add("11", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go.so\n")
 	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isFine, "1 process of yours")
 	add("12", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go-etcd.so (deleted)\n")
-	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isNote, "2 processes of yours", "1 of them")
+	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isNote, "2 processes of yours", "in 1 of them an older copy")
 }

@@ -100,7 +100,7 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	case p.lib == nil && !named:
 		return []finding{failed(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has one", pluginVariable)}
 	case p.lib == nil:
-		return []finding{failed(do+", or its folder into LD_LIBRARY_PATH", "%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
+		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH", "%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
 			d.env.show(pluginVariable), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
 		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}

@@ -108,7 +108,7 @@ func TestDoctorNCCL(t *testing.T) {
 		{22803, "", isNote, []string{"ABI v5"}},
 		{22706, "", isNote, []string{"ABI v4", "cannot change"}},
 		{22706, tuner.EnvReload + "=live", isWarning, []string{"ABI v4", "cannot change"}},
-		{22703, "", isError, []string{"takes no path", "LD_LIBRARY_PATH=" + filepath.Dir(library)}},
+		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(library) + " to LD_LIBRARY_PATH"}},
 		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
 		{22304, "", isNote, []string{"ABI v3"}},
 		{22105, "", isNote, []string{"ABI v2", "costs"}},
