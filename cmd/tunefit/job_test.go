@@ -49,9 +49,14 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Cleanup(func() { j.kill() })
 	var ready sync.WaitGroup
 	for r := range ranks {
-		cmd := exec.Command(program, library, fmt.Sprint(r), fmt.Sprint(ranks), "1", "1000000", "200", fmt.Sprint(seed), filepath.Join(t.TempDir(), "out"))
+		cmd := exec.Command(program, library, filepath.Join(t.TempDir(), "calls"),
+			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
 		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +64,11 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 			t.Fatal(err)
 		}
 		j.ranks = append(j.ranks, cmd)
-		ready.Go(func() { bufio.NewReader(out).ReadString('\n') })
+		ready.Go(func() {
+			for said := bufio.NewScanner(out); said.Scan() && said.Text() != "ready"; {
+			}
+			fmt.Fprintln(in, "go")
+		})
 	}
 	ready.Wait()
 	return j

@@ -28,7 +28,7 @@ var mutations = []mutation{
 		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}},
 	{"acknowledge when late", []edit{{"slow.go", "if n > m.change.Check {\n\t\tm.tooLate()\n\t\treturn\n\t}", ""}}},
 	{"acknowledge after staging only", []edit{{"background.go",
-		"return m.decide(Decision{Abort: Superseded})\n\t}\n\treturn m.look()", "return m.decide(Decision{Abort: Superseded})\n\t}\n\tm.acknowledge(c)\n\treturn m.look()"}}},
+		"wait := m.look()\n\tif wait > 0", "m.acknowledge(c)\n\twait := m.look()\n\tif wait > 0"}}},
 	{"acknowledge the next change before the own switch", []edit{
 		{"background.go", "return forever // committed,", `if s == committed && m.cfg.Poller.proposed(m.keys, m.k+1) {
 			m.cfg.Store.PutOnce(m.ctx, m.keys.ack(m.k+1, 0, m.slot), nil)
@@ -52,7 +52,7 @@ var mutations = []mutation{
 	{"two owners of one slot", []edit{{"join.go", "string(stands) == m.cfg.Identity", "len(stands) > 0"}}},
 }
 
-const mutantSeeds = "3000"
+const mutantSeeds = "10000"
 
 // TestMutations shows that the simulation finds what breaks the protocol: it
 // builds each wrong protocol and expects its seeds to fail. Misalignment inside
@@ -69,7 +69,7 @@ func TestMutations(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			overlay := m.overlay(t)
-			cmd := exec.Command(goTool, "test", "-overlay", overlay, "-vet=off", "-count=1", "-timeout", "90s", "-run", "^TestSeeds$", ".")
+			cmd := exec.Command(goTool, "test", "-overlay", overlay, "-vet=off", "-count=1", "-timeout", "200s", "-run", "^TestSeeds$", ".")
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", envSeeds+"="+mutantSeeds, envFirst+"=1")
 			began := time.Now()
 			out, err := cmd.CombinedOutput()
