@@ -85,7 +85,7 @@ func (r *rendezvous) open(getenv func(string) string) error {
 			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", dirstore.Shm, err, EnvRendezvous)
 		}
 		r.store, r.timing, r.close = s, agree.Local, func() { s.Close() }
-	case strings.HasPrefix(r.name, "etcd://"), strings.HasPrefix(r.name, "etcds://"):
+	case IsEtcd(r.name):
 		s, end, err := openEtcd(r.name, getenv)
 		if err != nil {
 			return err

@@ -9,6 +9,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/etcdstore"
 )
 
+// HasEtcd reports whether this build can meet in an etcd.
+const HasEtcd = true
+
 // openEtcd opens the etcd that a URL of NCCL_TUNER_RENDEZVOUS names, whether or not
 // it can be reached now.
 func openEtcd(url string, getenv func(string) string) (s agree.Store, end func(), err error) {

@@ -61,7 +61,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
-		statusCommand(), pushCommand(), gcCommand())
+		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 
 	var code exitError
 	var usage usageError

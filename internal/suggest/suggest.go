@@ -8,8 +8,8 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// DidYouMean returns `did you mean "x"; ` for the known name, in lower case, nearest to got, or "" when none is near.
-func DidYouMean(got string, known []string) string {
+// Nearest returns the known name, in lower case, nearest to got, or "" when none is near.
+func Nearest(got string, known []string) string {
 	got = strings.ToLower(got)
 	best, distance := "", 2+len(got)/4 // a transposition is two edits
 	for _, k := range known {
@@ -17,6 +17,12 @@ func DidYouMean(got string, known []string) string {
 			best, distance = k, d
 		}
 	}
+	return best
+}
+
+// DidYouMean returns `did you mean "x"; ` for the known name, in lower case, nearest to got, or "" when none is near.
+func DidYouMean(got string, known []string) string {
+	best := Nearest(got, known)
 	if best == "" {
 		return ""
 	}

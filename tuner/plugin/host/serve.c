@@ -22,11 +22,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "host.h"
 
 enum { MAX_COMMS = 65536, MAX_TABLE = 64 };
 
-static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+void child_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)flags, (void)file, (void)line;
     char text[8192];
     va_list args;
@@ -48,7 +49,7 @@ static void *comms[MAX_COMMS];
 static int num_comms;
 
 static void serve_open(const struct host *h) {
-    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = log_line};
+    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log};
     if (scanf("%zu %zu", &comm.ranks, &comm.nodes) != 2 || num_comms == MAX_COMMS) fail("open: not understood");
     int result = host_init(h, &comm, &comms[num_comms]);
     printf("open %d %d\n", result, num_comms++);

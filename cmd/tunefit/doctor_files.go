@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// filesFound are the policy and the model that the environment names.
+type filesFound struct {
+	policy, model fileFound
+	compiled      *policy.Policy // nil: none, or faulty
+	fitted        *policy.Model
+}
+
+// fileFound is one file; without a name there is none.
+type fileFound struct {
+	variable, name string
+	text           []byte
+	err            error // it cannot be read
+	faults         []string
+}
+
+func (d *doctor) readFiles() (f filesFound) {
+	read := func(variable string) fileFound {
+		file := fileFound{variable: variable, name: d.env.get(variable)}
+		if file.name != "" {
+			file.text, file.err = readRegular(file.name)
+			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
+				file.err = at.Err
+			} else if len(file.text) > tuner.MaxFileBytes {
+				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))
+			}
+		}
+		return file
+	}
+	f.policy, f.model = read(tuner.EnvConfigFile), read(tuner.EnvModelFile)
+	var err error
+	if f.policy.usable() {
+		if f.compiled, err = policy.ReadCSV(f.policy.name, f.policy.text); err != nil {
+			f.policy.faults = strings.Split(err.Error(), "\n")
+		}
+	}
+	if f.model.usable() {
+		if f.fitted, err = policy.ReadModel(f.model.name, f.model.text); err != nil {
+			f.model.faults = strings.Split(err.Error(), "\n")
+		}
+	}
+	return f
+}
+
+func (f fileFound) usable() bool { return f.name != "" && f.err == nil }
+
+func (d *doctor) examineFiles(context.Context) (found []finding) {
+	f := d.files()
+	if f.policy.name == "" && f.model.name == "" {
+		do := "set " + tuner.EnvConfigFile + ", " + tuner.EnvModelFile + " or both"
+		if isStrict(d.env) {
+			return []finding{failed(do, "neither a policy nor a model is named, and with %s no communicator can be created", d.env.show(tuner.EnvStrict))}
+		}
+		return []finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
+	}
+	var here *policy.Machine
+	if policy.NeedsTopology(f.compiled, f.fitted) {
+		here = d.machine().here
+	}
+	for _, file := range []fileFound{f.policy, f.model} {
+		if file.name != "" {
+			found = append(found, d.fileFindings(file)...)
+		}
+	}
+	if f.compiled != nil {
+		found = append(found, d.lintFindings(f.policy, "tunefit check", lint.Check(f.policy.name, f.policy.text, lint.Options{Model: f.fitted}))...)
+	}
+	if f.fitted != nil {
+		found = append(found, d.modelFindings(f, here)...)
+	}
+	return append(found, d.versionFinding(f, here)...)
+}
+
+// fileFindings is about one file, whatever it means.
+func (d *doctor) fileFindings(f fileFound) (found []finding) {
+	outcome := "NCCL decides everything"
+	if f.variable == tuner.EnvModelFile {
+		outcome = "it is not used"
+	}
+	if isStrict(d.env) {
+		outcome = "with " + d.env.show(tuner.EnvStrict) + " no communicator can be created"
+	}
+	if f.err != nil {
+		return []finding{failed("correct the path or the permissions, on every node", "%s cannot be read, and %s: %v", d.env.show(f.variable), outcome, f.err)}
+	}
+	if len(f.faults) > 0 {
+		const shown = 5
+		text := strings.Join(f.faults[:min(len(f.faults), shown)], "\n")
+		if more := len(f.faults) - shown; more > 0 {
+			text += fmt.Sprintf("\nand %d more", more)
+		}
+		do := "correct it, and look with: tunefit check " + f.name
+		if f.variable == tuner.EnvModelFile {
+			do = "fit it anew: tunefit fit"
+		}
+		return []finding{failed(do, "%s is refused, and %s:\n%s", f.name, outcome, text)}
+	}
+	if !filepath.IsAbs(f.name) {
+		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.show(f.variable)))
+	}
+	real, err := filepath.EvalSymlinks(f.name)
+	if err != nil {
+		return found
+	}
+	for _, path := range []string{real, filepath.Dir(real)} {
+		if info, err := os.Stat(path); err == nil && othersMayWrite(info) {
+			found = append(found, warned("chmod o-w "+path, "anybody can write %s, and so decide for the job", path))
+		}
+	}
+	return found
+}
+
+// lintFindings sums up what else is found in a file; its errors were reported.
+func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []finding {
+	if worst, any := lint.Worst(all); !any || worst < lint.Warning {
+		return nil
+	}
+	var first string
+	warnings := 0
+	for _, l := range all {
+		if l.Severity >= lint.Warning {
+			if warnings == 0 {
+				first = l.String()
+			}
+			warnings++
+		}
+	}
+	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", countOf(warnings, "warning"), f.name, first)}
+}
+
+// modelFindings is about a model that can be read, on this machine.
+func (d *doctor) modelFindings(f filesFound, here *policy.Machine) (found []finding) {
+	var kind *topo.Fingerprint
+	if here != nil {
+		kind = &here.Fingerprint
+	}
+	all, _ := lint.CheckModel(f.model.name, f.model.text, kind)
+	how := "tunefit check POLICY.csv"
+	if f.policy.name != "" {
+		how = "tunefit check " + f.policy.name
+	}
+	found = d.lintFindings(f.model, how, all)
+	if standing := policy.NewEngine(nil, f.fitted, here).Standing; standing.Silent() {
+		found = append(found, warned("fit a model on this kind of machine (tunefit fit --topo), or run on the one it is for", "the model %s %s", f.model.name, standing))
+	}
+	return found
+}
+
+// versionFinding names the version that communicators start on, as their log does.
+func (d *doctor) versionFinding(f filesFound, here *policy.Machine) []finding {
+	if f.policy.name != "" && f.compiled == nil { // the model is not used either
+		return nil
+	}
+	var what []string
+	if f.compiled != nil {
+		what = append(what, fmt.Sprintf("%s, %s", f.policy.name, countOf(len(f.compiled.Rules), "row")))
+	}
+	if f.fitted != nil {
+		what = append(what, f.model.name)
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	e := policy.NewEngine(f.compiled, f.fitted, here)
+	if e.Policy == nil && e.Model == nil {
+		return nil
+	}
+	same := ""
+	if d.nodes > 1 {
+		same = fmt.Sprintf(": must be the same on all %d nodes", d.nodes)
+	}
+	return []finding{fine("%s; version %.12s%s", strings.Join(what, "; "), e.Digest.Full(), same)}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// severity says how bad a finding is.
+type severity int8
+
+const (
+	isFine    severity = iota
+	isNote             // worth knowing
+	isWarning          // not what somebody wanted, most likely
+	isError            // does not work
+)
+
+func (s severity) String() string { return [...]string{"ok", "note", "warning", "error"}[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// finding is what an examination found.
+type finding struct {
+	Check    string   `json:"check"`
+	Severity severity `json:"severity"`
+	Found    string   `json:"found"`
+	Do       string   `json:"do,omitempty"`
+	// Unknown: it could not be examined.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+func fine(format string, args ...any) finding {
+	return finding{Severity: isFine, Found: fmt.Sprintf(format, args...)}
+}
+
+func noted(do, format string, args ...any) finding {
+	return finding{Severity: isNote, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func warned(do, format string, args ...any) finding {
+	return finding{Severity: isWarning, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func failed(do, format string, args ...any) finding {
+	return finding{Severity: isError, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func unknown(format string, args ...any) finding {
+	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
+}
+
+// diagnosisCode is the exit code that findings mean.
+func diagnosisCode(findings []finding) int {
+	bad := func(f finding) bool { return f.Severity >= isWarning }
+	switch {
+	case slices.ContainsFunc(findings, bad):
+		return exitFound
+	case slices.ContainsFunc(findings, func(f finding) bool { return f.Unknown }):
+		return exitNotChecked
+	}
+	return exitOK
+}
+
+// writeDiagnosis prints the worst first, and what to do below each.
+func writeDiagnosis(w io.Writer, findings []finding) error {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b finding) int { return int(b.Severity) - int(a.Severity) })
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Check))
+	}
+	var counts [isError + 1]int
+	indent := strings.Repeat(" ", len("warning  ")+width+2)
+	var b strings.Builder
+	for _, f := range sorted {
+		counts[f.Severity]++
+		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", f.Severity, width, f.Check, strings.ReplaceAll(f.Found, "\n", "\n"+indent))
+		if f.Do != "" {
+			fmt.Fprintf(&b, "%s-> %s\n", indent, f.Do)
+		}
+	}
+	verdict := "sound"
+	if counts[isError]+counts[isWarning] > 0 {
+		verdict = countOf(counts[isError], "error") + ", " + countOf(counts[isWarning], "warning")
+	} else if diagnosisCode(findings) == exitNotChecked {
+		verdict = "nothing wrong, but not all could be examined"
+	}
+	fmt.Fprintf(&b, "%s\n", verdict)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
+)
+
+const ncclLibrary = "libnccl.so.2"
+
+// ncclVersion is what ncclGetVersion says: 23007 for 2.30.7; up to 2.8 it was 2804.
+type ncclVersion int
+
+func (v ncclVersion) String() string {
+	if v < 10000 {
+		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+}
+
+// tunerABIs are the versions of the tuner ABI by the NCCL that brought them.
+var tunerABIs = []struct {
+	since ncclVersion
+	abi   int
+}{{23200, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {22105, 2}}
+
+// takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
+const takesNoPath ncclVersion = 22703
+
+// abi is the newest version of the tuner ABI that this NCCL knows and that the library
+// has; 0 for none. Without a library, ours is assumed.
+func (v ncclVersion) abi(lib *host.Library) int {
+	for _, t := range tunerABIs {
+		if v < t.since {
+			continue
+		}
+		if lib == nil {
+			return t.abi
+		}
+		if _, has := lib.Tuners[t.abi]; has {
+			return t.abi
+		}
+	}
+	return 0
+}
+
+func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
+	if !host.Supported {
+		return []finding{unknown("this tunefit was built without cgo and cannot load %s", ncclLibrary)}
+	}
+	if d.nccl != "" {
+		path, err := filepath.Abs(d.nccl)
+		if err != nil {
+			return []finding{failed("", "--nccl %s: %v", d.nccl, err)}
+		}
+		return d.probeNCCL(ctx, path, "")
+	}
+	var seen []string
+	if lib, err := d.probe(ctx, ncclLibrary); err == nil {
+		found = d.ncclFindings(lib, "")
+		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
+			seen = append(seen, real)
+		}
+	} else if reason := notLoaded(err); !strings.HasPrefix(reason, ncclLibrary+": cannot open shared object file") {
+		found = append(found, warned("see what the loader misses: ldd "+ncclLibrary, "%s is there and cannot be loaded: %s", ncclLibrary, reason))
+	}
+	for _, path := range d.pythonNCCLs() {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
+			seen = append(seen, real)
+			found = append(found, d.probeNCCL(ctx, path, "PyTorch's ")...)
+		}
+	}
+	if len(found) == 0 {
+		return []finding{noted("name the job's: --nccl FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", ncclLibrary)}
+	}
+	return found
+}
+
+func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
+	lib, err := d.probe(ctx, path)
+	if err != nil {
+		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
+	}
+	return d.ncclFindings(lib, whose)
+}
+
+// ncclFindings says what an NCCL makes of our library.
+func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
+	if lib.NCCL == 0 {
+		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
+	}
+	version := ncclVersion(lib.NCCL)
+	what := fmt.Sprintf("%sNCCL %s, %s", whose, version, lib.Path)
+	var plugin *host.Library
+	if p := d.plugin(); p.ours {
+		plugin = p.lib
+	}
+	abi := version.abi(plugin)
+	if abi == 0 {
+		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
+	}
+	if value := d.env.get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
+		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
+			"%s: takes no path, and does not load %s", what, d.env.show(pluginVariable))}
+	}
+	lacks := d.lacking(abi)
+	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
+	switch {
+	case len(lacks) == 0:
+		return []finding{fine("%s", what)}
+	case abi < 5 && d.env.get(tuner.EnvReload) == "live":
+		return []finding{warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; "))}
+	}
+	return []finding{noted("", "%s: %s", what, strings.Join(lacks, "; "))}
+}
+
+// lacking says what this version of the ABI cannot do of what is asked for.
+func (d *doctor) lacking(abi int) (lacks []string) {
+	f := d.files()
+	if abi < 5 && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
+		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
+	}
+	if f.compiled == nil && f.fitted == nil {
+		return lacks
+	}
+	if abi == 2 {
+		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model is silent (since 2.22.3)")
+	}
+	if abi < 5 && f.fitted != nil && len(f.fitted.File.Constants.Values()) > 0 {
+		lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
+	}
+	if abi < 6 && f.compiled != nil {
+		for _, r := range f.compiled.Rules {
+			if r.ChunkBytes > 0 {
+				return append(lacks, "chunk_bytes is not used (since 2.30.3)")
+			}
+		}
+	}
+	return lacks
+}
+
+// pythonNCCLs lists the NCCLs that come with PyTorch's wheels, of the Python that the
+// environment selects and of the machine's.
+func (d *doctor) pythonNCCLs() (paths []string) {
+	prefixes := []string{d.env.get("VIRTUAL_ENV"), d.env.get("CONDA_PREFIX")}
+	for _, dir := range filepath.SplitList(d.env.get("PATH")) {
+		if python, err := filepath.EvalSymlinks(filepath.Join(dir, "python3")); err == nil {
+			prefixes = append(prefixes, filepath.Dir(dir), filepath.Dir(filepath.Dir(python)))
+			break
+		}
+	}
+	if d.home != "" {
+		prefixes = append(prefixes, filepath.Join(d.home, ".local"))
+	}
+	for _, prefix := range slices.Compact(prefixes) {
+		if prefix == "" {
+			continue
+		}
+		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages/nvidia/nccl/lib", ncclLibrary))
+		paths = append(paths, matches...)
+	}
+	return paths
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// The rendezvous is one that the job can use, and nothing is left in it.
+func TestDoctorRendezvous(t *testing.T) {
+	here := func(name string, mode os.FileMode) string {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	mine, open, group := here("mine", 0o700), here("open", 0o777), here("group", 0o770)
+	file := policyFile(t, "file", "")
+	alone := fileSystemOf(mine).kind == local
+	const is = tuner.EnvRendezvous + "="
+	for _, c := range []struct {
+		variable string
+		nodes    int
+		want     severity
+		words    []string
+	}{
+		{"", 1, isFine, []string{"for a record"}},
+		{"", 2, isWarning, []string{"not set", "2 nodes"}},
+		{tuner.EnvReload + "=off", 2, isNote, []string{"not used"}},
+		{tuner.EnvReload + "=new", 2, isNote, []string{"created later only"}},
+		{is + mine, 1, isFine, []string{mine, "for a record"}},
+		{is + filepath.Join(mine, "coming"), 1, isFine, []string{"will create coming"}},
+		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file"}},
+		{is + file, 1, isError, []string{"not a directory"}},
+		{is + open, 1, isWarning, []string{"anybody can write into " + open}},
+		{is + group, 1, isNote, []string{"the group can write"}},
+		{is + "nfs://server/dir", 1, isError, []string{"not understood"}},
+		{is + "/proc/self", 1, isError, []string{"records cannot be put"}},
+	} {
+		d := testDoctor(t, c.variable)
+		d.nodes = c.nodes
+		t.Log(c.variable)
+		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", c.want, c.words...)
+	}
+	if alone {
+		d := testDoctor(t, is+mine)
+		d.nodes = 2
+		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "this node's alone")
+	}
+	for _, dir := range []string{mine, open, group} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+	d := testDoctor(t)
+	if err := os.Mkdir(filepath.Join(d.shm, fmt.Sprintf("nccl-tuner-go-%d-jobs", os.Getuid())), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isError, "not a private directory", "remove it")
+}
+
+// An etcd needs a library, and a tunefit, that are built for it.
+func TestDoctorEtcd(t *testing.T) {
+	needPlugin(t)
+	d := testDoctor(t, pluginVariable+"="+library, tuner.EnvRendezvous+"=etcd://127.0.0.1:1/x")
+	findings := d.examine(t.Context(), only("rendezvous"))
+	mustFind(t, findings, "rendezvous", isError, "without etcd", "make etcd")
+	if tuner.HasEtcd {
+		mustFind(t, findings, "rendezvous", isError, "cannot be reached")
+	} else {
+		mustFind(t, findings, "rendezvous", isNote, "cannot ask it")
+	}
+}
+
+// Room that is too little is told before a job runs out of it.
+func TestFileSystemScarce(t *testing.T) {
+	for _, c := range []struct {
+		fileSystem
+		want string
+	}{
+		{fileSystem{freeBytes: 1 << 30, files: 1 << 20, freeFiles: 1 << 19}, ""},
+		{fileSystem{freeBytes: 1 << 20, files: 1 << 20, freeFiles: 1 << 19}, "1MiB left"},
+		{fileSystem{freeBytes: 1 << 30, files: 1 << 20, freeFiles: 1}, "1 inode left"},
+		{fileSystem{freeBytes: 1 << 30}, ""}, // btrfs counts no inodes
+	} {
+		if got := c.scarce(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.fileSystem, got, c.want)
+		}
+	}
+}
+
+// Processes that have the library loaded are counted, and those whose file is gone.
+func TestDoctorJobs(t *testing.T) {
+	d := testDoctor(t)
+	if found := d.examine(t.Context(), only("jobs")); len(found) != 0 {
+		t.Errorf("%v", found)
+	}
+	add := func(pid, maps string) {
+		dir := filepath.Join(d.proc, pid)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "maps"), []byte(maps), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const other = "7f00-7f01 r-xp 00000000 00:01 5   /usr/lib/libc.so.6\n7f02-7f03 rw-p 00000000 00:00 0\n"
+	add("10", other)
+	add("self", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go.so\n")
+	add("11", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go.so\n")
+	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isFine, "1 process of yours")
+	add("12", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go-etcd.so (deleted)\n")
+	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isNote, "2 processes of yours", "in 1 of them an older copy")
+}

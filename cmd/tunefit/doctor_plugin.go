@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
+)
+
+// tunerModule is what our own library is built from.
+const tunerModule = "github.com/nccl-tuner-go/nccl-tuner-go"
+
+// pluginFound is what NCCL would load as the tuner.
+type pluginFound struct {
+	tried []string      // names, in NCCL's order
+	said  []string      // why each of them is not it
+	lib   *host.Library // nil: none
+	path  string
+	file  string // the path without links
+	ours  bool
+	etcd  bool  // ours, and can meet in an etcd
+	err   error // nothing could be tried
+}
+
+// pluginNames lists what NCCL opens for a value of NCCL_TUNER_PLUGIN, by its
+// src/plugin/plugin_open.cc: the name itself, then, unless it is a path or a whole file
+// name, as the X of libnccl-tuner-X.so.
+func pluginNames(value string) []string {
+	switch {
+	case value == "":
+		return []string{"libnccl-tuner.so"}
+	case strings.Contains(value, "/"), strings.HasPrefix(value, "lib") && strings.HasSuffix(value, ".so"):
+		return []string{value}
+	}
+	return []string{value, "libnccl-tuner-" + value + ".so"}
+}
+
+// isStatic reports whether NCCL looks for the tuner in the program itself: it compares
+// no more of STATIC_PLUGIN than the value is long.
+func isStatic(value string) bool {
+	const static = "STATIC_PLUGIN"
+	return value != "" && len(value) <= len(static) && strings.EqualFold(value, static[:len(value)])
+}
+
+func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
+	value := d.env.get(pluginVariable)
+	if strings.EqualFold(value, "none") || isStatic(value) {
+		return p
+	}
+	p.tried = pluginNames(value)
+	for _, name := range p.tried {
+		lib, err := d.probe(ctx, name)
+		if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
+			p.said = append(p.said, refused.Reason)
+			continue
+		}
+		if err != nil {
+			p.err = err
+			return p
+		}
+		p.lib, p.path = lib, lib.Path
+		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
+			p.file = real
+		}
+		if info, err := buildinfo.ReadFile(p.path); err == nil && info.Main.Path == tunerModule {
+			p.ours = slices.Contains(slices.Collect(maps.Values(lib.Tuners)), "Go")
+			for _, s := range info.Settings {
+				p.etcd = p.etcd || s.Key == "-tags" && slices.Contains(strings.Split(s.Value, ","), "etcd")
+			}
+		}
+		return p
+	}
+	return p
+}
+
+func (d *doctor) examinePlugin(context.Context) []finding {
+	value, named := d.env.get(pluginVariable), d.env.get(pluginVariable) != ""
+	do := "set " + pluginVariable + " to the path of " + libraryName
+	if own := d.ownLibrary(); own != "" {
+		do = "set " + pluginVariable + "=" + own
+	}
+	p := d.plugin()
+	switch {
+	case strings.EqualFold(value, "none"):
+		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.show(pluginVariable))}
+	case isStatic(value):
+		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself (STATIC_PLUGIN, or a part of that word)", d.env.show(pluginVariable))}
+	case p.err != nil && !host.Supported:
+		return []finding{unknown("%v", p.err)}
+	case p.err != nil:
+		return []finding{failed(do, "%s cannot be loaded: %v", d.env.show(pluginVariable), p.err)}
+	case p.lib == nil && !named:
+		return []finding{failed(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has one", pluginVariable)}
+	case p.lib == nil:
+		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH", "%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
+			d.env.show(pluginVariable), strings.Join(p.said, "\n"))}
+	case len(p.lib.Tuners) == 0:
+		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
+	case !p.ours:
+		var names []string
+		for _, name := range p.lib.Tuners {
+			names = append(names, fmt.Sprintf("%q", name))
+		}
+		slices.Sort(names)
+		return []finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
+	}
+	return append(d.ourPlugin(p, value, named), d.otherCopies(p)...)
+}
+
+// ourPlugin is about the library that is ours and would be loaded.
+func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []finding) {
+	version := tunerVersion(p.lib)
+	etcd := ""
+	if p.etcd {
+		etcd = ", with etcd"
+	}
+	found = append(found, fine("%s, %s, ABI %s%s", p.path, version, abiList(p.lib), etcd))
+	if version != tuner.Version {
+		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Version))
+	}
+	if named && strings.Contains(value, "/") && !filepath.IsAbs(value) {
+		found = append(found, warned("write the whole path: "+p.path, "%s depends on the folder that each rank starts in", d.env.show(pluginVariable)))
+	}
+	if !named {
+		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone", pluginVariable, p.path))
+	}
+	for _, path := range []string{p.file, filepath.Dir(p.file)} {
+		if info, err := os.Stat(path); err == nil && othersMayWrite(info) {
+			found = append(found, warned("chmod o-w "+path, "anybody can write %s, and so run code in the job", path))
+		}
+	}
+	return found
+}
+
+// tunerVersion is the version that our library names when a communicator begins.
+func tunerVersion(lib *host.Library) string {
+	for _, line := range lib.Log {
+		if text, ok := strings.CutPrefix(line.Text, "TUNER/Go: "); ok && strings.Contains(text, " communicator") {
+			return strings.Fields(text)[0]
+		}
+	}
+	return "of unknown version"
+}
+
+// abiList names the versions of the ABI: v2-v7, or v4,v6.
+func abiList(lib *host.Library) string {
+	abis := slices.Sorted(maps.Keys(lib.Tuners))
+	first, last := abis[0], abis[len(abis)-1]
+	if last-first+1 == len(abis) && first < last {
+		return fmt.Sprintf("v%d-v%d", first, last)
+	}
+	var names []string
+	for _, abi := range abis {
+		names = append(names, fmt.Sprintf("v%d", abi))
+	}
+	return strings.Join(names, ",")
+}
+
+// othersMayWrite reports whether every user can change a file, or what is in a folder.
+func othersMayWrite(info os.FileInfo) bool {
+	return info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0
+}

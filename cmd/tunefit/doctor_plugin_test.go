@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// What a value of NCCL_TUNER_PLUGIN makes NCCL load is named, or why nothing is.
+func TestDoctorPlugin(t *testing.T) {
+	dir := t.TempDir()
+	other := gcc(t, filepath.Join(dir, "libnccl-tuner-other.so"), `#include "tuner/plugin/abi.h"
+const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Other", 0, 0, 0};`)
+	gcc(t, filepath.Join(dir, "libnccl-tuner-libabsent.so.so"), `int nothing;`) // NCCL adds nothing to a whole name
+	impostor := gcc(t, filepath.Join(dir, "libimpostor.so"), `#include "tuner/plugin/abi.h"
+static int init(size_t ranks, size_t nodes, abi_logger log, void **ctx) { (void)ranks; (void)nodes; (void)log; (void)ctx; return 1; }
+const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
+	none := gcc(t, filepath.Join(dir, "libnone.so"), `int nothing;`)
+	crash := gcc(t, filepath.Join(dir, "libcrash.so"), `__attribute__((constructor)) static void start(void) { *(volatile int *)8 = 0; }`)
+	gcc(t, filepath.Join(dir, "gone/libgone.so.1"), `int gone;`, "-Wl,-soname,libgone.so.1")
+	needy := gcc(t, filepath.Join(dir, "libneedy.so"), `extern int gone; int *needs(void) { return &gone; }`, filepath.Join(dir, "gone/libgone.so.1"))
+	build := filepath.Dir(library)
+	for _, c := range []struct {
+		value, path string // NCCL_TUNER_PLUGIN, LD_LIBRARY_PATH
+		want        severity
+		words       []string
+	}{
+		{library, "", isFine, []string{library, "ABI v2-v7"}},
+		{"libnccl-tuner-go.so", build, isFine, []string{library}},
+		{"go", build, isFine, []string{library}},
+		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open", "set NCCL_TUNER_PLUGIN=" + library}},
+		{"", "", isError, []string{"not set", "libnccl-tuner.so"}},
+		{"None", "", isError, []string{"loads no tuner"}},
+		{"static_plugin", "", isError, []string{"in the program itself"}},
+		{"S", "", isError, []string{"in the program itself"}},
+		{"other", dir, isError, []string{other, `"Other"`}},
+		{"libabsent.so", dir, isError, []string{"libabsent.so: cannot open"}},
+		{impostor, "", isError, []string{"another tuner"}},
+		{none, "", isError, []string{none, "no tuner of version 2 to 7"}},
+		{needy, "", isError, []string{"libgone.so.1"}},
+		{crash, "", isError, []string{"segmentation fault"}},
+	} {
+		d := testDoctor(t, pluginVariable+"="+c.value, "LD_LIBRARY_PATH="+c.path)
+		t.Log(c.value, c.path)
+		mustFind(t, d.examine(t.Context(), only("plugin")), "plugin", c.want, c.words...)
+	}
+}
+
+// What lies in the library's way is told: other builds, a name that depends on the
+// folder, everybody's right to replace it, and its being found by chance.
+func TestDoctorPluginPlace(t *testing.T) {
+	needPlugin(t)
+	content, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	copied, older := filepath.Join(dir, "libnccl-tuner.so"), filepath.Join(dir, "old", libraryName)
+	if err := os.WriteFile(copied, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Dir(older), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(older, append(content, 0), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(copied, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	d := testDoctor(t, "LD_LIBRARY_PATH="+dir)
+	d.libDirs = []string{filepath.Join(dir, "o*")}
+	findings := d.examine(t.Context(), only("plugin"))
+	mustFind(t, findings, "plugin", isWarning, "not set", copied)
+	mustFind(t, findings, "plugin", isWarning, "anybody can write "+copied)
+	mustFind(t, findings, "plugin", isNote, older)
+	for _, f := range findings {
+		if f.Severity == isNote && strings.Contains(f.Found, library) {
+			t.Errorf("a copy with the same content: %s", f.Found)
+		}
+	}
+	t.Chdir(dir)
+	mustFind(t, testDoctor(t, pluginVariable+"=./libnccl-tuner.so").examine(t.Context(), only("plugin")), "plugin", isWarning, "depends on the folder")
+}
+
+// Each NCCL picks its version of the ABI, and what that lacks is told where it matters.
+func TestDoctorNCCL(t *testing.T) {
+	dir := t.TempDir()
+	nccl := func(code int) string {
+		return gcc(t, filepath.Join(dir, fmt.Sprint(code), ncclLibrary), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+ncclLibrary)
+	}
+	rows := policyFile(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
+	named := []string{pluginVariable + "=" + library, tuner.EnvConfigFile + "=" + rows}
+	for _, c := range []struct {
+		code  int
+		extra string
+		want  severity
+		words []string
+	}{
+		{23201, "", isFine, []string{"NCCL 2.32.1", "ABI v7"}},
+		{23104, "", isFine, []string{"ABI v6"}},
+		{23003, "", isFine, []string{"ABI v6"}},
+		{22907, "", isNote, []string{"ABI v5", "chunk_bytes"}},
+		{22803, "", isNote, []string{"ABI v5"}},
+		{22706, "", isNote, []string{"ABI v4", "cannot change"}},
+		{22706, tuner.EnvReload + "=live", isWarning, []string{"ABI v4", "cannot change"}},
+		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(library) + " to LD_LIBRARY_PATH"}},
+		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
+		{22304, "", isNote, []string{"ABI v3"}},
+		{22105, "", isNote, []string{"ABI v2", "costs"}},
+		{22005, "", isError, []string{"too old"}},
+		{2804, "", isError, []string{"NCCL 2.8.4", "too old"}},
+	} {
+		d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(c.code))+":"+filepath.Dir(library), c.extra)...)
+		t.Log(c.code, c.extra)
+		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", c.want, c.words...)
+	}
+	named = named[:1] // nothing that the ABI would have to do
+	d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(22706)))...)
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "ABI v4")
+
+	d = testDoctor(t, named...)
+	d.nccl = gcc(t, filepath.Join(dir, "else.so"), "int nothing;")
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "is it NCCL?")
+	d.nccl = filepath.Join(dir, "absent.so")
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "absent.so", "cannot be loaded")
+
+	venv := t.TempDir()
+	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", ncclLibrary), "int ncclGetVersion(int *v) { *v = 22005; return 0; }")
+	d = testDoctor(t, append(named, "VIRTUAL_ENV="+venv)...)
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "PyTorch's NCCL 2.20.5", wheel)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// reloadMode is what a change of the files does: live, new or off.
+func reloadMode(e *environment) string {
+	switch mode := e.get(tuner.EnvReload); mode {
+	case "", "live":
+		return "live"
+	case "off":
+		return "off"
+	}
+	return "new" // as the tuner takes what it does not understand
+}
+
+func (d *doctor) examineRendezvous(ctx context.Context) []finding {
+	name := d.env.get(tuner.EnvRendezvous)
+	switch mode := reloadMode(d.env); {
+	case mode == "off":
+		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.show(tuner.EnvReload))}
+	case mode == "new":
+		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; make none while some are being created", d.env.show(tuner.EnvReload))}
+	case name == "" && d.nodes > 1:
+		return []finding{warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
+			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.nodes)}
+	case name == "":
+		return d.placeFindings(ctx, d.shm, true)
+	case tuner.IsEtcd(name):
+		return d.etcdFindings(ctx, name)
+	case strings.Contains(name, "://"):
+		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.show(tuner.EnvRendezvous))}
+	}
+	var found []finding
+	if !filepath.IsAbs(name) {
+		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.show(tuner.EnvRendezvous)))
+	}
+	return append(found, d.placeFindings(ctx, name, false)...)
+}
+
+func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
+	if p := d.plugin(); p.ours && !p.etcd {
+		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead", "%s: %s is built without etcd", d.env.show(tuner.EnvRendezvous), p.path))
+	}
+	if !tuner.HasEtcd {
+		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it (go build -tags etcd ./cmd/tunefit)", d.env.show(tuner.EnvRendezvous)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	took, err := tuner.ReachEtcd(ctx, url, d.env.get)
+	if err != nil {
+		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v", url, err))
+	}
+	return append(found, slowness(url, took, fine("%s answers within %v", url, took.Round(10*time.Microsecond))))
+}
+
+// slowness is a warning where a store is too slow for changes to come through.
+func slowness(name string, took time.Duration, otherwise finding) finding {
+	if limit := agree.Shared.Settle / 3; took > limit {
+		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name, took.Round(time.Millisecond))
+	}
+	return otherwise
+}
+
+// placeFindings is about a directory where ranks meet. For the private one it is the
+// parent that every job of this machine uses.
+func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (found []finding) {
+	do := "name another directory: " + tuner.EnvRendezvous
+	info, err := os.Stat(dir)
+	coming := ""
+	if errors.Is(err, fs.ErrNotExist) && !private {
+		coming, dir = " (the job will create "+filepath.Base(dir)+" in it)", filepath.Dir(filepath.Clean(dir))
+		info, err = os.Stat(dir)
+	}
+	switch {
+	case err != nil:
+		return []finding{failed(do, "the rendezvous cannot be used: %v", err)}
+	case !info.IsDir():
+		return []finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
+	}
+	system := fileSystemOf(dir)
+	if private {
+		found = append(found, d.privateFindings(dir)...)
+	} else {
+		found = append(found, sharingFindings(dir, info, coming != "")...)
+		switch {
+		case d.nodes == 1:
+		case system.kind == local:
+			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.nodes))
+		case system.kind == unsure:
+			found = append(found, noted("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system))
+		}
+	}
+	if scarce := system.scarce(); scarce != "" {
+		found = append(found, warned("make room, or "+do, "%s is nearly full: %s", dir, scarce))
+	}
+	took, err := putProbe(ctx, dir)
+	if err != nil {
+		return append(found, failed(do, "records cannot be put into %s (%s): %v", dir, system, err))
+	}
+	return append(found, slowness(dir, took, fine("%s%s on %s, %v for a record", dir, coming, system, took.Round(10*time.Microsecond))))
+}
+
+// putProbe does in a directory of its own, which no rank looks at, what ranks do, and
+// removes it.
+func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
+	own, err := os.MkdirTemp(dir, ".tmp-tunefit-doctor-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if e := os.RemoveAll(own); e != nil && err == nil {
+			err = fmt.Errorf("what was put for a probe could not be removed: %w", e)
+		}
+	}()
+	first, second := "first", "second"
+	took, stands, err := tuner.PutTwice(ctx, own, []byte(first), []byte(second))
+	switch {
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.EXDEV):
+		return 0, fmt.Errorf("the file system has no hard links, by which records are written once: %w", err)
+	case err == nil && string(stands) != first:
+		return 0, fmt.Errorf("what was written once reads %q after %q and then %q were put", stands, first, second)
+	}
+	return took, err
+}
+
+// privateFindings is about the directory of this user's jobs below parent.
+func (d *doctor) privateFindings(parent string) []finding {
+	mine, err := filepath.Glob(filepath.Join(parent, fmt.Sprintf("nccl-tuner-go-%d-*", os.Getuid())))
+	if err != nil {
+		return nil
+	}
+	for _, dir := range mine {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			continue // its last user has just ended
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+			return []finding{failed("remove it", "%s is not a private directory of this user, so that no policy can change during a run", dir)}
+		}
+	}
+	return nil
+}
+
+// sharingFindings is about who else can write into a shared directory.
+func sharingFindings(dir string, info os.FileInfo, parent bool) []finding {
+	switch {
+	case parent: // what the job creates there is its own
+		return nil
+	case info.Mode().Perm()&0o002 != 0:
+		return []finding{warned("name a directory of your own: mkdir -m 700 "+filepath.Join(dir, "rendezvous"), "anybody can write into %s, and so decide for the job", dir)}
+	case info.Mode().Perm()&0o020 != 0:
+		return []finding{noted("", "the group can write into %s, and so decide for the job", dir)}
+	}
+	return nil
+}
+
+// scarce says of what there is too little for the records of a change: a few versions
+// of policy and model, and a handful of small files for each rank.
+func (s fileSystem) scarce() string {
+	const bytes, files = 16 << 20, 4096
+	switch {
+	case s.freeBytes < bytes:
+		return policy.FormatBytes(s.freeBytes) + " left"
+	case s.files > 0 && s.freeFiles < files:
+		return countOf(int(s.freeFiles), "inode") + " left"
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+package tuner
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
+)
+
+// Variables lists the environment variables of the plugin.
+var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit, detect.TunerFileVariable}
+
+// CheckSettings says what the plugin would not understand in its variables, a line each.
+func CheckSettings(getenv func(string) string) (problems []string) {
+	readSettings(getenv, Log{Emit: func(_ Level, _ string, _ int, text string) {
+		problems = append(problems, strings.TrimPrefix(text, "TUNER/Go: "))
+	}})
+	return problems
+}
+
+// IsEtcd reports whether a rendezvous is an etcd, not a directory.
+func IsEtcd(rendezvous string) bool {
+	return strings.HasPrefix(rendezvous, "etcd://") || strings.HasPrefix(rendezvous, "etcds://")
+}
+
+// ReachEtcd asks the etcd of a rendezvous for a record that is not there, and says how
+// long that took.
+func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) string) (took time.Duration, err error) {
+	store, end, err := openEtcd(rendezvous, getenv)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	start := time.Now()
+	_, _, err = store.Get(ctx, "doctor")
+	return time.Since(start), err
+}
+
+// PutTwice writes a record once and again into an empty directory, as ranks do, and
+// says how long one put takes and what stands after both: the first, where the file
+// system does what agreement needs.
+func PutTwice(ctx context.Context, dir string, first, second []byte) (took time.Duration, stands []byte, err error) {
+	store, err := dirstore.Open(dir, newIdentity())
+	if err != nil {
+		return 0, nil, err
+	}
+	defer store.Close()
+	start := time.Now()
+	if _, err := store.PutOnce(ctx, "doctor/record", first); err != nil {
+		return 0, nil, err
+	}
+	took = time.Since(start)
+	stands, err = store.PutOnce(ctx, "doctor/record", second)
+	return took, stands, err
+}

@@ -1,0 +1,68 @@
+/*
+ * Looks at one shared library, for tunefit doctor. Like serve.c it runs in a child
+ * process before Go begins, under the name below, and never becomes a Go program.
+ * The library is opened by the name given, as NCCL opens a plugin: with a slash it
+ * is a file, without one the dynamic loader looks for it. It prints, each on a line
+ * of its own and only what there is:
+ *
+ *   path FILE           where the loader found it
+ *   nccl CODE           the answer of its ncclGetVersion
+ *   tuner VERSION NAME  for each version of the tuner ABI that it has
+ *   log LEVEL TEXT      what our own tuner says when a communicator begins
+ *
+ * A library that cannot be opened is the loader's message on standard error, and
+ * exit code 1.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "host.h"
+
+enum { OLDEST_ABI = 2, NEWEST_ABI = 7 };
+
+static void probe_nccl(void *lib) {
+    void *symbol = dlsym(lib, "ncclGetVersion");
+    if (!symbol) return;
+    int (*get_version)(int *);
+    memcpy(&get_version, &symbol, sizeof get_version);
+    int version = 0;
+    if (get_version(&version) == RESULT_SUCCESS) printf("nccl %d\n", version);
+}
+
+/* All versions of the table begin with the name. Only our own tuner is also
+ * begun: what others do then is their affair. */
+static void probe_tuner(const char *path) {
+    struct host h;
+    bool ours = false;
+    for (int abi = OLDEST_ABI; abi <= NEWEST_ABI; abi++) {
+        if (host_load(&h, path, abi)) continue;
+        const char *name = *(const char *const *)h.table;
+        printf("tuner %d %s\n", abi, name ? name : "");
+        ours = name && strcmp(name, "Go") == 0;
+    }
+    void *ctx = NULL;
+    if (ours && !host_load(&h, path, 0)) {
+        struct host_comm comm = {.id = 1, .ranks = 2, .nodes = 1, .logger = child_log};
+        if (host_init(&h, &comm, &ctx) == RESULT_SUCCESS) host_finalize(&h, ctx);
+    }
+}
+
+__attribute__((constructor)) static void probe(int argc, char **argv) {
+    if (argc != 2 || strcmp(argv[0], "tunefit-library-probe") != 0) return;
+    void *lib = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (!lib) {
+        fprintf(stderr, "%s\n", dlerror());
+        _exit(1);
+    }
+    struct link_map *map;
+    if (dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0) printf("path %s\n", map->l_name);
+    probe_nccl(lib);
+    probe_tuner(argv[1]);
+    fflush(stdout);
+    _exit(0);
+}

@@ -1,0 +1,77 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Library is what a shared library turned out to be.
+type Library struct {
+	Path   string         // where the dynamic loader found it
+	NCCL   int            // what its ncclGetVersion says; 0: it has none
+	Tuners map[int]string // the names of its tuner tables, by version of the ABI
+	Log    []Line         // what our own tuner says when a communicator begins
+}
+
+// NotLoadedError is the dynamic loader's refusal.
+type NotLoadedError struct{ Reason string }
+
+func (e *NotLoadedError) Error() string { return e.Reason }
+
+// Probe opens a library in a child process with the environment given, by name as
+// dlopen does: without a slash the loader looks for it in that environment. A tuner of
+// this project begins a communicator there.
+func Probe(ctx context.Context, name string, environ []string) (*Library, error) {
+	if !Supported {
+		return nil, errors.New("this program was built without cgo and cannot load a library")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	child := exec.CommandContext(ctx, self)
+	child.Args = []string{"tunefit-library-probe", name}
+	child.Env = environ
+	child.WaitDelay = 100 * time.Millisecond
+	var out, said bytes.Buffer
+	child.Stdout, child.Stderr = &out, &said
+	err = child.Run()
+	reason := strings.TrimSpace(said.String())
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && child.ProcessState != nil && child.ProcessState.ExitCode() == 1 && reason != "":
+		return nil, &NotLoadedError{reason}
+	case err != nil:
+		return nil, fmt.Errorf("the process that loaded it ended: %w", err)
+	}
+	return parseProbe(out.String()), nil
+}
+
+// parseProbe skips what a library may print by itself.
+func parseProbe(text string) *Library {
+	l := &Library{Tuners: map[int]string{}}
+	for line := range strings.Lines(text) {
+		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch number, what, _ := strings.Cut(rest, " "); word {
+		case "path":
+			l.Path = rest
+		case "nccl":
+			l.NCCL, _ = strconv.Atoi(rest)
+		case "tuner":
+			if abi, err := strconv.Atoi(number); err == nil {
+				l.Tuners[abi] = what
+			}
+		case "log":
+			l.Log = append(l.Log, Line{Warn: number == "2", Text: what})
+		}
+	}
+	return l
+}
