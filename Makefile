@@ -47,7 +47,7 @@ $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES)
 
 $(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
 	@mkdir -p $(BUILD)
-	$(GO_BUILD) -o $@ ./cmd/tunefit
+	$(GO_BUILD) -tags etcd -o $@ ./cmd/tunefit
 
 $(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
 	@mkdir -p $(BUILD)
