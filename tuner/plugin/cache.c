@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 static bool open_slots(struct cache *c, uint32_t slots) {
-    *c = (struct cache){.entries = aligned_alloc(64, slots * sizeof *c->entries), .mask = (slots - 1) * sizeof *c->entries};
-    for (uint32_t i = 0; c->entries && i < slots; i++) c->entries[i].key.rest = EMPTY_REST;
+    /* One more than there are: cache_peek looks behind the last. */
+    *c = (struct cache){.entries = aligned_alloc(64, (slots + 1) * sizeof *c->entries), .mask = (slots - 1) * sizeof *c->entries};
+    for (uint32_t i = 0; c->entries && i <= slots; i++) c->entries[i].key.rest = EMPTY_REST;
     return c->entries != NULL;
 }
 
@@ -35,8 +36,9 @@ const struct answer *cache_find(const struct cache *c, struct cache_key key, con
     uint64_t home = home_of(key);
     for (unsigned i = 0; i < WINDOW; i++) {
         const struct cache_entry *e = slot(c, home, i);
-        if (cache_entry_is(e, key, table, key_cells(key))) return &e->answer;
         if (e->key.rest == EMPTY_REST) break; /* entries are never removed: no later slot holds it */
+        bool same = e->key.rest == key.rest && e->key.call == key.call && e->key.bytes == key.bytes;
+        if (same && cache_table_is(e, table, key_cells(key))) return &e->answer;
     }
     return NULL;
 }

@@ -102,12 +102,9 @@ static inline bool all_ones(cache_wide v) {
 #endif
 }
 
-/* Whether an entry is for this key and table; all compared bit for bit. With a
- * constant number of cells that is a few wide compares. */
-static inline __attribute__((always_inline)) bool cache_entry_is(const struct cache_entry *e, struct cache_key key,
-                                                                 const float *table, unsigned cells) {
-    /* The rest first: an empty slot has nothing else. */
-    if (e->key.rest != key.rest || e->key.call != key.call || e->key.bytes != key.bytes) return false;
+/* Whether an entry is for this table, bit for bit. With a constant number of cells
+ * that is a few wide compares. */
+static inline __attribute__((always_inline)) bool cache_table_is(const struct cache_entry *e, const float *table, unsigned cells) {
     cache_wide same = {-1, -1, -1, -1}, theirs;
     unsigned i = 0;
 #pragma GCC unroll 6
@@ -121,13 +118,18 @@ static inline __attribute__((always_inline)) bool cache_entry_is(const struct ca
     return all_ones(same);
 }
 
-/* Looks at the first entry only, where most are, and only for the size of table
- * that NCCL has had since 2.23. */
+/* Looks at the first two slots only, where nearly all entries are, and only for the
+ * size of table that NCCL has had since 2.23. */
 static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
-                                                                            uint32_t call, int reg_buff, const float *table) {
-    struct cache_key key = {bytes, call, key_rest(reg_buff, NUM_ALGOS, NUM_PROTOS)};
+                                                                            uint32_t call, const volatile int *reg_buff,
+                                                                            const float *table) {
     const struct cache_entry *e = (const void *)((const char *)c->entries + (cache_home(hash) & c->mask));
-    return cache_entry_is(e, key, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
+    if (e->key.bytes != bytes || e->key.call != call) { /* an empty slot has any */
+        e++;
+        if (e->key.bytes != bytes || e->key.call != call) return NULL;
+    }
+    if (e->key.rest != key_rest(*reg_buff, NUM_ALGOS, NUM_PROTOS)) return NULL;
+    return cache_table_is(e, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
 }
 
 #endif

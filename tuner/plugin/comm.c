@@ -6,8 +6,8 @@
 #include "_cgo_export.h"
 
 /* What an idle communicator looks its answers up in: the fast path need not ask. */
-static struct cache_entry no_entry = {.key.rest = EMPTY_REST};
-static struct cache no_cache = {.entries = &no_entry};
+static struct cache_entry no_entry[2] = {{.key.rest = EMPTY_REST}, {.key.rest = EMPTY_REST}};
+static struct cache no_cache = {.entries = no_entry};
 
 /* The Go side owns the caches: one goes home before that side may free it. */
 static void take_cache(struct comm *c, struct cache *from) {

@@ -93,8 +93,8 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
  * on purpose: a struct would be written to memory in small pieces and read back
  * in large ones, and waiting for that costs more than all the rest. */
 static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
-                                                                            int pipe_ops, int reg_buff, const float *table,
-                                                                            int num_algo, int num_proto) {
+                                                                            int pipe_ops, const volatile int *reg_buff,
+                                                                            const float *table, int num_algo, int num_proto) {
     if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
     if (comm_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);

@@ -61,7 +61,7 @@ static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, i
  * without, it moves to registers that have to be saved first. */
 static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
                             volatile int num_proto, volatile int reg_buff, int *volatile channels) {
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
     return comm_apply(ctx, a, (float *)table, channels);
 }
@@ -69,7 +69,7 @@ static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, flo
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                             int *channels) {
     const int reg_buff = -1; /* not told */
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto);
+    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
     return comm_apply(ctx, a, (float *)table, channels);
 }
