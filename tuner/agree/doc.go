@@ -17,6 +17,12 @@
 //
 // Inspect shows the communicators of a store to people who take no part.
 //
+// Not guaranteed: that a change comes; that ranks whose counts begin to differ between
+// c and S are found out before the next change; that a shift in a stream of identical
+// calls is. And if two communicators share an id, which NCCL does not let happen, while
+// some of their ranks cannot reach the store at init and others can, the former are not
+// missed: they keep their version while the others change. Config.Strict excludes that.
+//
 // Policy is opaque here: content is bytes, its meaning is a digest, and the
 // caller's Stage turns the one into a snapshot. Store and clock come from
 // outside too, so that all of it runs under a simulated store and clock.
