@@ -65,6 +65,8 @@ func seenFrom(t *testing.T, p plan, at ...time.Duration) (seen []Communicator) {
 			}})
 		}
 		w.run()
+		mu.Lock()
+		defer mu.Unlock()
 		seen = append(seen, w.look(t, Inspect(w.outside())))
 		w.report(t, false)
 	})
