@@ -19,7 +19,7 @@ func (m *Member) run() {
 			return
 		}
 		wait := m.step()
-		m.retire()
+		m.handOver()
 		m.flush()
 		m.forgetAcks()
 		if wait > 0 {
@@ -33,7 +33,30 @@ func (m *Member) run() {
 	}
 }
 
+// sleep ends at the latest after wait, and soon after the main thread has made a move.
 func (m *Member) sleep(wait time.Duration) {
+	for m.isReady() && wait > 0 {
+		part := min(wait, m.cfg.Timing.ActivePoll/looksAtMove)
+		if m.isWoken(part) {
+			return
+		}
+		wait -= part
+	}
+	if wait > 0 {
+		m.isWoken(wait)
+	}
+}
+
+const (
+	// looksAtMove is how often the background looks whether a move was made in the time
+	// between two looks at the store.
+	looksAtMove = 5
+	// attention is for how many times Settle it does so.
+	attention = 4
+)
+
+// isWoken waits and reports whether something ended that before its time.
+func (m *Member) isWoken(wait time.Duration) bool {
 	var rings <-chan struct{}
 	if wait < forever {
 		var stop func() bool
@@ -42,17 +65,20 @@ func (m *Member) sleep(wait time.Duration) {
 	}
 	select {
 	case <-m.wake:
+		return true
 	case <-rings:
+		return false
 	case <-m.ctx.Done():
+		return true
 	}
 }
 
 // step does what the state asks for and returns when to look again.
 func (m *Member) step() time.Duration {
-	m.mu.Lock()
+	m.lock()
 	s, c := m.state, m.change
 	failed := m.failed != nil
-	m.mu.Unlock()
+	m.unlock()
 	count := m.cfg.Counter.Seq.Load()
 	m.rate.sample(m.cfg.Clock.Now(), count)
 	if failed {
@@ -67,14 +93,16 @@ func (m *Member) step() time.Duration {
 		return m.decide(Decision{Abort: Late, Calls: count})
 	case promised:
 		return m.stepPromised(c, count)
+	case committed:
+		return m.stepCommitted(c)
 	}
-	return forever // committed, frozen and static: Slow does what is left
+	return forever // frozen and static: Slow does what is left
 }
 
 func (m *Member) stepIdle() time.Duration {
-	m.mu.Lock()
+	m.lock()
 	k, seen, c := m.k, m.change.seen, m.change
-	m.mu.Unlock()
+	m.unlock()
 	switch {
 	case seen:
 		return m.take(c)
@@ -86,23 +114,34 @@ func (m *Member) stepIdle() time.Duration {
 
 func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
-		m.mu.Lock()
+		m.lock()
 		if m.state == armed {
 			m.tooLate()
 		}
-		m.mu.Unlock()
+		m.unlock()
 		return 0
 	}
 	if c.mine && m.superseded(c) {
 		return m.decide(Decision{Abort: Superseded})
 	}
 	wait := m.look()
-	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
-		// A communicator that makes no calls for hours must not cost more than one
-		// without a change. At c the main thread wakes the background.
+	age := m.cfg.Clock.Now() - c.since
+	if wait > 0 && age > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
+	if age > attention*m.settle() {
+		m.rest()
+	}
 	return wait
+}
+
+// stepCommitted waits for the main thread to come to S.
+func (m *Member) stepCommitted(c change) time.Duration {
+	if m.cfg.Clock.Now()-c.since > attention*m.settle() {
+		m.rest()
+		return forever
+	}
+	return m.cfg.Timing.ActivePoll
 }
 
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
@@ -129,27 +168,27 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 // acknowledge tells the others of the promise. The promise binds whether or not
 // this succeeds, since a put that failed may land later.
 func (m *Member) acknowledge(c change) bool {
-	m.mu.Lock()
+	m.lock()
 	k, hash := m.k, m.hash
-	m.mu.Unlock()
+	m.unlock()
 	ctx, end := m.op()
 	_, err := m.put(ctx, m.keys.ack(k, hash, m.slot), nil)
 	end()
 	if err != nil {
 		return false
 	}
-	m.mu.Lock()
+	m.lock()
 	m.change.acked = true
-	m.mu.Unlock()
+	m.unlock()
 	return true
 }
 
 // count looks at the acknowledgements of this rank's proposal and says what they
 // amount to; ok is false while some are missing.
 func (m *Member) count(c change) (verdict Decision, ok bool) {
-	m.mu.Lock()
+	m.lock()
 	k, hash := m.k, m.hash
-	m.mu.Unlock()
+	m.unlock()
 	ctx, end := m.op()
 	names, err := m.cfg.Store.List(ctx, m.keys.acks(k))
 	end()
@@ -187,9 +226,9 @@ func (m *Member) look() time.Duration {
 // decide puts a decision for change k and obeys the one that stands.
 func (m *Member) decide(d Decision) time.Duration {
 	d.By = m.slot
-	m.mu.Lock()
+	m.lock()
 	k := m.k
-	m.mu.Unlock()
+	m.unlock()
 	// Only an operation that the main thread waits for must not be cut short.
 	ctx, end := m.operation(d.Abort == Stall)
 	stands, err := m.put(ctx, m.keys.decision(k), encode(d))
@@ -206,9 +245,9 @@ func (m *Member) decide(d Decision) time.Duration {
 }
 
 func (m *Member) readDecision(ctx context.Context) (d Decision, found bool, err error) {
-	m.mu.Lock()
+	m.lock()
 	k := m.k
-	m.mu.Unlock()
+	m.unlock()
 	text, found, err := m.cfg.Store.Get(ctx, m.keys.decision(k))
 	if err != nil || !found {
 		return d, false, err
@@ -217,26 +256,32 @@ func (m *Member) readDecision(ctx context.Context) (d Decision, found bool, err 
 	return d, true, err
 }
 
-func (m *Member) retire() {
-	m.mu.Lock()
-	old := m.retired
-	m.retired = nil
-	m.mu.Unlock()
-	if m.cfg.Retire == nil {
-		return
+// handOver tells of the snapshots that have come into force and of those that have
+// done their work.
+func (m *Member) handOver() {
+	m.lock()
+	begun, old := m.begun, m.retired
+	m.begun, m.retired = nil, nil
+	m.unlock()
+	if m.cfg.Begin != nil {
+		for _, snapshot := range begun {
+			m.cfg.Begin(snapshot)
+		}
 	}
-	for _, snapshot := range old {
-		m.cfg.Retire(snapshot)
+	if m.cfg.Retire != nil {
+		for _, snapshot := range old {
+			m.cfg.Retire(snapshot)
+		}
 	}
 }
 
 // forgetAcks removes this rank's acknowledgements of decided changes, once and
 // without regard to success: they only take up room.
 func (m *Member) forgetAcks() {
-	m.mu.Lock()
+	m.lock()
 	spent := m.spent
 	m.spent = nil
-	m.mu.Unlock()
+	m.unlock()
 	for _, key := range spent {
 		ctx, end := m.op()
 		m.cfg.Store.Remove(ctx, key)
@@ -245,19 +290,19 @@ func (m *Member) forgetAcks() {
 }
 
 func (m *Member) isWaiting() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return m.waiting
 }
 
 func (m *Member) isLeaving() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return m.leaving
 }
 
 func (m *Member) superseded(c change) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return m.wish != nil && m.wish.Meaning != c.Meaning
 }

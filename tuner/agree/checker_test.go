@@ -138,11 +138,11 @@ func (c *checker) read(h *memstore.Handle, key string, value []byte) {
 
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
-	m.mu.Lock()
+	m.lock()
 	k, s := m.k, m.state
 	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
 	alone := s == static && !m.duplicate
-	m.mu.Unlock()
+	m.unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
 	before, ok := c.used[r.comm][call]
@@ -174,9 +174,9 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 
 // switched watches invariant 4: versions rise.
 func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
-	m.mu.Lock()
+	m.lock()
 	k := m.current.k
-	m.mu.Unlock()
+	m.unlock()
 	r.switches = append(r.switches, n)
 	c.trace("rank %d switches to change %d, %q, at call %d", r.id, k, to.content, n)
 	c.mu.Lock()
@@ -225,6 +225,17 @@ func (c *checker) retire(r *rank, s *snapshot) {
 	c.mu.Unlock()
 	if twice {
 		c.violation(0, "rank %d: snapshot %q is retired twice", r.id, s.content)
+	}
+}
+
+// began watches that each version is announced once, and only if it is in force.
+func (c *checker) began(r *rank, s *snapshot) {
+	c.mu.Lock()
+	twice, retired := s.begun, s.retired
+	s.begun = true
+	c.mu.Unlock()
+	if twice || retired {
+		c.violation(0, "rank %d: snapshot %q begins, twice: %v, after it was retired: %v", r.id, s.content, twice, retired)
 	}
 }
 

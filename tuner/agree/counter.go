@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A Counter is what a communicator's fast path works on. It may lie in C memory:
-// three 64-bit words in this order. For each call with at least one available
-// cell, the main thread does
+// A Counter is what a communicator's fast path works on. It may lie in C memory, laid
+// out as here. For each call with at least one available cell, the main thread does
 //
-//	n = Seq; if (n >= Trig) Slow(n, Hash);
+//	n = Seq; if (n >= Trig && !TryMove(n)) Slow(n, Hash);
 //	Hash = Mix(Hash, call); decide; Seq = n+1
 //
 // Relaxed loads and stores are enough. The background lowers Trig to announce a
@@ -22,6 +21,7 @@ type Counter struct {
 	Seq  atomic.Uint64 // calls decided; written by the main thread only
 	Trig atomic.Uint64 // first call that must go through Slow
 	Hash uint64        // of the calls before Seq; the main thread's own
+	Move Move
 }
 
 // Never is the trigger of a Counter that has nothing to wait for.

@@ -4,8 +4,8 @@ import "fmt"
 
 // learn obeys the decision that stands for change k.
 func (m *Member) learn(d Decision) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	k := m.k
 	if d.Commit {
 		if m.state != promised {
@@ -13,6 +13,9 @@ func (m *Member) learn(d Decision) {
 			return
 		}
 		m.state = committed
+		if h := m.cfg.Handle; h != nil {
+			m.ready(m.change.Switch, Never, h(m.change.snapshot))
+		}
 		m.spent = append(m.spent, m.keys.ack(k, m.hash, m.slot))
 		m.release()
 		return

@@ -4,7 +4,7 @@ package agree
 // must not be called any more; a call of it that waits fails. The snapshot in
 // force is the caller's from now on.
 func (m *Member) Close() {
-	m.mu.Lock()
+	m.lock()
 	m.leaving = true
 	if m.waiting && m.failed == nil {
 		m.fail(ErrClosed)
@@ -14,7 +14,7 @@ func (m *Member) Close() {
 	}
 	m.poke()
 	isStatic := m.state == static
-	m.mu.Unlock()
+	m.unlock()
 	if !isStatic {
 		rings, stop := alarm(m.cfg.Clock, leaveLimit)
 		select {
@@ -42,10 +42,10 @@ func (m *Member) leave() {
 
 // forbid aborts a change that this rank has not acknowledged and never will.
 func (m *Member) forbid() {
-	m.mu.Lock()
+	m.lock()
 	undecided := m.change.seen && !m.change.acked && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
 	k := m.k
-	m.mu.Unlock()
+	m.unlock()
 	if !undecided {
 		return
 	}
@@ -56,7 +56,7 @@ func (m *Member) forbid() {
 
 // retireAll gives back every snapshot but the one in force.
 func (m *Member) retireAll() {
-	m.mu.Lock()
+	m.lock()
 	if m.change.staged {
 		m.retired = append(m.retired, m.change.snapshot)
 		m.change.staged = false
@@ -65,6 +65,6 @@ func (m *Member) retireAll() {
 		m.retired = append(m.retired, f.snapshot)
 	}
 	m.follow = nil
-	m.mu.Unlock()
-	m.retire()
+	m.unlock()
+	m.handOver()
 }

@@ -32,9 +32,14 @@ type Config struct {
 	// Stage turns content into a snapshot that is ready for use, and says what it
 	// means. It runs in the goroutine of Join or of the member, never in Slow.
 	Stage func(content []byte) (snapshot any, meaning string, err error)
+	// Begin, if not nil, gets each snapshot that has come into force since Join.
+	Begin func(snapshot any)
 	// Retire, if not nil, gets each snapshot that Stage made and that is no longer
 	// or was never in force, except the one in force at the end.
 	Retire func(snapshot any)
+	// Handle, if not nil, is what the main thread knows a snapshot by when it makes a
+	// Move; never 0. Without it, it goes to Slow for each switch.
+	Handle func(snapshot any) uint64
 }
 
 // Errors of Slow. NCCL's call must fail with a system error then, and so must
@@ -78,7 +83,7 @@ type Member struct {
 	done chan struct{} // closed when the background has ended
 	wake chan struct{} // holds one request to look at the state again
 
-	mu       sync.Mutex // guards what follows; held for moments only
+	mu       sync.Mutex // see lock; guards what follows; held for moments only
 	state    state
 	k        uint64 // the change that comes next
 	current  inForce
@@ -86,7 +91,9 @@ type Member struct {
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
 	follow   []planned
+	begun    []any
 	retired  []any
+	untold   bool // the main thread made a switch of its own and has not come to Slow since
 	notes    []note
 	spent    []string // keys of own acknowledgements of decided changes
 	hash     uint64   // at c
@@ -131,16 +138,16 @@ type planned struct {
 
 // Snapshot returns what is in force. The main thread need not ask: Slow tells.
 func (m *Member) Snapshot() any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return m.current.snapshot
 }
 
 // Offer tells that this rank's own file has come to a new valid state. It does
 // nothing if the meaning is the one last offered.
 func (m *Member) Offer(v Version) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if v.Meaning == m.lastRead {
 		return
 	}
@@ -171,8 +178,8 @@ type Status struct {
 
 // Status tells how the member stands.
 func (m *Member) Status() Status {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	s := Status{Comm: m.cfg.Comm, Slot: m.slot, State: m.state.String(), Change: m.k,
 		Content: m.current.Content, Meaning: m.current.Meaning, Why: m.why}
 	if m.wish != nil {

@@ -28,12 +28,12 @@ var mutations = []mutation{
 		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}},
 	{"acknowledge when late", []edit{{"slow.go", "if n > m.change.Check {\n\t\tm.tooLate()\n\t\treturn\n\t}", ""}}},
 	{"acknowledge after staging only", []edit{{"background.go",
-		"wait := m.look()\n\tif wait > 0", "m.acknowledge(c)\n\twait := m.look()\n\tif wait > 0"}}},
+		"wait := m.look()\n\tage", "m.acknowledge(c)\n\twait := m.look()\n\tage"}}},
 	{"acknowledge the next change before the own switch", []edit{
-		{"background.go", "return forever // committed,", `if s == committed && m.cfg.Poller.proposed(m.keys, m.k+1) {
+		{"background.go", "return m.stepCommitted(c)", `if m.cfg.Poller.proposed(m.keys, m.k+1) {
 			m.cfg.Store.PutOnce(m.ctx, m.keys.ack(m.k+1, 0, m.slot), nil)
 		}
-		return m.cfg.Timing.ActivePoll // committed,`}}},
+		return m.cfg.Timing.ActivePoll`}}},
 	{"skip the hash", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && false {"}}},
 	{"commit without one acknowledgement", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) >= m.cfg.Ranks-1"}}},
 	{"obey the own decision, not the one that stands", []edit{{"background.go", "m.learn(winner)", "_ = winner; m.learn(d)"}}},
@@ -47,6 +47,10 @@ var mutations = []mutation{
 	{"switch when the commit is seen", []edit{
 		{"slow.go", "m.cfg.Counter.Trig.Store(m.change.Switch)", "m.cfg.Counter.Trig.Store(n + 1)"},
 		{"slow.go", "m.state == committed && n == m.change.Switch", "m.state == committed"}}},
+	{"forget the promise in a move", []edit{{"propose.go", "m.ready(c.Check, c.Switch, 0)", "m.ready(c.Check, Never, 0)"}}},
+	{"make a move too late", []edit{{"move.go", "n != m.At", "n < m.At"}}},
+	{"leave a move where its change has ended", []edit{{"move.go", "func (m *Member) withdraw() { m.cfg.Counter.Move.State = MoveNone }", "func (m *Member) withdraw() {}"}}},
+	{"take no note of a move", []edit{{"move.go", "m.made(move)", "m.poke()"}}},
 	{"ignore what a version means to this rank", []edit{{"propose.go", "meaning != c.Meaning", "meaning != c.Meaning && false"}}},
 	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.walk(ctx); err != nil", "err := error(nil); err != nil"}}},
 	{"two owners of one slot", []edit{{"join.go", "string(stands) == m.cfg.Identity", "len(stands) > 0"}}},

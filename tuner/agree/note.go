@@ -15,10 +15,10 @@ func (m *Member) note(warn bool, format string, args ...any) {
 
 // flush writes the notes; the mutex must not be held.
 func (m *Member) flush() {
-	m.mu.Lock()
+	m.lock()
 	notes := m.notes
 	m.notes = nil
-	m.mu.Unlock()
+	m.unlock()
 	for _, n := range notes {
 		if n.warn {
 			m.cfg.Log.Warnf("%s", n.text)

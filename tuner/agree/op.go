@@ -13,7 +13,7 @@ func (m *Member) op() (ctx context.Context, end func()) { return m.operation(fal
 func (m *Member) operation(urgent bool) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	stop := m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)
-	m.mu.Lock()
+	m.lock()
 	switch {
 	case urgent:
 	case m.waiting:
@@ -21,12 +21,12 @@ func (m *Member) operation(urgent bool) (ctx context.Context, end func()) {
 	default:
 		m.cancelOp = cancel
 	}
-	m.mu.Unlock()
+	m.unlock()
 	return ctx, func() {
 		stop()
-		m.mu.Lock()
+		m.lock()
 		m.cancelOp = nil
-		m.mu.Unlock()
+		m.unlock()
 		cancel()
 	}
 }

@@ -5,12 +5,12 @@ import "time"
 // propose puts a proposal for the wished version if there is one and it may be
 // tried now, and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
-	m.mu.Lock()
+	m.lock()
 	w := m.wish
 	if w != nil && w.Meaning == m.current.Meaning {
 		m.wish, w = nil, nil
 	}
-	m.mu.Unlock()
+	m.unlock()
 	if w == nil {
 		return m.cfg.Timing.IdlePoll
 	}
@@ -84,10 +84,10 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 		return m.cfg.Timing.ActivePoll // it exists, and is read again
 	}
 	now := m.cfg.Clock.Now()
-	m.mu.Lock()
+	m.lock()
 	m.change = change{Proposal: p, seen: true, mine: p.Slot == m.slot, since: now}
 	c := m.change
-	m.mu.Unlock()
+	m.unlock()
 	if c.mine {
 		m.cfg.Log.Infof("change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
@@ -103,9 +103,9 @@ func (m *Member) take(c change) time.Duration {
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.mu.Lock()
+		m.lock()
 		m.tooLate()
-		m.mu.Unlock()
+		m.unlock()
 		return 0
 	}
 	content, ok := m.blob(c)
@@ -119,13 +119,13 @@ func (m *Member) take(c change) time.Duration {
 	if err != nil {
 		return m.veto(CannotStage, err.Error())
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if meaning != c.Meaning {
 		m.retired = append(m.retired, snapshot)
-		m.mu.Unlock()
+		m.unlock()
 		wait := m.veto(OtherBuild, "")
-		m.mu.Lock()
+		m.lock()
 		return wait
 	}
 	m.change.snapshot, m.change.staged = snapshot, true
@@ -134,17 +134,18 @@ func (m *Member) take(c change) time.Duration {
 		return 0
 	}
 	m.state = armed
+	m.ready(c.Check, c.Switch, 0)
 	m.cfg.Counter.Trig.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
 }
 
 // blob reads the proposed version's content.
 func (m *Member) blob(c change) (content []byte, ok bool) {
-	m.mu.Lock()
+	m.lock()
 	if w := m.wish; w != nil && w.version.Content == c.version.Content {
 		content = w.content
 	}
-	m.mu.Unlock()
+	m.unlock()
 	if content != nil {
 		return content, true
 	}
@@ -154,10 +155,10 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 }
 
 func (m *Member) veto(why Reason, detail string) time.Duration {
-	m.mu.Lock()
+	m.lock()
 	said := m.change.vetoed
 	m.change.vetoed = true
-	m.mu.Unlock()
+	m.unlock()
 	if !said {
 		m.cfg.Log.Warnf("change %d: this rank vetoes: %s %s", m.k, why, detail)
 	}

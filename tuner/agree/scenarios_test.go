@@ -3,6 +3,7 @@ package agree
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -110,6 +111,24 @@ func TestScenario01PlainChange(t *testing.T) {
 		for _, r := range w.ranks {
 			if r.stall > 0 || len(r.switches) != 1 {
 				t.Errorf("rank %d waited %v, switched at %v", r.id, r.stall, r.switches)
+			}
+		}
+	})
+}
+
+// A change that nothing goes wrong with leaves the main threads where they are.
+func TestScenario01WithoutSlow(t *testing.T) {
+	try(t, 100, func(seed uint64) plan {
+		p := usual(seed)
+		p.slow = math.MaxInt
+		p.saved(time.Second, "B")
+		p.saved(4*time.Second, "C")
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("C")(t, w)
+		for _, r := range w.ranks {
+			if r.slows > 0 || len(r.switches) != 2 {
+				t.Errorf("rank %d went to Slow %d times, switched at %v", r.id, r.slows, r.switches)
 			}
 		}
 	})
@@ -423,8 +442,8 @@ func TestScenario17StoreLostBeforeAck(t *testing.T) {
 		try(t, 10, func(seed uint64) plan {
 			p := lostAt(seed, "nothing", hangs, 0)
 			p.before = func(w *world, r *rank, call int) {
-				r.m.mu.Lock()
-				defer r.m.mu.Unlock()
+				r.m.lock()
+				defer r.m.unlock()
 				if r.id == 1 && r.m.state == armed && r.counter.Seq.Load()+1 == r.m.change.Check {
 					r.handle.SetDown(true, hangs)
 				}
@@ -490,8 +509,8 @@ func TestScenario21MisalignedInsideWindow(t *testing.T) {
 		p := usual(seed)
 		p.anytime = true
 		p.phantom = func(r *rank, call int) bool {
-			r.m.mu.Lock()
-			defer r.m.mu.Unlock()
+			r.m.lock()
+			defer r.m.unlock()
 			return r.id == 1 && r.phantoms == 0 && r.m.k == 1 && (r.m.state == promised || r.m.state == committed)
 		}
 		p.saved(time.Second, "B")

@@ -55,6 +55,10 @@ type plan struct {
 	// need it.
 	blind bool
 
+	// slow is that one in so many moves is left to Slow, as if the background held the
+	// lock; 0 means 4.
+	slow int
+
 	mayStall bool          // the store is lost for longer than the stall limit
 	longest  time.Duration // no call may take longer; 0 means any time
 }
@@ -95,6 +99,7 @@ type rank struct {
 	mu      sync.Mutex
 	m       *Member // nil before init and after finalize
 	crashed bool
+	handles []*snapshot // by Handle-1
 
 	// What came of it.
 	joinErr  error
@@ -103,12 +108,14 @@ type rank struct {
 	decided  []string // the version each call was decided by
 	switches []uint64 // the calls at which the version changed
 	phantoms int
+	slows    int           // times in Slow
 	stall    time.Duration // the longest call
 	log      []string
 }
 
 type snapshot struct {
 	content string
+	begun   bool
 	retired bool
 }
 
@@ -131,6 +138,9 @@ func (w *world) run() {
 	w.store.Read = w.check.read
 	w.comms = max(w.comms, 1)
 	w.stale = max(w.stale, 2)
+	if w.slow == 0 {
+		w.slow = 4
+	}
 	var all sync.WaitGroup
 	for id := range w.comms * w.plan.ranks {
 		if w.absent[id] {
@@ -259,8 +269,31 @@ func (r *rank) join() (*Member, error) {
 			}
 			return r.w.check.staged(r, string(content)), r.meaning(string(content)), nil
 		},
+		Begin:  func(s any) { r.w.check.began(r, s.(*snapshot)) },
 		Retire: func(s any) { r.w.check.retire(r, s.(*snapshot)) },
+		Handle: r.know,
 	})
+}
+
+func (r *rank) know(s any) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handles = append(r.handles, s.(*snapshot))
+	return uint64(len(r.handles))
+}
+
+// move makes call n's move and returns what it switches to, or nil.
+func (r *rank) move(n uint64) (next *snapshot, made bool) {
+	if r.chance.IntN(r.w.slow) == 0 {
+		return nil, false
+	}
+	handle, made := r.counter.TryMove(n)
+	if handle > 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		next = r.handles[handle-1]
+	}
+	return next, made
 }
 
 // main is the rank's NCCL thread.
@@ -316,9 +349,17 @@ func (r *rank) main() {
 			view = r.counter.Trig.Load()
 		}
 		w.check.reached(r, r.counter.Hash)
-		if n >= view {
+		if n < view {
+		} else if next, made := r.move(n); made {
+			view = r.counter.Trig.Load()
+			if next != nil {
+				now = next
+				w.check.switched(r, m, n, now)
+			}
+		} else {
 			hash := r.counter.Hash
 			began := time.Now()
+			r.slows++
 			next, err := m.Slow(n, hash)
 			view = r.counter.Trig.Load()
 			w.check.waited(r, n, time.Since(began))
@@ -330,7 +371,7 @@ func (r *rank) main() {
 				}
 				return
 			}
-			if next != nil {
+			if next != nil && next.(*snapshot) != now {
 				now = next.(*snapshot)
 				w.check.switched(r, m, n, now)
 			}
@@ -359,8 +400,8 @@ func (r *rank) mix(coll int, bytes uint64, pipeOps int) {
 
 // mayMisalign reports that no window is open at this rank.
 func (r *rank) mayMisalign() bool {
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
+	r.m.lock()
+	defer r.m.unlock()
 	s := r.m.state
 	return s != promised && s != committed && !(s == armed && r.counter.Seq.Load() >= r.m.change.Check)
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Slow is the main thread's way out of the fast path, before it decides call n.
+// Slow is the main thread's way out of the fast path, before it decides call n, where
+// no Move is ready for it, and after it made one that switches, to be told the snapshot.
 // hash is the Counter's Hash, of the calls before n. It returns the snapshot to
 // decide by from this call on, nil if that stays. It touches no store and waits
 // only at S, for the decision.
@@ -16,8 +17,8 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 			m.flush() // the background may hang in the store
 		}
 	}()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if m.failed != nil {
 		return nil, m.failed
 	}
@@ -36,8 +37,10 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.k, m.change.Switch, n))
 		return nil, m.failed
 	case m.state == committed && n == m.change.Switch:
-		m.putInForce(inForce{m.change.version, m.change.snapshot, m.k}, n)
-		m.next(idle)
+		m.switchOver(n)
+		return m.current.snapshot, nil
+	case m.untold:
+		m.untold = false
 		return m.current.snapshot, nil
 	case m.state == static && len(m.follow) > 0 && n >= m.follow[0].at:
 		m.putInForce(m.follow[0].inForce, n)
@@ -48,8 +51,15 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 	return nil, nil
 }
 
+// switchOver puts the version of change k in force, from call n on.
+func (m *Member) switchOver(n uint64) {
+	m.putInForce(inForce{m.change.version, m.change.snapshot, m.k}, n)
+	m.next(idle)
+}
+
 func (m *Member) putInForce(v inForce, n uint64) {
 	m.retired = append(m.retired, m.current.snapshot)
+	m.begun = append(m.begun, v.snapshot)
 	m.current = v
 	since := ""
 	if w := m.wish; w != nil && w.Meaning == v.Meaning {
@@ -67,16 +77,23 @@ func (m *Member) checkpoint(n, hash uint64) {
 		m.tooLate()
 		return
 	}
+	m.cfg.Counter.Trig.Store(m.change.Switch)
+	m.promise(hash)
+	m.withdraw()
+	m.poke()
+}
+
+// promise takes note that the main thread will stop at S.
+func (m *Member) promise(hash uint64) {
 	m.hash = hash
 	m.state = promised
 	m.settled = make(chan struct{})
-	m.cfg.Counter.Trig.Store(m.change.Switch)
-	m.poke()
 }
 
 // tooLate leaves ARMED for good: change k can only be aborted now.
 func (m *Member) tooLate() {
 	m.state = late
+	m.withdraw()
 	m.cfg.Counter.Trig.Store(Never)
 	m.poke()
 }
@@ -87,6 +104,7 @@ func (m *Member) next(s state) {
 	m.k++
 	m.change = change{}
 	m.release()
+	m.withdraw()
 	m.cfg.Counter.Trig.Store(Never)
 }
 
@@ -94,6 +112,7 @@ func (m *Member) next(s state) {
 // call behind the others with each later one.
 func (m *Member) fail(err error) {
 	m.failed = err
+	m.withdraw()
 	m.cfg.Counter.Trig.Store(0)
 	m.note(true, "change %d: %v; this call and all later ones of the communicator fail", m.k, err)
 	m.release()
@@ -141,14 +160,14 @@ func (m *Member) await() {
 			until = min(until, limit-waited)
 		}
 		rings, stop := alarm(m.cfg.Clock, until)
-		m.mu.Unlock()
+		m.unlock()
 		m.flush()
 		select {
 		case <-settled:
 		case <-rings:
 		}
 		stop()
-		m.mu.Lock()
+		m.lock()
 	}
 	if waited := m.cfg.Clock.Now() - began; waited > longStall {
 		m.note(true, "change %d: call %d waited %v for the decision", k, at, waited.Round(time.Millisecond))
