@@ -36,6 +36,11 @@ type Host interface {
 	// Attach may be called on any goroutine, Detach once for each result.
 	Attach() (any, error)
 	Detach(attached any)
+	// Remember adds a decision to what is attached to a version that is not in force
+	// yet. Queries may come twice.
+	Remember(attached any, q policy.Query, d policy.Decision)
+	// Handle is what the host is told by the Counter's Move to use from then on; never 0.
+	Handle(attached any) uint64
 }
 
 func (c CommInfo) String() string {
@@ -54,6 +59,7 @@ type Comm struct {
 	constants []policy.Constant
 	now       *inForce // what decides; nil: nothing, ever
 	live      *live    // nil: `now` stays
+	known     known    // what a new version is asked before it comes into force
 }
 
 // inForce is a version of the policy as the communicator uses it.
@@ -62,7 +68,8 @@ type inForce struct {
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
-	attached  any // the host's
+	attached  any      // the host's
+	foreseen  []answer // not logged yet
 }
 
 // Open prepares what decides for a communicator. Without anything, it returns a Comm
@@ -209,6 +216,7 @@ func plural(n int, one, many string) string {
 func (c *Comm) Close() {
 	if c.live != nil {
 		c.live.close()
+		c.now = c.live.member.Snapshot().(*inForce)
 	}
 	if c.now != nil {
 		c.retire(c.now)
@@ -231,6 +239,9 @@ func (c *Comm) Decide(q policy.Query) policy.Decision {
 	a := c.now.view.Decide(q)
 	if c.now.decisions != nil {
 		c.now.decisions.add(q, a)
+	}
+	if c.live != nil {
+		c.known.add(q)
 	}
 	return a.Decision
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -14,19 +15,22 @@ import (
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
 // A line is for people, but for its end, which ParseDecidedBy reads.
 //
-// It sees what the cache in C asks about. That forgets shapes where there are very
+// It sees what the cache in C asks about, and what a new version was asked before it
+// came into force, which is what the communicator had asked until then. That forgets shapes where there are very
 // many and asks again; what was written once is not written again. How often a shape
 // is used it does not see, and nothing counts: calls whose shape is known are to cost
 // nothing.
 type decisionLog struct {
 	log    Log
 	engine *policy.Engine
-	seen   map[uint64]struct{} // hashes of lines written
-	full   bool
-	asked  int         // decisions, new or not
-	rows   map[int]int // new decisions by index of the rule
-	model  int
-	nccl   int
+
+	mu    sync.Mutex
+	seen  map[uint64]struct{} // hashes of lines written
+	full  bool
+	asked int         // decisions, new or not
+	rows  map[int]int // new decisions by index of the rule
+	model int
+	nccl  int
 }
 
 // maxDecisions bounds the memory of a communicator that sees ever new shapes.
@@ -40,6 +44,8 @@ func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
 }
 
 func (l *decisionLog) add(q policy.Query, a policy.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.asked++
 	if l.full {
 		return

@@ -73,9 +73,17 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 				}
 			}
 			f, err := c.prepare(v)
-			return f, v.meaning(), err
+			if err != nil {
+				return nil, "", err
+			}
+			c.foresee(f)
+			return f, v.meaning(), nil
 		},
+		Begin:  func(snapshot any) { snapshot.(*inForce).begin() },
 		Retire: func(snapshot any) { c.retire(snapshot.(*inForce)) },
+	}
+	if host := c.info.Host; host != nil {
+		config.Handle = func(snapshot any) uint64 { return host.Handle(snapshot.(*inForce).attached) }
 	}
 	// On a goroutine that is free to move: each of the store's operations is one too,
 	// and this one is bound to NCCL's thread, which would be put to sleep and woken
@@ -102,7 +110,8 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 }
 
 // Turn takes part in the change of the policy that is due at this call: the Counter's
-// trigger is reached. Attached may be another afterwards. An error ends the
+// trigger is reached, and no Move is ready. After a Move that switched, it comes before
+// the next Decide. Attached may be another afterwards. An error ends the
 // communicator: this rank cannot know any more how the others decide.
 func (c *Comm) Turn() error {
 	if c.live == nil {

@@ -17,8 +17,10 @@ import (
 // read, before they are watched for it.
 type hookedHost struct{ hook func() }
 
-func (h hookedHost) Attach() (any, error) { h.hook(); return nil, nil }
-func (h hookedHost) Detach(any)           {}
+func (h hookedHost) Attach() (any, error)                      { h.hook(); return nil, nil }
+func (h hookedHost) Detach(any)                                {}
+func (hookedHost) Remember(any, policy.Query, policy.Decision) {}
+func (hookedHost) Handle(any) uint64                           { return 1 }
 
 // A change that the process has heard of while a further communicator was created is
 // not lost on that one.

@@ -66,12 +66,18 @@ static bool grow(struct cache *c) {
         struct cache_entry *to = e->key.rest == EMPTY_REST ? NULL : take_slot(&bigger, home_of(e->key));
         if (to) *to = *e;
     }
+    bigger.chunks = c->chunks;
     free(c->entries);
     *c = bigger;
     return true;
 }
 
-void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer) {
+const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer) {
+    if (answer.chunk > 0 && !c->chunks) {
+        c->chunks = true;
+        for (uint32_t i = 0; i < num_slots(c); i++) c->entries[i].answer.odd = true;
+    }
+    answer.odd = answer.cell < 0 || answer.channels <= 0 || c->chunks;
     uint64_t home = home_of(key);
     if (THIN * c->used >= num_slots(c)) grow(c);
     struct cache_entry *e = take_slot(c, home);
@@ -79,9 +85,6 @@ void cache_add(struct cache *c, struct cache_key key, const float *table, const 
     if (!e) e = slot(c, home, c->victim++ % WINDOW);
     e->key = key;
     memcpy(e->table, table, key_cells(key) * sizeof *table);
-    e->answer = *answer;
-}
-
-void cache_all_odd(struct cache *c) {
-    for (uint32_t i = 0; i < num_slots(c); i++) c->entries[i].answer.odd = true;
+    e->answer = answer;
+    return &e->answer;
 }

@@ -34,7 +34,7 @@ struct answer {
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
-    bool odd;           /* cell is -1, or channels is 0, or the chunk size is to be noted */
+    bool odd;           /* cell is -1, or channels is 0, or the chunk size is to be noted; the cache says so */
 };
 
 /* All that a decision depends on but the cells of the table. */
@@ -69,6 +69,7 @@ struct cache {
     uint64_t mask;   /* of the offset of an entry in bytes: (slots - 1) x the size of an entry */
     uint32_t used;   /* entries */
     uint32_t victim; /* picks the slot to evict, in turn */
+    bool chunks;     /* an answer with a chunk size was added: all are odd */
 };
 
 /* Returns NULL where there is no memory. */
@@ -76,10 +77,8 @@ struct cache *cache_new(void);
 void cache_free(struct cache *c); /* c may be NULL */
 /* Returns NULL for a shape that is not there. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
-/* Adds what cache_find did not find. */
-void cache_add(struct cache *c, struct cache_key key, const float *table, const struct answer *answer);
-/* Marks every answer as odd. */
-void cache_all_odd(struct cache *c);
+/* Adds what cache_find did not find, and returns it as it is then. */
+const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer);
 
 /* A number for what a call is on every rank. The factor is odd and without a
  * pattern (from the golden ratio): the product's high bits depend on every bit. */

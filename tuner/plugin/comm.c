@@ -51,35 +51,56 @@ int comm_close(void *ctx) {
     return RESULT_SUCCESS;
 }
 
-/* Takes part in the change of the policy that is due. */
+/* Decides by another version of the policy from now on; what was noted was the old
+ * one's. */
+static void switch_to(struct comm *c, struct cache *cache) {
+    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk);
+    take_cache(c, cache);
+}
+
+/* agree.Counter.TryMove: makes the step of a change that is laid ready for this call.
+ * The lock orders all that both sides do under it; so Go frees an old cache only after
+ * it went home. */
+static bool make_move(struct comm *c) {
+    struct move *m = &c->counter.move;
+    uint32_t unlocked = 0;
+    if (!__atomic_compare_exchange_n(&m->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
+    bool makes = m->state == MOVE_READY && m->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
+    if (makes) {
+        m->state = MOVE_MADE;
+        m->hash = c->counter.hash;
+        __atomic_store_n(&c->counter.trig, m->trig, __ATOMIC_RELAXED);
+        if (m->next) {
+            switch_to(c, (struct cache *)(uintptr_t)m->next);
+            c->behind = true;
+        }
+    }
+    __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE);
+    return makes;
+}
+
+/* Takes part in the change of the policy that is due, or hears of the one that
+ * make_move switched to. */
 static int turn(struct comm *c) {
     struct cache *cache = c->home;
     if (cache) *cache = c->cache;
     int result = tunergoTurn(c->go, &cache);
+    c->behind = false;
     if (cache == c->home) return result;
     c->home = NULL; /* may be gone already */
     if (!cache) be_idle(c); /* a defect of ours: say nothing more */
-    else take_cache(c, cache);
-    /* What was noted was the old policy's. */
-    c->chunks = false;
-    memset(c->chunk, 0, sizeof c->chunk);
+    else switch_to(c, cache);
     return result;
 }
 
 /* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
-    c->latest = (struct answer){.cell = -1, .chunk_slot = NO_CHUNK_SLOT};
-    if (!tunergoDecide(c->go, (struct query *)q, &c->latest)) {
+    struct answer answer;
+    if (!tunergoDecide(c->go, (struct query *)q, &answer)) {
         be_idle(c);
         return NULL;
     }
-    if (c->latest.chunk > 0 && !c->chunks) {
-        c->chunks = true;
-        cache_all_odd(&c->cache);
-    }
-    c->latest.odd = c->latest.cell < 0 || c->latest.channels <= 0 || c->chunks;
-    cache_add(&c->cache, key, q->table, &c->latest);
-    return &c->latest;
+    return cache_add(&c->cache, key, q->table, answer);
 }
 
 static bool any_available(const struct query *q) {
@@ -94,12 +115,16 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: whether NCCL asks again with a real table is its own affair. */
     if (!any_available(q)) return RESULT_SUCCESS;
-    if (comm_is_due(c)) {
+    if (comm_is_due(c) && !make_move(c)) {
         int result = turn(c);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     *answer = cache_find(&c->cache, key, q->table);
+    if (!*answer && c->behind) {
+        int result = turn(c);
+        if (result != RESULT_SUCCESS || c->idle) return result;
+    }
     if (!*answer) *answer = decide(c, q, key);
     if (*answer) comm_count(c, call_hash(key.bytes, key.call));
     return RESULT_SUCCESS;
@@ -115,6 +140,6 @@ static void note_chunk(struct comm *c, const struct answer *a) {
 int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels) {
     if (a->cell >= 0) table[a->cell] = a->micros;
     if (a->channels > 0) *channels = a->channels;
-    if (c->chunks) note_chunk(c, a);
+    if (c->cache.chunks) note_chunk(c, a);
     return RESULT_SUCCESS;
 }

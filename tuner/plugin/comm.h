@@ -23,31 +23,44 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
+/* agree.Move of tuner/agree: the next step of this thread in a change of the policy,
+ * which Go's background lays ready. All but the lock is guarded by the lock. */
+struct move {
+    uint32_t lock;  /* 1 while held; this thread tries it only */
+    uint32_t state; /* enum move_state */
+    uint64_t at;    /* the call before which it is made */
+    uint64_t trig;  /* the trigger from then on */
+    uint64_t hash;  /* the counter's at that call */
+    uint64_t next;  /* the struct cache of what decides from then on; 0: that stays */
+};
+enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
+
 /* agree.Counter of tuner/agree, and what it says about the order of memory: each
  * side's loads and stores are relaxed. The thread that calls is the only one that
  * writes seq and hash. trig is lowered by Go's background, and seen late at worst:
  * then the Go side finds that out, under its mutex, and makes no promise. A promise
- * is this thread's own store to trig, through tunergoTurn, so it sees it. */
+ * is this thread's own store to trig, so it sees it. */
 struct counter {
     uint64_t seq;  /* calls decided */
     uint64_t trig; /* the first call that needs tunergoTurn */
     uint64_t hash; /* of the calls before seq */
+    struct move move;
 };
 
 struct comm {
-    struct counter counter;
-    struct cache cache;  /* of the version of the policy that is in force, here for speed */
+    struct cache cache; /* of the version of the policy that is in force, here for speed */
+    struct counter counter; /* its head beside the cache's: what every call needs lies together */
     struct cache *home;  /* where it goes back to */
     bool idle;           /* nothing will ever be decided, and no call is counted */
-    bool chunks;         /* an answer with a chunk size was given: until then all in `chunk` is 0 */
+    bool behind;         /* Go has yet to be told of a switch that this thread made */
     uintptr_t go;        /* handle of the communicator on the Go side */
-    struct answer latest; /* what Go answered last */
     size_t nodes;
     abi_logger logger;
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL
      * asks for chunk sizes when it launches a group, after it asked about all of
      * the group's collectives, and no longer says how large they are; so what
-     * was decided last for this collective and cell is what it asks about. */
+     * was decided last for this collective and cell is what it asks about. All are 0
+     * until the cache has an answer with a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
 };
 

@@ -66,7 +66,7 @@ func (r *rank) first(context, version int) time.Time {
 // is told from one that only other processes have interrupted. Ranks that share cores
 // wait for each other's threads; so there is a run with a core for each.
 func BenchmarkLiveCalls(b *testing.B) {
-	for _, ranks := range slices.Compact([]int{min(8, runtime.NumCPU()), 8}) {
+	for _, ranks := range slices.Compact([]int{1, min(8, runtime.NumCPU()), 8}) {
 		b.Run(fmt.Sprintf("%d_ranks", ranks), func(b *testing.B) {
 			for range b.N {
 				benchCalls(b, ranks)

@@ -18,6 +18,13 @@ package main
 #include <stdlib.h>
 #include "comm.h"
 
+// What the cache of a version that is not in force yet is filled by.
+static inline void cache_remember(struct cache *c, int coll, uint64_t bytes, int pipe_ops, int reg_buff, const float *table,
+                           int num_algo, int num_proto, struct answer answer) {
+	struct cache_key key = {bytes, key_call(coll, pipe_ops), key_rest(reg_buff, num_algo, num_proto)};
+	if (!cache_find(c, key, table)) cache_add(c, key, table, answer);
+}
+
 static inline void log_text(abi_logger logger, int level, const char *file, int line, const char *text) {
 	logger(level, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, file, line, "%s", text);
 }
@@ -61,6 +68,14 @@ var (
 	_ [unsafe.Sizeof(agree.Counter{})]byte        = [C.sizeof_struct_counter]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.Trig)]byte = [unsafe.Offsetof(C.struct_counter{}.trig)]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.Hash)]byte = [unsafe.Offsetof(C.struct_counter{}.hash)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Move)]byte = [unsafe.Offsetof(C.struct_counter{}.move)]byte{}
+	_ [unsafe.Offsetof(agree.Move{}.State)]byte   = [unsafe.Offsetof(C.struct_move{}.state)]byte{}
+	_ [unsafe.Offsetof(agree.Move{}.At)]byte      = [unsafe.Offsetof(C.struct_move{}.at)]byte{}
+	_ [unsafe.Offsetof(agree.Move{}.Trig)]byte    = [unsafe.Offsetof(C.struct_move{}.trig)]byte{}
+	_ [unsafe.Offsetof(agree.Move{}.Hash)]byte    = [unsafe.Offsetof(C.struct_move{}.hash)]byte{}
+	_ [unsafe.Offsetof(agree.Move{}.Next)]byte    = [unsafe.Offsetof(C.struct_move{}.next)]byte{}
+	_ [agree.MoveReady]byte                       = [C.MOVE_READY]byte{}
+	_ [agree.MoveMade]byte                        = [C.MOVE_MADE]byte{}
 )
 
 // comm is what a handle stands for.
@@ -81,6 +96,30 @@ func (host) Attach() (any, error) {
 }
 
 func (host) Detach(cache any) { C.cache_free(cache.(*C.struct_cache)) }
+
+func (host) Handle(cache any) uint64 { return uint64(uintptr(unsafe.Pointer(cache.(*C.struct_cache)))) }
+
+func (host) Remember(cache any, q policy.Query, d policy.Decision) {
+	table := q.Costs.Micros
+	C.cache_remember(cache.(*C.struct_cache), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
+		(*C.float)(&table[0]), C.int(len(table)/q.Costs.NumProto), C.int(q.Costs.NumProto), answerOf(q, d))
+}
+
+// answerOf is a decision in the words of cache.h.
+func answerOf(q policy.Query, d policy.Decision) C.struct_answer {
+	cell := d.Algo*q.Costs.NumProto + d.Proto
+	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), chunk: C.uint64_t(d.ChunkBytes)}
+	switch {
+	case d.Algo >= 0:
+		a.chunk_slot = C.uint8_t(C.chunk_slot(C.int(q.Coll), C.int(cell)))
+	case d.Tied:
+		a.chunk_slot = C.uint8_t(C.any_chunk_slot(C.int(q.Coll)))
+	}
+	if d.Write {
+		a.cell, a.micros = C.int8_t(cell), C.float(d.Micros)
+	}
+	return a
+}
 
 // tunergoOpen leaves *cache NULL where nothing will ever be decided.
 //
@@ -147,7 +186,7 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	c := cgo.Handle(handle).Value().(*comm)
 	defer contain(c.log, func() { ok = false })
 	provoke("decide")
-	d := c.Decide(policy.Query{
+	asked := policy.Query{
 		Coll:    policy.Coll(q.coll),
 		Bytes:   uint64(q.bytes),
 		PipeOps: int(q.pipe_ops),
@@ -157,19 +196,8 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 			NumProto:      int(q.num_proto),
 			AvailableOnly: bool(q.available_only),
 		},
-	})
-	cell := d.Algo*int(q.num_proto) + d.Proto
-	switch {
-	case d.Algo >= 0:
-		answer.chunk_slot = C.uint8_t(C.chunk_slot(q.coll, C.int(cell)))
-	case d.Tied:
-		answer.chunk_slot = C.uint8_t(C.any_chunk_slot(q.coll))
 	}
-	if d.Write {
-		answer.cell, answer.micros = C.int8_t(cell), C.float(d.Micros)
-	}
-	answer.channels = C.int8_t(d.Channels)
-	answer.chunk = C.uint64_t(d.ChunkBytes)
+	*answer = answerOf(asked, c.Decide(asked))
 	return true
 }
 

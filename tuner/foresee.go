@@ -1,0 +1,80 @@
+package tuner
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// known are the queries that a communicator was asked, the latest of them. When its
+// policy changes, they will be asked again, all within moments; so the new version is
+// asked before it comes into force, and the job's calls find the answers there.
+type known struct {
+	mu      sync.Mutex
+	queries []policy.Query
+	oldest  int // where the next one goes, once there are maxKnown
+}
+
+// maxKnown bounds the memory, to some 800 KB; most jobs have some dozens.
+const maxKnown = 1 << 12
+
+// add keeps a query, whose costs are the caller's.
+func (k *known) add(q policy.Query) {
+	q.Costs.Micros = slices.Clone(q.Costs.Micros)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queries) < maxKnown {
+		k.queries = append(k.queries, q)
+		return
+	}
+	k.queries[k.oldest] = q
+	k.oldest = (k.oldest + 1) % maxKnown
+}
+
+// latest returns all, the latest first.
+func (k *known) latest() []policy.Query {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := slices.Concat(k.queries[k.oldest:], k.queries[:k.oldest])
+	slices.Reverse(all)
+	return all
+}
+
+// answer is what a version says to a query.
+type answer struct {
+	policy.Query
+	policy.Answer
+}
+
+// foreseeFor is the time that a version is given to be asked beforehand: all ranks wait
+// for each other until the change is prepared. It suffices but for policies with very
+// many conditions.
+const foreseeFor = 50 * time.Millisecond
+
+// foresee asks a version that may come into force what this communicator will ask it.
+func (c *Comm) foresee(f *inForce) {
+	if c.info.Host == nil {
+		return
+	}
+	began := clock.Now()
+	for _, q := range c.known.latest() {
+		if clock.Now()-began > foreseeFor {
+			return
+		}
+		a := f.view.Decide(q)
+		c.info.Host.Remember(f.attached, q, a.Decision)
+		if f.decisions != nil {
+			f.foreseen = append(f.foreseen, answer{q, a})
+		}
+	}
+}
+
+// begin logs what a version that has come into force was asked beforehand.
+func (f *inForce) begin() {
+	for _, a := range slices.Backward(f.foreseen) {
+		f.decisions.add(a.Query, a.Answer)
+	}
+	f.foreseen = nil
+}
