@@ -11,7 +11,8 @@
 // reaches S undecided writes abort itself: no time-out takes part in safety.
 //
 // A Member is one rank of one communicator. Its main thread runs the fast path
-// on a Counter and calls Slow only when the Counter's trigger is reached; a
+// on a Counter. When the Counter's trigger is reached it makes the Move that lies
+// ready, the promise or the switch, and calls Slow where there is none; a
 // goroutine of its own talks to the store. Join starts it, Close stops it, and
 // nothing is left running then. The members of one process share a Poller.
 //
