@@ -156,9 +156,12 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, d.policy), a.plugin.Setenv(tuner.EnvModelFile, d.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(s.nodes, s.ranks)
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
+	}
+	if err := s.hears(c); err != nil {
+		return nil, err
 	}
 	a.comms[key] = c
 	for _, l := range log {

@@ -107,7 +107,7 @@ func (m *costModel) of(s shape) (*tuning.Tuning, error) {
 		}
 		return 0
 	})
-	m.standIns[s] = shape{best.NNodes, best.NRanks}
+	m.standIns[s] = shape{nodes: best.NNodes, ranks: best.NRanks}
 	return best, nil
 }
 

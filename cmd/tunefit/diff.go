@@ -173,6 +173,9 @@ func (q question) callText() string {
 	if q.regBuff != 0 {
 		s += ", reg_buff 1"
 	}
+	if q.shape.nvl != 0 {
+		s += fmt.Sprintf(", nvl_domains %d", q.shape.toldNVLDomains())
+	}
 	return s
 }
 

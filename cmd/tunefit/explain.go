@@ -59,6 +59,7 @@ of --tuning, or those that follow from the topology of --topo; not a measurement
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 4x8")
 	fl.IntVar(&f.nodes, "nodes", 0, "nodes, with --ranks instead of --comm")
 	fl.IntVar(&f.ranks, "ranks", 0, "ranks in all, with --nodes")
+	f.nvl.register(cmd)
 	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
 	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: with registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
@@ -72,6 +73,7 @@ type explainFlags struct {
 	by           decider
 	comm         string
 	nodes, ranks int
+	nvl          nvlDomains
 	call         question
 	all, json    bool
 	who          pluginFlags
@@ -107,8 +109,13 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, 
 	if q.pipeOps < 1 || q.regBuff < 0 || q.regBuff > 1 {
 		return q, usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.pipeOps, q.regBuff)
 	}
-	q.shape, err = f.shape(cmd)
-	return q, err
+	if q.shape, err = f.shape(cmd); err != nil {
+		return q, err
+	}
+	if q.shape, err = q.shape.spanning(f.nvl); err != nil {
+		return q, usagef("--nvl-domains: %w", err)
+	}
+	return q, nil
 }
 
 func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
@@ -125,7 +132,7 @@ func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > maxRanks:
 		return shape{}, usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return shape{f.nodes, f.ranks}, nil
+	return shape{nodes: f.nodes, ranks: f.ranks}, nil
 }
 
 // decisionPath is the way to one decision, and what the built library decides.

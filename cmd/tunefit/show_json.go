@@ -19,6 +19,7 @@ type outcomeJSON struct {
 	Collective string     `json:"collective"`
 	Nodes      int        `json:"nodes"`
 	Ranks      int        `json:"ranks"`
+	NVLDomains int        `json:"nvl_domains"` // 0: NCCL does not say
 	Bytes      uint64     `json:"bytes"`
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
@@ -45,7 +46,7 @@ func (c cell) json() choiceJSON {
 }
 
 func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
 	switch {

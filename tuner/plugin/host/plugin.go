@@ -28,8 +28,19 @@ type Line struct {
 	Text string
 }
 
+// CommInfo is what NCCL tells a plugin of a communicator.
+type CommInfo struct {
+	Nodes, Ranks int
+	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
+}
+
+// FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
+// CommInfo.NVLDomains.
+const FirstABIWithNVLDomains = 5
+
 // Comm is a communicator as the plugin sees it.
 type Comm struct {
+	ABI    int // version that the plugin is asked by
 	plugin *Plugin
 	number int
 }
@@ -98,16 +109,20 @@ func (p *Plugin) Setenv(name, value string) error {
 }
 
 // Open creates a communicator. The plugin's log comes back even with an error.
-func (p *Plugin) Open(nodes, ranks int) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d", ranks, nodes)
+func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
+	fields, log, err := p.request("open", "open %d %d %d", info.Ranks, info.Nodes, info.NVLDomains)
 	if err != nil {
 		return nil, log, err
+	}
+	if len(fields) != 3 {
+		return nil, log, errors.New("the plugin's host sent half an answer")
 	}
 	if fields[0] != "0" {
 		return nil, log, fmt.Errorf("%s: init returned %s, which fails the communicator", p.path, fields[0])
 	}
-	number, err := strconv.Atoi(fields[1])
-	return &Comm{p, number}, log, err
+	number, err1 := strconv.Atoi(fields[1])
+	abi, err2 := strconv.Atoi(fields[2])
+	return &Comm{abi, p, number}, log, errors.Join(err1, err2)
 }
 
 // Ask calls the plugin's getCollInfo and getChunkSize, once for each call, in

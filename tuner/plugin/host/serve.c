@@ -8,11 +8,12 @@
  * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
  *
  *   setenv NAME VALUE                             -> ok
- *   open RANKS NODES                              -> open RESULT NUMBER
+ *   open RANKS NODES NVL_DOMAINS                  -> open RESULT NUMBER ABI
  *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
  *                                                 -> answer CHANNELS CHUNK CELL...
  *
- * CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
+ * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
+ * evenly as it goes. CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
  * leaves it alone. Whatever cannot be read ends the process: the other side of
  * the pipe is this project's own (host.go).
  */
@@ -50,9 +51,17 @@ static int num_comms;
 
 static void serve_open(const struct host *h) {
     struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log};
-    if (scanf("%zu %zu", &comm.ranks, &comm.nodes) != 2 || num_comms == MAX_COMMS) fail("open: not understood");
+    struct abi_nvl_domain_info nvl;
+    if (scanf("%zu %zu %d", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains) != 3 || nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
+        fail("open: not understood");
+    if (nvl.n_nvl_domains > 0) {
+        size_t domains = (size_t)nvl.n_nvl_domains;
+        nvl.min_ranks_per_nvl_domain = (int)(comm.ranks / domains);
+        nvl.max_ranks_per_nvl_domain = (int)((comm.ranks + domains - 1) / domains);
+        comm.nvl = &nvl;
+    }
     int result = host_init(h, &comm, &comms[num_comms]);
-    printf("open %d %d\n", result, num_comms++);
+    printf("open %d %d %d\n", result, num_comms++, h->abi);
 }
 
 static void serve_ask(const struct host *h) {
