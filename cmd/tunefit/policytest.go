@@ -95,6 +95,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, only *r
 			return false, err
 		}
 		costs.noteStandIns(cmd.ErrOrStderr(), shapes)
+		costs.noteIgnored(cmd.ErrOrStderr())
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

@@ -28,6 +28,8 @@ type outcomeJSON struct {
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
 	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
+	// Constants says that NCCL chooses otherwise by the constants of the model.
+	Constants bool `json:"by_constants,omitempty"`
 	// What the model expects of the decision; left out where it does not know.
 	Expected float64  `json:"expected_us,omitempty"`
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
@@ -56,7 +58,7 @@ func (o outcome) json(d decider) outcomeJSON {
 	case o.by.Model:
 		j.File = d.model
 	}
-	j.Why = o.by.Why
+	j.Why, j.Constants = o.by.Why, !o.by.Model && o.own != o.nccl
 	return j
 }
 
