@@ -19,8 +19,8 @@ func (m *Member) run() {
 			return
 		}
 		wait := m.step()
-		m.handOver()
 		m.flush()
+		m.handOver()
 		m.forgetAcks()
 		if wait > 0 {
 			m.sleep(wait)
@@ -47,13 +47,9 @@ func (m *Member) sleep(wait time.Duration) {
 	}
 }
 
-const (
-	// looksAtMove is how often the background looks whether a move was made in the time
-	// between two looks at the store.
-	looksAtMove = 5
-	// attention is for how many times Settle it does so.
-	attention = 4
-)
+// looksAtMove is how often the background looks whether a move was made in the time
+// between two looks at the store.
+const looksAtMove = 5
 
 // isWoken waits and reports whether something ended that before its time.
 func (m *Member) isWoken(wait time.Duration) bool {
@@ -80,7 +76,11 @@ func (m *Member) step() time.Duration {
 	failed := m.failed != nil
 	m.unlock()
 	count := m.cfg.Counter.Seq.Load()
-	m.rate.sample(m.cfg.Clock.Now(), count)
+	now := m.cfg.Clock.Now()
+	m.rate.sample(now, count)
+	if count != m.calls {
+		m.calls, m.callsAt = count, now
+	}
 	if failed {
 		return forever
 	}
@@ -94,7 +94,7 @@ func (m *Member) step() time.Duration {
 	case promised:
 		return m.stepPromised(c, count)
 	case committed:
-		return m.stepCommitted(c)
+		return m.stepCommitted()
 	}
 	return forever // frozen and static: Slow does what is left
 }
@@ -125,24 +125,26 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 		return m.decide(Decision{Abort: Superseded})
 	}
 	wait := m.look()
-	age := m.cfg.Clock.Now() - c.since
-	if wait > 0 && age > m.settle() {
+	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
-	if age > attention*m.settle() {
+	if m.isSilent() {
 		m.rest()
 	}
 	return wait
 }
 
 // stepCommitted waits for the main thread to come to S.
-func (m *Member) stepCommitted(c change) time.Duration {
-	if m.cfg.Clock.Now()-c.since > attention*m.settle() {
+func (m *Member) stepCommitted() time.Duration {
+	if m.isSilent() {
 		m.rest()
 		return forever
 	}
 	return m.cfg.Timing.ActivePoll
 }
+
+// isSilent reports that the communicator makes no calls at the moment.
+func (m *Member) isSilent() bool { return m.cfg.Clock.Now()-m.callsAt > m.settle() }
 
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	if m.isWaiting() {

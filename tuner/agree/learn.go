@@ -6,6 +6,9 @@ import "fmt"
 func (m *Member) learn(d Decision) {
 	m.lock()
 	defer m.unlock()
+	if m.failed != nil {
+		return // too late: a call has failed, so this rank is behind the others
+	}
 	k := m.k
 	if d.Commit {
 		if m.state != promised {

@@ -106,6 +106,8 @@ type Member struct {
 
 	// Of the background alone.
 	rate      rate
+	calls     uint64        // decided, as last seen
+	callsAt   time.Duration // when they last rose
 	full      bool          // all slots are claimed
 	slowPut   time.Duration // the slowest put lately
 	saidEmpty bool          // that slots are missing

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // A Move is the main thread's next step, the promise at c or the switch at S, laid
@@ -54,8 +55,14 @@ func (c *Counter) TryMove(n uint64) (next uint64, made bool) {
 // lock takes the mutex, and takes note of a move that the main thread has made.
 func (m *Member) lock() {
 	m.mu.Lock()
-	for !m.cfg.Counter.Move.Lock.CompareAndSwap(0, 1) {
-		runtime.Gosched() // the main thread holds it for a few instructions
+	for spins := 0; !m.cfg.Counter.Move.Lock.CompareAndSwap(0, 1); spins++ {
+		// The main thread holds it for a few instructions, unless it is stopped there.
+		if spins < 100 {
+			runtime.Gosched()
+			continue
+		}
+		rings, _ := alarm(m.cfg.Clock, time.Millisecond)
+		<-rings
 	}
 	if move := &m.cfg.Counter.Move; move.State == MoveMade {
 		move.State = MoveNone
@@ -98,9 +105,8 @@ func (m *Member) isReady() bool {
 	return m.cfg.Counter.Move.State == MoveReady
 }
 
-// rest withdraws the move of a change that takes its time. A communicator that makes
-// no calls for hours must not cost more than one without a change; when it comes to
-// the move, Slow wakes the background.
+// rest withdraws the move. A communicator that makes no calls for hours must not cost
+// more than one without a change; when it comes to the move, Slow wakes the background.
 func (m *Member) rest() {
 	m.lock()
 	defer m.unlock()

@@ -494,6 +494,37 @@ func frozenBy(k uint64, why Reason, on string) func(t *testing.T, w *world) {
 	}
 }
 
+// A store that answers just after the limit finds a rank that has failed a call, and
+// must not bring it back to life: it is one call behind the others. Abort and commit.
+func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		try(t, 10, func(seed uint64) plan {
+			p := usual(seed)
+			p.saved(time.Second, "B", 0)
+			p.timing.StallLimit, p.mayStall, p.longest = time.Second, true, 0
+			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+				switch {
+				case mute && op.Kind == "put" && strings.Contains(op.Key, "/a/1/2"): // forces an abort
+					f.Lost = true
+				case rank == 1 && op.Kind == "get" && strings.HasSuffix(op.Key, "/d/1"):
+					f.Lost = true
+				case rank == 1 && op.Kind == "put" && strings.HasSuffix(op.Key, "/d/1"):
+					f.Reply = 1500 * time.Millisecond
+				}
+				return f
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			if r := w.rank(1); !errors.Is(r.callErr, ErrStalled) {
+				t.Errorf("rank 1: %v", r.callErr)
+			}
+			if d := w.decision(1); d.Commit == mute {
+				t.Errorf("change 1: %v", d)
+			}
+		})
+	}
+}
+
 func TestScenario20MisalignedBeforeC(t *testing.T) {
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)

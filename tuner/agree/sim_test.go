@@ -366,9 +366,7 @@ func (r *rank) main() {
 			if err != nil {
 				r.callErr = err
 				w.check.trace("rank %d: call %d fails: %v", r.id, n, err)
-				if again, err2 := m.Slow(n, hash); again != nil || !errors.Is(err2, err) {
-					w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, again, err2)
-				}
+				r.callAgain(m, n, err)
 				return
 			}
 			if next != nil && next.(*snapshot) != now {
@@ -390,6 +388,25 @@ func (r *rank) main() {
 		r.counter.Seq.Store(n + 1)
 	}
 	r.ended = true
+}
+
+// callAgain goes on as some do after a call has failed: no call must ever succeed.
+func (r *rank) callAgain(m *Member, n uint64, failed error) {
+	for range 5 {
+		time.Sleep(time.Duration(1 + r.chance.IntN(5_000_000_000)))
+		if trig := r.counter.Trig.Load(); n < trig {
+			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
+			return
+		}
+		if _, made := r.counter.TryMove(n); made {
+			r.w.check.violation(1, "rank %d makes a move at call %d, which has failed before", r.id, n)
+			return
+		}
+		if next, err := m.Slow(n, r.counter.Hash); next != nil || !errors.Is(err, failed) {
+			r.w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, next, err)
+			return
+		}
+	}
 }
 
 func (r *rank) mix(coll int, bytes uint64, pipeOps int) {
