@@ -14,6 +14,7 @@ EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
+HAND_OVER := $(BUILD)/hand_over
 
 CC     ?= gcc
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
@@ -64,6 +65,10 @@ $(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
 $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
+
+$(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c constants.c)
 
 .PHONY: demo
 demo: all $(RANK) ## from measurements to decisions, and a change during a run; no GPU needed

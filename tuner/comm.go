@@ -78,6 +78,12 @@ type inForce struct {
 func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(getenv, log)
 	c = &Comm{info: info, log: log, settings: settings}
+	opened := false
+	defer func() {
+		if !opened && c != nil && c.live != nil {
+			c.live.close() // a panic is on its way out
+		}
+	}()
 	own, _, err := c.load(getenv)
 	switch {
 	case err != nil:
@@ -102,6 +108,7 @@ func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err erro
 		return nil, err
 	}
 	c.start()
+	opened = true
 	return c, nil
 }
 

@@ -16,10 +16,10 @@ import (
 // A line is for people, but for its end, which ParseDecidedBy reads.
 //
 // It sees what the cache in C asks about, and what a new version was asked before it
-// came into force, which is what the communicator had asked until then. That forgets shapes where there are very
-// many and asks again; what was written once is not written again. How often a shape
-// is used it does not see, and nothing counts: calls whose shape is known are to cost
-// nothing.
+// came into force, which is what the communicator had asked until then. The cache
+// forgets shapes where there are very many and asks again; what was written once is not
+// written again. How often a shape is used it does not see, and nothing counts: calls
+// whose shape is known are to cost nothing.
 type decisionLog struct {
 	log    Log
 	engine *policy.Engine

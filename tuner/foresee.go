@@ -17,8 +17,8 @@ type known struct {
 	oldest  int // where the next one goes, once there are maxKnown
 }
 
-// maxKnown bounds the memory, to some 800 KB; most jobs have some dozens.
-const maxKnown = 1 << 12
+// maxKnown bounds the memory, to some 200 KB; most jobs have some dozens.
+const maxKnown = 1 << 10
 
 // add keeps a query, whose costs are the caller's.
 func (k *known) add(q policy.Query) {

@@ -61,9 +61,13 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		Strict:   c.settings.strict,
 		Own:      own.shared(),
 		Stage: func(content []byte) (snapshot any, meaning string, err error) {
+			var f *inForce
 			defer func() {
 				if p := recover(); p != nil {
-					err = fmt.Errorf("a defect in the plugin: %v", p)
+					if f != nil {
+						c.retire(f)
+					}
+					snapshot, err = nil, fmt.Errorf("a defect in the plugin: %v", p)
 				}
 			}()
 			v := own
@@ -72,15 +76,20 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 					return nil, "", err
 				}
 			}
-			f, err := c.prepare(v)
-			if err != nil {
+			if f, err = c.prepare(v); err != nil {
 				return nil, "", err
 			}
 			c.foresee(f)
 			return f, v.meaning(), nil
 		},
-		Begin:  func(snapshot any) { snapshot.(*inForce).begin() },
-		Retire: func(snapshot any) { c.retire(snapshot.(*inForce)) },
+		Begin: func(snapshot any) {
+			defer c.survive("what was decided is not logged in full")
+			snapshot.(*inForce).begin()
+		},
+		Retire: func(snapshot any) {
+			defer c.survive("some memory is lost")
+			c.retire(snapshot.(*inForce))
+		},
 	}
 	if host := c.info.Host; host != nil {
 		config.Handle = func(snapshot any) uint64 { return host.Handle(snapshot.(*inForce).attached) }
@@ -124,8 +133,17 @@ func (c *Comm) Turn() error {
 	return err
 }
 
+// survive ends a panic on a goroutine of the plugin's own, which would end the job.
+func (c *Comm) survive(outcome string) {
+	if p := recover(); p != nil {
+		c.log.Warnf("%s: a defect in the plugin: %v; %s", c.info, p, outcome)
+	}
+}
+
 func (l *live) close() {
-	l.unwatch()
+	if l.unwatch != nil {
+		l.unwatch()
+	}
 	l.member.Close()
 	l.rendezvous.release()
 }

@@ -46,8 +46,7 @@ int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c) return RESULT_SUCCESS;
     take_cache(c, NULL);
-    tunergoClose(c->go);
-    free(c);
+    if (tunergoClose(c->go)) free(c);
     return RESULT_SUCCESS;
 }
 

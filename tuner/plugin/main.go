@@ -201,15 +201,19 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	return true
 }
 
+// tunergoClose returns false after a panic: Go may go on using the counter.
+//
 //export tunergoClose
-func tunergoClose(handle C.uintptr_t) {
+func tunergoClose(handle C.uintptr_t) (ok C.bool) {
 	if handle == 0 {
-		return
+		return true
 	}
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, func() {})
+	defer contain(c.log, func() { ok = false })
+	provoke("close")
 	cgo.Handle(handle).Delete()
 	c.Close()
+	return true
 }
 
 // contain ends a panic at the boundary: NCCL must get an answer, whatever

@@ -199,14 +199,14 @@ func TestLogs(t *testing.T) {
 
 // A panic in Go stays inside: one WARN, then the plugin behaves as if no row matched.
 func TestPanics(t *testing.T) {
-	for _, function := range []string{"open", "decide"} {
+	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
 			p, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var warned []string
-			for _, line := range scenario(t, p.scenarios, p.so, "panics") {
+			for _, line := range scenario(t, p.scenarios, p.so, "panics", "PANIC_IN="+function) {
 				if strings.HasPrefix(line, "WARN") {
 					warned = append(warned, line)
 				}
@@ -216,6 +216,10 @@ func TestPanics(t *testing.T) {
 			}
 		})
 	}
+}
+
+func hasSanitizer(names string) bool {
+	return exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+" -x c -o /dev/null -").Run() == nil
 }
 
 // The C side under AddressSanitizer and UndefinedBehaviorSanitizer, and under
@@ -233,8 +237,8 @@ func TestSanitizers(t *testing.T) {
 		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks"}},
 	} {
 		t.Run(c.sanitizers, func(t *testing.T) {
-			if out, err := exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+c.sanitizers+" -x c -o /dev/null -").CombinedOutput(); err != nil {
-				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s: %s", c.sanitizers, out)
+			if !hasSanitizer(c.sanitizers) {
+				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", c.sanitizers)
 			}
 			p, err := build(t.TempDir(), "SANITIZE="+c.sanitizers)
 			if err != nil {

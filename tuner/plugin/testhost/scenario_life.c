@@ -226,7 +226,8 @@ void panics(void) {
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     for (int i = 0; i < 3; i++) {
         struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + i % 2);
-        CHECK(untouched(&o), "an answer after a panic");
+        bool only_at_the_end = strcmp(getenv("PANIC_IN"), "close") == 0;
+        CHECK(untouched(&o) == !only_at_the_end, "an answer after a panic");
     }
     finalize(&h, ctx);
 }

@@ -1,0 +1,204 @@
+/*
+ * The C side of a change of the policy by itself, with a Go side that is played here
+ * and does what it is told: so each order of events can be had that a running job
+ * would show once in a blue moon. Prints what is not so and exits 1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "played/_cgo_export.h"
+
+enum { CELLS = NUM_ALGOS * NUM_PROTOS };
+
+static int failures;
+#define CHECK(condition)                                                                    \
+    do {                                                                                    \
+        if (!(condition)) failures++, printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+    } while (0)
+
+/* The Go side. */
+static struct cache *versions[2];
+static int in_force, turns, decides, turn_result;
+static struct counter *counter;
+static struct answer answers[2]; /* of both versions to everything new */
+
+int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache) {
+    counter = info->counter;
+    in_force = turns = decides = turn_result = 0;
+    for (int i = 0; i < 2; i++) {
+        versions[i] = cache_new();
+        answers[i] = (struct answer){.cell = 1, .micros = 1, .channels = (int8_t)(i + 1), .chunk_slot = (uint8_t)chunk_slot(0, 1)};
+    }
+    *handle = 1;
+    *cache = versions[0];
+    return RESULT_SUCCESS;
+}
+
+int tunergoTurn(uintptr_t handle, struct cache **cache) {
+    (void)handle;
+    turns++;
+    /* What a move has switched to, Go is told of here. */
+    if (counter->move.state == MOVE_MADE && counter->move.next) in_force = 1;
+    *cache = versions[in_force];
+    return turn_result;
+}
+
+bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer) {
+    (void)handle, (void)q;
+    decides++;
+    *answer = answers[in_force];
+    return true;
+}
+
+bool tunergoClose(uintptr_t handle) {
+    (void)handle;
+    for (int i = 0; i < 2; i++) cache_free(versions[i]);
+    return true;
+}
+
+/* NCCL's side. */
+static struct comm *c;
+static float costs[CELLS];
+
+static void open_one(void) {
+    for (int i = 0; i < CELLS; i++) costs[i] = (float)(i + 2);
+    struct comm_info info = {.id = 1, .ranks = 8, .nodes = 1, .abi = 7};
+    void *ctx = NULL;
+    CHECK(comm_open(&info, &ctx) == RESULT_SUCCESS);
+    c = ctx;
+}
+
+static int result;
+
+/* One call as tables.c makes it; returns the channels. */
+static int call(uint64_t bytes) {
+    float table[CELLS];
+    memcpy(table, costs, sizeof table);
+    struct query q = {.bytes = bytes, .pipe_ops = 1, .table = table, .num_algo = NUM_ALGOS, .num_proto = NUM_PROTOS};
+    int channels = 0;
+    const int reg_buff = 0;
+    const struct answer *a = comm_known(c, q.coll, bytes, 1, &reg_buff, table, NUM_ALGOS, NUM_PROTOS);
+    result = RESULT_SUCCESS;
+    if (!a) result = comm_ask(c, &q, &a);
+    if (a) comm_apply(c, a, table, &channels);
+    return channels;
+}
+
+static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
+    struct cache_key key = {bytes, key_call(0, 1), key_rest(0, NUM_ALGOS, NUM_PROTOS)};
+    cache_add(v, key, costs, answer);
+}
+
+static void lay_ready(uint64_t at, uint64_t trig, struct cache *next) {
+    counter->move = (struct move){.state = MOVE_READY, .at = at, .trig = trig, .next = (uint64_t)(uintptr_t)next};
+    counter->trig = at;
+}
+
+static void promise(void) {
+    open_one();
+    lay_ready(3, 7, NULL);
+    for (int i = 0; i < 3; i++) call(i);
+    CHECK(counter->move.state == MOVE_READY);
+    uint64_t hash = counter->hash;
+    call(3);
+    CHECK(counter->move.state == MOVE_MADE);
+    CHECK(hash != 0 && counter->move.hash == hash); /* of the calls before */
+    CHECK(counter->trig == 7 && counter->move.lock == 0 && turns == 0);
+    for (int i = 4; i < 7; i++) call(i);
+    CHECK(turns == 0);
+    call(7); /* nothing is ready there */
+    CHECK(turns == 1);
+    comm_close(c);
+}
+
+/* Go's background was late: the call has passed, and no promise may be given. */
+static void late(void) {
+    open_one();
+    for (int i = 0; i < 5; i++) call(i);
+    lay_ready(4, 9, NULL);
+    call(5);
+    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->trig == 4);
+    comm_close(c);
+}
+
+static void not_now(void) {
+    open_one();
+    lay_ready(0, 9, NULL);
+    counter->move.lock = 1; /* Go holds it */
+    call(0);
+    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->move.lock == 1);
+    counter->move = (struct move){.state = MOVE_NONE, .at = 1, .trig = 9};
+    call(1);
+    CHECK(turns == 2 && counter->move.state == MOVE_NONE && counter->move.lock == 0);
+    comm_close(c);
+}
+
+static void switch_over(void) {
+    open_one();
+    enum { KNOWN = 2000 }; /* so many that both caches grow */
+    for (int i = 0; i < KNOWN; i++) CHECK(call(i) == 1);
+    for (int i = 0; i < KNOWN; i++) remember(versions[1], i, answers[1]);
+    int asked = decides;
+    lay_ready(KNOWN, UINT64_MAX, versions[1]);
+    for (int i = 0; i < KNOWN; i++) CHECK(call(i) == 2);
+    CHECK(turns == 0 && decides == asked);
+    CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it went home as it was, and Go may free it */
+    CHECK(call(KNOWN) == 2);                                   /* new: Go hears of the switch first */
+    CHECK(turns == 1 && decides == asked + 1);
+    CHECK(call(KNOWN + 1) == 2 && turns == 1);
+    comm_close(c);
+}
+
+/* The agreement may have failed meanwhile: Go says so when it is told of the switch. */
+static void fails(void) {
+    open_one();
+    call(0);
+    lay_ready(1, UINT64_MAX, versions[1]);
+    turn_result = RESULT_SYSTEM_ERROR;
+    CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
+    CHECK(counter->seq == 1);
+    comm_close(c);
+}
+
+static void chunks(void) {
+    open_one();
+    struct answer without = answers[0];
+    answers[0].chunk = 4096;
+    call(0);
+    CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
+    answers[0] = without;
+    for (int i = 1; i < 2000; i++) call(i); /* the cache grows, and knows still that chunks are to be noted */
+    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
+    call(0);
+    CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
+    call(1);
+    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
+    call(0);
+    /* A chunk size of the old version is nothing to the new one. */
+    remember(versions[1], 5, answers[1]);
+    lay_ready(counter->seq, UINT64_MAX, versions[1]);
+    CHECK(call(5) == 2 && c->chunk[chunk_slot(0, 1)] == 0);
+    comm_close(c);
+    /* One that was remembered is noted like any other. */
+    open_one();
+    struct answer with = answers[1];
+    with.chunk = 8192;
+    remember(versions[1], 6, with);
+    remember(versions[1], 7, answers[1]);
+    lay_ready(0, UINT64_MAX, versions[1]);
+    call(6);
+    CHECK(c->chunk[chunk_slot(0, 1)] == 8192);
+    call(7);
+    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
+    comm_close(c);
+}
+
+int main(void) {
+    promise();
+    late();
+    not_now();
+    switch_over();
+    fails();
+    chunks();
+    return failures > 0;
+}

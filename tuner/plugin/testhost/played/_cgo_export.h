@@ -1,0 +1,7 @@
+/* What comm.c calls on the Go side, here played by hand_over.c. */
+#include "../../comm.h"
+
+int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache);
+int tunergoTurn(uintptr_t handle, struct cache **cache);
+bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer);
+bool tunergoClose(uintptr_t handle);
