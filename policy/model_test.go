@@ -174,7 +174,7 @@ func TestModelDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.Digest
+		return m.Digest()
 	}
 	first := digest(func(*ModelFile) {})
 	if first != digest(func(f *ModelFile) {
