@@ -8,13 +8,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// axisStep is the widest gap in octaves between two sizes of an axis: straight
-// lines in between then differ from the fit by less than its noise.
-const axisStep = 1.0 / 3
-
 // axisOf returns the sizes at which a group's curves are given: those measured,
-// and some between them. Sizes closer together than so many octaves share a place.
-func axisOf(measured []uint64, closest float64) []uint64 {
+// and some between them, as a detail has it.
+func axisOf(measured []uint64, d detail) []uint64 {
 	var axis []uint64
 	for i, b := range measured {
 		if len(axis) == 0 {
@@ -22,11 +18,11 @@ func axisOf(measured []uint64, closest float64) []uint64 {
 			continue
 		}
 		gap := log2(b) - log2(axis[len(axis)-1])
-		if gap < closest && i+1 < len(measured) {
+		if gap < d.closest && i+1 < len(measured) {
 			continue
 		}
 		from := float64(axis[len(axis)-1])
-		steps := int(math.Ceil(gap/axisStep - 1e-9))
+		steps := int(math.Ceil(gap/d.widest - 1e-9))
 		for k := 1; k < steps; k++ {
 			between := uint64(math.Round(from * math.Exp2(gap*float64(k)/float64(steps))))
 			if between > axis[len(axis)-1] && between < b {
