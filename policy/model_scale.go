@@ -82,7 +82,7 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 		c := g.curves[i]
 		f := c.family
 		if len(f.Physics) == 0 || f.PhysicsSigma == 0 || c.channels == 0 {
-			continue // the curve only joins measured points
+			continue // nothing tells what of its time would change
 		}
 		extra := float64(float64(networkHops(key.coll, c.algo, key.nodes)) * by.hopLatency)
 		if f.Physics[0]+extra < 0 {
