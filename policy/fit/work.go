@@ -6,7 +6,10 @@ import "slices"
 // million rows within seconds, however they are spread. It is counted, not timed,
 // so that the same samples give the same model on every machine.
 const (
-	mostFitWork      = 12e9
+	// A fit may take so much, and so much more for each cell.
+	fitWork        = 5e9
+	fitWorkPerCell = 7e3
+
 	mostValidateWork = 3e9
 
 	// Of linear algebra: to factorise and invert the covariance of n places, times
@@ -96,6 +99,15 @@ func within(budget float64, details []detail, workOf func(detail) float64) detai
 	return details[len(details)-1]
 }
 
+// mostFitWork is the bound on fitting groups.
+func mostFitWork(groups []*Group) float64 {
+	cells := 0
+	for _, g := range groups {
+		cells += len(g.Cells)
+	}
+	return fitWork + fitWorkPerCell*float64(cells)
+}
+
 // task is how one group is fitted and validated.
 type task struct {
 	axis      []uint64
@@ -112,7 +124,7 @@ func plan(groups []*Group) []task {
 			layouts[i], sizes[i] = groups[i].loads(), groups[i].allSizes()
 		}
 	})
-	fitted := within(mostFitWork, slices.Concat(details, rough), func(d detail) float64 {
+	fitted := within(mostFitWork(groups), slices.Concat(details, rough), func(d detail) float64 {
 		sum := 0.0
 		for i := range groups {
 			sum += work(layouts[i], d.points, len(axisOf(sizes[i], d)))
