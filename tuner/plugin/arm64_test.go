@@ -3,6 +3,7 @@
 package main
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,20 +24,15 @@ func TestArm64(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	compiler := anyProgram(t, "aarch64-linux-gnu-gcc")
-	emulator := anyProgram(t, "qemu-aarch64", "qemu-aarch64-static")
+	compiler, emulate := arm64Tools(t)
 	p, err := build(t.TempDir(), "GOARCH=arm64", "CC="+compiler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	libc, err := exec.Command(compiler, "-print-file-name=libc.so.6").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	emulate := emulator + " -L " + filepath.Join(filepath.Dir(strings.TrimSpace(string(libc))), "..")
 	p.scenarios, p.rank = script(t, emulate+" "+p.scenarios), script(t, emulate+" "+p.rank)
 
 	exports(t, p.so)
+	largePages(t, p.so)
 	for _, name := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +43,38 @@ func TestArm64(t *testing.T) {
 		t.Parallel()
 		editALot(t, p, 5)
 	})
+}
+
+// largePages checks that a library can be loaded where pages have 64 KiB, as kernels for
+// NVIDIA Grace often have them.
+func largePages(t *testing.T, so string) {
+	t.Helper()
+	file, err := elf.Open(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_LOAD && p.Align < 64<<10 {
+			t.Errorf("a segment is aligned to %d bytes only", p.Align)
+		}
+	}
+}
+
+// arm64Tools finds a compiler for arm64 and the command that runs what it makes, or
+// skips the test.
+func arm64Tools(t *testing.T) (compiler, emulate string) {
+	t.Helper()
+	compiler = anyProgram(t, "aarch64-linux-gnu-gcc")
+	emulator := anyProgram(t, "qemu-aarch64", "qemu-aarch64-static")
+	libc, _ := exec.Command(compiler, "-print-file-name=libc.so.6").Output()
+	emulate = emulator + " -L " + filepath.Dir(filepath.Dir(strings.TrimSpace(string(libc))))
+	program := filepath.Join(t.TempDir(), "program")
+	try := fmt.Sprintf("echo 'int main(void) { return 0; }' | %s -x c -o %[2]s - && %s %[2]s", compiler, program, emulate)
+	if out, err := exec.Command("sh", "-c", try).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: no program for arm64 can be made and run: %v\n%s", err, out)
+	}
+	return compiler, emulate
 }
 
 // anyProgram finds the first of some programs, or skips the test.
