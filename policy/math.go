@@ -2,10 +2,11 @@ package policy
 
 import "math"
 
-// Decisions must not differ between machines. The standard library's logarithm,
-// exponential and power are written in assembly on some of them and differ in the last
-// bits, and compilers may fuse a product and a sum into one rounding: hence these, and
-// float64() around every product that is added to something.
+// Decisions must not differ between machines, and what is said of them should not. The
+// standard library's logarithm, exponential and power are written in assembly on some
+// of them and differ in the last bits, and compilers may fuse a product and a sum into
+// one rounding: hence these, and float64() around every product that is added to
+// something.
 
 // ln returns the natural logarithm of x > 0, to about 1e-15.
 func ln(x float64) float64 {
@@ -75,9 +76,25 @@ func powPart(x, y float64) float64 {
 	octaves := float64(y * float64(e))
 	whole := math.Round(octaves)
 	rest := float64((octaves-whole)*math.Ln2) + float64(y*ln(m))
+	return expNear0(rest, int(whole))
+}
+
+// exp returns e^x, to about 1e-15 for |x| <= 40.
+func exp(x float64) float64 {
+	octaves := math.Round(x / math.Ln2)
+	if !(math.Abs(octaves) < 2000) {
+		return math.Exp(x) // 0, infinite or not a number
+	}
+	// The first part of ln 2 is short, so that its product is exact (FreeBSD's e_exp.c).
+	const ln2High, ln2Low = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+	return expNear0(x-float64(octaves*ln2High)-float64(octaves*ln2Low), int(octaves))
+}
+
+// expNear0 is e^x * 2^octaves, for |x| < 0.7.
+func expNear0(x float64, octaves int) float64 {
 	sum := 1.0
 	for k := 18; k >= 1; k-- {
-		sum = 1 + float64(sum*rest)/float64(k)
+		sum = 1 + float64(sum*x)/float64(k)
 	}
-	return math.Ldexp(sum, int(whole))
+	return math.Ldexp(sum, octaves)
 }
