@@ -46,7 +46,11 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		return
 	}
 	if n := len(p.engine.Constants()); n > 0 {
-		fmt.Fprintf(b, "  it replaces %s of NCCL's, which the estimates below do not know\n", countOf(n, "constant"))
+		known := ""
+		if p.standIns.ignored > 0 {
+			known = "; the estimates below are without"
+		}
+		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", countOf(n, "constant"), known)
 	}
 	if p.By == policy.ByRow {
 		fmt.Fprintf(b, "  not asked, as a row decides; this is what it would say\n")
@@ -130,7 +134,11 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.system)
+	with := ""
+	if p.asked.own != p.asked.nccl || len(p.engine.Constants()) > 0 && p.standIns.ignored == 0 {
+		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
+	}
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.system, with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""
