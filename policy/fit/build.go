@@ -158,8 +158,12 @@ func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
 }
 
 // round keeps so many significant digits, so that files stay readable and do not
-// depend on the last bits of an exponential.
-func round(v float64, digits int) float64 {
+// depend on the last bits of an exponential, which differ between machines. What was
+// measured often lies just between two numbers of so many digits, and e^ln x a little
+// to either side of it: rounded to more digits first, it is there again.
+func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
+
+func toDigits(v float64, digits int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
 	if err != nil {
 		return v
