@@ -66,7 +66,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 func (p *decisionPath) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(1-math.Exp(-m.Needed)))
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(m.NeededGain()))
 	}
 	if p.Why != policy.Speaks {
 		return fmt.Sprintf("silent, %s%s", p.Why, margin)
@@ -102,7 +102,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 		lines = lines[:maxExplained]
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
-		us := math.Exp(m.DefaultLnMicros)
+		us := m.DefaultMicros()
 		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), cell{p.own.Algo, p.own.Proto})}
 		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
 			if l.micros < us {
@@ -186,7 +186,7 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 	switch e := p.expected; {
 	case p.hasGain:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", percent(e.Gain()), microsText(e.Micros()),
-			microsText(math.Exp(e.DefaultLnMicros)), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
+			microsText(e.DefaultMicros()), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
 	case p.By == policy.ByRow && p.by.model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}
