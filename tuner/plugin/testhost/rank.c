@@ -4,6 +4,8 @@
  * one thread, which make the same calls in the same order as those of every other
  * process, at `rate` a second in the mean, at moments of its own.
  *
+ * A rank that falls behind catches up, no faster than `haste` times the rate.
+ *
  * LOG is a file that others may read meanwhile: how many calls each context has made,
  * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
  * line each with the time in front, standard output the answers to commands:
@@ -39,8 +41,8 @@
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure;
-} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17};
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste;
+} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
     const char *name;
@@ -48,6 +50,7 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
+    {"haste", &set.haste},
 };
 
 static struct host host;
@@ -274,7 +277,9 @@ int main(int argc, char **argv) {
             if (contexts[i].ctx) call(i);
         pace.rounds++;
         /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
+        uint64_t soonest = nanos(CLOCK_MONOTONIC) + 1000000000 / (set.rate * set.haste);
         pace.due = pace.began + pace.rounds * 1000000000 / set.rate;
+        if (pace.due < soonest) pace.due = soonest;
         if (dice(64) == 0) pace.due += dice(set.skew_ms * 1000000 + 1);
     }
     for (int i = 0; i < num_contexts; i++)
