@@ -29,6 +29,7 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 		r.ready()
 	}
 	view, show := hideDecisions(t, shared, agree.CommKey(j.comm(waited), 4))
+	_, env = policyFile(t, 1) // its own, for it cannot commit what it would propose
 	waiter := j.launch(built.programs, 3, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+view))
 	waiter.ready()
 	others := &job{TB: t, dir: j.dir, seed: j.seed, ranks: j.ranks}
