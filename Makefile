@@ -1,6 +1,14 @@
 # nccl-tuner-go. `make help` lists what there is.
 
-BUILD   ?= build
+# For another processor: make GOARCH=arm64 CC=aarch64-linux-gnu-gcc
+ifneq ($(GOARCH),)
+CROSS := $(filter-out $(shell go env GOHOSTARCH),$(GOARCH))
+ifeq ($(if $(CROSS),$(origin CC)),default)
+$(error GOARCH=$(CROSS) needs a C compiler for it, such as CC=aarch64-linux-gnu-gcc for arm64)
+endif
+endif
+# What is built for one processor is not taken for another's.
+BUILD   ?= build$(CROSS:%=/%)
 PREFIX  ?= /usr/local
 # A comma-separated list for -fsanitize=, for the C side of everything built.
 SANITIZE ?=

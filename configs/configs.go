@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed tuning/hgx-h100.json
 var HGXH100 string
+
+// DGXH100 is the topology that HGXH100 follows from, for topo.Read.
+//
+//go:embed topo/dgx-h100.xml
+var DGXH100 string

@@ -27,7 +27,7 @@ func TestTopologies(t *testing.T) {
 	want := map[string]essentials{
 		"dgx-h100.xml":         {8, 8, topo.PathNVL, 370.8, topo.PathPIX, 48, 12, 30, true, true},
 		"dgx-a100.xml":         {8, 8, topo.PathNVL, 240, topo.PathPXB, 24, 12, 20, false, true},
-		"aws-p4d-like.xml":     {8, 4, topo.PathNVL, 240, topo.PathPIX, 12.5, 12, 20, false, true},
+		"aws-p4d-like.xml":     {8, 4, topo.PathNVL, 240, topo.PathPIX, 12, 12, 20, false, true},
 		"gb200-nvl72-tray.xml": {4, 4, topo.PathNVL, 721.8, topo.PathP2C, 48, 16, 45, true, true},
 		"pcie-4gpu.xml":        {4, 1, topo.PathPHB, 24, topo.PathPHB, 1.25, 2, 12, false, false},
 	}

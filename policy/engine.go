@@ -44,7 +44,8 @@ func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
 		parts = append(parts, p.Digest[:])
 	}
 	if e.Model != nil {
-		parts = append(parts, e.Model.Digest[:])
+		digest := e.Model.Digest()
+		parts = append(parts, digest[:])
 	}
 	if p != nil && p.NeedsTopology() {
 		if here != nil {

@@ -172,11 +172,11 @@ func TestEngineDigest(t *testing.T) {
 	if NewEngine(rows, nil, nil).Digest != rows.Digest {
 		t.Error("a policy alone has another digest than its own")
 	}
-	if NewEngine(nil, model, nil).Digest != model.Digest {
+	if NewEngine(nil, model, nil).Digest != model.Digest() {
 		t.Error("a model alone has another digest than its own")
 	}
 	both := NewEngine(rows, model, nil).Digest
-	if both == rows.Digest || both == model.Digest {
+	if both == rows.Digest || both == model.Digest() {
 		t.Error("a policy and a model have the digest of one")
 	}
 	away := compiled(t, func(f *ModelFile) {

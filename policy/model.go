@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -19,10 +20,8 @@ import (
 type Model struct {
 	Name string // of the file, for messages
 	File *ModelFile
-	// Digest is of all that decisions depend on. Two ranks with equal digests
-	// decide alike.
-	Digest Digest
 
+	digest  func() Digest
 	groups  map[modelKey]*modelGroup
 	home    topo.Fingerprint // of the machine measured on, if that is known
 	similar bool             // scaled to another machine, see scaled
@@ -150,9 +149,14 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	m.Digest = file.digest()
+	m.digest = sync.OnceValue(file.digest)
 	return m, nil
 }
+
+// Digest is of all that decisions depend on. Two ranks with equal digests decide
+// alike. It is made when first asked for: of a large model that takes longer than
+// all else.
+func (m *Model) Digest() Digest { return m.digest() }
 
 // digest leaves out what only people read. Of the machine measured on, decisions
 // depend on the fingerprint, and on the numbers only if they are scaled.

@@ -19,11 +19,17 @@ type ModelChoice struct {
 }
 
 // Micros is the expected time. It is for people: decisions compare LnMicros.
-func (c ModelChoice) Micros() float64 { return math.Exp(c.LnMicros) }
+func (c ModelChoice) Micros() float64 { return exp(c.LnMicros) }
+
+// DefaultMicros is the expected time of what NCCL would do; NaN: not known.
+func (c ModelChoice) DefaultMicros() float64 { return exp(c.DefaultLnMicros) }
 
 // Gain is what the choice is expected to win, as a share of the default's time;
 // NaN where that is not known.
-func (c ModelChoice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
+func (c ModelChoice) Gain() float64 { return 1 - exp(c.LnMicros-c.DefaultLnMicros) }
+
+// NeededGain is Needed as such a share.
+func (c ModelChoice) NeededGain() float64 { return 1 - exp(-c.Needed) }
 
 const (
 	// leastGain in ln(us): less is not worth a deviation from NCCL.

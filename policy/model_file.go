@@ -101,7 +101,7 @@ type ModelFamily struct {
 	Algo  string `json:"algorithm"`
 	Proto string `json:"protocol"`
 	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and
-	// s*c, of s bytes and c channels. Empty: the curves only join measured points.
+	// s*c, of s bytes and c channels. Empty: too little was measured to tell them apart.
 	Physics []float64 `json:"physics,omitempty"`
 	// PhysicsSigma is how far the physics alone is off what was measured.
 	PhysicsSigma float64 `json:"physics_sigma,omitempty"`

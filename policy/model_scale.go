@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -63,11 +64,15 @@ func (m *Model) scaled(home, here *topo.Summary) *Model {
 	if len(s.groups) == 0 {
 		return nil
 	}
-	text := m.Digest[:]
-	for _, used := range []float64{here.IntraBW, here.NetBW, here.NetLatency, float64(here.GPUs)} {
-		text = binary.LittleEndian.AppendUint64(text[:len(text):len(text)], math.Float64bits(used))
-	}
-	s.Digest = sha256.Sum256(text)
+	used := []float64{here.IntraBW, here.NetBW, here.NetLatency, float64(here.GPUs)}
+	s.digest = sync.OnceValue(func() Digest {
+		home := m.Digest()
+		text := home[:]
+		for _, v := range used {
+			text = binary.LittleEndian.AppendUint64(text, math.Float64bits(v))
+		}
+		return sha256.Sum256(text)
+	})
 	return s
 }
 
@@ -77,7 +82,7 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 		c := g.curves[i]
 		f := c.family
 		if len(f.Physics) == 0 || f.PhysicsSigma == 0 || c.channels == 0 {
-			continue // the curve only joins measured points
+			continue // nothing tells what of its time would change
 		}
 		extra := float64(float64(networkHops(key.coll, c.algo, key.nodes)) * by.hopLatency)
 		if f.Physics[0]+extra < 0 {

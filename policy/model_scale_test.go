@@ -89,12 +89,12 @@ func TestScaling(t *testing.T) {
 					t.Errorf("%s takes %g us (sigma %g), want %g (%g)", algo, math.Exp(ln), sigma, want, open)
 				}
 			}
-			if e.Digest == m.Digest {
+			if e.Digest == m.Digest() {
 				t.Error("a scaled model has the digest of the model at home")
 			}
 		})
 	}
-	if e := NewEngine(nil, m, machineOf(t, sameKind, topo.Summary{})); e.Standing != SameMachine || e.Digest != m.Digest {
+	if e := NewEngine(nil, m, machineOf(t, sameKind, topo.Summary{})); e.Standing != SameMachine || e.Digest != m.Digest() {
 		t.Errorf("at home: %q", e.Standing)
 	}
 }
@@ -154,7 +154,7 @@ func TestHomeInDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.Digest
+		return m.Digest()
 	}
 	if digest(false, 100) != digest(false, 200) || digest(true, 100) == digest(true, 200) {
 		t.Error("the digest does not follow what is scaled")

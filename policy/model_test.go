@@ -4,30 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
-
-func TestLn(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	worst := 0.0
-	for range 100_000 {
-		x := math.Exp(80*rng.Float64() - 40)
-		worst = max(worst, math.Abs(ln(x)-math.Log(x))/max(1, math.Abs(math.Log(x))))
-	}
-	if worst > 4e-16 {
-		t.Errorf("ln is off by %g, relative", worst)
-	}
-	for k := range 64 {
-		if got := log2(1 << k); math.Abs(got-float64(k)) > 1e-14*float64(k) {
-			t.Errorf("log2(2^%d) is %.17g", k, got)
-		}
-	}
-}
 
 // smallModel has ring/simple with 2 and 8 channels, tree/ll with 4, nvls/simple
 // with 16, at 1 KiB, 4 KiB and 16 KiB on 2 nodes of 4; the default is tree/ll.
@@ -174,7 +156,7 @@ func TestModelDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.Digest
+		return m.Digest()
 	}
 	first := digest(func(*ModelFile) {})
 	if first != digest(func(f *ModelFile) {

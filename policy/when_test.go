@@ -58,6 +58,7 @@ func TestConditions(t *testing.T) {
 		`ceil(ranks / 3) == 6`:                    true,
 		`round(2.5) == 3`:                         true,
 		`2 ** nodes == 4`:                         true,
+		`ranks ** 0.25 == nodes`:                  true,
 		`-nodes < 0`:                              true,
 		`true`:                                    true,
 		`false`:                                   false,

@@ -32,7 +32,7 @@ func anyRows(t *rapid.T) string {
 		}
 		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"), of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
 			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"), of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
-			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB", "nodes == 2 || pipe_ops > 1", "coll == 'allreduce'", "topo.nvswitch", "bytes % (pipe_ops - 1) == 0"))
+			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB", "nodes == 2 || pipe_ops > 1", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch", "bytes % (pipe_ops - 1) == 0"))
 	}
 	return b.String()
 }
@@ -101,13 +101,13 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		engine, _ := files.engine(costFlags{})
-		s := rapid.SampledFrom([]shape{{2, 16}, {2, 16}, {2, 16}, {1, 8}, {2, 9}, {3, 8}}).Draw(t, "comm")
+		s := rapid.SampledFrom([]shape{{2, 16, 0}, {2, 16, 1}, {2, 16, nvlUntold}, {1, 8, 0}, {2, 9, 0}, {3, 8, 2}}).Draw(t, "comm")
 		calls := make([]host.Call, 12)
 		for i := range calls {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(s.nodes, s.ranks)
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)
 			}

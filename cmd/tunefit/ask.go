@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -28,8 +27,10 @@ func (f *pluginFlags) register(cmd *cobra.Command) {
 // asker asks a tuner what it makes of a policy.
 type asker struct {
 	plugin *host.Plugin
-	costs  *costModel
+	from   costFlags
+	costs  *costModel // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
+	own    map[string]*costModel // by the constants that the plugin replaces
 	// notes is what the plugin warned of, and why it leaves communicators to NCCL.
 	notes []string
 	// limit changes what NCCL offers; nil leaves it at its costs.
@@ -44,58 +45,6 @@ type commKey struct {
 	shape
 }
 
-// question is one call of a collective, but for what NCCL thinks of it.
-type question struct {
-	coll    policy.Coll
-	shape   shape
-	bytes   uint64
-	pipeOps int
-	regBuff int
-}
-
-// cell is an algorithm and a protocol, as NCCL numbers them.
-type cell struct{ algo, proto int }
-
-func (c cell) String() string {
-	if c.algo < 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%s/%s", policy.Algo(c.algo), policy.Proto(c.proto))
-}
-
-// outcome is what NCCL does with one call, without and with the policy.
-type outcome struct {
-	question
-
-	nccl         cell
-	ncclMicros   float32
-	ncclChannels int
-
-	policy   cell
-	channels int // 0: NCCL's own
-	chunk    int64
-	by       tuner.DecidedBy
-}
-
-// alike reports whether the policy makes the same of both.
-func (o outcome) alike(b outcome) bool {
-	return o.policy == b.policy && o.channels == b.channels && o.chunk == b.chunk
-}
-
-// decidedBy names the row, or who else decided. A plugin other than ours does not
-// tell its row.
-func (o outcome) decidedBy(d decider) string {
-	switch {
-	case o.by.Row > 0:
-		return fmt.Sprintf("%s:%d", d.policy, o.by.Row)
-	case o.by.Model:
-		return d.model
-	case o.policy != o.nccl || o.channels > 0 || o.chunk > 0:
-		return "the plugin"
-	}
-	return "NCCL"
-}
-
 func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 	costs, err := from.read()
 	if err != nil {
@@ -105,7 +54,7 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{costs: costs, comms: map[commKey]*host.Comm{}}
+	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
@@ -156,9 +105,12 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, d.policy), a.plugin.Setenv(tuner.EnvModelFile, d.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(s.nodes, s.ranks)
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
+	}
+	if err := s.hears(c); err != nil {
+		return nil, err
 	}
 	a.comms[key] = c
 	for _, l := range log {
@@ -186,7 +138,11 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	costs, err := a.costs.of(s)
+	costs, err := a.tuning(d, s)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := a.costs.of(s)
 	if err != nil {
 		return nil, err
 	}
@@ -201,10 +157,12 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	}
 	outcomes := make([]outcome, len(questions))
 	for i, q := range questions {
-		before, after := choose(costs, calls[i].Table, q.bytes), choose(costs, answers[i].Table, q.bytes)
+		before, after := choose(alone, a.table(alone, q), q.bytes), choose(costs, answers[i].Table, q.bytes)
+		own := choose(costs, calls[i].Table, q.bytes)
 		outcomes[i] = outcome{
 			question: q,
 			nccl:     cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
+			own:    cell{own.Algo, own.Proto},
 			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
 		}
 		for _, line := range answers[i].Log {
@@ -226,11 +184,6 @@ func (a *asker) table(costs *tuning.Tuning, q question) (flat []float32) {
 		flat = append(flat, row[:]...)
 	}
 	return flat
-}
-
-// query is the question as the tuner hears it.
-func (q question) query(table []float32) policy.Query {
-	return policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
 }
 
 // choose returns what NCCL chooses from a flat table.

@@ -28,6 +28,8 @@ func (f *costFlags) register(cmd *cobra.Command) {
 type costModel struct {
 	set     *tuning.Set
 	machine *topo.Document // to derive more of the set from; nil without
+	options channels.TuneOptions
+	ignored int // constants that a tuner replaces and that the set does not know
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
 }
@@ -51,6 +53,7 @@ func (f *costFlags) read() (*costModel, error) {
 			return nil, err
 		}
 		m.set = &tuning.Set{System: f.topo, NCCL: "2.30.7"}
+		m.options = channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}
 		return m, m.derive(1)
 	}
 	if f.tuning == "" {
@@ -68,7 +71,7 @@ func (f *costFlags) read() (*costModel, error) {
 
 // derive adds NCCL's costs over so many hosts like the one described.
 func (m *costModel) derive(hosts ...int) error {
-	comms, err := channels.Tune(m.machine, channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}, hosts...)
+	comms, err := channels.Tune(m.machine, m.options, hosts...)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (m *costModel) of(s shape) (*tuning.Tuning, error) {
 		}
 		return 0
 	})
-	m.standIns[s] = shape{best.NNodes, best.NRanks}
+	m.standIns[s] = shape{nodes: best.NNodes, ranks: best.NRanks}
 	return best, nil
 }
 

@@ -53,7 +53,9 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
-func (s shape) comm() policy.Comm { return policy.Comm{Nodes: s.nodes, Ranks: s.ranks} }
+func (s shape) comm() policy.Comm {
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()}
+}
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
 

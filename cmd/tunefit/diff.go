@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -162,30 +161,6 @@ func (c *comparison) write(w io.Writer) {
 			d.before.choice(), d.before.decidedBy(decider{policy: c.files[0]}), d.after.choice(), d.after.decidedBy(decider{policy: c.files[1]}))
 	}
 	tw.Flush()
-}
-
-// callText names a call that is not the usual one.
-func (q question) callText() string {
-	var s string
-	if q.pipeOps != 1 {
-		s += fmt.Sprintf(", pipe_ops %d", q.pipeOps)
-	}
-	if q.regBuff != 0 {
-		s += ", reg_buff 1"
-	}
-	return s
-}
-
-// choice is what the policy makes of a call, in a few words.
-func (o outcome) choice() string {
-	words := []string{o.policy.String()}
-	if o.channels > 0 {
-		words = append(words, fmt.Sprintf("%d ch", o.channels))
-	}
-	if o.chunk > 0 {
-		words = append(words, "chunks of "+policy.FormatBytes(uint64(o.chunk)))
-	}
-	return strings.Join(words, ", ")
 }
 
 type differenceJSON struct {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // sharing says whether several nodes can see the same files.
@@ -25,37 +27,42 @@ func (s fileSystem) String() string {
 	return s.name + [...]string{" (shared or not is not known)", " (local)", " (shared)"}[s.kind]
 }
 
-// fileSystems knows them by the numbers of Linux' magic.h and of their own headers.
+// fileSystems knows them by f_type of statfs(2). Named numbers are those of Linux'
+// magic.h; the others have their source beside them.
 var fileSystems = map[uint32]fileSystem{
-	0x01021994: {name: "tmpfs", kind: local},
-	0x858458f6: {name: "ramfs", kind: local},
-	0xef53:     {name: "ext4", kind: local},
-	0x58465342: {name: "xfs", kind: local},
-	0x9123683e: {name: "btrfs", kind: local},
-	0xf2f52010: {name: "f2fs", kind: local},
-	0x2fc12fc1: {name: "zfs", kind: local},
-	0xca451a4e: {name: "bcachefs", kind: local},
-	0x4d44:     {name: "vfat", kind: local},
-	0x2011bab0: {name: "exfat", kind: local},
-	0x73717368: {name: "squashfs", kind: local},
-	0x794c7630: {name: "overlayfs", kind: local},
+	unix.TMPFS_MAGIC:           {name: "tmpfs", kind: local},
+	unix.RAMFS_MAGIC:           {name: "ramfs", kind: local},
+	unix.EXT4_SUPER_MAGIC:      {name: "ext4", kind: local},
+	unix.XFS_SUPER_MAGIC:       {name: "xfs", kind: local},
+	unix.BTRFS_SUPER_MAGIC:     {name: "btrfs", kind: local},
+	unix.F2FS_SUPER_MAGIC:      {name: "f2fs", kind: local},
+	unix.BCACHEFS_SUPER_MAGIC:  {name: "bcachefs", kind: local},
+	unix.MSDOS_SUPER_MAGIC:     {name: "vfat", kind: local},
+	unix.EXFAT_SUPER_MAGIC:     {name: "exfat", kind: local},
+	unix.SQUASHFS_MAGIC:        {name: "squashfs", kind: local},
+	unix.OVERLAYFS_SUPER_MAGIC: {name: "overlayfs", kind: local}, // no two nodes may mount one upper layer
+	0x2fc12fc1:                 {name: "zfs", kind: local},       // OpenZFS: ZFS_SUPER_MAGIC
 
-	0x6969:     {name: "NFS", kind: shared},
-	0x0bd00bd0: {name: "Lustre", kind: shared},
-	0x47504653: {name: "GPFS", kind: shared},
-	0x19830326: {name: "BeeGFS", kind: shared},
-	0x00c36400: {name: "CephFS", kind: shared},
-	0xff534d42: {name: "CIFS", kind: shared},
-	0xfe534d42: {name: "SMB", kind: shared},
-	0x517b:     {name: "SMB", kind: shared},
-	0x5346414f: {name: "AFS", kind: shared},
-	0x7461636f: {name: "OCFS2", kind: shared},
-	0x01161970: {name: "GFS2", kind: shared},
-	0x20030528: {name: "OrangeFS", kind: shared},
-	0xaad7aaea: {name: "PanFS", kind: shared},
+	unix.NFS_SUPER_MAGIC:   {name: "NFS", kind: shared},
+	unix.CEPH_SUPER_MAGIC:  {name: "CephFS", kind: shared},
+	unix.CIFS_SUPER_MAGIC:  {name: "CIFS", kind: shared},
+	unix.SMB2_SUPER_MAGIC:  {name: "SMB", kind: shared},
+	unix.SMB_SUPER_MAGIC:   {name: "SMB", kind: shared},
+	unix.AFS_SUPER_MAGIC:   {name: "AFS", kind: shared},
+	unix.AFS_FS_MAGIC:      {name: "AFS", kind: shared},
+	unix.OCFS2_SUPER_MAGIC: {name: "OCFS2", kind: shared},
+	0x01161970:             {name: "GFS2", kind: shared},     // Linux' gfs2_ondisk.h: GFS2_MAGIC
+	0x20030528:             {name: "OrangeFS", kind: shared}, // Linux' fs/orangefs: ORANGEFS_SUPER_MAGIC
+	0x0bd00bd0:             {name: "Lustre", kind: shared},   // lustre_user.h: LL_SUPER_MAGIC
+	0x19830326:             {name: "BeeGFS", kind: shared},   // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
+	0x47504653:             {name: "GPFS", kind: shared},     // coreutils' stat.c, as for the next two
+	0xaad7aaea:             {name: "PanFS", kind: shared},
+	0xbeefdead:             {name: "StorNext", kind: shared},
+	0x18031977:             {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
 
-	0x65735546: {name: "FUSE"},
-	0x01021997: {name: "9P"},
+	unix.FUSE_SUPER_MAGIC: {name: "FUSE"},
+	unix.V9FS_MAGIC:       {name: "9P"},
+	0xa501fcf5:            {name: "VxFS"}, // coreutils' stat.c: of one node or of a cluster
 }
 
 const plenty = 1 << 62

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -76,6 +77,35 @@ func TestDoctorEtcd(t *testing.T) {
 		mustFind(t, findings, "rendezvous", isError, "cannot be reached")
 	} else {
 		mustFind(t, findings, "rendezvous", isNote, "cannot ask it")
+	}
+}
+
+// What this machine has mounted is called as the kernel calls it.
+func TestFileSystemNames(t *testing.T) {
+	names := map[string]string{"overlay": "overlayfs", "nfs": "NFS", "nfs4": "NFS", "cifs": "CIFS", "ceph": "CephFS", "lustre": "Lustre", "gpfs": "GPFS",
+		"beegfs": "BeeGFS", "wekafs": "WekaFS", "9p": "9P", "virtiofs": "FUSE", "fuse": "FUSE", "ext2": "ext4", "ext3": "ext4"}
+	for _, same := range []string{"tmpfs", "ramfs", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "vfat", "exfat", "squashfs"} {
+		names[same] = same
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		want := names[fields[2]]
+		info, err := os.Stat(fields[1])
+		if want == "" || err != nil || !info.IsDir() {
+			continue
+		}
+		seen++
+		if got := fileSystemOf(fields[1]); got.name != want {
+			t.Errorf("%s, a %s, is called %s", fields[1], fields[2], got)
+		}
+	}
+	if seen == 0 {
+		t.Skip("SKIPPED: no file system that doctor knows is mounted here")
 	}
 }
 

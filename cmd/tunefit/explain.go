@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 func explainCommand() *cobra.Command {
@@ -45,6 +46,7 @@ of --tuning, or those that follow from the topology of --topo; not a measurement
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			p.standIns.noteStandIns(cmd.ErrOrStderr(), []shape{q.shape})
+			p.standIns.noteIgnored(cmd.ErrOrStderr())
 			if f.json {
 				err = writeJSON(cmd.OutOrStdout(), p.json())
 			} else {
@@ -59,6 +61,7 @@ of --tuning, or those that follow from the topology of --topo; not a measurement
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 4x8")
 	fl.IntVar(&f.nodes, "nodes", 0, "nodes, with --ranks instead of --comm")
 	fl.IntVar(&f.ranks, "ranks", 0, "ranks in all, with --nodes")
+	f.nvl.register(cmd)
 	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
 	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: with registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
@@ -72,6 +75,7 @@ type explainFlags struct {
 	by           decider
 	comm         string
 	nodes, ranks int
+	nvl          nvlDomains
 	call         question
 	all, json    bool
 	who          pluginFlags
@@ -107,8 +111,13 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, 
 	if q.pipeOps < 1 || q.regBuff < 0 || q.regBuff > 1 {
 		return q, usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.pipeOps, q.regBuff)
 	}
-	q.shape, err = f.shape(cmd)
-	return q, err
+	if q.shape, err = f.shape(cmd); err != nil {
+		return q, err
+	}
+	if q.shape, err = q.shape.spanning(f.nvl); err != nil {
+		return q, usagef("--nvl-domains: %w", err)
+	}
+	return q, nil
 }
 
 func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
@@ -125,7 +134,7 @@ func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > maxRanks:
 		return shape{}, usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return shape{f.nodes, f.ranks}, nil
+	return shape{nodes: f.nodes, ranks: f.ranks}, nil
 }
 
 // decisionPath is the way to one decision, and what the built library decides.
@@ -138,9 +147,10 @@ type decisionPath struct {
 	expected policy.ModelChoice
 	hasGain  bool
 
-	table    []float32 // NCCL's estimates
+	table    []float32 // NCCL's estimates, with the model's constants
 	own      tuning.Choice
-	asked    outcome // of the library
+	asked    outcome         // of the library
+	written  []host.Constant // by the library
 	costs    *tuning.Tuning
 	system   string
 	standIns *costModel
@@ -177,12 +187,13 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	p.asked, p.standIns, p.system = answers[0], a.costs, a.costs.system()
 	// Why the model is silent is explained, not noted.
 	p.notes = slices.DeleteFunc(a.notes, func(note string) bool { return strings.HasSuffix(note, leftToNCCL) })
-	if p.costs, err = a.costs.of(q.shape); err != nil {
+	if p.costs, err = a.tuning(d, q.shape); err != nil {
 		return nil, err
 	}
 	p.table = a.table(p.costs, q)
 	p.own = choose(p.costs, p.table, q.bytes)
 	p.engine, _ = files.engine(f.from) // the library has said what is not known of the machine
+	p.written = a.comms[commKey{d, q.shape}].Constants
 	view := p.engine.For(q.shape.comm())
 	p.Explanation = view.Explain(q.query(p.table))
 	p.expected, p.hasGain = view.Expect(q.query(p.table), p.Decision)
@@ -197,7 +208,7 @@ func (p *decisionPath) decidedBy() string {
 	case policy.ByModel:
 		return p.by.model
 	}
-	return "NCCL"
+	return p.asked.byNCCL(p.by)
 }
 
 // explained is what NCCL would do if the explanation were right.
@@ -217,6 +228,9 @@ func (p *decisionPath) disagreement() error {
 		if (t.Verdict == policy.RowDecides) != (t.Rule == p.Rule) {
 			return fmt.Errorf("DEFECT: the explanation of row %d is not that of the decision, which row %d makes; please report it with the files", t.Rule+1, p.Rule+1)
 		}
+	}
+	if replaced := p.engine.Constants(); !writes(p.written, replaced) {
+		return fmt.Errorf("DEFECT: the library replaces other constants of NCCL's than the model says, %v instead of %v; please report it with the files", p.written, replaced)
 	}
 	said, got := p.decidedBy(), p.asked.decidedBy(p.by)
 	if x := p.explained(); !x.alike(p.asked) || said != got {

@@ -92,9 +92,9 @@ func (p *decisionPath) modelJSON() *modelPathJSON {
 	}
 	m.Silent, m.ToDo = p.Why.String(), p.advice()
 	if d := p.Model; !math.IsNaN(d.DefaultLnMicros) {
-		m.Default = &timeJSON{math.Exp(d.DefaultLnMicros), d.DefaultSigma}
+		m.Default = &timeJSON{d.DefaultMicros(), d.DefaultSigma}
 		if d.Needed > 0 {
-			gain, needed := d.Gain(), 1-math.Exp(-d.Needed)
+			gain, needed := d.Gain(), d.NeededGain()
 			m.Gain, m.Needed = &gain, &needed
 		}
 	}

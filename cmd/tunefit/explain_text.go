@@ -46,7 +46,11 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		return
 	}
 	if n := len(p.engine.Constants()); n > 0 {
-		fmt.Fprintf(b, "  it replaces %s of NCCL's, which the estimates below do not know\n", countOf(n, "constant"))
+		known := ""
+		if p.standIns.ignored > 0 {
+			known = "; the estimates below are without"
+		}
+		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", countOf(n, "constant"), known)
 	}
 	if p.By == policy.ByRow {
 		fmt.Fprintf(b, "  not asked, as a row decides; this is what it would say\n")
@@ -62,7 +66,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 func (p *decisionPath) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(1-math.Exp(-m.Needed)))
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(m.NeededGain()))
 	}
 	if p.Why != policy.Speaks {
 		return fmt.Sprintf("silent, %s%s", p.Why, margin)
@@ -98,7 +102,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 		lines = lines[:maxExplained]
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
-		us := math.Exp(m.DefaultLnMicros)
+		us := m.DefaultMicros()
 		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), cell{p.own.Algo, p.own.Proto})}
 		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
 			if l.micros < us {
@@ -130,7 +134,11 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.system)
+	with := ""
+	if p.asked.own != p.asked.nccl || len(p.engine.Constants()) > 0 && p.standIns.ignored == 0 {
+		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
+	}
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.system, with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""
@@ -178,7 +186,7 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 	switch e := p.expected; {
 	case p.hasGain:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", percent(e.Gain()), microsText(e.Micros()),
-			microsText(math.Exp(e.DefaultLnMicros)), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
+			microsText(e.DefaultMicros()), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
 	case p.By == policy.ByRow && p.by.model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}

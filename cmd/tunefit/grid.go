@@ -11,8 +11,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// shape is a communicator's number of nodes and of ranks in all.
-type shape struct{ nodes, ranks int }
+// shape is a communicator's number of nodes and of ranks in all, and what NCCL says of
+// its NVLink domains.
+type shape struct {
+	nodes, ranks int
+	nvl          nvlDomains
+}
 
 // maxRanks is more than any communicator has.
 const maxRanks = 1 << 24
@@ -29,12 +33,14 @@ type gridFlags struct {
 	colls  []string
 	sizes  string
 	shapes []string
+	nvl    nvlDomains
 }
 
 func (f *gridFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
 	cmd.Flags().StringVar(&f.sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
 	cmd.Flags().StringSliceVar(&f.shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
+	f.nvl.register(cmd)
 }
 
 func (f *gridFlags) parseColls() ([]policy.Coll, error) {
@@ -105,7 +111,13 @@ func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 		shapes = named
 	}
 	if len(shapes) == 0 {
-		shapes = []shape{{1, 8}, {2, 16}}
+		shapes = []shape{{nodes: 1, ranks: 8}, {nodes: 2, ranks: 16}}
+	}
+	for i := range shapes {
+		var err error
+		if shapes[i], err = shapes[i].spanning(f.nvl); err != nil {
+			return nil, usagef("--nvl-domains: %w", err)
+		}
 	}
 	return shapes, nil
 }
@@ -125,5 +137,5 @@ func parseShape(text string) (shape, error) {
 		}
 		return shape{}, usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)
 	}
-	return shape{nodes, nodes * ranks}, nil
+	return shape{nodes: nodes, ranks: nodes * ranks}, nil
 }

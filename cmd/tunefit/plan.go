@@ -157,7 +157,7 @@ func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) 
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(f.grid.colls) == 0 || g.Coll == colls[0]) && (len(f.grid.shapes) == 0 || shape{g.Nodes, g.Ranks} == shapes[0]) {
+		if (len(f.grid.colls) == 0 || g.Coll == colls[0]) && (len(f.grid.shapes) == 0 || shape{nodes: g.Nodes, ranks: g.Ranks} == shapes[0]) {
 			found = append(found, g)
 		}
 	}

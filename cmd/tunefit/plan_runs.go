@@ -138,7 +138,7 @@ func steps(sizes []uint64) (all []step) {
 
 func (p planJSON) write(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{p.Nodes, p.Ranks}, plural(p.Measured, "configuration"))
+	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{nodes: p.Nodes, ranks: p.Ranks}, plural(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(&out, "# done: %s\n", p.Why)
 	} else {

@@ -42,9 +42,10 @@ by "tunefit show". A file of tests:
         channels: nccl            # nccl: left alone
         comment: small            # words in the comment of the row that decides
 
-Also in a test: pipe_ops (1), reg_buff (0) and costs, NCCL's estimates in microseconds
-instead of its cost model's, as {ring/simple: 42.5, tree/ll: 30}. Also in expect: chunk,
-row (the line of the row that decides) and decided_by (nccl, row or model).
+Also in a test: pipe_ops (1), reg_buff (0), nvl_domains (one for each node, as NCCL
+counts; 0: it does not say) and costs, NCCL's estimates in microseconds instead of its
+cost model's, as {ring/simple: 42.5, tree/ll: 30}. Also in expect: chunk, row (the line
+of the row that decides) and decided_by (nccl, row or model).
 
 Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		Example: `  tunefit test configs/policies/example_test.yaml
@@ -94,6 +95,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, only *r
 			return false, err
 		}
 		costs.noteStandIns(cmd.ErrOrStderr(), shapes)
+		costs.noteIgnored(cmd.ErrOrStderr())
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

@@ -132,12 +132,14 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 	c := policyCase{line: n.Line, call: question{coll: -1, pipeOps: 1}}
 	before := len(y.problems)
 	perNode := 0
+	var nvl *yaml.Node
 	y.mapping(n, "a test", fields{
 		"name":           func(n *yaml.Node) { c.name, _ = y.text(n, "name") },
 		"collective":     func(n *yaml.Node) { c.call.coll = named(y, n, "collective", policy.ParseColl) },
 		"nodes":          func(n *yaml.Node) { c.call.shape.nodes = y.number(n, "nodes", 1, 1<<24) },
 		"ranks":          func(n *yaml.Node) { c.call.shape.ranks = y.number(n, "ranks", 2, 1<<24) },
 		"ranks_per_node": func(n *yaml.Node) { perNode = y.number(n, "ranks_per_node", 1, 1<<24) },
+		"nvl_domains":    func(n *yaml.Node) { nvl, c.call.shape.nvl = n, nvlDomainsOf(y.number(n, "nvl_domains", 0, 1<<24)) },
 		"size":           func(n *yaml.Node) { y.sizes(n, &c) },
 		"pipe_ops":       func(n *yaml.Node) { c.call.pipeOps = y.number(n, "pipe_ops", 0, 1<<30) },
 		"reg_buff":       func(n *yaml.Node) { c.call.regBuff = y.number(n, "reg_buff", 0, 1) },
@@ -164,6 +166,9 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 		y.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
 	case s.ranks < 2 || s.ranks < s.nodes || perNode > 0 && s.ranks != s.nodes*perNode:
 		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", countOf(s.ranks, "rank"), countOf(s.nodes, "node"), onEach(perNode))
+	case int(s.nvl) > s.ranks:
+		_, err := s.spanning(s.nvl)
+		y.fail(nvl, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:
 		y.fail(n, "the test names no size")
 	case c.expect == expectation{}:

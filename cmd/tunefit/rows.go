@@ -48,7 +48,7 @@ func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 	seen := map[shape]bool{}
 	if model != nil {
 		for _, g := range model.File.Groups {
-			seen[shape{g.Nodes, g.Ranks}] = true
+			seen[shape{nodes: g.Nodes, ranks: g.Ranks}] = true
 		}
 	}
 	add := func(nodes, ranks, rpn int) {
@@ -66,7 +66,7 @@ func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 		if nodes < 0 {
 			nodes = max(1, ranks/rpn)
 		}
-		if s := (shape{nodes, nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
+		if s := (shape{nodes: nodes, ranks: nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
 			seen[s] = true
 		}
 	}

@@ -32,7 +32,8 @@ the gain is the share of the time of NCCL's own choice that the model expects to
 saved; - where it does not know.
 
 A model that names the machine it was measured on is used as on the machine of
---topo, else as on this one.
+--topo, else as on this one. If it replaces constants of NCCL's, what NCCL chooses
+with these is "with policy"; they do not change the numbers of --tuning.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
@@ -59,6 +60,7 @@ topology of --topo; not from a measurement.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			t.costs.noteStandIns(cmd.ErrOrStderr(), t.shapes)
+			t.costs.noteIgnored(cmd.ErrOrStderr())
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
 			}
@@ -109,7 +111,6 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 		return nil, err
 	}
 	defer a.close()
-	t.costs = a.costs
 	engine, _ := f.engine(from) // the plugin says what is not known of the machine
 	for _, coll := range colls {
 		for _, s := range t.shapes {
@@ -127,7 +128,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
 			view := engine.For(s.comm())
-			costs, err := a.costs.of(s)
+			costs, err := a.tuning(d, s)
 			if err != nil {
 				return nil, err
 			}
@@ -139,6 +140,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	if d.model != "" {
 		t.notes = a.notes
 	}
+	t.costs = a.costs
 	return t, nil
 }
 
@@ -165,7 +167,7 @@ func (t *decisionTable) write(w io.Writer) {
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
+			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.own != first.own || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
 				break
 			}
 			last = o
@@ -190,7 +192,7 @@ func (d decider) base() decider {
 // expected is what the model expects of the outcome, nil where it does not know or
 // where all is left to NCCL.
 func (o outcome) expected(view *policy.EngineView, table []float32) *policy.ModelChoice {
-	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.nccl, Channels: o.channels}
+	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
 	if choice, ok := view.Expect(o.question.query(table), d); ok {
 		return &choice
 	}

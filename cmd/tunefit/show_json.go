@@ -19,6 +19,7 @@ type outcomeJSON struct {
 	Collective string     `json:"collective"`
 	Nodes      int        `json:"nodes"`
 	Ranks      int        `json:"ranks"`
+	NVLDomains int        `json:"nvl_domains"` // 0: NCCL does not say
 	Bytes      uint64     `json:"bytes"`
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
@@ -27,6 +28,8 @@ type outcomeJSON struct {
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
 	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
+	// Constants says that NCCL chooses otherwise by the constants of the model.
+	Constants bool `json:"by_constants,omitempty"`
 	// What the model expects of the decision; left out where it does not know.
 	Expected float64  `json:"expected_us,omitempty"`
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
@@ -45,7 +48,7 @@ func (c cell) json() choiceJSON {
 }
 
 func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
 	switch {
@@ -55,7 +58,7 @@ func (o outcome) json(d decider) outcomeJSON {
 	case o.by.Model:
 		j.File = d.model
 	}
-	j.Why = o.by.Why
+	j.Why, j.Constants = o.by.Why, !o.by.Model && o.own != o.nccl
 	return j
 }
 

@@ -92,7 +92,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 			return usageError{err}
 		}
 		all = append(all, samples...)
-		summaries = append(summaries, summarise(shape{nodes, nodes * f.perNode}, o, samples))
+		summaries = append(summaries, summarise(shape{nodes: nodes, ranks: nodes * f.perNode}, o, samples))
 	}
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
@@ -158,7 +158,7 @@ func sortedOnce(numbers []int) []int {
 func (m *costModel) shapes() string {
 	var names []string
 	for _, t := range m.set.Tunings {
-		names = append(names, shape{t.NNodes, t.NRanks}.String())
+		names = append(names, shape{nodes: t.NNodes, ranks: t.NRanks}.String())
 	}
 	return strings.Join(names, ", ")
 }

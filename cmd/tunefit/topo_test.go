@@ -35,11 +35,11 @@ func TestTopo(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	holds(t, out,
-		"gpu0 gpu1 gpu2 gpu3 mlx5_0 mlx5_1 mlx5_2 mlx5_3 cpu",
+		"gpu0 gpu1 gpu2 gpu3 mlx5_0 mlx5_1 mlx5_4 mlx5_5 cpu",
 		"gpu1 NVL 721.8 X NVL 721.8 NVL 721.8 P2C 48 P2C 48 PXN 48 PXN 48 cpu0",
 		"P2C chip-to-chip link to the CPU, then PCIe",
-		"gpu3 3 3 10.0 0019:01:00.0 mlx5_3",
-		"mlx5_2 2 0010:03:00.0 0x40003 1 400 0 131072 host+cuda gpu2",
+		"gpu3 3 3 10.0 0019:01:00.0 mlx5_5",
+		"mlx5_4 2 0010:03:00.0 0x40003 1 400 0 131072 host+cuda gpu2",
 		"load/store (LSA) ranks 0-3",
 		"rail rank 0 with 4, over 2 nodes like this one",
 		"multimem possible, NVLS too, if the driver agrees")
@@ -117,7 +117,7 @@ func TestTopoExplain(t *testing.T) {
 			"NVL is farther than LOC, the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE",
 			"The direct path, which NCCL does not use: NVL, 4 hops, 370.8 GB/s"}},
 		{a100, "", "gpu0", "gpu1", []string{"reading: on"}},
-		{p4d, "", "gpu1", "rdmap16s27", []string{"NET 12.5 GB/s NIC/0-101b0 to rdmap16s27 narrowest"}},
+		{p4d, "", "gpu1", "rdmap16s27", []string{"PCI 12 GB/s DEV/0-101d0 to PCI/0-10000 narrowest"}},
 		{tray, "", "gpu0", "mlx5_0", []string{"gpu0 to mlx5_0: P2C, 4 hops, 48 GB/s", "GPUDirect RDMA, sending: on"}},
 		{tray, "NCCL_NET_GDR_C2C=0", "gpu0", "mlx5_0", []string{"P2C is farther than PXB, the default level with NCCL_NET_GDR_C2C=0"}},
 		{pcie, "", "gpu0", "gpu3", []string{"gpu0 to gpu3: PHB, 4 hops, 24 GB/s", "peer-to-peer: off", "transport: SHM",

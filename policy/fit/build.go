@@ -8,13 +8,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// axisStep is the widest gap in octaves between two sizes of an axis: straight
-// lines in between then differ from the fit by less than its noise.
-const axisStep = 1.0 / 3
-
 // axisOf returns the sizes at which a group's curves are given: those measured,
-// and some between them. Sizes closer together than so many octaves share a place.
-func axisOf(measured []uint64, closest float64) []uint64 {
+// and some between them, as a detail has it.
+func axisOf(measured []uint64, d detail) []uint64 {
 	var axis []uint64
 	for i, b := range measured {
 		if len(axis) == 0 {
@@ -22,11 +18,11 @@ func axisOf(measured []uint64, closest float64) []uint64 {
 			continue
 		}
 		gap := log2(b) - log2(axis[len(axis)-1])
-		if gap < closest && i+1 < len(measured) {
+		if gap < d.closest && i+1 < len(measured) {
 			continue
 		}
 		from := float64(axis[len(axis)-1])
-		steps := int(math.Ceil(gap/axisStep - 1e-9))
+		steps := int(math.Ceil(gap/d.widest - 1e-9))
 		for k := 1; k < steps; k++ {
 			between := uint64(math.Round(from * math.Exp2(gap*float64(k)/float64(steps))))
 			if between > axis[len(axis)-1] && between < b {
@@ -54,10 +50,12 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		caution := 1.0
 		if j, ok := f.predictor.(*joint); ok {
 			caution = j.caution()
-			for _, w := range j.physics {
-				mf.Physics = append(mf.Physics, round(w, 6))
+			if len(f.channels) > 1 { // one does not tell a channel's share from the links'
+				for _, w := range j.physics {
+					mf.Physics = append(mf.Physics, round(w, 6))
+				}
+				mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
 			}
-			mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
 		mf.Distrust = g.distrust(key, measuredSizes)
@@ -160,8 +158,12 @@ func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
 }
 
 // round keeps so many significant digits, so that files stay readable and do not
-// depend on the last bits of an exponential.
-func round(v float64, digits int) float64 {
+// depend on the last bits of an exponential, which differ between machines. What was
+// measured often lies just between two numbers of so many digits, and e^ln x a little
+// to either side of it: rounded to more digits first, it is there again.
+func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
+
+func toDigits(v float64, digits int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
 	if err != nil {
 		return v

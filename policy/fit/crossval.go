@@ -24,7 +24,7 @@ type fold struct {
 func compile(maxNodes int, groups ...*Group) *policy.Model {
 	var all []policy.ModelGroup
 	for _, g := range groups {
-		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest.closest)))
+		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest)))
 	}
 	return compiled(maxNodes, all...)
 }

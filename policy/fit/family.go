@@ -18,23 +18,26 @@ type predictor interface {
 // familyFit is the model of one algorithm and protocol.
 type familyFit struct {
 	cells    []Cell
-	channels []int // measured, ascending
-	min, max uint64
+	channels []int  // measured, ascending
+	most     uint64 // bytes
+	// mostPerChannel is the most bytes that a channel had to move.
+	mostPerChannel uint64
 	predictor
 }
 
-// fewPoints is what a joint model over bytes and channels needs at least.
+// fewPoints is what physics and a process need at least.
 const fewPoints = 6
 
 func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
-	f := &familyFit{cells: cells, min: math.MaxUint64}
+	f := &familyFit{cells: cells}
 	for _, c := range cells {
-		f.min, f.max = min(f.min, c.Bytes), max(f.max, c.Bytes)
+		channels := uint64(max(c.Config.Channels, 1))
+		f.most, f.mostPerChannel = max(f.most, c.Bytes), max(f.mostPerChannel, (c.Bytes+channels-1)/channels)
 		if n := len(f.channels); n == 0 || f.channels[n-1] != c.Config.Channels {
 			f.channels = append(f.channels, c.Config.Channels)
 		}
 	}
-	if len(cells) >= fewPoints && len(f.channels) > 1 {
+	if len(cells) >= fewPoints && f.channels[0] > 0 {
 		f.predictor = g.fitJoint(cells, shared)
 	} else {
 		f.predictor = g.fitInterpolation(cells)
@@ -54,12 +57,15 @@ func (f *familyFit) measured(channels int) policy.Range {
 }
 
 // domain is the range of sizes for which a configuration is predicted: with a
-// joint model, wherever its family was measured and somewhat beyond.
+// joint model, all that are smaller than the family's largest, for they take no
+// longer, and somewhat larger ones. A size is too large, too, if it gives a channel
+// far more to move than any had: with the links' share of the time alone nothing
+// tells the channel's.
 func (f *familyFit) domain(channels int) policy.Range {
 	if _, ok := f.predictor.(*joint); !ok {
 		return f.measured(channels)
 	}
-	return policy.Range{Min: f.min / reach, Max: f.max * reach}
+	return policy.Range{Min: 1, Max: reach * min(f.most, f.mostPerChannel*uint64(channels))}
 }
 
 // reach is the factor in size by which a joint model predicts beyond what was

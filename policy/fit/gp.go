@@ -2,7 +2,10 @@ package fit
 
 import (
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -11,6 +14,7 @@ import (
 type process struct {
 	*layout
 	alpha *mat.VecDense // K^-1 value
+	white *mat.VecDense // L^-1 value, where K = L L^T
 
 	// scale multiplies the standard deviation at sizes that were measured,
 	// gapScale half an octave and more away from them.
@@ -29,6 +33,8 @@ const (
 // newProcess conditions on values, one for each place.
 func newProcess(l *layout, values []float64) *process {
 	p := &process{layout: l, alpha: mat.NewVecDense(len(values), nil)}
+	p.white = mat.NewVecDense(len(values), slices.Clone(values))
+	blas64.Trsv(blas.NoTrans, l.lower.RawTriangular(), p.white.RawVector())
 	if err := l.chol.SolveVecTo(p.alpha, mat.NewVecDense(len(values), values)); err != nil {
 		panic(err) // cannot be: noise > 0
 	}
@@ -75,7 +81,7 @@ func rootMeanSquare(v []float64) float64 {
 func (p *process) predict(channels float64, octaves []float64) (means, sigmas []float64) {
 	f := p.forecast(channels, octaves)
 	means, sigmas = make([]float64, len(octaves)), make([]float64, len(octaves))
-	mat.NewVecDense(len(means), means).MulVec(f.cross.T(), p.alpha)
+	mat.NewVecDense(len(means), means).MulVec(f.white.T(), p.white)
 	for j, d := range f.deviations {
 		// From scale to gapScale within half an octave of the nearest size measured.
 		sigmas[j] = d * (p.scale + min(1, 2*f.distances[j])*(p.gapScale-p.scale))

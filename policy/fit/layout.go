@@ -27,12 +27,6 @@ type place struct {
 	noise    float64 // standard deviation of ln(us), > 0
 }
 
-// matern52 is the Matérn covariance of smoothness 5/2 at distance r >= 0, 1 at 0.
-func matern52(r float64) float64 {
-	s := math.Sqrt(5) * r
-	return (1 + s + s*s/3) * math.Exp(-s)
-}
-
 func covariance(a, b *place) float64 {
 	d := a.octave - b.octave
 	x, y := d/smoothOctaves, (a.channels-b.channels)/smoothChannels
@@ -41,6 +35,20 @@ func covariance(a, b *place) float64 {
 		k += ownVariance * matern52(math.Abs(d)/ownOctaves)
 	}
 	return k
+}
+
+// covariances of one place with some sizes of one channel count.
+func covariances(to []float64, p *place, channels float64, octaves []float64) {
+	y := (p.channels - channels) / smoothChannels
+	for j, octave := range octaves {
+		x := (p.octave - octave) / smoothOctaves
+		to[j] = smoothVariance * matern52(math.Sqrt(x*x+y*y))
+	}
+	if p.channels == channels {
+		for j, octave := range octaves {
+			to[j] += ownVariance * matern52(math.Abs(p.octave-octave)/ownOctaves)
+		}
+	}
 }
 
 // layout is all of a Gaussian process that does not depend on the values: nearly
@@ -151,7 +159,7 @@ func (b *sizeBlock) errors(alpha *mat.VecDense) []float64 {
 // forecast is what a layout knows about one channel count at some sizes.
 type forecast struct {
 	octaves    []float64
-	cross      *mat.Dense // covariance of the layout's places and these
+	white      *mat.Dense // L^-1 times the covariance of the layout's places and these
 	deviations []float64
 	distances  []float64 // in octaves, to the nearest size of the layout
 }
@@ -163,18 +171,16 @@ func (l *layout) forecast(channels float64, octaves []float64) *forecast {
 	}
 	n, m := len(l.places), len(octaves)
 	f := &forecast{octaves, mat.NewDense(n, m, nil), make([]float64, m), make([]float64, m)}
+	for i := range l.places {
+		covariances(f.white.RawRowView(i), &l.places[i], channels, octaves)
+	}
+	blas64.Trsm(blas.Left, blas.NoTrans, 1, l.lower.RawTriangular(), f.white.RawMatrix())
 	for j, octave := range octaves {
-		at := place{octave: octave, channels: channels}
-		for i := range l.places {
-			f.cross.Set(i, j, covariance(&l.places[i], &at))
-		}
-		f.deviations[j] = covariance(&at, &at)
+		f.deviations[j] = smoothVariance + ownVariance
 		f.distances[j] = l.distance(octave)
 	}
-	solved := mat.DenseCopyOf(f.cross)
-	blas64.Trsm(blas.Left, blas.NoTrans, 1, l.lower.RawTriangular(), solved.RawMatrix())
 	for i := range n {
-		for j, v := range solved.RawRowView(i) {
+		for j, v := range f.white.RawRowView(i) {
 			f.deviations[j] -= v * v
 		}
 	}

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -9,8 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// Pool collects samples, one at a time, in memory that grows with the number of
-// samples by a few bytes each.
+// Pool collects samples, one at a time, in 24 bytes each.
 type Pool struct {
 	groups    map[Key]*pooling
 	refused   map[string]int
@@ -42,17 +42,6 @@ type pooling struct {
 type variant struct {
 	dtype, redop string
 	inPlace      bool
-}
-
-type variantPool struct {
-	cells map[cellKey][]float64
-	rows  int
-}
-
-type cellKey struct {
-	config    Config
-	bytes     uint64
-	byDefault bool
 }
 
 // NewPool returns an empty pool.
@@ -103,12 +92,11 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := g.variants[v]
 	if vp == nil {
-		vp = &variantPool{cells: map[cellKey][]float64{}}
+		vp = &variantPool{}
 		g.variants[v] = vp
 	}
-	vp.rows++
-	ck := cellKey{config, s.Bytes, byDefault}
-	vp.cells[ck] = append(vp.cells[ck], s.Micros)
+	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault), uint32(len(vp.readings)), s.Bytes, s.Micros})
+	vp.sorted = false
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -134,15 +122,19 @@ func (p *Pool) Set() *Set {
 	for reason, n := range p.refused {
 		refused[reason] = n
 	}
-	var pools []*variantPool
+	var all, pools []*variantPool
+	for _, g := range p.groups {
+		all = slices.AppendSeq(all, maps.Values(g.variants))
+	}
+	each(len(all), nil, func(i int) { all[i].sort() })
 	for key, g := range p.groups {
 		most := g.mainVariant()
 		for v, vp := range g.variants {
 			if v != most {
-				refused[RefusedVariant] += vp.rows
+				refused[RefusedVariant] += len(vp.readings)
 			}
 		}
-		s.Used += g.variants[most].rows
+		s.Used += len(g.variants[most].readings)
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g.variants[most])
 	}
@@ -160,13 +152,18 @@ func (p *Pool) Set() *Set {
 // mainVariant is the one with the most cells; of equals the one with most rows,
 // then the first in order.
 func (g *pooling) mainVariant() variant {
-	var all []variant
-	for v := range g.variants {
-		all = append(all, v)
+	all := slices.Collect(maps.Keys(g.variants))
+	if len(all) == 1 {
+		return all[0]
+	}
+	cells := map[variant]int{}
+	for v, vp := range g.variants {
+		for range vp.cells {
+			cells[v]++
+		}
 	}
 	return slices.MinFunc(all, func(a, b variant) int {
-		x, y := g.variants[a], g.variants[b]
-		return cmp.Or(cmp.Compare(len(y.cells), len(x.cells)), cmp.Compare(y.rows, x.rows),
+		return cmp.Or(cmp.Compare(cells[b], cells[a]), cmp.Compare(len(g.variants[b].readings), len(g.variants[a].readings)),
 			cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
 	})
 }
@@ -181,22 +178,19 @@ func boolToInt(b bool) int {
 // fill makes a group of what was pooled.
 func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Cell{}
-	order := make([]cellKey, 0, len(vp.cells))
-	for k := range vp.cells {
-		order = append(order, k)
-	}
-	slices.SortFunc(order, func(a, b cellKey) int {
-		return cmp.Or(a.config.compare(b.config), cmp.Compare(a.bytes, b.bytes), boolToInt(a.byDefault)-boolToInt(b.byDefault))
-	})
-	var spread []float64
-	for _, k := range order {
-		times := vp.cells[k]
-		for i := 1; i < len(times); i++ {
-			spread = append(spread, math.Abs(math.Log(times[i]/times[i-1])))
+	var spread, times []float64
+	for readings := range vp.cells {
+		times = times[:0]
+		for i, r := range readings {
+			times = append(times, r.micros)
+			if i > 0 {
+				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
+			}
 		}
-		c := Cell{Config: k.config, Bytes: k.bytes, Micros: medianOf(times), Reps: len(times)}
-		if k.byDefault {
-			defaults[k.bytes] = append(defaults[k.bytes], c)
+		first := readings[0]
+		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times)}
+		if first.cell.byDefault() {
+			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 		} else {
 			g.Cells = append(g.Cells, c)
 		}

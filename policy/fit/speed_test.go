@@ -62,14 +62,21 @@ var shapes = []struct {
 		}
 	}},
 	// The same, each configuration at sizes of its own: nothing is alike.
-	{"scattered", func(yield func(bench.Sample) bool) {
+	{"scattered", scattered(20)},
+	// The same with few sizes: more models than measurements of each.
+	{"sparse", scattered(3)},
+}
+
+// scattered measures each configuration at so many sizes of its own.
+func scattered(sizes int) func(yield func(bench.Sample) bool) {
+	return func(yield func(bench.Sample) bool) {
 		m := smallMachine()
 		m.everyCell = true
 		m.channels = []int{1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64}
 		for _, m := range machines(1<<20, m) {
 			rng := rand.New(rand.NewPCG(uint64(m.Nodes), 8))
 			for _, c := range m.configs() {
-				for range 20 {
+				for range sizes {
 					b := uint64(4096 * (1 + rng.IntN(1<<uint(1+rng.IntN(16)))))
 					if !yield(m.sample(c, b, bench.SelectionForced, rng)) {
 						return
@@ -77,7 +84,7 @@ var shapes = []struct {
 				}
 			}
 		}
-	}},
+	}
 }
 
 // machines are n communicators like one, in all collectives.

@@ -3,7 +3,6 @@ package fit
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -94,64 +93,6 @@ func TestTargetEveryOtherSize(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Scattered cells are what an adaptive sweep leaves behind.
-func TestTargetScatteredCells(t *testing.T) {
-	grids := realGrids(t)
-	for _, target := range []struct {
-		share               float64
-		must, aim, worst    float64
-		logLogMustBeWorseBy float64
-	}{{0.5, 1.012, 1.009, 1.20, 0.05}, {0.25, 1.021, 1.018, 1.30, 0.5}} {
-		var all, logLog, policyToo []float64
-		for _, name := range []string{"AR1", "AR2"} {
-			g := grids[name]
-			for seed := range uint64(40) {
-				train := scatter(g, target.share, seed)
-				outcomes := decide(compile(0, train).For(g.Nodes, g.Ranks), g, g.Sizes())
-				for i, micros := range logLogScattered(train).times(g, g.Sizes()) {
-					all = append(all, outcomes[i].Plain/outcomes[i].Best)
-					policyToo = append(policyToo, outcomes[i].Cautious/outcomes[i].Best)
-					logLog = append(logLog, micros/outcomes[i].Best)
-				}
-			}
-		}
-		model, ip := newScore(all), newScore(logLog)
-		what := fmt.Sprintf("AR %.0f %% of the cells", 100*target.share)
-		if model.Decisions != len(all) {
-			t.Errorf("%s: %d of %d sizes decided", what, model.Decisions, len(all))
-		}
-		figure(t, what+", mean", model.Mean, target.must, target.aim)
-		// The worst of the plain choice is in the hands of one cell: AR2 with ring/ll128
-		// and 40 channels takes 36 % more at 64 MiB than all around it says. Where it is
-		// left out, only measuring finds that.
-		cautious := newScore(policyToo)
-		figure(t, what+", max of the policy", cautious.Max, target.worst, target.worst)
-		t.Logf("    mean in [%.4f, %.4f], max %.3f; the policy, which does no harm, %.4f; log-log %.3f, worst %.1f",
-			model.Low, model.High, model.Max, cautious.Mean, ip.Mean, ip.Max)
-		if ip.Mean < model.Mean+target.logLogMustBeWorseBy {
-			t.Errorf("%s: log-log interpolation does as well (%.4f): the test is too weak", what, ip.Mean)
-		}
-	}
-}
-
-// scatter keeps each cell with a probability.
-func scatter(g *Group, share float64, seed uint64) *Group {
-	rng := rand.New(rand.NewPCG(seed, 11))
-	return g.subset(func(Cell) bool { return rng.Float64() < share }, func(Cell) bool { return true })
-}
-
-// logLogScattered extends each configuration's line beyond its points: with few
-// cells most sizes are beyond.
-func logLogScattered(g *Group) chooser {
-	return leastOf(g, func(cells []Cell) func(uint64) float64 {
-		line := newPolyline(cells)
-		return func(bytes uint64) float64 {
-			v, _ := line.at(log2(bytes))
-			return v
-		}
-	})
 }
 
 // A policy may leave gains behind; it may not make things worse.

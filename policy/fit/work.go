@@ -1,16 +1,27 @@
 package fit
 
-// Work is counted in multiplications of the linear algebra; one core does about
-// a billion a second, all else included. Bounds on it keep a million rows within
-// seconds, however they are spread. It is counted, not timed, so that the same
-// samples give the same model on every machine.
+import "slices"
+
+// Work is counted in what takes one core about a nanosecond. Bounds on it keep a
+// million rows within seconds, however they are spread. It is counted, not timed,
+// so that the same samples give the same model on every machine.
 const (
-	mostFitWork      = 14e9
+	// A fit may take so much, and so much more for each cell.
+	fitWork        = 5e9
+	fitWorkPerCell = 7e3
+
 	mostValidateWork = 3e9
-	// covarianceWork is what one value of the covariance costs.
-	covarianceWork = 60
-	// validateCell and validateFold are what a cell and a fold cost besides linear
-	// algebra: baselines, resampling.
+
+	// Of linear algebra: to factorise and invert the covariance of n places, times
+	// n cubed; to predict from them, times n squared for each prediction.
+	factoriseWork = 0.7
+	predictWork   = 0.12
+	// covarianceWork is what one value of the covariance costs, tableWork what a
+	// prediction costs that is rounded, written and compiled.
+	covarianceWork = 11
+	tableWork      = 500
+	// validateCell and validateFold are what a cell and a fold cost besides:
+	// baselines, resampling.
 	validateCell = 2000
 	validateFold = 1e6
 )
@@ -19,25 +30,34 @@ const (
 type detail struct {
 	points  int     // most points of a family; its cells are merged until there are no more
 	closest float64 // octaves; sizes closer together share a place on the axis
+	widest  float64 // octaves; sizes farther apart get places between them
 }
 
-// details to choose from, the finest first. On three real grids of 162 to 180 cells
-// per family the coarsest adds 0.5 to 0.8 % to the time of the choices, on one with
-// steps and wrong labels 2.3 %: see TestDetail.
+// axisStep is the widest gap in octaves between two sizes of an axis: straight
+// lines in between then differ from the fit by less than its noise.
+const axisStep = 1.0 / 3
+
+// details to choose from, the finest first. What they cost is the subject of
+// TestDetail: at most 0.8 % of the time of the choices on three real grids of 162 to
+// 180 cells per family, 3 % on one with steps and wrong labels.
 var (
-	finest  = detail{320, 1.0 / 16}
-	details = []detail{finest, {256, 1.0 / 8}, {192, 1.0 / 8}, {160, 1.0 / 4}, {128, 1.0 / 4}, {96, 1.0 / 4}}
+	finest  = detail{320, 1.0 / 16, axisStep}
+	details = []detail{finest, {256, 1.0 / 8, axisStep}, {192, 1.0 / 8, axisStep}, {160, 1.0 / 4, axisStep}, {128, 1.0 / 4, axisStep}, {96, 1.0 / 4, axisStep}}
+	// rough ones are for tens of thousands of families that were measured at few
+	// places each, where most of the work is in the axis. Merging loses them little;
+	// the grids above would lose up to 2.3 % and 8 %.
+	rough = []detail{{96, 1.0 / 2, 1}, {64, 1.0 / 2, 1}, {64, 1, 2}, {32, 1, 2}}
 )
 
 // load is the size of one layout before cells are merged.
-type load struct{ cells, channels int }
+type load struct{ cells, channels, families int }
 
-// loads lists a group's layouts. Families measured at the same places count once.
+// loads lists a group's layouts. Families measured at the same places share one.
 func (g *Group) loads() []load {
-	seen := map[uint64]bool{}
+	seen := map[uint64]int{}
 	var all []load
 	for _, cells := range g.families() {
-		l := load{cells: len(cells)}
+		l := load{cells: len(cells), families: 1}
 		hash := uint64(0)
 		for i, c := range cells {
 			if i == 0 || c.Config.Channels != cells[i-1].Config.Channels {
@@ -48,10 +68,12 @@ func (g *Group) loads() []load {
 				hash ^= hash >> 32
 			}
 		}
-		if !seen[hash] {
-			seen[hash] = true
-			all = append(all, l)
+		if i, ok := seen[hash]; ok {
+			all[i].families++
+			continue
 		}
+		seen[hash] = len(all)
+		all = append(all, l)
 	}
 	return all
 }
@@ -62,19 +84,28 @@ func work(layouts []load, points, sizes int) float64 {
 	sum := 0.0
 	for _, l := range layouts {
 		n, m := float64(min(l.cells, points)), float64(l.channels*sizes)
-		sum += n*n*(n+m/2) + covarianceWork*n*(n/2+m)
+		sum += n*n*(factoriseWork*n+predictWork*m) + covarianceWork*n*(n/2+m) + tableWork*m*float64(l.families)
 	}
 	return sum
 }
 
 // within is the finest detail that keeps work within a budget, or the coarsest.
-func within(budget float64, workOf func(detail) float64) detail {
+func within(budget float64, details []detail, workOf func(detail) float64) detail {
 	for _, d := range details {
 		if workOf(d) <= budget {
 			return d
 		}
 	}
 	return details[len(details)-1]
+}
+
+// mostFitWork is the bound on fitting groups.
+func mostFitWork(groups []*Group) float64 {
+	cells := 0
+	for _, g := range groups {
+		cells += len(g.Cells)
+	}
+	return fitWork + fitWorkPerCell*float64(cells)
 }
 
 // task is how one group is fitted and validated.
@@ -93,10 +124,10 @@ func plan(groups []*Group) []task {
 			layouts[i], sizes[i] = groups[i].loads(), groups[i].allSizes()
 		}
 	})
-	fitted := within(mostFitWork, func(d detail) float64 {
+	fitted := within(mostFitWork(groups), slices.Concat(details, rough), func(d detail) float64 {
 		sum := 0.0
 		for i := range groups {
-			sum += work(layouts[i], d.points, len(axisOf(sizes[i], d.closest)))
+			sum += work(layouts[i], d.points, len(axisOf(sizes[i], d)))
 		}
 		return sum
 	})
@@ -105,7 +136,7 @@ func plan(groups []*Group) []task {
 		cells := min(len(groups[i].Cells), mostValidatedCells)
 		return folds * (work(layouts[i], d.points, mostTested) + validateCell*float64(cells) + validateFold)
 	}
-	validated := within(mostValidateWork, func(d detail) float64 {
+	validated := within(mostValidateWork, details, func(d detail) float64 {
 		sum := 0.0
 		for i := range groups {
 			if layouts[i] != nil {
@@ -121,7 +152,7 @@ func plan(groups []*Group) []task {
 		if layouts[i] == nil {
 			continue
 		}
-		tasks[i] = task{axis: axisOf(sizes[i], fitted.closest), fitted: fitted}
+		tasks[i] = task{axis: axisOf(sizes[i], fitted), fitted: fitted}
 		if spent += validating(i, validated); spent <= mostValidateWork || !some {
 			tasks[i].validated, some = validated, true
 		}

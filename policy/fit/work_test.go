@@ -3,28 +3,34 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// The coarsest detail costs little: what it decides on the real grids and how far
-// its predictions are off on a grid of many channel counts, beside the finest.
+// What coarser fits decide on the real grids, beside the finest.
 func TestDetail(t *testing.T) {
-	coarsest := details[len(details)-1]
 	grids := realGrids(t)
 	for _, name := range gridNames {
 		g := grids[name]
 		g.Twins = nil
 		regret := func(d detail) float64 {
 			part := g.thinnedTo(d.points)
-			view := compiled(0, compileGroup(part, axisOf(part.allSizes(), d.closest))).For(g.Nodes, g.Ranks)
+			view := compiled(0, compileGroup(part, axisOf(part.allSizes(), d))).For(g.Nodes, g.Ranks)
 			return newVerdict("", decide(view, g, g.Sizes()), nil).Plain.Mean
 		}
-		fine, coarse := regret(finest), regret(coarsest)
-		t.Logf("%s: choice / best measured %.4f, %.4f with at most %d points", name, fine, coarse, coarsest.points)
-		if coarse > fine+0.025 {
-			t.Errorf("%s: the coarsest detail costs %.4f", name, coarse-fine)
+		fine := regret(finest)
+		for _, d := range slices.Concat(details, rough) {
+			coarse := regret(d)
+			t.Logf("%s: choice / best measured %.4f, %.4f with %+v", name, fine, coarse, d)
+			most := 0.035
+			if slices.Contains(rough, d) { // for families of fewer cells, which lose none
+				most = 0.085
+			}
+			if coarse > fine+most {
+				t.Errorf("%s: %+v costs %.4f", name, d, coarse-fine)
+			}
 		}
 	}
 }
@@ -51,6 +57,7 @@ func TestPlanOfWork(t *testing.T) {
 	}
 	many = append(many, &Group{Key: Key{policy.CollReduce, 99, 990}}) // default only
 	tasks := plan(many)
+	checkWork(t, many, tasks)
 	validated := 0
 	for i, task := range tasks[:40] {
 		if task.fitted == finest || len(task.axis) == 0 {
@@ -68,6 +75,43 @@ func TestPlanOfWork(t *testing.T) {
 	}
 	if last := tasks[40]; last.axis != nil || last.validated.points != 0 {
 		t.Errorf("a group with nothing to fit: %+v", last)
+	}
+}
+
+// Tens of thousands of families, each measured at few places, stay within the
+// bounds, too.
+func TestPlanOfSparseWork(t *testing.T) {
+	m := smallMachine()
+	m.everyCell = true
+	m.channels = []int{1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64}
+	var groups []*Group
+	for i, m := range machines(700, m) {
+		g := &Group{Key: m.Key, Noise: assumedNoise}
+		rng := rand.New(rand.NewPCG(uint64(i), 9))
+		for _, c := range m.configs() {
+			for range 3 {
+				b := uint64(4096 * (1 + rng.IntN(1<<uint(1+rng.IntN(16)))))
+				g.Cells = append(g.Cells, Cell{Config: c, Bytes: b, Micros: m.micros(c, b), Reps: 1})
+			}
+		}
+		groups = append(groups, g)
+	}
+	tasks := plan(groups)
+	if !slices.Contains(rough, tasks[0].fitted) {
+		t.Errorf("fitted with %+v, want a rough detail", tasks[0].fitted)
+	}
+	checkWork(t, groups, tasks)
+}
+
+// checkWork adds up what tasks cost.
+func checkWork(t *testing.T, groups []*Group, tasks []task) {
+	t.Helper()
+	sum := 0.0
+	for i, g := range groups {
+		sum += work(g.loads(), tasks[i].fitted.points, len(tasks[i].axis))
+	}
+	if most := mostFitWork(groups); sum > most {
+		t.Errorf("%d groups fitted with %+v take %.3g, want at most %.3g", len(groups), tasks[0].fitted, sum, most)
 	}
 }
 

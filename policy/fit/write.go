@@ -20,12 +20,12 @@ func WriteModel(w io.Writer, file *policy.ModelFile) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	bare := *file
 	bare.Groups = []policy.ModelGroup{}
-	head, err := json.MarshalIndent(&bare, "", " ")
+	head, err := json.Marshal(&bare)
 	if err != nil {
 		return err
 	}
 	const end = "[]\n}" // groups come last
-	out.Write(joinNumbers(bytes.TrimSuffix(head, []byte(end))))
+	out.Write(bytes.TrimSuffix(indent(head, ""), []byte(end)))
 	if len(file.Groups) == 0 {
 		out.WriteString(end + "\n")
 		return out.Flush()
@@ -34,8 +34,8 @@ func WriteModel(w io.Writer, file *policy.ModelFile) error {
 	for groups := range slices.Chunk(file.Groups, writtenAtOnce) {
 		texts, errs := make([][]byte, len(groups)), make([]error, len(groups))
 		each(len(groups), nil, func(i int) {
-			text, err := json.MarshalIndent(&groups[i], "  ", " ")
-			texts[i], errs[i] = joinNumbers(text), err
+			text, err := json.Marshal(&groups[i])
+			texts[i], errs[i] = indent(text, "  "), err
 		})
 		if err := errors.Join(errs...); err != nil {
 			return err
@@ -50,35 +50,64 @@ func WriteModel(w io.Writer, file *policy.ModelFile) error {
 	return out.Flush()
 }
 
-// joinNumbers takes the line breaks out of lists that hold neither objects nor
-// texts. It relies on what MarshalIndent writes: white space is either a line
-// break with indentation or the space after a colon.
-func joinNumbers(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	inText := false
+// indent lays out compact JSON as json.Indent does, but leaves lists of numbers,
+// and lists of such lists, on one line. start begins each line but the first.
+func indent(text []byte, start string) []byte {
+	out := make([]byte, 0, len(text)+len(text)/4)
+	depth := 0
+	line := func() {
+		out = append(append(out, '\n'), start...)
+		for range depth {
+			out = append(out, ' ')
+		}
+	}
 	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case inText && c == '\\':
-			out = append(out, c)
-			i++
-			c = text[i]
-		case c == '"':
-			inText = !inText
-		case c == '[' && !inText:
-			if end := numbersEnd(text[i:]); end > 0 {
-				for _, b := range text[i : i+end] {
-					if b != ' ' && b != '\n' {
-						out = append(out, b)
-					}
-				}
+		switch c := text[i]; c {
+		case '"':
+			end := textEnd(text[i:])
+			out = append(out, text[i:i+end]...)
+			i += end - 1
+		case '{', '[':
+			end := 0
+			if c == '[' {
+				end = numbersEnd(text[i:])
+			}
+			if c == '{' && text[i+1] == '}' {
+				end = 2
+			}
+			if end > 0 {
+				out = append(out, text[i:i+end]...)
 				i += end - 1
 				continue
 			}
+			out = append(out, c)
+			depth++
+			line()
+		case '}', ']':
+			depth--
+			line()
+			out = append(out, c)
+		case ',':
+			out = append(out, c)
+			line()
+		case ':':
+			out = append(out, c, ' ')
+		default:
+			out = append(out, c)
 		}
-		out = append(out, c)
 	}
 	return out
+}
+
+// textEnd returns the length of a string, quotes included.
+func textEnd(s []byte) int {
+	i := 1
+	for ; s[i] != '"'; i++ {
+		if s[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
 }
 
 // numbersEnd returns the length of a list that holds numbers, or lists of

@@ -2,8 +2,11 @@ package fit
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -33,6 +36,20 @@ func TestSameSamplesSameBytes(t *testing.T) {
 	again, err := MarshalModel(read.File)
 	if err != nil || !bytes.Equal(first, again) {
 		t.Errorf("read and written again, the file differs (%v)", err)
+	}
+}
+
+// Logarithm and exponential differ between machines in the last bit, and measured
+// times often end in the 5 that is to be rounded.
+func TestRoundsAlike(t *testing.T) {
+	for k := 10_005; k < 100_000; k += 10 {
+		us := float64(k) / 1000
+		want := round(us, 4)
+		for _, v := range []float64{math.Nextafter(us, 0), math.Nextafter(us, 100), math.Exp(math.Log(us))} {
+			if got := round(v, 4); got != want {
+				t.Fatalf("%.17g is rounded to %v, %v to %v", v, got, us, want)
+			}
+		}
 	}
 }
 
@@ -87,5 +104,32 @@ func write(t *testing.T, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A layout of text changes nothing but white space, and is json.Indent's but for
+// lists of numbers.
+func TestIndent(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                       `{}`,
+		`[]`:                       `[]`,
+		`{"a":[1,-2.5e3],"b":{}}`:  "{\n>  \"a\": [1,-2.5e3],\n>  \"b\": {}\n> }",
+		`{"a":[[1,2],[]],"b":[]}`:  "{\n>  \"a\": [[1,2],[]],\n>  \"b\": []\n> }",
+		`[{"a":null},"[1, 2]"]`:    "[\n>  {\n>   \"a\": null\n>  },\n>  \"[1, 2]\"\n> ]",
+		`{"a":"\"{,:}\\","b":"]"}`: "{\n>  \"a\": \"\\\"{,:}\\\\\",\n>  \"b\": \"]\"\n> }",
+	} {
+		got := indent([]byte(text), "> ")
+		if string(got) != want {
+			t.Errorf("%s becomes\n%s\nwant\n%s", text, got, want)
+		}
+		var whole, compact bytes.Buffer
+		if !strings.Contains(text, "[1") && !strings.Contains(text, "[[") {
+			if err := json.Indent(&whole, []byte(text), "> ", " "); err != nil || whole.String() != want {
+				t.Errorf("json.Indent says\n%s (%v)", &whole, err)
+			}
+		}
+		if err := json.Compact(&compact, bytes.ReplaceAll(got, []byte("\n>"), nil)); err != nil || compact.String() != text {
+			t.Errorf("%s comes back as %s (%v)", text, &compact, err)
+		}
 	}
 }

@@ -101,7 +101,7 @@ func (m *costModel) collNetBusBandwidth(coll, proto int, bus float32) float32 {
 	}
 	// Full speed wants a NIC next to each GPU.
 	gpusPerNIC := float32(float64(m.ppn) / float64(g.NChannels))
-	gpusPerNIC -= (gpusPerNIC - 1) / 2
+	gpusPerNIC -= float32((gpusPerNIC - 1) / 2)
 	bus /= gpusPerNIC
 	if m.facts.MinCompCap >= 90 {
 		bus = float32(float64(bus) * .85)

@@ -48,7 +48,7 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 	case tuning.AlgoNVLSTree:
 		return base + (intra + float32(2*depth*inter))
 	case tuning.AlgoPAT:
-		log := float64(depth) * (float64(inter) / m.costs.patLatencyDivisor)
+		log := float64(float64(depth) * (float64(inter) / m.costs.patLatencyDivisor))
 		return float32(float64(base) + (log + float64(float64(f.NRanks)*m.costs.patLinear)))
 	}
 	return base

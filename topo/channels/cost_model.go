@@ -41,8 +41,8 @@ const (
 )
 
 // DeriveTuning computes NCCL 2.30.7's cost model of a communicator from its channel graphs, with NCCL's defaults
-// (no NCCL_* variables set, host network transport).
-func DeriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
+// (no NCCL_* variables set, host network transport) but for the constants given, which a tuner has replaced.
+func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.Tuning {
 	t := &tuning.Tuning{
 		NNodes: facts.NNodes, NRanks: facts.NRanks,
 		MaxLocalRanks: facts.MaxLocalRanks,
@@ -57,7 +57,7 @@ func DeriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
 	if t.NVLS {
 		t.NVLSChannels = nvlsChannels(facts)
 	}
-	m := newCostModel(graphs, facts)
+	m := newCostModel(graphs, facts, replaced)
 	m.threads(t)
 	if facts.NRanks <= 1 || facts.NNodes < 1 {
 		return t
@@ -90,8 +90,11 @@ type costModel struct {
 	llMax float64 // GB/s that LL can reach in total
 }
 
-func newCostModel(graphs Graphs, facts CommFacts) *costModel {
+func newCostModel(graphs Graphs, facts CommFacts, replaced []Constant) *costModel {
 	m := &costModel{facts: facts, costs: defaultCosts, graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap)}
+	for _, c := range replaced {
+		m.costs.replace(c)
+	}
 	if facts.NNodes < 1 {
 		return m
 	}

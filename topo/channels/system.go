@@ -190,7 +190,7 @@ func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) 
 		var back float32
 		to := s.nodes[link.to].node
 		if to.Dev != nil && to.Dev.SM < 80 && !fromGPU {
-			back += forward / 8
+			back += float32(forward / 8)
 		}
 		if to.CPU != nil && to.CPU.Arch == topo.ArchPOWER && link.kind == topo.LinkNVL {
 			back += forward

@@ -57,10 +57,15 @@ static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, i
     return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto, false}, channels);
 }
 
-/* volatile: what the caller left on the stack is read there when it is needed;
- * without, it moves to registers that have to be saved first. */
+/* What the caller left on the stack is read there when it is needed; without that, it
+ * moves to registers that have to be saved first. arm64 has it in registers. */
+#ifdef __x86_64__
+#define ON_STACK volatile
+#else
+#define ON_STACK
+#endif
 static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
-                            volatile int num_proto, volatile int reg_buff, int *volatile channels) {
+                            ON_STACK int num_proto, ON_STACK int reg_buff, int *ON_STACK channels) {
     const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
     if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
     return comm_apply(ctx, a, (float *)table, channels);

@@ -35,6 +35,12 @@ type driven struct {
 	Changed   map[string]bool
 	Tip       string
 	MapTip    string
+	KeyTip    string   // of the same cell, come to by the keyboard
+	KeyAway   bool     // it goes on Escape
+	Walk      []string // keys, each with the row and the column that it leads to
+	Corner    string   // the last row and column
+	TabStops  []int    // of each map, before and after
+	Chosen    bool     // by Enter
 	RegretTip string
 	Away      bool
 	Maps      int
@@ -145,6 +151,7 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("tooltip of %s: %q", what, tip.got)
 		}
 	}
+	walkedMap(t, d)
 	if !d.Away {
 		t.Error("the tooltip stays when the mouse leaves")
 	}
@@ -163,6 +170,30 @@ func TestInBrowser(t *testing.T) {
 	}
 	if small := drive(t, path, page, "--window-size=1000,700"); d.Overflow > 0 || small.Overflow > 0 {
 		t.Errorf("the page is %d pixels wider than its window, %d on a small screen", d.Overflow, small.Overflow)
+	}
+}
+
+// walkedMap judges what the driver saw when it used the keyboard on a map.
+func walkedMap(t *testing.T, d driven) {
+	t.Helper()
+	if d.KeyTip == "" || d.KeyTip != d.MapTip {
+		t.Errorf("the keyboard shows %q of a cell, the mouse %q", d.KeyTip, d.MapTip)
+	}
+	_, lastColumn, _ := strings.Cut(d.Corner, ",")
+	lastRow, _, _ := strings.Cut(d.Corner, ",")
+	want := []string{
+		"ArrowRight 0,1", "ArrowRight 0,2", "ArrowLeft 0,1", "ArrowLeft 0,0", "ArrowLeft 0,0", "ArrowDown 1,0", "ArrowUp 0,0", "ArrowUp 0,0",
+		"End 0," + lastColumn, "Home 0,0", "PageDown " + lastRow + ",0", "x " + lastRow + ",0 not taken", "Ctrl-Home 0,0", "Ctrl-End " + d.Corner,
+		"Ctrl-ArrowLeft " + d.Corner + " not taken",
+	}
+	if len(d.Walk) != len(want)+2 || !slices.Equal(d.Walk[:len(want)], want) {
+		t.Errorf("keys lead to\n%q, want\n%q", d.Walk, want)
+	}
+	if len(d.TabStops) != 2*d.Maps || slices.ContainsFunc(d.TabStops, func(n int) bool { return n != 1 }) {
+		t.Errorf("%d maps have %v stops of the Tab key", d.Maps, d.TabStops)
+	}
+	if !d.KeyAway || !d.Chosen {
+		t.Errorf("Escape leaves the tooltip: %v; Enter chooses the group: %v", !d.KeyAway, d.Chosen)
 	}
 }
 

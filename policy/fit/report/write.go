@@ -35,6 +35,8 @@ var uPlotLicense string
 var (
 	//go:embed assets/format.js
 	formatJS string
+	//go:embed assets/grid.js
+	gridJS string
 	//go:embed assets/map.js
 	mapJS string
 	//go:embed assets/chart.js
@@ -65,7 +67,7 @@ func Write(w io.Writer, in Input) error {
 	}
 	script := strings.Join([]string{
 		"/* uPlot:\n" + strings.ReplaceAll(uPlotLicense, "*/", "* /") + "*/", uPlotJS,
-		"(function () {\n\"use strict\";", formatJS, mapJS, chartJS, curvesJS, groupJS, pageJS, "})();",
+		"(function () {\n\"use strict\";", formatJS, gridJS, mapJS, chartJS, curvesJS, groupJS, pageJS, "})();",
 	}, "\n")
 	var out bytes.Buffer
 	err = pageTemplate.Execute(&out, struct {

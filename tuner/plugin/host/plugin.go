@@ -28,10 +28,30 @@ type Line struct {
 	Text string
 }
 
+// CommInfo is what NCCL tells a plugin of a communicator.
+type CommInfo struct {
+	Nodes, Ranks int
+	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
+}
+
+// FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
+// CommInfo.NVLDomains.
+const FirstABIWithNVLDomains = 5
+
 // Comm is a communicator as the plugin sees it.
 type Comm struct {
-	plugin *Plugin
-	number int
+	ABI       int // version that the plugin is asked by
+	Constants []Constant
+	plugin    *Plugin
+	number    int
+}
+
+// Constant is one of NCCL's tuning constants that the plugin has replaced: the tables
+// and their dimensions are those of ncclTunerConstants, counted from 0.
+type Constant struct {
+	Table int
+	Index [3]int
+	Value float64
 }
 
 // Call is one getCollInfo, in NCCL's numbers.
@@ -98,16 +118,25 @@ func (p *Plugin) Setenv(name, value string) error {
 }
 
 // Open creates a communicator. The plugin's log comes back even with an error.
-func (p *Plugin) Open(nodes, ranks int) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d", ranks, nodes)
+func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
+	fields, log, err := p.request("open", "open %d %d %d", info.Ranks, info.Nodes, info.NVLDomains)
 	if err != nil {
 		return nil, log, err
+	}
+	if len(fields) < 3 || len(fields)%5 != 3 {
+		return nil, log, errors.New("the plugin's host sent half an answer")
 	}
 	if fields[0] != "0" {
 		return nil, log, fmt.Errorf("%s: init returned %s, which fails the communicator", p.path, fields[0])
 	}
-	number, err := strconv.Atoi(fields[1])
-	return &Comm{p, number}, log, err
+	c := &Comm{plugin: p}
+	_, err = fmt.Sscan(strings.Join(fields[1:3], " "), &c.number, &c.ABI)
+	for at := 3; at < len(fields) && err == nil; at += 5 {
+		var k Constant
+		_, err = fmt.Sscan(strings.Join(fields[at:at+5], " "), &k.Table, &k.Index[0], &k.Index[1], &k.Index[2], &k.Value)
+		c.Constants = append(c.Constants, k)
+	}
+	return c, log, err
 }
 
 // Ask calls the plugin's getCollInfo and getChunkSize, once for each call, in

@@ -8,14 +8,17 @@
  * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
  *
  *   setenv NAME VALUE                             -> ok
- *   open RANKS NODES                              -> open RESULT NUMBER
+ *   open RANKS NODES NVL_DOMAINS                  -> open RESULT NUMBER ABI CONSTANT...
  *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
  *                                                 -> answer CHANNELS CHUNK CELL...
  *
- * CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
+ * CONSTANT is one that the plugin has written into NCCL's: TABLE I J K VALUE.
+ * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
+ * evenly as it goes. CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
  * leaves it alone. Whatever cannot be read ends the process: the other side of
  * the pipe is this project's own (host.go).
  */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,11 +51,37 @@ static void fail(const char *what) {
 static void *comms[MAX_COMMS];
 static int num_comms;
 
+/* NCCL's constants, in the layout of the plugin's version; not a number where the
+ * plugin has left them alone. */
+static double constants[sizeof(struct abi_constants_v7) / sizeof(double)];
+
+static void print_constants(int compute_capabilities) {
+    const int sizes[7][3] = {{NUM_ALGOS, NUM_PROTOS, 1}, {3, NUM_ALGOS, NUM_PROTOS}, {compute_capabilities, 3, 1},
+                             {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}};
+    const double *next = constants;
+    for (int table = 0; table < 7; table++)
+        for (int i = 0; i < sizes[table][0]; i++)
+            for (int j = 0; j < sizes[table][1]; j++)
+                for (int k = 0; k < sizes[table][2]; k++, next++)
+                    if (!isnan(*next)) printf(" %d %d %d %d %.17g", table, i, j, k, *next);
+}
+
 static void serve_open(const struct host *h) {
-    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log};
-    if (scanf("%zu %zu", &comm.ranks, &comm.nodes) != 2 || num_comms == MAX_COMMS) fail("open: not understood");
+    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log, .constants = constants};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) constants[i] = NAN;
+    struct abi_nvl_domain_info nvl;
+    if (scanf("%zu %zu %d", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains) != 3 || nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
+        fail("open: not understood");
+    if (nvl.n_nvl_domains > 0) {
+        size_t domains = (size_t)nvl.n_nvl_domains;
+        nvl.min_ranks_per_nvl_domain = (int)(comm.ranks / domains);
+        nvl.max_ranks_per_nvl_domain = (int)((comm.ranks + domains - 1) / domains);
+        comm.nvl = &nvl;
+    }
     int result = host_init(h, &comm, &comms[num_comms]);
-    printf("open %d %d\n", result, num_comms++);
+    printf("open %d %d %d", result, num_comms++, h->abi);
+    print_constants(h->abi >= 7 ? 5 : 4);
+    printf("\n");
 }
 
 static void serve_ask(const struct host *h) {

@@ -53,12 +53,19 @@ const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 
 // The one tooltip of the page.
 const tip = {
-  show(x, y, ...content) {
+  show(x, y, ...content) { tip.place(x, x, y, content); },
+  beside(e, ...content) {
+    const box = e.getBoundingClientRect();
+    tip.place(box.left, box.right, box.top + box.height / 2, content);
+  },
+  // place puts it to the right of what lies between two columns of the window, or to
+  // the left where there is no room.
+  place(from, to, y, content) {
     const t = $("tip");
     t.replaceChildren(...content);
     t.hidden = false;
     const box = t.getBoundingClientRect();
-    const left = x + 16 + box.width > innerWidth ? x - 16 - box.width : x + 16;
+    const left = to + 16 + box.width > innerWidth ? from - 16 - box.width : to + 16;
     const top = Math.min(Math.max(4, y - box.height / 2), innerHeight - box.height - 4);
     t.style.left = Math.max(4, left) + "px";
     t.style.top = top + "px";

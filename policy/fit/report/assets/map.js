@@ -27,19 +27,27 @@ function mapOf(coll, groups) {
     const name = el("th", { scope: "row", onclick: () => choose(i, true) }, g.comm);
     return el("tr", null, name, ...octaves.map((o) => mapCell(i, g.sizes.filter((s) => Math.floor(Math.log2(s.b)) === o))));
   });
-  const table = el("table", { class: "map", style: { minWidth: 6.6 + 3.4 * octaves.length + "rem", maxWidth: 6.6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
+  const table = el("table", { class: "map", "data-coll": coll, style: { minWidth: 6.6 + 3.4 * octaves.length + "rem", maxWidth: 6.6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
+  asGrid(table, coll + ", communicators by sizes");
   if (shown.length === groups.length) return table;
-  const more = el("button", { type: "button", onclick: () => { mapState.all[coll] = true; drawMaps(); } }, `show all ${groups.length} communicators`);
+  const more = el("button", { type: "button", onclick: () => { mapState.all[coll] = true; drawMaps(); firstHidden(coll).focus(); } }, `show all ${groups.length} communicators`);
   return el("div", null, table, more);
 }
 
+// firstHidden is where to go on after all communicators are asked for.
+const firstHidden = (coll) => document.querySelector(`.map[data-coll="${CSS.escape(coll)}"]`).tBodies[0].rows[mostRows].cells[0];
+
 // mapCell shows the first size measured within an octave.
 function mapCell(group, sizes) {
-  if (!sizes.length) return el("td", { class: "void", title: "not measured" });
+  if (!sizes.length) {
+    const nothing = el("td", { class: "void" });
+    details(nothing, () => "not measured");
+    return nothing;
+  }
   const s = sizes[0];
   const config = mapState.mode === "wins" ? s.w : s.row;
   const gain = mapState.mode === "wins" ? s.r : s.g;
-  const td = el("td", { tabindex: -1, onclick: () => choose(group, true) });
+  const td = el("td", { onclick: () => choose(group, true) });
   if (config) {
     const f = "var(" + familyVar(familyOf(config)) + ")";
     td.style.background = `color-mix(in srgb, ${f} 20%, var(--surface))`;
@@ -50,8 +58,7 @@ function mapCell(group, sizes) {
     td.className = "mute";
     td.append(mapState.mode === "wins" ? "default only" : "NCCL’s own");
   }
-  td.addEventListener("mousemove", (e) => tip.show(e.clientX, e.clientY, mapTip(data.groups[group], s, sizes.length)));
-  td.addEventListener("mouseleave", tip.hide);
+  details(td, () => mapTip(data.groups[group], s, sizes.length));
   return td;
 }
 

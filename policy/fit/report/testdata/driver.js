@@ -1,6 +1,6 @@
 "use strict";
 // Runs before the page's own script, waits for it, then does what a person does.
-const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", RegretTip: "", Away: false, Maps: 0, Own: 0, Covered: 0, Overflow: 0, Done: false };
+const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", KeyTip: "", KeyAway: false, TabStops: [], Walk: [], Chosen: false, RegretTip: "", Away: false, Maps: 0, Own: 0, Covered: 0, Overflow: 0, Done: false };
 addEventListener("error", (e) => found.Errors.push(String(e.message || e.target.outerHTML)), true);
 addEventListener("unhandledrejection", (e) => found.Errors.push(String(e.reason)));
 document.addEventListener("securitypolicyviolation", (e) => found.Errors.push("forbidden: " + e.violatedDirective + " " + e.blockedURI));
@@ -26,6 +26,36 @@ function mouse(target, type, x, y) {
   const box = target.getBoundingClientRect();
   const at = { clientX: box.left + x * box.width, clientY: box.top + y * box.height };
   target.dispatchEvent(new MouseEvent(type, { bubbles: true, view: window, movementX: 9, ...at })); // uPlot takes 0 for no move
+}
+
+// walk goes through the first map by the keyboard, from a cell and back to it.
+async function walk(cell) {
+  const grid = cell.closest(".map"), body = grid.tBodies[0];
+  const place = () => { const c = document.activeElement; return c.closest(".map") === grid ? [c.parentNode.sectionRowIndex, c.cellIndex].join() : c.tagName; };
+  const press = async (key, ctrlKey = false) => {
+    const taken = !document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey, bubbles: true, cancelable: true }));
+    await settle();
+    found.Walk.push(`${ctrlKey ? "Ctrl-" : ""}${key} ${place()}${taken ? "" : " not taken"}`);
+  };
+  const stops = () => [...document.querySelectorAll(".map")].map((m) => m.querySelectorAll('[tabindex="0"]').length);
+  mouse(cell, "mouseleave", 0.5, 0.5);
+  found.TabStops.push(...stops());
+  body.rows[0].cells[0].focus();
+  for (const key of ["ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowDown", "ArrowUp", "ArrowUp", "End", "Home", "PageDown", "x"]) await press(key);
+  await press("Home", true);
+  await press("End", true);
+  await press("ArrowLeft", true);
+  found.Corner = [body.rows.length - 1, body.rows[0].cells.length - 1].join();
+  cell.focus();
+  await settle();
+  if (!byId("tip").hidden) found.KeyTip = byId("tip").innerText;
+  found.TabStops.push(...stops());
+  await press("Escape");
+  found.KeyAway = byId("tip").hidden;
+  byId("group").value = "";
+  await press("Enter");
+  found.Chosen = byId("group").value !== "";
+  cell.blur();
 }
 
 async function use() {
@@ -77,6 +107,7 @@ async function use() {
   mouse(cell, "mousemove", 0.5, 0.5);
   await settle();
   if (!byId("tip").hidden) found.MapTip = byId("tip").innerText;
+  await walk(cell);
   const map = byId("maps").innerText;
   document.querySelector('#map-mode [data-mode="policy"]').click();
   await settle();

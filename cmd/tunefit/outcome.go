@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// question is one call of a collective, but for what NCCL thinks of it.
+type question struct {
+	coll    policy.Coll
+	shape   shape
+	bytes   uint64
+	pipeOps int
+	regBuff int
+}
+
+// query is the question as the tuner hears it.
+func (q question) query(table []float32) policy.Query {
+	return policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
+}
+
+// callText names a call that is not the usual one.
+func (q question) callText() string {
+	var s string
+	if q.pipeOps != 1 {
+		s += fmt.Sprintf(", pipe_ops %d", q.pipeOps)
+	}
+	if q.regBuff != 0 {
+		s += ", reg_buff 1"
+	}
+	if q.shape.nvl != 0 {
+		s += fmt.Sprintf(", nvl_domains %d", q.shape.toldNVLDomains())
+	}
+	return s
+}
+
+// cell is an algorithm and a protocol, as NCCL numbers them.
+type cell struct{ algo, proto int }
+
+func (c cell) String() string {
+	if c.algo < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s/%s", policy.Algo(c.algo), policy.Proto(c.proto))
+}
+
+// outcome is what NCCL does with one call, without and with the policy.
+type outcome struct {
+	question
+
+	nccl         cell // without a tuner
+	ncclMicros   float32
+	ncclChannels int
+	own          cell // by NCCL's estimates with the constants that the plugin writes
+
+	policy   cell
+	channels int // 0: NCCL's own
+	chunk    int64
+	by       tuner.DecidedBy
+}
+
+// alike reports whether the policy makes the same of both.
+func (o outcome) alike(b outcome) bool {
+	return o.policy == b.policy && o.channels == b.channels && o.chunk == b.chunk
+}
+
+// decidedBy names the row, or who else decided. A plugin other than ours does not
+// tell its row.
+func (o outcome) decidedBy(d decider) string {
+	switch {
+	case o.by.Row > 0:
+		return fmt.Sprintf("%s:%d", d.policy, o.by.Row)
+	case o.by.Model:
+		return d.model
+	case o.policy != o.own || o.channels > 0 || o.chunk > 0:
+		return "the plugin"
+	}
+	return o.byNCCL(d)
+}
+
+// byNCCL says that NCCL decides, and by whose constants if that makes a difference.
+func (o outcome) byNCCL(d decider) string {
+	switch {
+	case o.own == o.nccl:
+		return "NCCL"
+	case d.model == "":
+		return "NCCL with the plugin's constants"
+	}
+	return "NCCL with the constants of " + d.model
+}
+
+// choice is what the policy makes of a call, in a few words.
+func (o outcome) choice() string {
+	words := []string{o.policy.String()}
+	if o.channels > 0 {
+		words = append(words, fmt.Sprintf("%d ch", o.channels))
+	}
+	if o.chunk > 0 {
+		words = append(words, "chunks of "+policy.FormatBytes(uint64(o.chunk)))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,68 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// variantPool holds what was measured in the order of arrival, or sorted.
+type variantPool struct {
+	readings []reading
+	sorted   bool
+}
+
+// reading is one accepted sample.
+type reading struct {
+	cell   cellLabel
+	order  uint32 // of arrival
+	bytes  uint64
+	micros float64
+}
+
+// cellLabel is a configuration, and whether the library chose it, in one number
+// that sorts as they do.
+type cellLabel uint32
+
+func newCellLabel(c Config, byDefault bool) cellLabel {
+	return cellLabel(c.Algo+1)<<24 | cellLabel(c.Proto+1)<<16 | cellLabel(c.Channels)<<8 | cellLabel(boolToInt(byDefault))
+}
+
+func (l cellLabel) config() Config {
+	return Config{FamilyKey{policy.Algo(l>>24) - 1, policy.Proto(l>>16&0xff) - 1}, int(l >> 8 & 0xff)}
+}
+
+func (l cellLabel) byDefault() bool { return l&1 == 1 }
+
+func (r *reading) sameCell(o *reading) bool { return r.cell == o.cell && r.bytes == o.bytes }
+
+// sort puts the readings of a cell side by side, in the order of arrival.
+func (vp *variantPool) sort() {
+	if vp.sorted {
+		return
+	}
+	slices.SortFunc(vp.readings, func(a, b reading) int {
+		switch {
+		case a.cell != b.cell:
+			return cmp.Compare(a.cell, b.cell)
+		case a.bytes != b.bytes:
+			return cmp.Compare(a.bytes, b.bytes)
+		}
+		return cmp.Compare(a.order, b.order)
+	})
+	vp.sorted = true
+}
+
+// cells yields the readings of each cell of a sorted pool.
+func (vp *variantPool) cells(yield func([]reading) bool) {
+	from := 0
+	for i := range vp.readings {
+		if next := i + 1; next == len(vp.readings) || !vp.readings[i].sameCell(&vp.readings[next]) {
+			if !yield(vp.readings[from:next]) {
+				return
+			}
+			from = next
+		}
+	}
+}
