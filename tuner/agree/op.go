@@ -31,11 +31,17 @@ func (m *Member) operation(urgent bool) (ctx context.Context, end func()) {
 	}
 }
 
-// put is PutOnce with a stopwatch: leads are longer where puts are slow.
+// put is PutOnce with a stopwatch: leads are longer where puts are slow. A put that
+// fails does not tell how slow, and one that takes long may have met an outage, after
+// which puts are as fast as before: so each doubles the estimate at most. Changes would
+// else take minutes after an outage of seconds.
 func (m *Member) put(ctx context.Context, key string, value []byte) ([]byte, error) {
 	began := m.cfg.Clock.Now()
 	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
-	m.slowPut = max(m.slowPut*3/4, m.cfg.Clock.Now()-began)
+	if err == nil {
+		allowedFor := m.settle() / 4
+		m.slowPut = max(m.slowPut*3/4, min(m.cfg.Clock.Now()-began, 2*allowedFor))
+	}
 	return stands, err
 }
 

@@ -34,7 +34,7 @@ func editALot(t *testing.T, p programs, saves int, env ...string) {
 	files := editedFiles{TB: t, dice: rand.New(rand.NewPCG(1, seed)), policy: filepath.Join(dir, "policy.csv"), model: filepath.Join(dir, "model.json")}
 	files.savePolicy(write)
 	files.saveModel(write)
-	j := startJob(t, p, 8, args("ranks=8 comms=%d rate=500", comms), append(env,
+	j := startJob(t, p, 8, args("ranks=8 comms=%d rate=500 haste=2", comms), append(env,
 		"NCCL_TUNER_CONFIG_FILE="+files.policy, "NCCL_TUNER_MODEL_FILE="+files.model))
 	j.tell("go")
 	for range saves {

@@ -109,9 +109,10 @@ func certificate(t *testing.T) (cert, key string) {
 func TestTLSAndPassword(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
-	server := startEtcd(t, true, "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
+	server := storetest.StartEtcd(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
+	url := SchemeTLS + server.Address + "/test"
 	certs := []string{envCACert + "=" + cert, envCert + "=" + cert, envKey + "=" + key}
-	open := process(t, server.url(), certs...)
+	open := process(t, url, certs...)
 	storetest.Put(t, open, "c/before/init", "A")
 	etcd, err := open.conn.client(t.Context())
 	if err != nil {
@@ -125,18 +126,18 @@ func TestTLSAndPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.Put(t, process(t, server.url(), append(certs, envUser+"=root:secret")...), "c/x/init", "A")
+	storetest.Put(t, process(t, url, append(certs, envUser+"=root:secret")...), "c/x/init", "A")
 	for what, c := range map[string]struct {
 		env []string
 		url string
 		say string
 	}{
-		"no user":           {certs, server.url(), "permission denied"},
-		"wrong password":    {append(certs, envUser+"=root:wrong"), server.url(), "invalid user ID or password"},
-		"no certificate":    {[]string{envCACert + "=" + cert, envUser + "=root:secret"}, server.url(), "does it want a client certificate, ETCDCTL_CERT?"},
-		"unknown authority": {[]string{envCert + "=" + cert, envKey + "=" + key, envUser + "=root:secret"}, server.url(), "certificate signed by unknown authority"},
-		"no TLS":            {[]string{envUser + "=root:secret"}, strings.Replace(server.url(), SchemeTLS, Scheme, 1), "does it want TLS, that is, etcds://?"},
-		"nobody there":      {certs, SchemeTLS + freeAddress(t), "connection refused"},
+		"no user":           {certs, url, "permission denied"},
+		"wrong password":    {append(certs, envUser+"=root:wrong"), url, "invalid user ID or password"},
+		"no certificate":    {[]string{envCACert + "=" + cert, envUser + "=root:secret"}, url, "does it want a client certificate, ETCDCTL_CERT?"},
+		"unknown authority": {[]string{envCert + "=" + cert, envKey + "=" + key, envUser + "=root:secret"}, url, "certificate signed by unknown authority"},
+		"no TLS":            {[]string{envUser + "=root:secret"}, Scheme + server.Address, "does it want TLS, that is, etcds://?"},
+		"nobody there":      {certs, SchemeTLS + storetest.FreeAddress(t), "connection refused"},
 	} {
 		s := process(t, c.url, c.env...)
 		_, err := s.PutOnce(within(t, 2*time.Second), "c/x/init", nil)

@@ -16,9 +16,9 @@ var _ agree.Records = (*View)(nil)
 
 // Who looks sees what the ranks have recorded, and keeps none of it alive.
 func TestLook(t *testing.T) {
-	server := startEtcd(t, false)
+	server := startEtcd(t)
 	ctx := within(t, 30*time.Second)
-	config, err := Parse(server.url(), environment())
+	config, err := Parse(server.url, environment())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestLook(t *testing.T) {
 	if made, err := v.Made(ctx, "c"); err != nil || len(made) != 0 {
 		t.Errorf("%v, %v", made, err)
 	}
-	s := process(t, server.url())
+	s := process(t, server.url)
 	big := bytes.Repeat([]byte("policy "), partBytes/3)
 	for key, value := range map[string][]byte{"c/1-2/init": []byte("i"), "c/1-2/d/1": nil, "p/1-2.1": []byte("p"), "blob/abc": big} {
 		if _, err := s.PutOnce(ctx, key, value); err != nil {

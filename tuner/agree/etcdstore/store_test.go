@@ -18,9 +18,9 @@ import (
 var _ agree.Announcer = (*Store)(nil)
 
 func TestContract(t *testing.T) {
-	server := startEtcd(t, false)
+	server := startEtcd(t)
 	storetest.Contract(t, func(t *testing.T, name string) agree.Store {
-		return process(t, fmt.Sprintf("%s%s/%x", Scheme, server.client, t.Name()))
+		return process(t, fmt.Sprintf("%s%s/%x", Scheme, server.Address, t.Name()))
 	})
 }
 
@@ -38,7 +38,7 @@ func TestGroupOf(t *testing.T) {
 // TestCommunicatorsEndApart: the records of one go with its processes, whoever
 // else uses the same etcd; what communicators share stays.
 func TestCommunicatorsEndApart(t *testing.T) {
-	s := process(t, startEtcd(t, false).url())
+	s := process(t, startEtcd(t).url)
 	for _, key := range []string{"c/ended/d/1", "p/ended.1", "c/alive/d/1", "p/alive.1", "blob/1"} {
 		storetest.Put(t, s, key, "")
 	}
@@ -65,7 +65,7 @@ func revoke(t *testing.T, s *Store, group string) {
 // TestExpiredRecords: who has outlived its records never takes them for absent,
 // and nobody mixes them with those of a later life of the namespace.
 func TestExpiredRecords(t *testing.T) {
-	url := startEtcd(t, false).url()
+	url := startEtcd(t).url
 	old, other, idle := process(t, url), process(t, url), process(t, url)
 	for _, s := range []*Store{old, other} {
 		storetest.Put(t, s, "c/x/d/1", "commit")
@@ -106,7 +106,7 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 		t.Skip("waits for leases to end: some seconds")
 	}
 	t.Parallel()
-	url := startEtcd(t, false).url()
+	url := startEtcd(t).url
 	c, err := Parse(url, environment())
 	if err != nil {
 		t.Fatal(err)
@@ -141,10 +141,10 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 // succeed when it is back with what it knew.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	server := startEtcd(t, false)
-	s, late := process(t, server.url()), process(t, server.url())
+	server := startEtcd(t)
+	s, late := process(t, server.url), process(t, server.url)
 	storetest.Put(t, s, "c/x/d/1", "commit")
-	server.kill()
+	server.Kill()
 	for name, op := range map[string]func(ctx context.Context, s *Store) error{
 		"put":    func(ctx context.Context, s *Store) error { _, err := s.PutOnce(ctx, "c/x/d/1", nil); return err },
 		"get":    func(ctx context.Context, s *Store) error { _, _, err := s.Get(ctx, "c/x/d/1"); return err },
@@ -158,7 +158,7 @@ func TestAway(t *testing.T) {
 			}
 		}
 	}
-	server.start()
+	server.Start()
 	for _, s := range []*Store{s, late} {
 		ctx := within(t, 30*time.Second)
 		value, found, err := s.Get(ctx, "c/x/d/1")
@@ -173,8 +173,8 @@ func TestAway(t *testing.T) {
 
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
-	server := startEtcd(t, false)
-	s, other := process(t, server.url()), process(t, server.url())
+	server := startEtcd(t)
+	s, other := process(t, server.url), process(t, server.url)
 	ctx, end := context.WithCancel(t.Context())
 	told, done := make(chan struct{}, 100), make(chan struct{})
 	go func() {
@@ -198,8 +198,8 @@ func TestAnnounce(t *testing.T) {
 		t.Error("told of a record that is no proposal")
 	default:
 	}
-	server.kill()
-	server.start()
+	server.Kill()
+	server.Start()
 	for ctx := within(t, 30*time.Second); ; {
 		_, err := other.PutOnce(ctx, "p/x.2", nil)
 		if err == nil {
@@ -256,7 +256,7 @@ func processes(t *testing.T, role, url string, n int) (all []*storetest.Process)
 }
 
 func TestProcessesRace(t *testing.T) {
-	storetest.Race(t, processes(t, "race", startEtcd(t, false).url(), 4))
+	storetest.Race(t, processes(t, "race", startEtcd(t).url, 4))
 }
 
 func TestProcessesAgree(t *testing.T) {
@@ -264,7 +264,7 @@ func TestProcessesAgree(t *testing.T) {
 		t.Skip("takes seconds of real time")
 	}
 	t.Parallel()
-	storetest.Agreement(t, processes(t, "rank", startEtcd(t, false).url(), agreeing), nil)
+	storetest.Agreement(t, processes(t, "rank", startEtcd(t).url, agreeing), nil)
 }
 
 // TestScenario42EtcdRestart kills etcd in the middle of a change.
@@ -273,9 +273,9 @@ func TestScenario42EtcdRestart(t *testing.T) {
 		t.Skip("takes seconds of real time")
 	}
 	t.Parallel()
-	server := startEtcd(t, false)
-	storetest.Agreement(t, processes(t, "rank", server.url(), agreeing), func() {
-		server.kill()
-		server.start()
+	server := startEtcd(t)
+	storetest.Agreement(t, processes(t, "rank", server.url, agreeing), func() {
+		server.Kill()
+		server.Start()
 	})
 }

@@ -4,13 +4,16 @@
  * one thread, which make the same calls in the same order as those of every other
  * process, at `rate` a second in the mean, at moments of its own.
  *
+ * A rank that falls behind catches up, no faster than `haste` times the rate.
+ *
  * LOG is a file that others may read meanwhile: how many calls each context has made,
  * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
  * line each with the time in front, standard output the answers to commands:
  *
  *   go, stop          make calls, make none
+ *   aside CONTEXT     makes its calls on a thread of its own, from now on
  *   open COMM         another context, of that communicator
- *   close CONTEXT     finalize a context
+ *   close CONTEXT     finalize a context; its thread, if it has one, ends first
  *   fork              a data loader: a child that lives until it gets SIGTERM; its pid
  *   reap PID          ends the child and tells how it ended
  *   left              what the process has open, and its threads
@@ -20,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,8 +43,8 @@
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure;
-} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17};
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste;
+} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
     const char *name;
@@ -48,22 +52,26 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
+    {"haste", &set.haste},
 };
 
 static struct host host;
 static struct {
     void *ctx; /* NULL: closed */
     uint64_t comm;
+    bool aside; /* its calls are made by a thread of its own */
+    pthread_t thread;
 } contexts[MAX_CONTEXTS];
 static int num_contexts;
 static struct rank_log *counts;
 static struct rank_call *calls;
-static uint64_t mine; /* the state of this rank's own dice */
+static _Thread_local uint64_t mine; /* the state of this rank's own dice */
 
-static struct {
-    bool going;
+struct pace {
     uint64_t began, rounds, due; /* when it went, what it has done since, when the next one is due */
-} pace;
+};
+static struct pace pace; /* of the main thread */
+static bool going;       /* the main thread */
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "rank: %s: %s\n", what, why);
@@ -105,12 +113,6 @@ static void open_context(uint64_t comm) {
     int result = host_init(&host, &c, &contexts[num_contexts].ctx);
     printf("opened %d: %d after %lu ns\n", num_contexts, result, nanos(CLOCK_MONOTONIC) - t);
     num_contexts++;
-}
-
-static void close_context(int i) {
-    if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("close", "no such context");
-    host_finalize(&host, contexts[i].ctx);
-    contexts[i].ctx = NULL;
 }
 
 /* How often this thread had to wait, and was made to. */
@@ -164,6 +166,48 @@ static void call(int i) {
     __atomic_store_n(&counts->calls[i], n + 1, __ATOMIC_RELEASE);
 }
 
+static void start_pace(struct pace *p) { *p = (struct pace){.began = nanos(CLOCK_MONOTONIC), .due = nanos(CLOCK_MONOTONIC)}; }
+
+/* Now ahead of the mean, now behind: ranks drift apart and meet again. */
+static void next_round(struct pace *p) {
+    uint64_t soonest = nanos(CLOCK_MONOTONIC) + 1000000000 / (set.rate * set.haste);
+    p->rounds++;
+    p->due = p->began + p->rounds * 1000000000 / set.rate;
+    if (p->due < soonest) p->due = soonest;
+    if (dice(64) == 0) p->due += dice(set.skew_ms * 1000000 + 1);
+}
+
+static void *calls_aside(void *context) {
+    int i = (int)(intptr_t)context;
+    struct pace p;
+    mine = mix(set.seed * 1000 + set.id + (uint64_t)i);
+    for (start_pace(&p); __atomic_load_n(&contexts[i].aside, __ATOMIC_RELAXED); next_round(&p)) {
+        struct timespec due = {(time_t)(p.due / 1000000000), (long)(p.due % 1000000000)};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+        call(i);
+    }
+    return NULL;
+}
+
+static void call_aside(int i) {
+    if (i < 0 || i >= num_contexts || !contexts[i].ctx || contexts[i].aside) die("aside", "no such context");
+    contexts[i].aside = true;
+    if (pthread_create(&contexts[i].thread, NULL, calls_aside, (void *)(intptr_t)i)) die("aside", "no thread");
+}
+
+static void call_inside(int i) {
+    if (!contexts[i].aside) return;
+    __atomic_store_n(&contexts[i].aside, false, __ATOMIC_RELAXED);
+    pthread_join(contexts[i].thread, NULL);
+}
+
+static void close_context(int i) {
+    if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("close", "no such context");
+    call_inside(i);
+    host_finalize(&host, contexts[i].ctx);
+    contexts[i].ctx = NULL;
+}
+
 static void leave(int signal) {
     (void)signal;
     exit(0);
@@ -192,12 +236,14 @@ static void reap(pid_t child) {
 static void command(char *line) {
     uint64_t n = 0;
     if (strcmp(line, "go") == 0 || strcmp(line, "stop") == 0) {
-        pace.going = *line == 'g';
-        pace.began = pace.due = nanos(CLOCK_MONOTONIC);
-        pace.rounds = 0;
+        going = *line == 'g';
+        start_pace(&pace);
         printf("%s\n", line);
     } else if (sscanf(line, "open %lu", &n) == 1) {
         open_context(n);
+    } else if (sscanf(line, "aside %lu", &n) == 1) {
+        call_aside((int)n);
+        printf("aside\n");
     } else if (sscanf(line, "close %lu", &n) == 1) {
         close_context((int)n);
         printf("closed\n");
@@ -220,7 +266,7 @@ static bool obey(void) {
         uint64_t now = nanos(CLOCK_MONOTONIC), wait = pace.due > now ? pace.due - now : 0;
         struct timespec t = {(time_t)(wait / 1000000000), (long)(wait % 1000000000)};
         struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-        if (ppoll(&in, 1, pace.going ? &t : NULL, NULL) == 0) return true;
+        if (ppoll(&in, 1, going ? &t : NULL, NULL) == 0) return true;
         ssize_t got = read(STDIN_FILENO, input + have, sizeof input - 1 - have);
         if (got <= 0) return false;
         have += (size_t)got;
@@ -271,11 +317,8 @@ int main(int argc, char **argv) {
     fflush(stdout);
     while (obey()) {
         for (int i = 0; i < num_contexts; i++)
-            if (contexts[i].ctx) call(i);
-        pace.rounds++;
-        /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
-        pace.due = pace.began + pace.rounds * 1000000000 / set.rate;
-        if (dice(64) == 0) pace.due += dice(set.skew_ms * 1000000 + 1);
+            if (contexts[i].ctx && !contexts[i].aside) call(i);
+        next_round(&pace);
     }
     for (int i = 0; i < num_contexts; i++)
         if (contexts[i].ctx) close_context(i);

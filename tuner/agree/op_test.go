@@ -1,0 +1,48 @@
+package agree
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowStore answers each put after the next of its times.
+type slowStore struct {
+	Store
+	puts []time.Duration
+}
+
+func (s *slowStore) PutOnce(_ context.Context, _ string, value []byte) ([]byte, error) {
+	time.Sleep(s.puts[0])
+	s.puts = s.puts[1:]
+	return value, nil
+}
+
+// What is planned for a change follows the time of the store's puts, and one that met
+// an outage does not stand for all that follow.
+func TestSettle(t *testing.T) {
+	const fast, slow = 5 * time.Millisecond, 3 * time.Second
+	for _, c := range []struct {
+		name string
+		puts []time.Duration
+		want time.Duration
+	}{
+		{"fast", []time.Duration{fast, fast, fast}, Etcd.Settle},
+		{"an outage", []time.Duration{fast, fast, slow}, 2 * Etcd.Settle},
+		{"after it", []time.Duration{fast, fast, slow, fast, fast, fast}, Etcd.Settle},
+		{"slow", []time.Duration{slow, slow, slow, slow, slow, slow}, 4 * slow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd}}
+				for range c.puts {
+					m.put(t.Context(), "", nil)
+				}
+				if got := m.settle(); got != c.want {
+					t.Errorf("T is %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}

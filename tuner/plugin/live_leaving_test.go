@@ -1,0 +1,116 @@
+//go:build cgo
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// A rank waits at S, for no decision reaches it or leaves it. Then another rank ends
+// that communicator, and the rank that waits ends the other one it is in: all come to
+// an end, the other ranks go on, and a rank that leaves a change which it has promised
+// nothing for aborts it. What was decided is in force when the rank learns of it.
+func TestLiveFinalizeBesideWaiting(t *testing.T) {
+	t.Parallel()
+	const waited, other = 0, 1 // communicators, and the contexts of each rank
+	file, env := policyFile(t, 1)
+	shared := t.TempDir()
+	j := newJob(t)
+	shape := args("ranks=4 comms=2 rate=500 haste=2")
+	for i := range 3 {
+		j.ranks = append(j.ranks, j.launch(built.programs, i, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+shared)))
+	}
+	for _, r := range j.ranks {
+		r.ready()
+	}
+	view, show := hideDecisions(t, shared, agree.CommKey(j.comm(waited), 4))
+	_, env = policyFile(t, 1) // its own, for it cannot commit what it would propose
+	waiter := j.launch(built.programs, 3, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+view))
+	waiter.ready()
+	others := &job{TB: t, dir: j.dir, seed: j.seed, ranks: j.ranks}
+	j.ranks = append(j.ranks, waiter)
+	waiter.tell(fmt.Sprint("aside ", waited)) // what waits there holds up nothing else
+	j.tell("go")
+	waitCalls(waited, 500, j.ranks...) // until the rate is known
+
+	write(t, file, policyText(2))
+	_, p := j.proposedAfter(waited, 0)
+	others.decided(waited, 2)
+	j.decided(other, 2)
+	waiter.hears(j.about(waited), waits)
+	j.ranks[1].tell(fmt.Sprint("close ", waited))
+	waiter.tell(fmt.Sprint("close ", other))
+	waitCalls(waited, 500, j.ranks[0], j.ranks[2])
+	waitCalls(other, 500, others.ranks...)
+	if n := waiter.count(waited); n != p.swap {
+		t.Errorf("the rank that knows no decision has made %d calls, and S is %d", n, p.swap)
+	}
+
+	others.tell("stop") // nobody comes to the checkpoint of what follows
+	last := j.proposals(other)
+	write(t, file, policyText(3))
+	leaver, p := others.proposedAfter(other, last)
+	leaver.tell(fmt.Sprint("close ", other))
+	for _, r := range others.ranks {
+		if r != leaver {
+			r.hears(j.about(other), fmt.Sprintf("change %d: aborted, leaving by slot", p.k))
+		}
+	}
+
+	show()
+	waitCalls(waited, 40, waiter)
+	if v := waiter.latest(waited); v != 2 {
+		t.Errorf("the rank that waited decides by version %d", v)
+	}
+	for context := range 2 {
+		j.checkVersions(j.compare(context), []int{1, 2}, outcome.byPolicy, allGather, reduceScatter)
+	}
+	j.end()
+}
+
+// hideDecisions returns another path to a directory that ranks share, on which the
+// decisions of a communicator can neither be read nor written until they are shown.
+// Others have joined it there.
+func hideDecisions(t *testing.T, shared, comm string) (view string, show func()) {
+	t.Helper()
+	view = t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(path string) {
+		t.Helper()
+		must(os.Symlink(filepath.Join(shared, path), filepath.Join(view, path)))
+	}
+	must(os.MkdirAll(filepath.Join(view, "c", comm), 0o700))
+	must(os.MkdirAll(filepath.Join(shared, "p"), 0o700))
+	for _, part := range []string{"a", "d", "left"} {
+		must(os.MkdirAll(filepath.Join(shared, "c", comm, part), 0o700))
+	}
+	link("p")
+	link("blob")
+	for _, dir := range list(t, filepath.Join(shared, "c")) {
+		if dir != comm {
+			link(filepath.Join("c", dir))
+		}
+	}
+	for _, part := range []string{"slot", "a", "left"} {
+		link(filepath.Join("c", comm, part))
+	}
+	start := filepath.Join("c", comm, "init") // a record, and a symbolic link would be one too
+	must(os.Link(filepath.Join(shared, start), filepath.Join(view, start)))
+	decisions := filepath.Join(view, "c", comm, "d")
+	must(os.Symlink(filepath.Join(view, "nowhere"), decisions))
+	return view, func() {
+		t.Helper()
+		must(os.Remove(decisions))
+		link(filepath.Join("c", comm, "d"))
+	}
+}
