@@ -76,7 +76,7 @@ $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 
 $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c constants.c)
+	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c constants.c) -lpthread
 
 .PHONY: demo
 demo: all $(RANK) ## from measurements to decisions, and a change during a run; no GPU needed

@@ -45,8 +45,10 @@ int comm_open(const struct comm_info *info, void **ctx) {
 int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c) return RESULT_SUCCESS;
-    take_cache(c, NULL);
-    if (tunergoClose(c->go)) free(c);
+    bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
+    if (!waits) take_cache(c, NULL);
+    /* What another thread still looks at is left to it. */
+    if (tunergoClose(c->go) && !waits) free(c);
     return RESULT_SUCCESS;
 }
 
@@ -97,7 +99,10 @@ static bool make_move(struct comm *c) {
 static int turn(struct comm *c) {
     struct cache *cache = c->home;
     if (cache) *cache = c->cache;
+    __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
     int result = tunergoTurn(c->go, &cache);
+    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
+    if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     c->behind = false;
     if (cache == c->home) return result;
     c->home = NULL; /* may be gone already */

@@ -53,6 +53,7 @@ struct comm {
     struct cache *home;  /* where it goes back to */
     bool idle;           /* nothing will ever be decided, and no call is counted */
     bool behind;         /* Go has yet to be told of a switch that this thread made */
+    bool waits;          /* a thread is in tunergoTurn, and may wait there for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
     abi_logger logger;
@@ -134,7 +135,8 @@ static inline int comm_apply(struct comm *c, const struct answer *a, float *tabl
     return RESULT_SUCCESS;
 }
 
-/* Always returns RESULT_SUCCESS. ctx may be NULL. */
+/* Always returns RESULT_SUCCESS. ctx may be NULL. A call that waits for the other
+ * ranks, in a thread that NCCL is about to abort, fails. */
 int comm_close(void *ctx);
 
 #endif

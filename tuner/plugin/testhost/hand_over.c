@@ -3,6 +3,7 @@
  * and does what it is told: so each order of events can be had that a running job
  * would show once in a blue moon. Prints what is not so and exits 1.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ static int failures;
 /* The Go side. */
 static struct cache *versions[2];
 static int in_force, turns, decides, turn_result;
+static bool aborted; /* the communicator is closed while a call waits */
 static struct counter *counter;
 static struct answer answers[2]; /* of both versions to everything new */
 
@@ -34,12 +36,25 @@ int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache)
     return RESULT_SUCCESS;
 }
 
+static struct comm *c;
+
+static void *close_it(void *unused) {
+    (void)unused;
+    comm_close(c);
+    return NULL;
+}
+
 int tunergoTurn(uintptr_t handle, struct cache **cache) {
     (void)handle;
     turns++;
     /* What a move has switched to, Go is told of here. */
     if (counter->move.state == MOVE_MADE && counter->move.next) in_force = 1;
-    *cache = versions[in_force];
+    if (aborted) {
+        pthread_t other;
+        CHECK(pthread_create(&other, NULL, close_it, NULL) == 0 && pthread_join(other, NULL) == 0);
+    } else {
+        *cache = versions[in_force];
+    }
     return turn_result;
 }
 
@@ -57,7 +72,6 @@ bool tunergoClose(uintptr_t handle) {
 }
 
 /* NCCL's side. */
-static struct comm *c;
 static float costs[CELLS];
 
 static void open_one(void) {
@@ -160,6 +174,18 @@ static void fails(void) {
     comm_close(c);
 }
 
+/* ncclCommAbort, while another thread's call waits at the switch. */
+static void aborts(void) {
+    open_one();
+    call(0);
+    counter->trig = 1;
+    aborted = true;
+    turn_result = RESULT_SYSTEM_ERROR;
+    CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
+    aborted = false;
+    free(c); /* it was left to this thread */
+}
+
 static void chunks(void) {
     open_one();
     struct answer without = answers[0];
@@ -199,6 +225,7 @@ int main(void) {
     not_now();
     switch_over();
     fails();
+    aborts();
     chunks();
     return failures > 0;
 }
