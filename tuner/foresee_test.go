@@ -19,11 +19,16 @@ type keepingHost struct {
 }
 
 type shape struct {
-	bytes uint64
-	costs [6]float32
+	coll             policy.Coll
+	bytes            uint64
+	pipeOps, regBuff int
+	numProto         int
+	costs            [6]float32
 }
 
-func shapeOf(q policy.Query) shape { return shape{q.Bytes, [6]float32(q.Costs.Micros)} }
+func shapeOf(q policy.Query) shape {
+	return shape{q.Coll, q.Bytes, q.PipeOps, q.RegBuff, q.Costs.NumProto, [6]float32(q.Costs.Micros)}
+}
 
 func (h *keepingHost) Attach() (any, error) {
 	h.mu.Lock()
@@ -59,7 +64,7 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	costs := make([]float32, 6)
 	query := func(n uint64) policy.Query {
 		copy(costs, []float32{float32(n) + 1, 30, 31, 32, 33, 34}) // NCCL's table, filled anew for each call
-		return policy.Query{Coll: policy.CollAllReduce, Bytes: n, PipeOps: 1, Costs: policy.Costs{Micros: costs, NumProto: 3}}
+		return policy.Query{Coll: policy.CollAllReduce, Bytes: n, PipeOps: 1 + int(n%3), RegBuff: int(n % 2), Costs: policy.Costs{Micros: costs, NumProto: 3}}
 	}
 	for n := range uint64(shapes) {
 		c.Decide(query(n))

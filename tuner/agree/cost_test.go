@@ -68,19 +68,25 @@ func TestCostOfSilence(t *testing.T) {
 	p.calls = 100
 	p.saved(save, "B", 0)
 	var before, after int
-	count := func(n *int) func(*world) {
+	var alarms [2]int64
+	count := func(n *int, alarms *int64) func(*world) {
 		return func(w *world) {
+			*alarms = w.alarms.Load()
 			for _, r := range w.ranks {
 				*n += r.handle.Count("put") + r.handle.Count("get") + r.handle.Count("list")
 			}
 		}
 	}
-	p.events = []event{{save + 5*time.Second, count(&before)}, {save + 5*time.Second + quiet, count(&after)}}
+	p.events = []event{{save + 5*time.Second, count(&before, &alarms[0])}, {save + 5*time.Second + quiet, count(&after, &alarms[1])}}
 	w := simulate(t, p)
 	endsOn("B")(t, w)
 	w.report(t, false)
 	perRank := float64(after-before) / quiet.Seconds() / 8
-	t.Logf("%.1f operations per second and rank", perRank)
+	perRankAlarms := float64(alarms[1]-alarms[0]) / quiet.Seconds() / 8
+	t.Logf("%.1f operations and %.1f alarms per second and rank", perRank, perRankAlarms)
+	if perRankAlarms > 25 {
+		t.Errorf("%.1f alarms per second and rank while nothing happens", perRankAlarms)
+	}
 	if perRank > 8.2 {
 		t.Errorf("%.1f operations per second and rank while nothing happens", perRank)
 	}

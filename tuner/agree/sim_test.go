@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,19 @@ type world struct {
 	nodes []*memstore.Store
 	begin time.Time
 	check checker
+	// alarms counts the wake-ups that ranks have asked for.
+	alarms atomic.Int64
+}
+
+// countedClock is the clock of a rank.
+type countedClock struct {
+	Clock
+	alarms *atomic.Int64
+}
+
+func (c countedClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	c.alarms.Add(1)
+	return c.Clock.AfterFunc(d, f)
 }
 
 // A rank is a simulated process: a main thread that makes calls, and a member.
@@ -250,7 +264,7 @@ func (r *rank) join() (*Member, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), JoinLimit)
 	defer cancel()
-	clock := RealTime()
+	clock := countedClock{RealTime(), &r.w.alarms}
 	var store Store = r.handle
 	if r.local != nil {
 		store = NewNode(r.handle, r.local)

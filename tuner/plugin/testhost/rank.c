@@ -12,6 +12,7 @@
  *
  *   go, stop          make calls, make none
  *   aside CONTEXT     makes its calls on a thread of its own, from now on
+ *   alone CONTEXT     makes a call that no other rank makes, and does not note it
  *   open COMM         another context, of that communicator
  *   close CONTEXT     finalize a context; its thread, if it has one, ends first
  *   fork              a data loader: a child that lives until it gets SIGTERM; its pid
@@ -166,6 +167,16 @@ static void call(int i) {
     __atomic_store_n(&counts->calls[i], n + 1, __ATOMIC_RELEASE);
 }
 
+/* A call that this rank alone makes, as a program does whose ranks have gone apart. */
+static void call_alone(int i) {
+    if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("alone", "no such context");
+    struct host_call c = {COLL_ALL_REDUCE, 3 * KiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
+    float table[CELLS];
+    struct rank_call unlogged;
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
+    ask(i, &c, table, &unlogged);
+}
+
 static void start_pace(struct pace *p) { *p = (struct pace){.began = nanos(CLOCK_MONOTONIC), .due = nanos(CLOCK_MONOTONIC)}; }
 
 /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
@@ -244,6 +255,9 @@ static void command(char *line) {
     } else if (sscanf(line, "aside %lu", &n) == 1) {
         call_aside((int)n);
         printf("aside\n");
+    } else if (sscanf(line, "alone %lu", &n) == 1) {
+        call_alone((int)n);
+        printf("alone\n");
     } else if (sscanf(line, "close %lu", &n) == 1) {
         close_context((int)n);
         printf("closed\n");
