@@ -28,9 +28,9 @@ var mutations = []mutation{
 		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}},
 	{"acknowledge when late", []edit{{"slow.go", "if n > m.change.Check {\n\t\tm.tooLate()\n\t\treturn\n\t}", ""}}},
 	{"acknowledge after staging only", []edit{{"background.go",
-		"wait := m.look()\n\tage", "m.acknowledge(c)\n\twait := m.look()\n\tage"}}},
+		"wait := m.look()\n\tif wait > 0", "m.acknowledge(c)\n\twait := m.look()\n\tif wait > 0"}}},
 	{"acknowledge the next change before the own switch", []edit{
-		{"background.go", "return m.stepCommitted(c)", `if m.cfg.Poller.proposed(m.keys, m.k+1) {
+		{"background.go", "return m.stepCommitted()", `if m.cfg.Poller.proposed(m.keys, m.k+1) {
 			m.cfg.Store.PutOnce(m.ctx, m.keys.ack(m.k+1, 0, m.slot), nil)
 		}
 		return m.cfg.Timing.ActivePoll`}}},
