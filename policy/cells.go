@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ const (
 // it cannot read.
 type cellReader struct {
 	r    *reader
+	in   *csv.Reader
 	line int
 	row  *row
 }
@@ -27,56 +29,38 @@ func (c *cellReader) fail(column string, err error) {
 	c.r.fail(c.line, 1+slices.Index(c.r.columns, column), err)
 }
 
-// cell returns the row's cell of a column, by the column's name.
-func (rw *row) cell(column string) *cell {
-	switch column {
-	case "collective":
-		return &rw.Collective
-	case "min_bytes":
-		return &rw.MinBytes
-	case "max_bytes":
-		return &rw.MaxBytes
-	case "algorithm":
-		return &rw.Algorithm
-	case "protocol":
-		return &rw.Protocol
-	case "channels":
-		return &rw.Channels
-	case "nodes":
-		return &rw.Nodes
-	case "ranks":
-		return &rw.Ranks
-	case "pipe_ops":
-		return &rw.PipeOps
-	case "reg_buff":
-		return &rw.RegBuff
-	case "ranks_per_node":
-		return &rw.RanksPerNode
-	case "min_bytes_per_rank":
-		return &rw.MinBytesPerRank
-	case "max_bytes_per_rank":
-		return &rw.MaxBytesPerRank
-	case "chunk_bytes":
-		return &rw.ChunkBytes
-	case "when":
-		return &rw.When
-	case "comment":
-		return &rw.Comment
+// columns are all cells, in the order of columnNames.
+func (rw *row) columns() [16]*string {
+	return [...]*string{&rw.Collective, &rw.MinBytes, &rw.MaxBytes, &rw.Algorithm, &rw.Protocol, &rw.Channels, &rw.Nodes, &rw.Ranks,
+		&rw.PipeOps, &rw.RegBuff, &rw.RanksPerNode, &rw.MinBytesPerRank, &rw.MaxBytesPerRank, &rw.ChunkBytes, &rw.When, &rw.Comment}
+}
+
+func (rw *row) trim() {
+	for _, text := range rw.columns() {
+		*text = strings.TrimSpace(*text)
 	}
-	return &cell{present: true} // a column that the header misspells
+	rw.Beyond = strings.TrimSpace(rw.Beyond)
+}
+
+// cell returns the row's cell of a column, by the column's name.
+func (rw *row) cell(column string) string {
+	if i := slices.Index(columnNames, column); i >= 0 {
+		return *rw.columns()[i]
+	}
+	return "" // a column that the header misspells
 }
 
 // blank reports an empty line, or what a spreadsheet writes for one: ",,,,".
 func (c *cellReader) blank() bool {
-	if c.row.Collective.text != "" {
+	if c.row.Collective != "" {
 		return false
 	}
-	return !slices.ContainsFunc(c.r.columns, func(column string) bool { return c.row.cell(column).text != "" })
+	return !slices.ContainsFunc(c.r.columns, func(column string) bool { return c.row.cell(column) != "" })
 }
 
 func (c *cellReader) rule() Rule {
 	rw := c.row
-	if text := rw.Collective.text; strings.ContainsAny(text, ";\t") && c.length() == 1 {
+	if text := rw.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
 		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", quote(text)))
 		return Rule{}
 	}
@@ -105,8 +89,8 @@ func (c *cellReader) rule() Rule {
 // format lets it.
 func (c *cellReader) checkLength() {
 	columns := c.r.columns
-	beyond := c.row.Beyond.text != ""
-	if !beyond && c.row.cell(columns[len(columns)-1]).present {
+	beyond := c.row.Beyond != ""
+	if !beyond && c.row.cell(columns[len(columns)-1]) != "" {
 		return
 	}
 	want := fmt.Sprintf("%d, as in the header", len(columns))
@@ -114,82 +98,84 @@ func (c *cellReader) checkLength() {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(columns, ","))
 	}
 	if beyond {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", quote(c.row.Beyond.text), want))
+		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", quote(c.row.Beyond), want))
 		return
 	}
-	for _, column := range columns {
-		if slices.Contains(columnNames[:mandatoryColumns], column) && !c.row.cell(column).present {
+	for i, column := range columns {
+		if c.row.cell(column) == "" && slices.Contains(columnNames[:mandatoryColumns], column) && c.length() <= i {
 			c.r.fail(c.line, 0, fmt.Errorf("the row ends with cell %d, before %s (allowed: %s)", c.length(), column, want))
 			return
 		}
 	}
 }
 
-// length returns how many cells the row has.
+// length returns how many cells the row has: an empty one means "any", a missing one may
+// be an error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
 func (c *cellReader) length() (n int) {
-	for n < len(c.r.columns) && c.row.cell(c.r.columns[n]).present {
-		n++
+	defer func() { recover() }()
+	for ; n < len(c.r.columns); n++ {
+		c.in.FieldPos(n)
 	}
 	return n
 }
 
 // isAny reports the spellings of "no restriction".
-func (c cell) isAny() bool {
-	switch c.text {
+func isAny(text string) bool {
+	switch text {
 	case "", "-1", "*":
 		return true
 	}
-	return strings.EqualFold(c.text, "any")
+	return strings.EqualFold(text, "any")
 }
 
-func (c *cellReader) coll(cl cell) Coll {
-	if cl.isAny() {
+func (c *cellReader) coll(cl string) Coll {
+	if isAny(cl) {
 		return anyColl
 	}
-	if _, ok := neverAsked.parse(cl.text); ok {
+	if _, ok := neverAsked.parse(cl); ok {
 		return collNeverAsked
 	}
-	coll, ok := collNames.parse(cl.text)
+	coll, ok := collNames.parse(cl)
 	if !ok {
-		c.fail("collective", fmt.Errorf("%w, -1 for any)", collNames.unknown("collective", cl.text)))
+		c.fail("collective", fmt.Errorf("%w, -1 for any)", collNames.unknown("collective", cl)))
 	}
 	return coll
 }
 
-func (c *cellReader) sizes(minName string, low cell, maxName string, high cell) Range {
+func (c *cellReader) sizes(minName string, low string, maxName string, high string) Range {
 	r := everySize
 	var err error
 	ok := true
-	if !low.isAny() {
-		if r.Min, err = ParseBytes(low.text); err != nil {
+	if !isAny(low) {
+		if r.Min, err = ParseBytes(low); err != nil {
 			c.fail(minName, fmt.Errorf("%s: %w", minName, err))
 			ok = false
 		}
 	}
-	if !high.isAny() && !strings.EqualFold(high.text, "inf") {
-		if r.Max, err = ParseBytes(high.text); err != nil {
+	if !isAny(high) && !strings.EqualFold(high, "inf") {
+		if r.Max, err = ParseBytes(high); err != nil {
 			c.fail(maxName, fmt.Errorf("%s: %w", maxName, err))
 			ok = false
 		}
 	}
 	if ok && r.Min > r.Max {
-		c.fail(maxName, fmt.Errorf("%s %s is below %s %s: the row matches nothing", maxName, high.text, minName, low.text))
+		c.fail(maxName, fmt.Errorf("%s %s is below %s %s: the row matches nothing", maxName, high, minName, low))
 	}
 	return r
 }
 
 // count reads a whole number from least to most, or anyInt.
-func (c *cellReader) count(name string, cl cell, least, most int64) int64 {
-	if cl.isAny() {
+func (c *cellReader) count(name string, cl string, least, most int64) int64 {
+	if isAny(cl) {
 		return anyInt
 	}
-	n, err := strconv.ParseInt(cl.text, 10, 64)
+	n, err := strconv.ParseInt(cl, 10, 64)
 	if err != nil || n < least || n > most {
 		upper := " or more"
 		if most < 1<<30 {
 			upper = fmt.Sprintf(" to %d", most)
 		}
-		c.fail(name, fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", name, quote(cl.text), least, upper))
+		c.fail(name, fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", name, quote(cl), least, upper))
 		return anyInt
 	}
 	return n
@@ -197,13 +183,13 @@ func (c *cellReader) count(name string, cl cell, least, most int64) int64 {
 
 func (c *cellReader) channels() int8 {
 	cl := c.row.Channels
-	if cl.isAny() || cl.text == "0" { // 0 is what NCCL itself calls its default
+	if isAny(cl) || cl == "0" { // 0 is what NCCL itself calls its default
 		return 0
 	}
-	n, err := strconv.Atoi(cl.text)
+	n, err := strconv.Atoi(cl)
 	if err != nil || n < 1 || n > maxChannelsInFile {
 		c.fail("channels", fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's own; up to %d is read as %d)",
-			quote(cl.text), maxChannels, maxChannelsInFile, maxChannels))
+			quote(cl), maxChannels, maxChannelsInFile, maxChannels))
 		return 0
 	}
 	return int8(min(n, maxChannels))
@@ -211,10 +197,10 @@ func (c *cellReader) channels() int8 {
 
 func (c *cellReader) chunkBytes() uint64 {
 	cl := c.row.ChunkBytes
-	if cl.isAny() {
+	if isAny(cl) {
 		return 0
 	}
-	n, err := ParseBytes(cl.text)
+	n, err := ParseBytes(cl)
 	if err == nil && n == 0 {
 		err = errors.New("0 is no chunk size (allowed: 1 or more, or -1 for NCCL's own)")
 	}
@@ -225,8 +211,8 @@ func (c *cellReader) chunkBytes() uint64 {
 }
 
 func (c *cellReader) when() *Condition {
-	text := c.row.When.text
-	if c.row.When.isAny() {
+	text := c.row.When
+	if isAny(c.row.When) {
 		return nil
 	}
 	condition, err := c.r.when.read(text, 1+slices.Index(c.r.columns, "when"))
@@ -246,14 +232,14 @@ func (c *cellReader) cellSet() CellSet {
 }
 
 // oneOrAllBut reads a name, a name to avoid ("!tree") or any, as a set of bits.
-func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl cell, known names[T], every Set, also string) Set {
-	if cl.isAny() {
+func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl string, known names[T], every Set, also string) Set {
+	if isAny(cl) {
 		return every
 	}
-	name, avoid := strings.CutPrefix(cl.text, "!")
+	name, avoid := strings.CutPrefix(cl, "!")
 	v, ok := known.parse(strings.TrimSpace(name))
 	if !ok {
-		c.fail(column, fmt.Errorf("%w, %s-1 for any, !%s to avoid one)", known.unknown(column, cl.text), also, known.canonical[0]))
+		c.fail(column, fmt.Errorf("%w, %s-1 for any, !%s to avoid one)", known.unknown(column, cl), also, known.canonical[0]))
 		return every
 	}
 	if avoid {
@@ -262,7 +248,7 @@ func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl c
 	return 1 << v
 }
 
-func isDefault(cl cell) bool { return strings.EqualFold(cl.text, "default") }
+func isDefault(cl string) bool { return strings.EqualFold(cl, "default") }
 
 // checkDefault: a row that leaves everything to NCCL cannot ask for something.
 func (c *cellReader) checkDefault() {
@@ -271,11 +257,11 @@ func (c *cellReader) checkDefault() {
 	}
 	for _, other := range []struct {
 		name string
-		cell cell
+		cell string
 	}{{"protocol", c.row.Protocol}, {"channels", c.row.Channels}, {"chunk_bytes", c.row.ChunkBytes}} {
-		if !other.cell.isAny() && !(other.name == "channels" && other.cell.text == "0") {
+		if !isAny(other.cell) && !(other.name == "channels" && other.cell == "0") {
 			c.fail(other.name, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
-				other.name, quote(other.cell.text)))
+				other.name, quote(other.cell)))
 		}
 	}
 }

@@ -16,36 +16,23 @@ import (
 // the columns are the first ten, in this order: the format of NCCL's example
 // tuner and of RCCL.
 type row struct {
-	Collective      cell `csv:"collective"`
-	MinBytes        cell `csv:"min_bytes"`
-	MaxBytes        cell `csv:"max_bytes"`
-	Algorithm       cell `csv:"algorithm"`
-	Protocol        cell `csv:"protocol"`
-	Channels        cell `csv:"channels"`
-	Nodes           cell `csv:"nodes"`
-	Ranks           cell `csv:"ranks"`
-	PipeOps         cell `csv:"pipe_ops"`
-	RegBuff         cell `csv:"reg_buff"`
-	RanksPerNode    cell `csv:"ranks_per_node"`
-	MinBytesPerRank cell `csv:"min_bytes_per_rank"`
-	MaxBytesPerRank cell `csv:"max_bytes_per_rank"`
-	ChunkBytes      cell `csv:"chunk_bytes"`
-	When            cell `csv:"when"`
-	Comment         cell `csv:"comment"`
-	Beyond          cell `csv:"(beyond the last column)"`
-}
-
-// cell remembers whether the row had it at all: an empty cell means "any", a
-// row that ends too early is an error.
-type cell struct {
-	text    string
-	present bool
-}
-
-// UnmarshalCSV implements gocsv.TypeUnmarshaller.
-func (c *cell) UnmarshalCSV(s string) error {
-	*c = cell{strings.TrimSpace(s), true}
-	return nil
+	Collective      string `csv:"collective"`
+	MinBytes        string `csv:"min_bytes"`
+	MaxBytes        string `csv:"max_bytes"`
+	Algorithm       string `csv:"algorithm"`
+	Protocol        string `csv:"protocol"`
+	Channels        string `csv:"channels"`
+	Nodes           string `csv:"nodes"`
+	Ranks           string `csv:"ranks"`
+	PipeOps         string `csv:"pipe_ops"`
+	RegBuff         string `csv:"reg_buff"`
+	RanksPerNode    string `csv:"ranks_per_node"`
+	MinBytesPerRank string `csv:"min_bytes_per_rank"`
+	MaxBytesPerRank string `csv:"max_bytes_per_rank"`
+	ChunkBytes      string `csv:"chunk_bytes"`
+	When            string `csv:"when"`
+	Comment         string `csv:"comment"`
+	Beyond          string `csv:"(beyond the last column)"`
 }
 
 const (
@@ -222,7 +209,7 @@ func (r *reader) readPart(data []byte) {
 		return
 	}
 	r.rules = make([]Rule, 0, 1+bytes.Count(data, []byte("\n")))
-	cells := cellReader{r: r}
+	cells := cellReader{r: r, in: in}
 	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
@@ -238,10 +225,11 @@ func (r *reader) readPart(data []byte) {
 		}
 		line, _ := in.FieldPos(0)
 		rw := v.(*row)
+		rw.trim()
 		cells.line, cells.row = r.linesBefore+line-1, rw
 		switch {
 		case cells.line == r.headerLine || cells.blank():
-		case column(rw.Collective.text) != "":
+		case column(rw.Collective) != "":
 			r.fail(cells.line, 0, errors.New("another header (allowed: one, as the first row)"))
 		default:
 			r.rules = append(r.rules, cells.rule())

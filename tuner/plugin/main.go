@@ -51,6 +51,7 @@ func main() {} // never runs: a c-shared library has none, but must name one
 func init() {
 	runtime.GOMAXPROCS(2)
 	debug.SetMemoryLimit(64 << 20)
+	tuner.Hoard()
 }
 
 // panicIn makes one exported function panic. Only a test's build sets it, with
