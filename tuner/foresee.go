@@ -14,31 +14,39 @@ import (
 type known struct {
 	mu      sync.Mutex
 	queries []policy.Query
-	oldest  int // where the next one goes, once there are maxKnown
+	oldest  int // where the next one goes
 }
 
 // maxKnown bounds the memory, to some 200 KB; most jobs have some dozens.
 const maxKnown = 1 << 10
 
-// add keeps a query, whose costs are the caller's.
+// add keeps a query, whose costs are the caller's. While latest is at work it does not:
+// a call waits for nobody, and one query does not matter.
 func (k *known) add(q policy.Query) {
-	q.Costs.Micros = slices.Clone(q.Costs.Micros)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.queries) < maxKnown {
-		k.queries = append(k.queries, q)
+	if !k.mu.TryLock() {
 		return
 	}
-	k.queries[k.oldest] = q
+	defer k.mu.Unlock()
+	if len(k.queries) < maxKnown {
+		k.queries = append(k.queries, policy.Query{})
+	}
+	place := &k.queries[k.oldest]
+	costs := append(place.Costs.Micros[:0], q.Costs.Micros...)
+	*place = q
+	place.Costs.Micros = costs
 	k.oldest = (k.oldest + 1) % maxKnown
 }
 
-// latest returns all, the latest first.
+// latest returns copies of all, the latest first.
 func (k *known) latest() []policy.Query {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := slices.Concat(k.queries[k.oldest:], k.queries[:k.oldest])
-	slices.Reverse(all)
+	all := make([]policy.Query, 0, len(k.queries))
+	for i := range k.queries {
+		q := k.queries[(k.oldest+maxKnown-1-i)%maxKnown]
+		q.Costs.Micros = slices.Clone(q.Costs.Micros)
+		all = append(all, q)
+	}
 	return all
 }
 
