@@ -138,11 +138,11 @@ func (c *checker) read(h *memstore.Handle, key string, value []byte) {
 
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
-	m.lock()
+	m.mu.Lock()
 	k, s := m.k, m.state
-	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
+	version := fmt.Sprintf("%d %s", changeOf(m, by), r.meaning(by.content))
 	alone := s == static && !m.duplicate
-	m.unlock()
+	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
 	before, ok := c.used[r.comm][call]
@@ -172,11 +172,20 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	}
 }
 
+// changeOf tells which change brought what decides. The member may not have noticed yet
+// that its main thread has switched, and the checker must not make it.
+func changeOf(m *Member, by *snapshot) uint64 {
+	if by.change > 0 {
+		return by.change
+	}
+	return m.current.k
+}
+
 // switched watches invariant 4: versions rise.
 func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
-	m.lock()
-	k := m.current.k
-	m.unlock()
+	m.mu.Lock()
+	k := changeOf(m, to)
+	m.mu.Unlock()
 	r.switches = append(r.switches, n)
 	c.trace("rank %d switches to change %d, %q, at call %d", r.id, k, to.content, n)
 	c.mu.Lock()

@@ -208,7 +208,11 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
-	return op(ctx)
+	err := op(ctx)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("it does not answer")
+	}
+	return err
 }
 
 // startAlone keeps the version that is known, the own file's if the record of

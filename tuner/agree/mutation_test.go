@@ -50,7 +50,6 @@ var mutations = []mutation{
 	{"forget the promise in a move", []edit{{"propose.go", "m.ready(c.Check, c.Switch, 0)", "m.ready(c.Check, Never, 0)"}}},
 	{"make a move too late", []edit{{"move.go", "n != m.At", "n < m.At"}}},
 	{"leave a move where its change has ended", []edit{{"move.go", "func (m *Member) withdraw() { m.cfg.Counter.Move.State = MoveNone }", "func (m *Member) withdraw() {}"}}},
-	{"take no note of a move", []edit{{"move.go", "m.made(move)", "m.poke()"}}},
 	{"ignore what a version means to this rank", []edit{{"propose.go", "meaning != c.Meaning", "meaning != c.Meaning && false"}}},
 	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.walk(ctx); err != nil", "err := error(nil); err != nil"}}},
 	{"two owners of one slot", []edit{{"join.go", "string(stands) == m.cfg.Identity", "len(stands) > 0"}}},

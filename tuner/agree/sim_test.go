@@ -112,6 +112,7 @@ type rank struct {
 
 	mu      sync.Mutex
 	m       *Member // nil before init and after finalize
+	joined  *Member // nil before init
 	crashed bool
 	handles []*snapshot // by Handle-1
 
@@ -129,6 +130,7 @@ type rank struct {
 
 type snapshot struct {
 	content string
+	change  uint64 // that brought it, as far as a Handle was asked for
 	begun   bool
 	retired bool
 }
@@ -292,6 +294,7 @@ func (r *rank) join() (*Member, error) {
 func (r *rank) know(s any) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	s.(*snapshot).change = r.joined.k // its mutex is held
 	r.handles = append(r.handles, s.(*snapshot))
 	return uint64(len(r.handles))
 }
@@ -326,7 +329,7 @@ func (r *rank) main() {
 		return
 	}
 	r.mu.Lock()
-	r.m = m
+	r.m, r.joined = m, m
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
@@ -431,8 +434,8 @@ func (r *rank) mix(coll int, bytes uint64, pipeOps int) {
 
 // mayMisalign reports that no window is open at this rank.
 func (r *rank) mayMisalign() bool {
-	r.m.lock()
-	defer r.m.unlock()
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
 	s := r.m.state
 	return s != promised && s != committed && !(s == armed && r.counter.Seq.Load() >= r.m.change.Check)
 }
