@@ -83,6 +83,10 @@ func readRules(file string, data []byte) ([]Rule, Problems) {
 		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
 		return nil, r.problems
 	}
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		r.fail(1, 0, errors.New("the file is JSON (allowed: a policy in CSV; a cost model is named by NCCL_TUNER_MODEL_FILE, or --model)"))
+		return nil, r.problems
+	}
 	data = unindentComments(data)
 	r.readHeader(data)
 	r.readRows(data)
