@@ -5,7 +5,6 @@ package main
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -87,14 +86,4 @@ func anyProgram(t *testing.T, names ...string) string {
 	}
 	t.Skipf("SKIPPED: there is no %s", names[0])
 	return ""
-}
-
-// script makes a program of a command.
-func script(t *testing.T, command string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\"\n", command), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -125,12 +125,21 @@ func smallShm(t *testing.T) (p programs, outside string) {
 // wrapped returns programs whose ranks are started by a command.
 func wrapped(t *testing.T, format string, a ...any) programs {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "rank")
-	script := fmt.Sprintf("#!/bin/sh\nexec "+format, a...) + " " + built.rank + " \"$@\"\n"
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+	return programs{so: built.so, rank: script(t, fmt.Sprintf(format, a...)+" "+built.rank)}
+}
+
+// script makes a program of a command. No process starts while it is written: that would
+// hold the file open for writing until it is the program it is to be, and nobody could
+// run the file so long.
+func script(t *testing.T, command string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "run")
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\"\n", command), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return programs{so: built.so, rank: path}
+	return path
 }
 
 // fill takes all room that a disk has.
