@@ -39,8 +39,6 @@ type Host interface {
 	// Remember adds a decision to what is attached to a version that is not in force
 	// yet. Queries may come twice.
 	Remember(attached any, q policy.Query, d policy.Decision)
-	// Handle is what the host is told by the Counter's Move to use from then on; never 0.
-	Handle(attached any) uint64
 }
 
 func (c CommInfo) String() string {

@@ -37,8 +37,7 @@ func (h *keepingHost) Attach() (any, error) {
 	return uint64(len(h.versions)), nil
 }
 
-func (h *keepingHost) Detach(any)                 {}
-func (h *keepingHost) Handle(attached any) uint64 { return attached.(uint64) }
+func (h *keepingHost) Detach(any) {}
 func (h *keepingHost) Remember(attached any, q policy.Query, d policy.Decision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,14 +72,11 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	version := uint64(0)
 	for deadline := time.Now().Add(20 * time.Second); version == 0; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
-		if n >= counter.Trig.Load() {
-			next, made := counter.TryMove(n)
-			if version = next; !made {
-				if err := c.Turn(); err != nil {
-					t.Fatal(err)
-				}
-				version = c.Attached().(uint64) &^ 1 // the first is 1, the next one 2
+		if n >= counter.Trig.Load() && !counter.TryMove(n) {
+			if err := c.Turn(agree.HashCall(4, n, 1)); err != nil {
+				t.Fatal(err)
 			}
+			version = c.Attached().(uint64) &^ 1 // the first is 1, the next one 2
 		}
 		counter.Seq.Store(n + 1)
 		if time.Now().After(deadline) {

@@ -59,6 +59,7 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		Log:      log,
 		Counter:  c.info.Counter,
 		Strict:   c.settings.strict,
+		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
 		Stage: func(content []byte) (snapshot any, meaning string, err error) {
 			var f *inForce
@@ -91,9 +92,6 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 			c.retire(snapshot.(*inForce))
 		},
 	}
-	if host := c.info.Host; host != nil {
-		config.Handle = func(snapshot any) uint64 { return host.Handle(snapshot.(*inForce).attached) }
-	}
 	// On a goroutine that is free to move: each of the store's operations is one too,
 	// and this one is bound to NCCL's thread, which would be put to sleep and woken
 	// for each.
@@ -118,15 +116,15 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 	return nil
 }
 
-// Turn takes part in the change of the policy that is due at this call: the Counter's
-// trigger is reached, and no Move is ready. After a Move that switched, it comes before
-// the next Decide. Attached may be another afterwards. An error ends the
-// communicator: this rank cannot know any more how the others decide.
-func (c *Comm) Turn() error {
+// Turn takes part in the change of the policy that is due at this call, of which call is
+// agree.HashCall: the Counter's trigger is reached, and no Move is ready. Attached may be
+// another afterwards. An error ends the communicator: this rank cannot know any more how
+// the others decide.
+func (c *Comm) Turn(call uint64) error {
 	if c.live == nil {
 		return errors.New("there is nothing to change")
 	}
-	next, err := c.live.member.Slow(c.info.Counter.Seq.Load(), c.info.Counter.Hash)
+	next, err := c.live.member.Slow(c.info.Counter.Seq.Load(), call)
 	if next != nil {
 		c.now = next.(*inForce)
 	}

@@ -22,7 +22,6 @@ type countingHost struct{ attached atomic.Int64 }
 func (h *countingHost) Attach() (any, error)                      { h.attached.Add(1); return h, nil }
 func (h *countingHost) Detach(any)                                { h.attached.Add(-1) }
 func (*countingHost) Remember(any, policy.Query, policy.Decision) {}
-func (*countingHost) Handle(any) uint64                           { return 1 }
 
 // switches are the calls from which on a rank decided otherwise, and how.
 type switches []struct {
@@ -53,16 +52,14 @@ func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
 		if end > 0 && n >= end {
 			return
 		}
-		if counter.Seq.Load() >= counter.Trig.Load() {
-			next, made := counter.TryMove(n)
-			if !made || next > 0 { // else c has nothing to hear before it is asked again
-				if err := c.Turn(); err != nil {
-					t.Error(err)
-					return
-				}
+		call := agree.HashCall(int(policy.CollAllReduce), n%7, 1)
+		if counter.Seq.Load() >= counter.Trig.Load() && !counter.TryMove(n) {
+			if err := c.Turn(call); err != nil {
+				t.Error(err)
+				return
 			}
 		}
-		counter.Hash = agree.Mix(counter.Hash, int(policy.CollAllReduce), n%7, 1)
+		counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
 		d := c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: n % 7, PipeOps: 1, Costs: costs})
 		counter.Seq.Store(n + 1)
 		j.mu.Lock()

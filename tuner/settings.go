@@ -31,6 +31,9 @@ const (
 
 var reloads = []string{"live", "new", "off"}
 
+// reloadUniform is "live" for communicators all of whose calls are alike, too.
+const reloadUniform = "uniform"
+
 // settings is what the environment asks for.
 type settings struct {
 	// configFile is the policy file; empty for none. There is no default: a file
@@ -46,6 +49,9 @@ type settings struct {
 	reload reload
 	// mustReload: the user has asked for live and wants to hear if it is not possible.
 	mustReload bool
+	// uniform lets a communicator change although all its calls are alike, so that a rank
+	// which has made one call more is not found out.
+	uniform bool
 	// rendezvous names the store that all ranks of a job reach; empty for the default.
 	rendezvous string
 	// stallLimit bounds how long a call may wait for a lost store; 0: for ever.
@@ -76,11 +82,14 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	}
 	s.rendezvous = getenv(EnvRendezvous)
 	v := getenv(EnvReload)
+	if s.uniform = v == reloadUniform; s.uniform {
+		v = reloads[reloadLive]
+	}
 	s.mustReload = v == reloads[reloadLive]
 	if i := slices.Index(reloads, v); i >= 0 {
 		s.reload = reload(i)
 	} else if v != "" {
-		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(reloads, ", "))
+		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(append(slices.Clone(reloads), reloadUniform), ", "))
 		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
 	}
 	s.stallLimit = agree.DefaultStallLimit

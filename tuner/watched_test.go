@@ -20,7 +20,6 @@ type hookedHost struct{ hook func() }
 func (h hookedHost) Attach() (any, error)                      { h.hook(); return nil, nil }
 func (h hookedHost) Detach(any)                                {}
 func (hookedHost) Remember(any, policy.Query, policy.Decision) {}
-func (hookedHost) Handle(any) uint64                           { return 1 }
 
 // A change that the process has heard of while a further communicator was created is
 // not lost on that one.
@@ -62,7 +61,7 @@ func TestChangeDuringInit(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
 		if n >= counter.Trig.Load() {
-			if err := second.Turn(); err != nil {
+			if err := second.Turn(agree.HashCall(4, n, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -112,7 +112,7 @@ func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communic
 		switch d := c.Changes[i].Decision; {
 		case d != nil && d.Commit:
 			c.refused = nil
-		case d != nil && !d.Frozen:
+		case d != nil && !d.Frozen():
 			c.refused = append(c.refused, &c.Changes[i])
 		}
 	}

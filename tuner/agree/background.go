@@ -1,7 +1,7 @@
 package agree
 
 import (
-	"context"
+	"errors"
 	"time"
 )
 
@@ -84,19 +84,20 @@ func (m *Member) step() time.Duration {
 	if failed {
 		return forever
 	}
+	m.urgent = s == standing
 	switch s {
 	case idle:
 		return m.stepIdle()
 	case armed:
 		return m.stepArmed(c, count)
 	case late:
-		return m.decide(Decision{Abort: Late, Calls: count})
+		return m.decide(Decision{Abort: c.why, Calls: count})
 	case promised:
 		return m.stepPromised(c, count)
-	case committed:
-		return m.stepCommitted()
+	case standing:
+		return m.stepStanding(c)
 	}
-	return forever // frozen and static: Slow does what is left
+	return forever // Slow does what is left
 }
 
 func (m *Member) stepIdle() time.Duration {
@@ -116,7 +117,7 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
 		m.lock()
 		if m.state == armed {
-			m.tooLate()
+			m.abstain(Late)
 		}
 		m.unlock()
 		return 0
@@ -134,41 +135,39 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	return wait
 }
 
-// stepCommitted waits for the main thread to come to S.
-func (m *Member) stepCommitted() time.Duration {
-	if m.isSilent() {
-		m.rest()
-		return forever
-	}
-	return m.cfg.Timing.ActivePoll
-}
-
 // isSilent reports that the communicator makes no calls at the moment.
 func (m *Member) isSilent() bool { return m.cfg.Clock.Now()-m.callsAt > m.settle() }
 
+// stepPromised tells the others that this rank is prepared. That binds nobody, but the
+// proposer finds out here whether it is worth while for the ranks to wait for each other.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
-	if m.isWaiting() {
-		return m.decide(Decision{Abort: Stall})
-	}
-	if c.mine && m.superseded(c) {
+	switch {
+	case c.mine && m.superseded(c):
 		return m.decide(Decision{Abort: Superseded})
-	}
-	if c.mine && count > c.Check+(c.Switch-c.Check)*3/4 {
+	case c.mine && !c.ready && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(Decision{Abort: Slow})
-	}
-	if !c.acked && !m.acknowledge(c) {
+	case !c.acked && !m.acknowledge(c):
 		return m.look()
-	}
-	if c.mine {
-		if verdict, ok := m.count(c); ok {
+	case c.mine && !c.ready:
+		m.lock()
+		k, hash := m.k, m.hash
+		m.unlock()
+		verdict, ok := m.count(m.keys.acks(k), hash)
+		if ok && !verdict.Commit {
 			return m.decide(verdict)
 		}
+		m.lock()
+		m.change.ready = ok
+		m.unlock()
 	}
-	return m.look()
+	wait := m.look()
+	if wait > 0 && m.isSilent() {
+		wait = m.cfg.Timing.IdlePoll
+	}
+	return wait
 }
 
-// acknowledge tells the others of the promise. The promise binds whether or not
-// this succeeds, since a put that failed may land later.
+// acknowledge says that this rank has the version and has promised.
 func (m *Member) acknowledge(c change) bool {
 	m.lock()
 	k, hash := m.k, m.hash
@@ -185,14 +184,11 @@ func (m *Member) acknowledge(c change) bool {
 	return true
 }
 
-// count looks at the acknowledgements of this rank's proposal and says what they
-// amount to; ok is false while some are missing.
-func (m *Member) count(c change) (verdict Decision, ok bool) {
-	m.lock()
-	k, hash := m.k, m.hash
-	m.unlock()
+// count looks at the ranks' records in dir and says what they amount to; ok is false
+// while some are missing.
+func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
 	ctx, end := m.op()
-	names, err := m.cfg.Store.List(ctx, m.keys.acks(k))
+	names, err := m.cfg.Store.List(ctx, dir)
 	end()
 	if err != nil {
 		return Decision{}, false
@@ -204,7 +200,7 @@ func (m *Member) count(c change) (verdict Decision, ok bool) {
 			continue
 		}
 		if theirs != hash {
-			return Decision{Abort: Misaligned, Frozen: true}, true
+			return Decision{Abort: Misaligned}, true
 		}
 		for _, slot := range slots {
 			agreed[slot] = slot < m.cfg.Ranks
@@ -215,47 +211,76 @@ func (m *Member) count(c change) (verdict Decision, ok bool) {
 
 // look asks for the decision of change k.
 func (m *Member) look() time.Duration {
-	ctx, end := m.op()
-	d, found, err := m.readDecision(ctx)
-	end()
-	if err == nil && found {
-		m.learn(d)
+	if found, err := m.readDecision(); err == nil && found {
 		return 0
+	}
+	return m.retry()
+}
+
+// retry is when to look at the store again.
+func (m *Member) retry() time.Duration {
+	if m.urgent && m.hurried {
+		return m.cfg.Timing.MeetPoll
 	}
 	return m.cfg.Timing.ActivePoll
 }
 
-// decide puts a decision for change k and obeys the one that stands.
+// decide makes a decision of change k, unless there is one, and obeys the one that
+// stands. It moves the proposal's token rather than put a record: should somebody remove
+// records, a decision that was made cannot be made again.
 func (m *Member) decide(d Decision) time.Duration {
 	d.By = m.slot
 	m.lock()
-	k := m.k
+	k, c := m.k, m.change
 	m.unlock()
-	// Only an operation that the main thread waits for must not be cut short.
-	ctx, end := m.operation(d.Abort == Stall)
-	stands, err := m.put(ctx, m.keys.decision(k), encode(d))
+	if d.Detail != "" {
+		ctx, end := m.op()
+		m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // a courtesy
+		end()
+	}
+	ctx, end := m.op()
+	err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+d.name(k))
 	end()
-	if err != nil {
-		return m.cfg.Timing.ActivePoll
+	found, lookErr := m.readDecision()
+	switch {
+	case lookErr == nil && found:
+		return 0
+	case lookErr == nil && errors.Is(err, ErrNoRecord):
+		m.miss()
 	}
-	winner, err := decode[Decision](stands)
-	if err != nil {
-		return m.cfg.Timing.ActivePoll // it exists, and is read again
-	}
-	m.learn(winner)
-	return 0
+	return m.retry()
 }
 
-func (m *Member) readDecision(ctx context.Context) (d Decision, found bool, err error) {
+// readDecision looks for the decision of change k, and obeys it. A rank that may have
+// been counted as standing obeys only what was this proposal's token.
+func (m *Member) readDecision() (found bool, err error) {
 	m.lock()
-	k := m.k
+	k, c, counted := m.k, m.change, m.state == standing && m.meeting.attempted
 	m.unlock()
-	text, found, err := m.cfg.Store.Get(ctx, m.keys.decision(k))
-	if err != nil || !found {
-		return d, false, err
+	ctx, end := m.op()
+	defer end()
+	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
+	if err != nil {
+		return false, err
 	}
-	d, err = decode[Decision](text)
-	return d, true, err
+	for _, name := range names {
+		of, d, ok := parseDecision(name)
+		if !ok || of != k {
+			continue
+		}
+		if counted {
+			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.mark {
+				continue
+			}
+		}
+		if d.Abort == CannotStage {
+			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(k))
+			d.Detail = string(detail)
+		}
+		m.learn(d)
+		return true, nil
+	}
+	return false, nil
 }
 
 // handOver tells of the snapshots that have come into force and of those that have
@@ -289,12 +314,6 @@ func (m *Member) forgetAcks() {
 		m.cfg.Store.Remove(ctx, key)
 		end()
 	}
-}
-
-func (m *Member) isWaiting() bool {
-	m.lock()
-	defer m.unlock()
-	return m.waiting
 }
 
 func (m *Member) isLeaving() bool {

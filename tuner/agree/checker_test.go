@@ -1,7 +1,6 @@
 package agree
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -22,13 +21,14 @@ type checker struct {
 	violations []string
 	lines      []string
 	used       []map[int]string // per communicator: the version of each call
-	decisions  map[string][]byte
+	decisions  map[uint64]Decision
 	owner      map[int]string             // slot to identity
-	acks       map[string]map[uint64]bool // per identity: changes acknowledged
+	stands     map[string]map[uint64]bool // per identity: changes that it is known to stand for
 	props      map[uint64]Proposal        // by k
 	live       map[*rank]map[*snapshot]bool
 	version    map[*rank]uint64    // k in force
 	hashes     map[string][]uint64 // per identity: the hash before each call it has come to
+	shapes     map[string][]uint64 // and what the call was
 }
 
 func (c *checker) init() {
@@ -36,9 +36,10 @@ func (c *checker) init() {
 	for i := range c.used {
 		c.used[i] = map[int]string{}
 	}
-	c.decisions = map[string][]byte{}
+	c.decisions = map[uint64]Decision{}
 	c.owner = map[int]string{}
-	c.acks = map[string]map[uint64]bool{}
+	c.stands = map[string]map[uint64]bool{}
+	c.shapes = map[string][]uint64{}
 	c.props = map[uint64]Proposal{}
 	c.live = map[*rank]map[*snapshot]bool{}
 	c.version = map[*rank]uint64{}
@@ -66,81 +67,82 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 		c.w.landed(c.w, h.Name, key)
 	}
 	c.mu.Lock()
-	broken := ""
+	invariant, broken := 2, ""
 	defer func() {
 		c.mu.Unlock()
 		if broken != "" {
-			c.violation(2, "%s", broken)
+			c.violation(invariant, "%s", broken)
 		}
 	}()
 	switch parts := strings.Split(key, "/"); {
 	case parts[0] == proposals:
 		_, k, _ := parseProposalName(parts[1])
 		c.props[k], _ = decode[Proposal](value)
+	case len(parts) == 4 && parts[2] == "d":
+		k, d, _ := parseDecision(parts[3])
+		if before, ok := c.decisions[k]; ok && !c.w.vanishes {
+			invariant, broken = 6, fmt.Sprintf("change %d was decided: %s, and is again: %s", k, before, d)
+		}
+		c.decisions[k] = d
 	case len(parts) == 4 && parts[2] == "slot":
 		var slot int
 		fmt.Sscan(parts[3], &slot)
 		c.owner[slot] = string(value)
-	case len(parts) == 5 && parts[2] == "a":
+	case len(parts) == 5 && (parts[2] == "a" || parts[2] == "m"):
 		var k uint64
 		fmt.Sscan(parts[3], &k)
 		slots, hash, _ := parseAckName(parts[4])
-		for _, slot := range slots {
-			if c.acks[c.owner[slot]] == nil {
-				c.acks[c.owner[slot]] = map[uint64]bool{}
+		for i, slot := range slots {
+			identity := c.owner[slot]
+			if parts[2] == "m" {
+				if c.stands[identity] == nil {
+					c.stands[identity] = map[uint64]bool{}
+				}
+				c.stands[identity][k] = true
 			}
-			c.acks[c.owner[slot]][k] = true
-			if broken == "" {
-				broken = c.untrue(c.owner[slot], k, hash)
+			// What a rank signs for others, they have not come to yet.
+			if own := parts[2] == "a" || i == 0; own && broken == "" && !c.w.vanishes {
+				broken = c.untrue(identity, parts[2], k, hash)
 			}
 		}
 	}
 }
 
 // untrue says what is wrong with an acknowledgement: it tells the others that the
-// rank's main thread has come to c, and what calls it had made by then. That a
-// rank which says so otherwise happens to stop at S, or that another's hash saves
-// the day, does not make it true.
-func (c *checker) untrue(identity string, k, hash uint64) string {
-	check, hashes := c.props[k].Check, c.hashes[identity]
-	switch {
-	case uint64(len(hashes)) <= check:
-		return fmt.Sprintf("%s acknowledges change %d before it has come to call %d", identity, k, check)
-	case hashes[check] != hash:
-		return fmt.Sprintf("%s acknowledges change %d with a hash that is not of its calls before call %d", identity, k, check)
+// rank's main thread has come to a call, and what calls it had made by then. That a
+// rank which says so otherwise happens to stop, or that another's hash saves the day,
+// does not make it true.
+func (c *checker) untrue(identity, kind string, k, hash uint64) string {
+	p, hashes, shapes := c.props[k], c.hashes[identity], c.shapes[identity]
+	if kind == "a" {
+		switch {
+		case uint64(len(hashes)) <= p.Check:
+			return fmt.Sprintf("%s acknowledges change %d before it has come to call %d", identity, k, p.Check)
+		case hashes[p.Check] != hash:
+			return fmt.Sprintf("%s acknowledges change %d with a hash that is not of its calls before call %d", identity, k, p.Check)
+		}
+		return ""
+	}
+	if n := uint64(len(hashes)) - 1; n < p.Switch || meetingHash(p.Tag, n, Mix(hashes[n], shapes[n])) != hash {
+		return fmt.Sprintf("%s says that it stands for change %d, but not with the hash of its call %d", identity, k, n)
 	}
 	return ""
 }
 
 // reached keeps the hash that a rank has at its next call.
-func (c *checker) reached(r *rank, hash uint64) {
+func (c *checker) reached(r *rank, hash, shape uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	identity := r.identity()
 	c.hashes[identity] = append(c.hashes[identity], hash)
-}
-
-// read watches invariant 6: a decision once read never changes.
-func (c *checker) read(h *memstore.Handle, key string, value []byte) {
-	if !strings.Contains(key, "/d/") {
-		return
-	}
-	c.mu.Lock()
-	before, ok := c.decisions[key]
-	if !ok {
-		c.decisions[key] = value
-	}
-	c.mu.Unlock()
-	if ok && !bytes.Equal(before, value) {
-		c.violation(6, "%s was %s and is now %s", key, before, value)
-	}
+	c.shapes[identity] = append(c.shapes[identity], shape)
 }
 
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
 	k, s := m.k, m.state
-	version := fmt.Sprintf("%d %s", changeOf(m, by), r.meaning(by.content))
+	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
 	alone := s == static && !m.duplicate
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
@@ -151,10 +153,9 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	}
 	retired := by.retired
 	var broken uint64
-	for acked := range c.acks[r.identity()] {
-		knows := k > acked || k == acked && s == committed
-		if !knows && n >= c.props[acked].Switch {
-			broken = acked
+	for change := range c.stands[r.identity()] {
+		if k <= change {
+			broken = change
 		}
 	}
 	c.mu.Unlock()
@@ -172,19 +173,10 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	}
 }
 
-// changeOf tells which change brought what decides. The member may not have noticed yet
-// that its main thread has switched, and the checker must not make it.
-func changeOf(m *Member, by *snapshot) uint64 {
-	if by.change > 0 {
-		return by.change
-	}
-	return m.current.k
-}
-
 // switched watches invariant 4: versions rise.
 func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
 	m.mu.Lock()
-	k := changeOf(m, to)
+	k := m.current.k
 	m.mu.Unlock()
 	r.switches = append(r.switches, n)
 	c.trace("rank %d switches to change %d, %q, at call %d", r.id, k, to.content, n)
@@ -197,7 +189,7 @@ func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
 	}
 }
 
-// waited watches invariant 7: the main thread waits only at S.
+// waited watches invariant 7: the main thread waits only where ranks may meet.
 func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 	r.stall = max(r.stall, d)
 	if d == 0 {
@@ -207,11 +199,11 @@ func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 	c.mu.Lock()
 	ok := false
 	for _, p := range c.props {
-		ok = ok || p.Switch == n
+		ok = ok || p.Switch <= n && n <= p.Switch+meetWithin
 	}
 	c.mu.Unlock()
-	if !ok {
-		c.violation(7, "rank %d waited %v at call %d, which is no switch", r.id, d, n)
+	if !ok && !c.w.vanishes {
+		c.violation(7, "rank %d waited %v at call %d, where no ranks meet", r.id, d, n)
 	}
 }
 
@@ -266,9 +258,9 @@ func (c *checker) end() {
 	decisions := maps.Clone(c.decisions)
 	c.mu.Unlock()
 	misaligned := slices.ContainsFunc(c.w.ranks, func(r *rank) bool { return r.phantoms > 0 })
-	for key, text := range decisions {
-		if d, _ := decode[Decision](text); d.Abort == Misaligned && !misaligned {
-			c.violation(0, "%s is %s, though all ranks count alike", key, d)
+	for k, d := range decisions {
+		if d.Abort == Misaligned && !misaligned && !c.w.vanishes {
+			c.violation(0, "change %d is decided: %s, though all ranks count alike", k, d)
 		}
 	}
 	for _, r := range c.w.ranks {

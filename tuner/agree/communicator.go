@@ -42,9 +42,13 @@ type Change struct {
 	K        uint64
 	Proposal *Proposal
 	Proposed time.Time
-	Acks     map[int]uint64 // hash by slot; only those of an undecided change are complete
-	Decision *Decision      // nil: pending
-	Decided  time.Time
+	// Hash by slot of those that are prepared, and of those that stand and wait for the
+	// others; only those of an undecided change are complete.
+	Acks, Stand map[int]uint64
+	Decision    *Decision // nil: pending
+	Decided     time.Time
+
+	why string // the decision's Detail
 }
 
 // InForce returns the version that calls are decided by, once the ranks have come to
@@ -83,7 +87,7 @@ func (c *Communicator) Pending() *Change {
 // Frozen returns the change that rules out all later ones, or nil.
 func (c *Communicator) Frozen() *Change {
 	for i, change := range c.Changes {
-		if d := change.Decision; d != nil && d.Frozen {
+		if d := change.Decision; d != nil && d.Frozen() {
 			return &c.Changes[i]
 		}
 	}
@@ -109,7 +113,7 @@ func (c *Communicator) change(k uint64) *Change {
 			return &c.Changes[i]
 		}
 	}
-	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}})
+	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}, Stand: map[int]uint64{}})
 	return &c.Changes[len(c.Changes)-1]
 }
 
@@ -118,6 +122,11 @@ func (c *Communicator) sort() {
 	// Who only left a trace of having left has no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
+	for _, x := range c.Changes {
+		if x.Decision != nil {
+			x.Decision.Detail = x.why
+		}
+	}
 	// A change with nothing but an acknowledgement is a proposal that is not seen yet.
 	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
 	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })

@@ -18,21 +18,22 @@ func TestCostOfAChange(t *testing.T) {
 		puts, asks int     // at most, per change
 		idle       float64 // operations per second and rank, at most
 	}{
-		{"8 ranks of one machine", 8, 0, Local, 11, 300, 4.1},
-		{"1024 ranks, shared", 1024 / thin, 0, Shared, 1027, 40000, 1.1},
-		{"1024 ranks, shared, by machines of 8", 1024 / thin, 8, Shared, 131, 6000, 0.2},
+		{"8 ranks of one machine", 8, 0, Local, 19, 900, 4.1},
+		{"1024 ranks, shared", 1024 / thin, 0, Shared, 2052, 60000, 1.1},
+		{"1024 ranks, shared, by machines of 8", 1024 / thin, 8, Shared, 262, 9000, 0.2},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)
 		p.ranks, p.node, p.timing, p.longest = c.ranks, c.node, c.timing, 0
 		p.pace = every(50 * time.Millisecond)
+		p.ahead = 4
 		p.calls = 1000
 		p.saved(save, "B", 0)
 		type ops struct{ put, ask int }
 		count := func(w *world) (o ops) {
 			for _, r := range w.ranks {
 				o.put += r.handle.Count("put")
-				o.ask += r.handle.Count("get") + r.handle.Count("list")
+				o.ask += r.handle.Count("get") + r.handle.Count("list") + r.handle.Count("mark")
 			}
 			return o
 		}
@@ -65,6 +66,7 @@ func TestCostOfSilence(t *testing.T) {
 	p := usual(1)
 	p.ranks, p.timing, p.longest = 8, Local, 0
 	p.pace = every(4 * time.Second) // the checkpoint is two minutes away
+	p.ahead = 1
 	p.calls = 100
 	p.saved(save, "B", 0)
 	var before, after int

@@ -158,23 +158,36 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		c.slot(int(k.number)).Left = true
 	case proposals:
 		var p Proposal
-		if p, err = decode[Proposal](value); err == nil {
-			change := c.change(k.number)
+		if p, err = decode[Proposal](value); err != nil {
+			return err
+		}
+		change := c.change(k.number)
+		if p.Freeze {
+			change.Decision, change.Decided = &Decision{Abort: Duplicate, By: -1}, made
+		} else {
 			change.Proposal, change.Proposed = &p, made
 		}
 	case "d":
-		var d Decision
-		if d, err = decode[Decision](value); err == nil {
-			change := c.change(k.number)
-			change.Decision, change.Decided = &d, made
+		_, d, ok := parseDecision(k.rest)
+		if !ok {
+			return errors.New("this is no decision")
 		}
-	case "a":
+		change := c.change(k.number)
+		change.Decision, change.Decided = &d, made
+	case "why":
+		c.change(k.number).why = string(value)
+	case "a", "m":
 		slots, hash, ok := parseAckName(k.rest)
 		if !ok {
 			return errors.New("this is no acknowledgement")
 		}
+		change := c.change(k.number)
 		for _, slot := range slots {
-			c.change(k.number).Acks[slot] = hash
+			if k.kind == "a" {
+				change.Acks[slot] = hash
+			} else {
+				change.Stand[slot] = hash
+			}
 		}
 	}
 	return err

@@ -8,12 +8,14 @@ import (
 // parsedKey is the key of one of a communicator's records.
 type parsedKey struct {
 	comm   keys
-	kind   string // init, slot, left, a, d or p
+	kind   string // init, slot, left, a, m, d, why or p
 	number uint64 // of the slot or the change
-	rest   string // of an acknowledgement
+	rest   string // of an acknowledgement or a decision
 }
 
-func (k parsedKey) hasValue() bool { return k.kind != "a" && k.kind != "left" }
+func (k parsedKey) hasValue() bool {
+	return k.kind == "init" || k.kind == "slot" || k.kind == "why" || k.kind == proposals
+}
 
 // parseKey is the inverse of what keys' methods do.
 func parseKey(key string) (k parsedKey, ok bool) {
@@ -30,12 +32,14 @@ func parseKey(key string) (k parsedKey, ok bool) {
 	if k.kind == "init" {
 		return k, len(parts) == 3
 	}
-	length := map[string]int{"slot": 4, "left": 4, "d": 4, "a": 5}[k.kind]
+	length := map[string]int{"slot": 4, "left": 4, "d": 4, "why": 4, "a": 5, "m": 5}[k.kind]
 	if length != len(parts) {
 		return k, false
 	}
-	number, err := strconv.ParseUint(parts[3], 10, 63)
-	k.number, k.rest = number, parts[len(parts)-1]
+	number, _, _ := strings.Cut(parts[3], ".")
+	k.rest = parts[len(parts)-1]
+	var err error
+	k.number, err = strconv.ParseUint(number, 10, 63)
 	return k, err == nil
 }
 

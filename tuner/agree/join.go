@@ -12,6 +12,9 @@ import (
 var (
 	// ErrUnreachable means that the store did not answer in time.
 	ErrUnreachable = errors.New("the store of the ranks' records cannot be reached")
+	// ErrOtherVersion means that the other ranks start on a version that this rank can
+	// neither find in its own files nor get.
+	ErrOtherVersion = errors.New("the other ranks of the communicator start on another version than this rank's files")
 	// ErrMixedBuilds means that the ranks understand the same file differently.
 	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently; do they run the same build?")
 )
@@ -22,16 +25,18 @@ const joinRetry = 20 * time.Millisecond
 // Join makes this rank a member, before its first call and without waiting for
 // other ranks. ctx should end after JoinLimit; a store that does not answer until
 // then leaves the member on its own file for good, or is an error if
-// Config.Strict. It is an error, too, if the start version cannot be staged.
+// Config.Strict. It is an error, too, if the start version cannot be staged, if it is
+// known to be another one than the own file's and cannot be got, and if a store that
+// answers does not take the record of it: ranks would then start on different versions.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
 	cfg.Own.Digest = cfg.Own.record().Content
 	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
-		done: make(chan struct{}), wake: make(chan struct{}, 1)}
+		done: make(chan struct{}), wake: make(chan struct{}, 1), advised: map[Reason]bool{}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trig.Store(Never)
 	err := m.join(ctx)
-	if errors.Is(err, ErrUnreachable) && !cfg.Strict && m.slot < 0 && !m.duplicate {
+	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && m.slot < 0 && !m.duplicate {
 		err = m.startAlone(err)
 	}
 	if err != nil {
@@ -81,8 +86,9 @@ func (m *Member) start(ctx context.Context) error {
 	err := m.persist(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err == nil && !found {
-			// Only a rank that may be the first brings its file.
-			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil {
+			// Only a rank that may be the first brings its file. Where there is no room for
+			// it, ranks that have the same one can do without.
+			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil || errors.Is(err, ErrRefused) {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
 		}
@@ -95,6 +101,9 @@ func (m *Member) start(ctx context.Context) error {
 		return err
 	}
 	m.current, err = m.load(ctx, v, 0)
+	if errors.Is(err, ErrUnreachable) && v != own {
+		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w", ErrOtherVersion, v.Meaning, own.Meaning, err)
+	}
 	return err
 }
 
@@ -179,6 +188,9 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 	err = m.persist(ctx, func(ctx context.Context) error {
 		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), []byte(m.cfg.Identity))
 		won = err == nil && string(stands) == m.cfg.Identity
+		if won {
+			m.slotMark, err = m.cfg.Store.Mark(ctx, m.keys.slot(slot))
+		}
 		return err
 	})
 	if won {
@@ -189,10 +201,14 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 
 // persist repeats an operation until it succeeds or ctx ends.
 func (m *Member) persist(ctx context.Context, op func(context.Context) error) error {
+	var err error
 	for {
-		err := m.attempt(ctx, op)
-		if err == nil {
+		latest := m.attempt(ctx, op)
+		if latest == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = latest // what ctx has cut short says nothing
 		}
 		rings, stop := alarm(m.cfg.Clock, joinRetry)
 		select {

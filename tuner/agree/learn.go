@@ -11,15 +11,12 @@ func (m *Member) learn(d Decision) {
 	}
 	k := m.k
 	if d.Commit {
-		if m.state != promised {
-			m.fail(fmt.Errorf("%w: change %d was committed, while this rank was %s", ErrBroken, k, m.state))
+		if m.state != standing || d.At != m.meeting.at {
+			m.fail(fmt.Errorf("%w: change %d was committed for call %d, while this rank was %s (call %d)", ErrBroken, k, d.At, m.state, m.meeting.at))
 			return
 		}
+		m.forgetLater()
 		m.state = committed
-		if h := m.cfg.Handle; h != nil {
-			m.ready(m.change.Switch, Never, h(m.change.snapshot))
-		}
-		m.spent = append(m.spent, m.keys.ack(k, m.hash, m.slot))
 		m.release()
 		return
 	}
@@ -27,10 +24,8 @@ func (m *Member) learn(d Decision) {
 	if c.staged {
 		m.retired = append(m.retired, c.snapshot)
 	}
-	if m.state == promised {
-		m.spent = append(m.spent, m.keys.ack(k, m.hash, m.slot))
-	}
-	if d.Frozen {
+	m.forgetLater()
+	if d.Frozen() {
 		m.why = d.String()
 		m.next(frozen)
 		m.note(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.current.Meaning)
@@ -47,5 +42,23 @@ func (m *Member) learn(d Decision) {
 		}
 		retry = fmt.Sprintf(", next try in %v", w.notBefore-now)
 	}
-	m.note(false, "change %d: aborted, %s%s", k, d, retry)
+	advice := d.Abort.advice()
+	warn := advice != "" && !m.advised[d.Abort]
+	if warn {
+		m.advised[d.Abort] = true
+		advice = ": " + advice
+	} else {
+		advice = ""
+	}
+	m.note(warn, "change %d: aborted, %s%s%s", k, d, retry, advice)
+}
+
+// forgetLater lets the background remove what this rank has put for change k.
+func (m *Member) forgetLater() {
+	if m.change.acked {
+		m.spent = append(m.spent, m.keys.ack(m.k, m.hash, m.slot))
+	}
+	if m.meeting.attempted && !m.meeting.proxy {
+		m.spent = append(m.spent, m.meeting.key)
+	}
 }

@@ -30,28 +30,29 @@ func (m *Member) Close() {
 	m.flush()
 }
 
-// leave spares the other ranks the wait at S for an acknowledgement that will
-// never come, and tells people that this rank is not to be waited for. Both are
-// courtesies, tried once: no member needs them.
+// leave spares the other ranks the wait for one that will never come, and tells
+// people that this rank is not to be waited for. Both are courtesies, tried once: no
+// member needs them.
 func (m *Member) leave() {
+	m.urgent = true
 	m.forbid()
-	ctx, end := m.operation(true)
+	ctx, end := m.op()
 	defer end()
 	m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
 }
 
-// forbid aborts a change that this rank has not acknowledged and never will.
+// forbid aborts a change for which this rank will never stand.
 func (m *Member) forbid() {
 	m.lock()
-	undecided := m.change.seen && !m.change.acked && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
-	k := m.k
+	undecided := m.change.seen && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
+	k, c := m.k, m.change
 	m.unlock()
 	if !undecided {
 		return
 	}
-	ctx, end := m.operation(true)
+	ctx, end := m.op()
 	defer end()
-	m.cfg.Store.PutOnce(ctx, m.keys.decision(k), encode(Decision{Abort: Leaving, By: m.slot}))
+	m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k))
 }
 
 // retireAll gives back every snapshot but the one in force.

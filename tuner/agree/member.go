@@ -26,6 +26,9 @@ type Config struct {
 	Log      Log
 	Counter  *Counter
 	Strict   bool // an unreachable store fails Join
+	// Uniform lets ranks meet at a call that is like the one before it. A rank that has
+	// made one call more than the others is not found out where all calls are alike.
+	Uniform bool
 
 	// Own is this rank's policy file at the moment.
 	Own Version
@@ -37,9 +40,6 @@ type Config struct {
 	// Retire, if not nil, gets each snapshot that Stage made and that is no longer
 	// or was never in force, except the one in force at the end.
 	Retire func(snapshot any)
-	// Handle, if not nil, is what the main thread knows a snapshot by when it makes a
-	// Move; never 0. Without it, it goes to Slow for each switch.
-	Handle func(snapshot any) uint64
 }
 
 // Errors of Slow. NCCL's call must fail with a system error then, and so must
@@ -58,15 +58,16 @@ type state int
 const (
 	idle      state = iota // nothing promised; trigger Never
 	armed                  // version staged, waits for call c; trigger c
-	promised               // passed c; trigger S
-	committed              // knows commit, switches at S; trigger S
-	late                   // saw c too late, never acknowledges; trigger Never
+	promised               // passed c, looks from call S on for the call to meet at; trigger S
+	standing               // the main thread stands at the call, or has been signed for; trigger S
+	committed              // knows commit, switches at the call; trigger S
+	late                   // will not meet the others for this change; trigger Never
 	frozen                 // keeps its version for good
 	static                 // no slot: follows what was decided before it joined
 )
 
 func (s state) String() string {
-	return [...]string{"idle", "armed", "promised", "committed", "late", "frozen", "static"}[s]
+	return [...]string{"idle", "armed", "promised", "standing", "committed", "late", "frozen", "static"}[s]
 }
 
 // A Member is one rank of one communicator. One thread calls Slow; all other
@@ -75,6 +76,8 @@ type Member struct {
 	cfg  Config
 	keys keys
 	slot int // -1 if static
+	// slotMark tells this rank's own record of the slot from a later one.
+	slotMark string
 	// duplicate: all slots have other owners.
 	duplicate bool
 
@@ -93,23 +96,29 @@ type Member struct {
 	follow   []planned
 	begun    []any
 	retired  []any
-	untold   bool // the main thread made a switch of its own and has not come to Slow since
 	notes    []note
+	advised  map[Reason]bool
 	spent    []string // keys of own acknowledgements of decided changes
 	hash     uint64   // at c
+	meeting  meeting  // of change k, while standing or committed
+	passed   uint64   // the call after the last one that Slow let pass undecided
+	lastCall uint64   // what that one was
 	settled  chan struct{}
-	waiting  bool // the main thread waits at S
+	waiting  bool // the main thread stands at the call
 	leaving  bool
 	failed   error
 	why      string // why frozen or static, for people
 	cancelOp context.CancelFunc
 
 	// Of the background alone.
+	tries     int // proposals made
 	rate      rate
 	calls     uint64        // decided, as last seen
 	callsAt   time.Duration // when they last rose
 	full      bool          // all slots are claimed
 	slowPut   time.Duration // the slowest put lately
+	urgent    bool          // the main thread waits for what this step does
+	hurried   bool          // and not for long yet
 	saidEmpty bool          // that slots are missing
 }
 
@@ -127,9 +136,13 @@ type change struct {
 	mine     bool
 	snapshot any
 	staged   bool
+	mark     string        // of the proposal's token
+	missed   time.Duration // since when the token is gone without a decision
 	since    time.Duration // when it was seen
-	acked    bool          // the acknowledgement has landed
+	acked    bool          // the acknowledgement of c has landed
+	ready    bool          // mine: all ranks have acknowledged c, with equal hashes
 	vetoed   bool          // and said so
+	why      Reason        // late: what to abort with
 }
 
 // planned is a switch that was decided before a static member joined.

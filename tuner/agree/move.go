@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Move is the main thread's next step, the promise at c or the switch at S, laid
-// ready by the background so that the main thread can make it where it is. To enter Go
-// wakes threads, and that alone may take a call longer than all else that it waits for.
+// A Move is the promise at the checkpoint, laid ready by the background so that the
+// main thread can make it where it is. To enter Go wakes threads, and that alone may
+// take a call longer than all else.
 //
 // Lock is part of the Member's mutex: the background holds both, the main thread tries
 // Lock alone, and goes to Slow, where it waits for the mutex, if that fails. So a move
@@ -23,7 +23,6 @@ type Move struct {
 	At    uint64 // the call before which it is made
 	Trig  uint64 // the trigger from then on
 	Hash  uint64 // the Counter's at that call
-	Next  uint64 // Config.Handle of what decides from then on; 0: that stays
 }
 
 // MoveState is what has become of a Move.
@@ -36,20 +35,19 @@ const (
 )
 
 // TryMove is what the main thread does before call n once the trigger is reached. If
-// made, there is no need for Slow; next is then the Handle of what decides from this
-// call on, 0 if that stays. Its C twin is comm_move in tuner/plugin.
-func (c *Counter) TryMove(n uint64) (next uint64, made bool) {
+// made, there is no need for Slow. Its C twin is make_move in tuner/plugin.
+func (c *Counter) TryMove(n uint64) (made bool) {
 	m := &c.Move
 	if !m.Lock.CompareAndSwap(0, 1) {
-		return 0, false
+		return false
 	}
 	defer m.Lock.Store(0)
 	if m.State != MoveReady || n != m.At {
-		return 0, false
+		return false
 	}
-	m.State, m.Hash = MoveMade, c.Hash
+	m.State, m.Hash = MoveMade, c.Hash.Load()
 	c.Trig.Store(m.Trig)
-	return m.Next, true
+	return true
 }
 
 // lock takes the mutex, and takes note of a move that the main thread has made.
@@ -66,7 +64,12 @@ func (m *Member) lock() {
 	}
 	if move := &m.cfg.Counter.Move; move.State == MoveMade {
 		move.State = MoveNone
-		m.made(move)
+		m.poke()
+		if m.state == armed {
+			m.promise(move.Hash)
+		} else {
+			m.fail(fmt.Errorf("%w: call %d made the promise of change %d, while this rank was %s", ErrBroken, move.At, m.k, m.state))
+		}
 	}
 }
 
@@ -75,24 +78,10 @@ func (m *Member) unlock() {
 	m.mu.Unlock()
 }
 
-// made catches up with the main thread.
-func (m *Member) made(move *Move) {
-	m.poke()
-	switch m.state {
-	case armed:
-		m.promise(move.Hash)
-	case committed:
-		m.untold = true
-		m.switchOver(move.At)
-	default:
-		m.fail(fmt.Errorf("%w: call %d made a step of change %d, while this rank was %s", ErrBroken, move.At, m.k, m.state))
-	}
-}
-
 // ready lays a move ready.
-func (m *Member) ready(at, trig, next uint64) {
+func (m *Member) ready(at, trig uint64) {
 	move := &m.cfg.Counter.Move
-	move.State, move.At, move.Trig, move.Next = MoveReady, at, trig, next
+	move.State, move.At, move.Trig = MoveReady, at, trig
 }
 
 // withdraw leaves the next step to Slow.

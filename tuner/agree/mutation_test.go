@@ -129,21 +129,6 @@ func (m mutation) overlay(t *testing.T) string {
 	return path
 }
 
-// TestMutationMisaligned shows that phantom calls inside the window, the limit of
-// the protocol, do not escape the checker.
-func TestMutationMisaligned(t *testing.T) {
-	for seed := range uint64(2000) {
-		p := randomPlan(seed)
-		p.anytime = true
-		p.phantom = func(r *rank, call int) bool { return r.id == 0 && r.phantoms == 0 && !r.mayMisalign() }
-		if w := simulate(t, p); len(w.check.violations) > 0 {
-			t.Logf("found at seed %d: %s", seed, w.check.violations[0])
-			return
-		}
-	}
-	t.Error("2000 seeds find nothing wrong")
-}
-
 // TestLimitUnreachableDuplicate shows the other limit: of two communicators with
 // one id, half of each finds no store, and the other halves fill the slots.
 func TestLimitUnreachableDuplicate(t *testing.T) {

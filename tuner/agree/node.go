@@ -2,8 +2,10 @@ package agree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +15,8 @@ import (
 // may be read late is read from the machine's own store, where one process, the
 // leader, mirrors it; acknowledgements go there too, and the leader passes on one
 // for all ranks of equal hash. What makes a decision goes to the upper store
-// itself, so that the mirror is a cache and never the truth: a rank that waits at
-// S puts its abort there.
+// itself, so that the mirror is a cache and never the truth. Decisions lie in the
+// mirror with their marks as values.
 type Node struct {
 	upper, local Store
 }
@@ -24,10 +26,13 @@ func NewNode(upper, local Store) *Node { return &Node{upper, local} }
 
 // mirrored reports whether a record is kept in the machine's store as well.
 func mirrored(key string) bool {
-	return strings.HasPrefix(key, "blob/") || strings.HasPrefix(key, proposals+"/") || strings.Contains(key, "/d/") || strings.Contains(key, "/slot/")
+	return strings.HasPrefix(key, "blob/") || strings.HasPrefix(key, proposals+"/") || strings.Contains(key, "/slot/")
 }
 
-func isAck(key string) bool { return strings.Contains(key, "/a/") }
+// isAck reports whether a record is one that each rank puts, and that may be merged.
+func isAck(key string) bool { return strings.Contains(key, "/a/") || strings.Contains(key, "/m/") }
+
+func isDecision(key string) bool { return strings.Contains(key, "/d/") }
 
 // PutOnce implements Store.
 func (n *Node) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
@@ -43,24 +48,57 @@ func (n *Node) PutOnce(ctx context.Context, key string, value []byte) ([]byte, e
 	return stands, err
 }
 
-// Get implements Store. Decisions are those of the mirror: learning them late is
-// safe, asking for them often is what this is to save.
+// Get implements Store.
 func (n *Node) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if mirrored(key) {
 		value, found, err := n.local.Get(ctx, key)
-		if err == nil && (found || strings.Contains(key, "/d/")) {
-			return value, found, nil
+		if err == nil && found {
+			return value, true, nil
 		}
 	}
 	return n.upper.Get(ctx, key)
 }
 
-// List implements Store.
+// List implements Store. Decisions are those of the mirror: learning them late is
+// safe, asking for them often is what this is to save.
 func (n *Node) List(ctx context.Context, dir string) ([]string, error) {
-	if dir == proposals {
+	if dir == proposals || isDecision(dir+"/") {
 		return n.local.List(ctx, dir)
 	}
 	return n.upper.List(ctx, dir)
+}
+
+// Mark implements Store.
+func (n *Node) Mark(ctx context.Context, key string) (string, error) {
+	if isDecision(key) {
+		mark, _, err := n.local.Get(ctx, key)
+		return string(mark), err
+	}
+	return n.upper.Mark(ctx, key)
+}
+
+// Move implements Store. The leader mirrors what comes of it.
+func (n *Node) Move(ctx context.Context, from, to string) error {
+	err := n.upper.Move(ctx, from, to)
+	if err == nil {
+		n.mirrorDecision(ctx, to)
+	} else if errors.Is(err, ErrNoRecord) {
+		dir, _ := path.Split(to)
+		names, _ := n.upper.List(ctx, strings.TrimSuffix(dir, "/"))
+		for _, name := range names {
+			n.mirrorDecision(ctx, dir+name)
+		}
+	}
+	return err
+}
+
+// mirrorDecision copies a decision to the machine's store.
+func (n *Node) mirrorDecision(ctx context.Context, key string) error {
+	mark, err := n.upper.Mark(ctx, key)
+	if err == nil && mark != "" {
+		_, err = n.local.PutOnce(ctx, key, []byte(mark))
+	}
+	return err
 }
 
 // Remove implements Store.
@@ -74,10 +112,12 @@ type leader struct {
 }
 
 type openChange struct {
-	comm   keys
-	k      uint64
-	sent   map[int]bool // slots whose acknowledgement was passed on
-	merged []string     // keys of what was passed on
+	comm keys
+	k    uint64
+	// What was passed on: the slots, by the directory of their records, and the keys.
+	sent   map[string]map[int]bool
+	merged []string
+	meets  bool // ranks of this machine stand
 }
 
 // Lead does the work of one process for all ranks of the machine until ctx ends:
@@ -99,8 +139,11 @@ func (n *Node) Lead(ctx context.Context, clock Clock, timing Timing) {
 			}
 		}
 		wait := timing.IdlePoll
-		if len(l.open) > 0 {
-			wait = timing.ActivePoll
+		for _, c := range l.open {
+			wait = min(wait, timing.ActivePoll)
+			if c.meets {
+				wait = min(wait, timing.MeetPoll)
+			}
 		}
 		rings, stop := alarm(clock, wait)
 		select {
@@ -140,7 +183,7 @@ func (l *leader) findProposals(ctx context.Context, done map[string]bool) {
 			return l.mirror(ctx, blobKey(p.Content), nil)
 		})
 		if err == nil {
-			l.open[name] = &openChange{comm: comm, k: k, sent: map[int]bool{}}
+			l.open[name] = &openChange{comm: comm, k: k, sent: map[string]map[int]bool{}}
 		}
 	}
 }
@@ -181,32 +224,74 @@ func (l *leader) mirror(ctx context.Context, key string, first func(context.Cont
 
 // serve looks after one change until it is decided.
 func (l *leader) serve(ctx context.Context, c *openChange) (decided bool) {
-	if l.mirror(ctx, c.comm.decision(c.k), nil) == nil {
+	if l.isDecided(ctx, c) {
 		for _, key := range c.merged {
 			l.bounded(ctx, func(ctx context.Context) error { return l.node.upper.Remove(ctx, key) })
 		}
 		return true
 	}
-	var slots, acks []string
+	l.passOn(ctx, c, c.comm.acks(c.k))
+	c.meets = l.passOn(ctx, c, c.comm.mets(c.k))
+	return false
+}
+
+// isDecided mirrors the decision, if there is one.
+func (l *leader) isDecided(ctx context.Context, c *openChange) bool {
+	var names []string
+	l.bounded(ctx, func(ctx context.Context) (err error) {
+		names, err = l.node.upper.List(ctx, c.comm.decisions())
+		return err
+	})
+	for _, name := range names {
+		if k, _, ok := parseDecision(name); ok && k == c.k {
+			err := l.bounded(ctx, func(ctx context.Context) error {
+				return l.node.mirrorDecision(ctx, c.comm.decisions()+"/"+name)
+			})
+			return err == nil
+		}
+	}
+	return false
+}
+
+// passOn merges what the ranks of this machine have put in dir, once all have: one
+// record for all is worth the wait. It reports whether any has.
+func (l *leader) passOn(ctx context.Context, c *openChange, dir string) (any bool) {
+	var slots, names []string
 	err := l.bounded(ctx, func(ctx context.Context) (err error) {
 		if slots, err = l.node.local.List(ctx, c.comm.slots()); err == nil {
-			acks, err = l.node.local.List(ctx, c.comm.acks(c.k))
+			names, err = l.node.local.List(ctx, dir)
 		}
 		return err
 	})
-	if err != nil || len(acks) == 0 || len(acks) < len(slots) {
-		return false // one acknowledgement for all is worth the wait
+	if err != nil {
+		return false
 	}
+	sent := c.sent[dir]
+	if sent == nil {
+		sent = map[int]bool{}
+		c.sent[dir] = sent
+	}
+	all := map[int]bool{}
 	groups := map[uint64][]int{}
-	for _, name := range acks {
-		if of, hash, ok := parseAckName(name); ok && !c.sent[of[0]] {
-			groups[hash] = append(groups[hash], of...)
+	for _, name := range names {
+		of, hash, ok := parseAckName(name)
+		if !ok {
+			continue
 		}
+		for _, slot := range of {
+			if !all[slot] && !sent[slot] {
+				groups[hash] = append(groups[hash], slot)
+			}
+			all[slot] = true
+		}
+	}
+	if len(all) < len(slots) {
+		return len(all) > 0
 	}
 	for _, hash := range slices.Sorted(maps.Keys(groups)) {
 		of := groups[hash]
 		slices.Sort(of)
-		key := c.comm.ack(c.k, hash, of...)
+		key := dir + "/" + ackName(hash, of)
 		err := l.bounded(ctx, func(ctx context.Context) error {
 			_, err := l.node.upper.PutOnce(ctx, key, nil)
 			return err
@@ -216,8 +301,8 @@ func (l *leader) serve(ctx context.Context, c *openChange) (decided bool) {
 		}
 		c.merged = append(c.merged, key)
 		for _, slot := range of {
-			c.sent[slot] = true
+			sent[slot] = true
 		}
 	}
-	return false
+	return len(all) > 0
 }

@@ -15,7 +15,7 @@ func (w *world) place(r *rank) {
 	i := r.id / w.node
 	for len(w.nodes) <= i {
 		s := memstore.New()
-		s.Read = w.check.read
+		s.NoRecord = ErrNoRecord
 		w.nodes = append(w.nodes, s)
 	}
 	r.local = w.nodes[i].Handle(fmt.Sprint("local ", r.id), w.seed, memstore.Faults{Delay: time.Millisecond})
@@ -71,11 +71,11 @@ func TestNodesMisaligned(t *testing.T) {
 		return p
 	}, func(t *testing.T, w *world) {
 		endsOn("A")(t, w)
-		frozen := false
+		noticed := false
 		for k := uint64(1); k < 9; k++ {
-			frozen = frozen || w.decision(k).Abort == Misaligned
+			noticed = noticed || w.decision(k).Abort == Misaligned
 		}
-		if !frozen {
+		if !noticed {
 			t.Error("nobody has noticed")
 		}
 	})

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// op begins a store operation that lasts no longer than the timing allows, and
-// that ends early when the main thread comes to wait at S: the abort it needs
+// op begins a store operation of the background that lasts no longer than the timing
+// allows, and that ends early when the main thread comes to stand: what it waits for
 // goes first.
-func (m *Member) op() (ctx context.Context, end func()) { return m.operation(false) }
+func (m *Member) op() (ctx context.Context, end func()) { return m.operation(m.urgent) }
 
 func (m *Member) operation(urgent bool) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(m.ctx)

@@ -2,6 +2,7 @@ package agree
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -56,6 +57,19 @@ func (p *Poller) remove(m *Member) {
 	clear(p.newest)
 	p.mu.Unlock()
 	<-done
+}
+
+// siblings returns the other members of m's communicator in this process.
+func (p *Poller) siblings(m *Member) (all []*Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other := range p.members {
+		if other != m && other.keys == m.keys {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Member) int { return a.slot - b.slot })
+	return all
 }
 
 // announcedPoll is the time between listings of a store that tells of new records

@@ -1,6 +1,10 @@
 package agree
 
-import "time"
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+)
 
 // propose puts a proposal for the wished version if there is one and it may be
 // tried now, and returns when to look again.
@@ -20,11 +24,6 @@ func (m *Member) propose(k uint64) time.Duration {
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	// A decision without a proposal is how another communicator of the same id
-	// freezes this one.
-	if m.look() == 0 {
-		return 0
-	}
 	if !w.blobStored {
 		ctx, end := m.op()
 		_, err := m.put(ctx, blobKey(w.Content), w.content)
@@ -36,14 +35,31 @@ func (m *Member) propose(k uint64) time.Duration {
 	}
 	lead := max(m.cfg.Timing.MinLead, m.rate.during(m.settle())) * w.leadFactor()
 	check := max(m.cfg.Counter.Seq.Load(), w.floor) + lead
-	p := Proposal{version: w.version, Check: check, Switch: check + lead, Slot: m.slot}
+	p := Proposal{version: w.version, Check: check, Switch: check + lead + m.jitter(lead), Slot: m.slot,
+		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.tries)}
+	m.tries++
+	// A put that fails may land later: so each try has a token of its own.
 	ctx, end := m.op()
+	_, err := m.put(ctx, m.keys.token(k, p.Tag), nil)
+	end()
+	if err != nil {
+		return m.cfg.Timing.ActivePoll
+	}
+	ctx, end = m.op()
 	stands, err := m.put(ctx, m.keys.proposal(k), encode(p))
 	end()
 	if err != nil {
 		return m.cfg.Timing.ActivePoll
 	}
 	return m.notice(k, stands)
+}
+
+// jitter spreads the switches of communicators that change at the same time: ranks that
+// stand for one do not come to the other.
+func (m *Member) jitter(lead uint64) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, m.keys, m.k)
+	return h.Sum64() % max(8, lead/4)
 }
 
 // allSlots reports whether every rank takes part. Slots are never given back, so
@@ -83,6 +99,10 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 	if err != nil {
 		return m.cfg.Timing.ActivePoll // it exists, and is read again
 	}
+	if p.Freeze {
+		m.learn(Decision{Abort: Duplicate, By: -1})
+		return 0
+	}
 	now := m.cfg.Clock.Now()
 	m.lock()
 	m.change = change{Proposal: p, seen: true, mine: p.Slot == m.slot, since: now}
@@ -104,9 +124,15 @@ func (m *Member) take(c change) time.Duration {
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
 		m.lock()
-		m.tooLate()
+		m.abstain(Late)
 		m.unlock()
 		return 0
+	}
+	ctx, end := m.op()
+	mark, err := m.cfg.Store.Mark(ctx, m.keys.token(m.k, c.Tag))
+	end()
+	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
+		return m.cfg.Timing.ActivePoll
 	}
 	content, ok := m.blob(c)
 	if !ok {
@@ -128,13 +154,13 @@ func (m *Member) take(c change) time.Duration {
 		m.lock()
 		return wait
 	}
-	m.change.snapshot, m.change.staged = snapshot, true
+	m.change.snapshot, m.change.staged, m.change.mark = snapshot, true, mark
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.tooLate()
+		m.abstain(Late)
 		return 0
 	}
 	m.state = armed
-	m.ready(c.Check, c.Switch, 0)
+	m.ready(c.Check, c.Switch)
 	m.cfg.Counter.Trig.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
 }

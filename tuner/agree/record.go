@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 )
@@ -34,8 +35,11 @@ type version struct {
 type Proposal struct {
 	version
 	Check  uint64 `json:"check"`  // c: the call at which each rank promises
-	Switch uint64 `json:"switch"` // S: the call at which the version comes into force
+	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for one to meet at
 	Slot   int    `json:"slot"`   // of the proposer
+	Tag    string `json:"tag"`    // unlike that of any other proposal
+	// Freeze: no proposal, and there will never be one: two communicators share the id.
+	Freeze bool `json:"freeze,omitempty"`
 }
 
 func (p Proposal) valid() error {
@@ -51,8 +55,9 @@ type Reason string
 // The reasons for an abort.
 const (
 	Late        Reason = "late"         // a rank was beyond c when it learnt of the proposal
-	Stall       Reason = "stall"        // a rank reached S undecided
+	Stall       Reason = "stall"        // the ranks did not come to the call together
 	Slow        Reason = "slow"         // acknowledgements were missing near S
+	Alike       Reason = "alike"        // no call after S differs from the one before it
 	Superseded  Reason = "superseded"   // the proposer's file changed again
 	CannotStage Reason = "cannot stage" // a rank cannot read, compile or store the version
 	OtherBuild  Reason = "other build"  // the same file means something else to a rank
@@ -61,15 +66,30 @@ const (
 	Duplicate   Reason = "duplicate"    // two communicators share the id
 )
 
-// Decision is the record of a change's fate.
-type Decision struct {
-	Commit bool   `json:"commit,omitempty"`
-	Abort  Reason `json:"abort,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	Calls  uint64 `json:"calls,omitempty"`  // Late: the count of the rank that was late
-	By     int    `json:"by"`               // slot of the writer; -1 has none
-	Frozen bool   `json:"frozen,omitempty"` // no change will ever follow
+// advice says what people should know of an abort, if anything.
+func (r Reason) advice() string {
+	switch r {
+	case Misaligned:
+		return "the ranks do not make the same calls; the change comes once they do"
+	case Alike:
+		return "all calls are alike, so nothing would show that one rank has made one more than the others; the change comes once a call differs from the one before it"
+	}
+	return ""
 }
+
+// Decision is what became of a change. Its record is the proposal's token, moved to a
+// key that says all but Detail.
+type Decision struct {
+	Commit bool
+	At     uint64 // commit: the call at which the version comes into force
+	Abort  Reason
+	Calls  uint64 // Late: the count of the rank that was late
+	By     int    // slot of the writer; -1 has none
+	Detail string // what else the writer has said, if that is known
+}
+
+// Frozen reports that no change will ever follow.
+func (d Decision) Frozen() bool { return d.Abort == Duplicate }
 
 func (d Decision) String() string {
 	switch {
@@ -79,6 +99,36 @@ func (d Decision) String() string {
 		return fmt.Sprintf("%s (%s) by slot %d", d.Abort, d.Detail, d.By)
 	}
 	return fmt.Sprintf("%s by slot %d", d.Abort, d.By)
+}
+
+// name is the last element of the decision's key.
+func (d Decision) name(k uint64) string {
+	what, number := "commit", d.At
+	if !d.Commit {
+		what, number = strings.ReplaceAll(string(d.Abort), " ", "-"), d.Calls
+	}
+	return fmt.Sprintf("%d.%s.%d.%d", k, what, number, d.By+1)
+}
+
+// parseDecision is the inverse of name.
+func parseDecision(name string) (k uint64, d Decision, ok bool) {
+	parts := strings.Split(name, ".")
+	if len(parts) != 4 {
+		return 0, d, false
+	}
+	k, err := strconv.ParseUint(parts[0], 10, 64)
+	number, err2 := strconv.ParseUint(parts[2], 10, 64)
+	by, err3 := strconv.Atoi(parts[3])
+	if err != nil || err2 != nil || err3 != nil {
+		return 0, d, false
+	}
+	d.By = by - 1
+	if d.Commit = parts[1] == "commit"; d.Commit {
+		d.At = number
+	} else {
+		d.Abort, d.Calls = Reason(strings.ReplaceAll(parts[1], "-", " ")), number
+	}
+	return k, d, true
 }
 
 func encode(record any) []byte {
@@ -120,16 +170,34 @@ func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
 func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
 func (c keys) left(i int) string        { return fmt.Sprintf("c/%s/left/%d", string(c), i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
-func (c keys) decision(k uint64) string { return fmt.Sprintf("c/%s/d/%d", string(c), k) }
+func (c keys) mets(k uint64) string     { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
+func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
+func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
 
-// ack is one rank's acknowledgement, or that of several with the same hash.
+// ack says that a rank, or several with the same hash, have promised.
 func (c keys) ack(k uint64, hash uint64, slots ...int) string {
+	return c.acks(k) + "/" + ackName(hash, slots)
+}
+
+// met says that a rank, or several with the same hash, stand.
+func (c keys) met(k uint64, hash uint64, slots ...int) string {
+	return c.mets(k) + "/" + ackName(hash, slots)
+}
+
+func ackName(hash uint64, slots []int) string {
 	names := make([]string, len(slots))
 	for i, slot := range slots {
 		names[i] = strconv.Itoa(slot)
 	}
-	return fmt.Sprintf("%s/%s-%016x", c.acks(k), strings.Join(names, "."), hash)
+	return fmt.Sprintf("%s-%016x", strings.Join(names, "."), hash)
+}
+
+// token is the record that a proposal of change k comes with.
+func (c keys) token(k uint64, tag string) string {
+	h := fnv.New64a()
+	h.Write([]byte(tag))
+	return fmt.Sprintf("c/%s/t/%d-%016x", string(c), k, h.Sum64())
 }
 
 // parseProposalName splits the last element of a proposal's key.

@@ -60,7 +60,7 @@ func TestScenario24NextChangeWishedWhileSwitchPending(t *testing.T) {
 		p.timing.MinLead = 200
 		p.saved(time.Second, "B")
 		p.landed = func(w *world, _, key string) {
-			if key == keys("comm").decision(1) {
+			if strings.Contains(key, "/d/1.") {
 				time.AfterFunc(100*time.Millisecond, func() { w.save(1, "C") })
 			}
 		}
@@ -81,8 +81,8 @@ func TestScenario25CommitInFlightAtS(t *testing.T) {
 		p := usual(seed)
 		p.calls = 1500
 		p.saved(time.Second, "B", 0)
-		// The window takes about 640 ms; the commit is begun at its start.
-		p.tamper = delayed("put", "/d/1", 0, 500*time.Millisecond+time.Duration(seed*3)*time.Millisecond)
+		// A rank waits for the others for 500 ms.
+		p.tamper = delayed("move", "/d/1", 0, 300*time.Millisecond+time.Duration(seed*3)*time.Millisecond)
 		p.longest = 3 * time.Second
 		return p
 	}, func(t *testing.T, w *world) {
@@ -168,7 +168,7 @@ func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
 			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
 			p.saved(time.Second, "B", 0)
 			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
-				f.Lost = f.Lost || rank == 4 && strings.Contains(op.Key, "/d/")
+				f.Lost = f.Lost || rank == 4 && (strings.Contains(op.Key, "/d/") || strings.Contains(op.Key, "p/"))
 				return f
 			}
 			return p
@@ -267,6 +267,6 @@ func TestScenario31PhantomCalls(t *testing.T) {
 			p.phantom = once(2, 3)
 			p.saved(time.Second, "B")
 			return p
-		}, frozenBy(1, Misaligned, "A"))
+		}, refused(1, Misaligned, "A"))
 	})
 }

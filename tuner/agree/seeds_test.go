@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,10 +70,29 @@ func randomPlan(seed uint64) plan {
 			}
 		}
 	}
+	p.ahead = []int{0, 1, 20}[r.IntN(3)]
+	if chance(0.3) {
+		run := span(1, 80)
+		p.shape = func(call int) (int, uint64) { return call / run % 5, uint64(call / run) }
+	}
+	if chance(0.2) {
+		p.thread, p.group = span(2, 3), span(1, 3)
+	}
 	misaligned := false
-	if chance(0.15) {
+	if chance(0.3) {
 		misaligned = true
+		p.like = chance(0.5)
 		p.phantom = once(r.IntN(p.ranks), r.IntN(p.calls))
+		if chance(0.5) {
+			id := r.IntN(p.ranks)
+			p.phantom = func(r *rank, _ int) bool { return r.id == id && r.phantoms == 0 && r.isWithin() }
+		}
+	}
+	if chance(0.1) && !misaligned {
+		part, spread := []string{"p/", "/a/", "/m/", "/d/"}[r.IntN(4)], moment()/20
+		odd := r.IntN(3)
+		drop := vanishing(seed, part, spread, func(key string) bool { return odd == 0 || len(key)%3 == odd })
+		p.landed, p.vanishes, p.mayStall = drop.landed, true, true
 	}
 	if chance(0.15) {
 		bad, content := r.IntN(p.ranks), string(rune('B'+r.IntN(3)))
@@ -103,13 +123,13 @@ func randomPlan(seed uint64) plan {
 			event{at, func(w *world) { w.lose(id, hangs) }},
 			event{at + lasts, func(w *world) { w.regain(id) }})
 	}
-	if chance(0.1) {
+	if chance(0.1) && !p.vanishes {
 		// The store is lost at the worst moment: when an acknowledgement has landed.
 		id, lasts, hangs := r.IntN(p.ranks), time.Duration(span(0, 200))*time.Second, chance(0.5)
 		p.mayStall = true
 		var lost atomic.Bool
 		p.landed = func(w *world, handle, key string) {
-			if isAck(key) && handle == strconv.Itoa(id) && lost.CompareAndSwap(false, true) {
+			if strings.Contains(key, "/m/") && handle == strconv.Itoa(id) && lost.CompareAndSwap(false, true) {
 				w.lose(id, hangs)
 				time.AfterFunc(lasts, func() { w.regain(id) })
 			}
@@ -127,6 +147,7 @@ func randomPlan(seed uint64) plan {
 	}
 	if chance(0.2) {
 		p.node = span(1, 3)
+		p.thread = 0
 	}
 	if chance(0.05) {
 		p.absent = map[int]bool{r.IntN(p.ranks): true}
@@ -138,6 +159,13 @@ func randomPlan(seed uint64) plan {
 	p.stale = []int{2, 2, 2, 20}[r.IntN(4)]
 	p.blind = chance(0.25) && !misaligned
 	return p
+}
+
+// isWithin reports that the rank is between its promise and the call to meet at.
+func (r *rank) isWithin() bool {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	return r.m.state == promised
 }
 
 // once makes one phantom call of one rank.
@@ -209,13 +237,12 @@ func (s *tally) add(w *world) {
 		}
 	}
 	s.Proposals += len(w.store.Keys("p/"))
-	for _, value := range w.check.decisions {
-		d, _ := decode[Decision](value)
+	for _, d := range w.check.decisions {
 		switch {
 		case d.Commit:
 			s.Commits++
 			continue
-		case d.Frozen:
+		case d.Frozen():
 			s.Frozen++
 		}
 		if s.Aborts == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,10 +43,21 @@ type plan struct {
 	before func(w *world, r *rank, call int)
 	// landed is told of each record, under the store's lock.
 	landed func(w *world, handle, key string)
-	// phantom makes a call that only this rank counts. anytime allows it inside the
-	// window [c, S) too, where the protocol cannot find it out in time.
+	// phantom makes a call that only this rank counts, of the shape of the rank's next
+	// call where like says so.
 	phantom func(r *rank, call int) bool
-	anytime bool
+	like    bool
+	// shape is what tells calls apart; nil means that no two are alike.
+	shape func(call int) (coll int, bytes uint64)
+	// thread is how many ranks one thread plays, in one process; 0 means 1. group is how
+	// many calls it makes for one rank before it turns to the next; 0 means 1.
+	thread, group int
+	// ahead is how many calls a rank may be ahead of the others of its communicator, as
+	// it is where a GPU has to run them; 0 means any number.
+	ahead   int
+	uniform bool
+	// vanishes: records are removed, so what is read once may be different later.
+	vanishes bool
 	// aloneToo holds ranks that found no store to the versions of the others even if
 	// two communicators share the id, where the protocol cannot.
 	aloneToo bool
@@ -87,6 +99,9 @@ type world struct {
 	check checker
 	// alarms counts the wake-ups that ranks have asked for.
 	alarms atomic.Int64
+
+	coming sync.Mutex
+	came   *sync.Cond // a rank has come to another call, or come to its end
 }
 
 // countedClock is the clock of a rank.
@@ -114,7 +129,6 @@ type rank struct {
 	m       *Member // nil before init and after finalize
 	joined  *Member // nil before init
 	crashed bool
-	handles []*snapshot // by Handle-1
 
 	// What came of it.
 	joinErr  error
@@ -123,14 +137,17 @@ type rank struct {
 	decided  []string // the version each call was decided by
 	switches []uint64 // the calls at which the version changed
 	phantoms int
-	slows    int           // times in Slow
+	slows    int  // times in Slow
+	call     int  // that it has come to
+	gone     bool // it comes to no other
+	now      *snapshot
+	view     uint64        // the trigger as the main thread sees it
 	stall    time.Duration // the longest call
 	log      []string
 }
 
 type snapshot struct {
 	content string
-	change  uint64 // that brought it, as far as a Handle was asked for
 	begun   bool
 	retired bool
 }
@@ -148,11 +165,15 @@ func simulate(t *testing.T, p plan) *world {
 func (w *world) run() {
 	w.begin = time.Now()
 	w.store = memstore.New()
+	w.store.NoRecord = ErrNoRecord
 	w.check.w = w
 	w.check.init()
+	w.came = sync.NewCond(&w.coming)
 	w.store.Landed = w.check.landed
-	w.store.Read = w.check.read
 	w.comms = max(w.comms, 1)
+	if w.ahead > 0 { // the ranks of a thread come one after the other
+		w.ahead = max(w.ahead, 2*w.group)
+	}
 	w.stale = max(w.stale, 2)
 	if w.slow == 0 {
 		w.slow = 4
@@ -177,8 +198,9 @@ func (w *world) run() {
 		}
 	}
 	endLeaders := w.lead()
-	for _, r := range w.ranks {
-		all.Go(r.main)
+	threads := max(1, w.thread)
+	for first := 0; first < len(w.ranks); first += threads {
+		all.Go(func() { w.main(w.ranks[first:min(first+threads, len(w.ranks))]) })
 	}
 	for _, s := range w.saves {
 		time.AfterFunc(s.at, func() { w.save(s.rank, s.content) })
@@ -232,6 +254,7 @@ func (w *world) crash(id int) {
 	r.mu.Lock()
 	r.crashed = true
 	r.mu.Unlock()
+	r.leave()
 }
 
 func (r *rank) identity() string { return fmt.Sprintf("rank-%d", r.id) }
@@ -259,7 +282,8 @@ func (r *rank) say(level, format string, args []any) {
 	r.w.check.trace("rank %d: %s", r.id, line)
 }
 
-func (r *rank) join() (*Member, error) {
+// join uses the poller of the rank's process, or makes one.
+func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 	own := "A"
 	if r.w.own != nil {
 		own = r.w.own(r.id)
@@ -271,10 +295,13 @@ func (r *rank) join() (*Member, error) {
 	if r.local != nil {
 		store = NewNode(r.handle, r.local)
 	}
-	return Join(ctx, Config{
+	if poller == nil {
+		poller = NewPoller(store, clock, r.w.timing)
+	}
+	m, err := Join(ctx, Config{
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
-		Store: store, Poller: NewPoller(store, clock, r.w.timing), Clock: clock, Timing: r.w.timing,
-		Log: r, Counter: &r.counter, Strict: r.w.strict,
+		Store: store, Poller: poller, Clock: clock, Timing: r.w.timing,
+		Log: r, Counter: &r.counter, Strict: r.w.strict, Uniform: r.w.uniform,
 		Own: Version{Content: []byte(own), Meaning: r.meaning(own)},
 		Stage: func(content []byte) (any, string, error) {
 			time.Sleep(time.Duration(len(content)))
@@ -287,124 +314,164 @@ func (r *rank) join() (*Member, error) {
 		},
 		Begin:  func(s any) { r.w.check.began(r, s.(*snapshot)) },
 		Retire: func(s any) { r.w.check.retire(r, s.(*snapshot)) },
-		Handle: r.know,
 	})
+	return m, poller, err
 }
 
-func (r *rank) know(s any) uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.(*snapshot).change = r.joined.k // its mutex is held
-	r.handles = append(r.handles, s.(*snapshot))
-	return uint64(len(r.handles))
-}
-
-// move makes call n's move and returns what it switches to, or nil.
-func (r *rank) move(n uint64) (next *snapshot, made bool) {
-	if r.chance.IntN(r.w.slow) == 0 {
-		return nil, false
-	}
-	handle, made := r.counter.TryMove(n)
-	if handle > 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		next = r.handles[handle-1]
-	}
-	return next, made
-}
-
-// main is the rank's NCCL thread.
-func (r *rank) main() {
-	w := r.w
+// main is the NCCL thread of these ranks.
+func (w *world) main(ranks []*rank) {
 	// No two ranks' deadlines shall fall on one instant: their order would be the
 	// scheduler's.
-	time.Sleep(time.Duration(1 + 1009*r.id + 17*r.id*r.id))
+	id := ranks[0].id
+	time.Sleep(time.Duration(1 + 1009*id + 17*id*id))
 	if w.joinAt != nil {
-		time.Sleep(w.joinAt(r.id))
+		time.Sleep(w.joinAt(id))
 	}
-	m, err := r.join()
-	if err != nil {
-		r.joinErr = err
-		w.check.trace("rank %d: init fails: %v", r.id, err)
-		return
-	}
-	r.mu.Lock()
-	r.m, r.joined = m, m
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		r.m = nil
-		r.mu.Unlock()
-		began := time.Now()
-		m.Close()
-		if d := time.Since(began); d > leaveLimit+100*time.Millisecond {
-			w.check.violation(0, "rank %d: finalize took %v", r.id, d)
+	var poller *Poller
+	var live []*rank
+	for _, r := range ranks {
+		m, used, err := r.join(poller)
+		if err != nil {
+			r.joinErr = err
+			w.check.trace("rank %d: init fails: %v", r.id, err)
+			r.leave()
+			continue
 		}
-		w.check.closed(r, m)
-	}()
+		poller = used
+		r.mu.Lock()
+		r.m, r.joined = m, m
+		r.mu.Unlock()
+		defer r.finalize()
+		r.now = m.Snapshot().(*snapshot)
+		r.view = r.counter.Trig.Load()
+		live = append(live, r)
+	}
+	for call, group := 0, max(1, w.group); len(live) > 0; call += group {
+		for _, r := range slices.Clone(live) {
+			for i := range group {
+				if !r.step(call + i) {
+					r.leave()
+					live = slices.DeleteFunc(live, func(o *rank) bool { return o == r })
+					break
+				}
+			}
+		}
+	}
+}
+
+// come waits until the others are near enough to this call.
+func (r *rank) come(call int) {
+	w := r.w
+	w.coming.Lock()
+	defer w.coming.Unlock()
+	r.call = call
+	w.came.Broadcast()
+	for w.ahead > 0 && slices.ContainsFunc(w.ranks, func(o *rank) bool {
+		return o.comm == r.comm && !o.gone && !o.isCrashed() && o.call < call-w.ahead
+	}) {
+		w.came.Wait()
+	}
+}
+
+// leave keeps the others from waiting for this rank.
+func (r *rank) leave() {
+	r.w.coming.Lock()
+	defer r.w.coming.Unlock()
+	r.gone = true
+	r.w.came.Broadcast()
+}
+
+func (r *rank) finalize() {
+	r.mu.Lock()
+	m := r.m
+	r.m = nil
+	r.mu.Unlock()
+	began := time.Now()
+	m.Close()
+	if d := time.Since(began); d > leaveLimit+100*time.Millisecond {
+		r.w.check.violation(0, "rank %d: finalize took %v", r.id, d)
+	}
+	r.w.check.closed(r, m)
+}
+
+// step makes the rank's next call, and before it one that only this rank makes if the
+// plan wants so. It returns false at the rank's end.
+func (r *rank) step(call int) bool {
+	w := r.w
 	calls := w.plan.calls
 	if w.calln != nil {
 		calls = w.calln(r.id, calls)
 	}
-	now := m.Snapshot().(*snapshot)
-	// view is the trigger as the main thread sees it: the background's stores
-	// reach it late, its own at once.
-	view := r.counter.Trig.Load()
-	for call := 0; call < calls; call++ {
-		if w.pace != nil {
-			time.Sleep(w.pace(r.id, call, r.chance))
-		}
-		if r.isCrashed() {
-			return
-		}
-		if w.before != nil {
-			w.before(w, r, call)
-		}
-		extra := w.phantom != nil && w.phantom(r, call) && (w.anytime || r.mayMisalign())
-		n := r.counter.Seq.Load()
-		if r.chance.IntN(w.stale) == 0 {
-			view = r.counter.Trig.Load()
-		}
-		w.check.reached(r, r.counter.Hash)
-		if n < view {
-		} else if next, made := r.move(n); made {
-			view = r.counter.Trig.Load()
-			if next != nil {
-				now = next
-				w.check.switched(r, m, n, now)
-			}
-		} else {
-			hash := r.counter.Hash
-			began := time.Now()
-			r.slows++
-			next, err := m.Slow(n, hash)
-			view = r.counter.Trig.Load()
-			w.check.waited(r, n, time.Since(began))
-			if err != nil {
-				r.callErr = err
-				w.check.trace("rank %d: call %d fails: %v", r.id, n, err)
-				r.callAgain(m, n, err)
-				return
-			}
-			if next != nil && next.(*snapshot) != now {
-				now = next.(*snapshot)
-				w.check.switched(r, m, n, now)
-			}
-		}
-		if extra {
-			// A call that only this rank counts.
-			w.check.trace("rank %d makes phantom call %d", r.id, n)
-			r.phantoms++
-			r.mix(0, 1<<39, r.id)
-			call--
-		} else {
-			w.check.decide(r, m, call, n, now)
-			r.mix(call%5, uint64(call*call), 1)
-		}
-		time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
-		r.counter.Seq.Store(n + 1)
+	if call >= calls {
+		r.ended = true
+		return false
 	}
-	r.ended = true
+	r.come(call)
+	if w.pace != nil && (w.thread <= 1 || r.id%w.thread == 0) {
+		time.Sleep(w.pace(r.id, call, r.chance))
+	}
+	if r.isCrashed() {
+		return false
+	}
+	if w.before != nil {
+		w.before(w, r, call)
+	}
+	coll, bytes := call%5, uint64(call*call)
+	if w.shape != nil {
+		coll, bytes = w.shape(call)
+	}
+	if w.phantom != nil && w.phantom(r, call) {
+		w.check.trace("rank %d makes phantom call %d", r.id, r.counter.Seq.Load())
+		r.phantoms++
+		shape := HashCall(0, 1<<39, r.id)
+		if w.like {
+			shape = HashCall(coll, bytes, 1)
+		}
+		if !r.ask(shape, nil) {
+			return false
+		}
+	}
+	return r.ask(HashCall(coll, bytes, 1), func(n uint64) { w.check.decide(r, r.joined, call, n, r.now) })
+}
+
+// ask makes one call as NCCL does; decided is told once it is.
+func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
+	w, m := r.w, r.joined
+	n := r.counter.Seq.Load()
+	// The background's stores reach the main thread late, its own at once.
+	if r.chance.IntN(w.stale) == 0 {
+		r.view = r.counter.Trig.Load()
+	}
+	w.check.reached(r, r.counter.Hash.Load(), shape)
+	if n < r.view {
+	} else if r.chance.IntN(w.slow) > 0 && r.counter.TryMove(n) {
+		r.view = r.counter.Trig.Load()
+	} else {
+		began := time.Now()
+		r.slows++
+		next, err := m.Slow(n, shape)
+		r.view = r.counter.Trig.Load()
+		w.check.waited(r, n, time.Since(began))
+		if err != nil {
+			r.callErr = err
+			w.check.trace("rank %d: call %d fails: %v", r.id, n, err)
+			r.callAgain(m, n, err)
+			return false
+		}
+		if next != nil && next.(*snapshot) != r.now {
+			r.now = next.(*snapshot)
+			w.check.switched(r, m, n, r.now)
+		}
+	}
+	if decided != nil {
+		decided(n)
+	}
+	if !w.blind {
+		r.counter.Hash.Store(Mix(r.counter.Hash.Load(), shape))
+	}
+	time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
+	r.counter.Seq.Store(n + 1)
+	return true
 }
 
 // callAgain goes on as some do after a call has failed: no call must ever succeed.
@@ -415,27 +482,13 @@ func (r *rank) callAgain(m *Member, n uint64, failed error) {
 			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
 			return
 		}
-		if _, made := r.counter.TryMove(n); made {
+		if r.counter.TryMove(n) {
 			r.w.check.violation(1, "rank %d makes a move at call %d, which has failed before", r.id, n)
 			return
 		}
-		if next, err := m.Slow(n, r.counter.Hash); next != nil || !errors.Is(err, failed) {
+		if next, err := m.Slow(n, 0); next != nil || !errors.Is(err, failed) {
 			r.w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, next, err)
 			return
 		}
 	}
-}
-
-func (r *rank) mix(coll int, bytes uint64, pipeOps int) {
-	if !r.w.blind {
-		r.counter.Hash = Mix(r.counter.Hash, coll, bytes, pipeOps)
-	}
-}
-
-// mayMisalign reports that no window is open at this rank.
-func (r *rank) mayMisalign() bool {
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
-	s := r.m.state
-	return s != promised && s != committed && !(s == armed && r.counter.Seq.Load() >= r.m.change.Check)
 }

@@ -6,11 +6,10 @@ import (
 )
 
 // Slow is the main thread's way out of the fast path, before it decides call n, where
-// no Move is ready for it, and after it made one that switches, to be told the snapshot.
-// hash is the Counter's Hash, of the calls before n. It returns the snapshot to
-// decide by from this call on, nil if that stays. It touches no store and waits
-// only at S, for the decision.
-func (m *Member) Slow(n, hash uint64) (next any, err error) {
+// no Move is ready for it. call is HashCall of call n. It returns the snapshot to
+// decide by from this call on, nil if that stays. It touches no store and waits only
+// where the ranks meet, for the decision.
+func (m *Member) Slow(n, call uint64) (next any, err error) {
 	waited := false
 	defer func() {
 		if err != nil || waited {
@@ -23,9 +22,12 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 		return nil, m.failed
 	}
 	if m.state == armed && n >= m.change.Check {
-		m.checkpoint(n, hash)
+		m.checkpoint(n)
 	}
-	if m.state == promised && n >= m.change.Switch {
+	if m.state == promised && n >= m.change.Switch && m.isToMeet(n, call) {
+		m.stand(n, call)
+	}
+	if m.state == standing && n >= m.meeting.at {
 		m.await()
 		waited = true
 		if m.failed != nil {
@@ -33,14 +35,12 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 		}
 	}
 	switch {
-	case m.state == committed && n > m.change.Switch:
-		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.k, m.change.Switch, n))
+	case m.state == committed && n > m.meeting.at:
+		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.k, m.meeting.at, n))
 		return nil, m.failed
-	case m.state == committed && n == m.change.Switch:
-		m.switchOver(n)
-		return m.current.snapshot, nil
-	case m.untold:
-		m.untold = false
+	case m.state == committed && n == m.meeting.at:
+		m.putInForce(inForce{m.change.version, m.change.snapshot, m.k}, n)
+		m.next(idle)
 		return m.current.snapshot, nil
 	case m.state == static && len(m.follow) > 0 && n >= m.follow[0].at:
 		m.putInForce(m.follow[0].inForce, n)
@@ -49,12 +49,6 @@ func (m *Member) Slow(n, hash uint64) (next any, err error) {
 		return m.current.snapshot, nil
 	}
 	return nil, nil
-}
-
-// switchOver puts the version of change k in force, from call n on.
-func (m *Member) switchOver(n uint64) {
-	m.putInForce(inForce{m.change.version, m.change.snapshot, m.k}, n)
-	m.next(idle)
 }
 
 func (m *Member) putInForce(v inForce, n uint64) {
@@ -70,30 +64,34 @@ func (m *Member) putInForce(v inForce, n uint64) {
 	m.poke()
 }
 
-// checkpoint gives the promise not to decide call S undecided, or, if c is
-// already behind, makes sure that this rank never acknowledges.
-func (m *Member) checkpoint(n, hash uint64) {
+// checkpoint gives the promise to come to Slow before each call from S on, or, if c
+// is already behind, makes sure that this rank never acknowledges.
+func (m *Member) checkpoint(n uint64) {
 	if n > m.change.Check {
-		m.tooLate()
+		m.abstain(Late)
 		return
 	}
 	m.cfg.Counter.Trig.Store(m.change.Switch)
-	m.promise(hash)
+	m.promise(m.cfg.Counter.Hash.Load())
 	m.withdraw()
 	m.poke()
 }
 
-// promise takes note that the main thread will stop at S.
+// promise takes note that the main thread comes to Slow from S on.
 func (m *Member) promise(hash uint64) {
 	m.hash = hash
+	m.passed = 0
 	m.state = promised
-	m.settled = make(chan struct{})
 }
 
-// tooLate leaves ARMED for good: change k can only be aborted now.
-func (m *Member) tooLate() {
+// abstain leaves change k for good, before this rank has signed that it stands: so
+// change k can only be aborted now.
+func (m *Member) abstain(why Reason) {
 	m.state = late
+	m.change.why = why
+	m.meeting = meeting{}
 	m.withdraw()
+	m.release()
 	m.cfg.Counter.Trig.Store(Never)
 	m.poke()
 }
@@ -103,6 +101,7 @@ func (m *Member) next(s state) {
 	m.state = s
 	m.k++
 	m.change = change{}
+	m.meeting = meeting{}
 	m.release()
 	m.withdraw()
 	m.cfg.Counter.Trig.Store(Never)
@@ -120,10 +119,10 @@ func (m *Member) fail(err error) {
 
 // release ends the wait for the decision of change k.
 func (m *Member) release() {
+	m.waiting = false
 	if m.settled != nil {
 		close(m.settled)
 		m.settled = nil
-		m.waiting = false
 	}
 }
 
@@ -133,19 +132,20 @@ const (
 	longStall    = 100 * time.Millisecond
 )
 
-// await waits until change k is decided. The background puts the abort that ends
-// this, as soon as it can; the answer of the store is the only thing to wait for.
+// await waits until change k is decided, or given up by the background, which does
+// all there is to do at the store meanwhile.
 func (m *Member) await() {
 	began := m.cfg.Clock.Now()
 	limit := m.cfg.Timing.StallLimit
-	warn := firstWarning
-	settled, k, at := m.settled, m.k, m.change.Switch
+	warn := max(firstWarning, 2*m.settle())
+	settled, k, at := make(chan struct{}), m.k, m.meeting.at
+	m.settled = settled
 	m.waiting = true
 	if m.cancelOp != nil {
-		m.cancelOp() // a slow operation must not hold up the abort
+		m.cancelOp() // a slow operation must not hold up what is waited for
 	}
 	m.poke()
-	for m.state == promised && m.failed == nil {
+	for m.state == standing && m.failed == nil {
 		waited := m.cfg.Clock.Now() - began
 		if limit > 0 && waited >= limit {
 			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
@@ -170,6 +170,6 @@ func (m *Member) await() {
 		m.lock()
 	}
 	if waited := m.cfg.Clock.Now() - began; waited > longStall {
-		m.note(true, "change %d: call %d waited %v for the decision", k, at, waited.Round(time.Millisecond))
+		m.note(false, "change %d: call %d waited %v for the other ranks", k, at, waited.Round(time.Millisecond))
 	}
 }

@@ -1,10 +1,20 @@
 package agree
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrRefused means that the store has not taken a record and never will by this put.
+// Other errors of a put leave that open.
+var ErrRefused = errors.New("the rendezvous takes no records")
+
+// ErrNoRecord means that there is nothing under a key that could be moved.
+var ErrNoRecord = errors.New("there is no such record")
 
 // A Store holds the records that the ranks of a job share. A record never
-// changes once it exists. Keys are paths of lower-case letters, digits, '.', '-'
-// and '/'.
+// changes once it exists, but for its key. Keys are paths of lower-case letters, digits,
+// '.', '-' and '/'.
 //
 // Every method may fail at any time, must return soon after ctx ends, and may be
 // called by several goroutines at once.
@@ -21,6 +31,15 @@ type Store interface {
 	// List returns the last path element of each record directly under dir, in
 	// any order. Like Get it may miss records that exist.
 	List(ctx context.Context, dir string) (names []string, err error)
+
+	// Move gives a record another key, under which there is none. Of several moves of a
+	// record one takes effect. ErrNoRecord means that this one has not and never will, or
+	// that it was a repetition; other errors leave that open.
+	Move(ctx context.Context, from, to string) error
+
+	// Mark returns what tells this record from any other that is or will be, whatever key
+	// it is moved to; "" if there is none.
+	Mark(ctx context.Context, key string) (mark string, err error)
 
 	// Remove deletes a record that nobody will look for again.
 	Remove(ctx context.Context, key string) error

@@ -12,6 +12,7 @@ type wish struct {
 	since      time.Duration // the save
 	blobStored bool
 	attempts   int           // aborted so far
+	late       int           // of them, because a rank needed more time
 	vetoes     int           // of them, because a rank could not stage it
 	notBefore  time.Duration // of the next attempt
 	floor      uint64        // the checkpoint must lie above this call
@@ -35,6 +36,9 @@ func (w *wish) aborted(d Decision, now time.Duration) (giveUp bool) {
 	switch d.Abort {
 	case Late:
 		w.floor = max(w.floor, d.Calls)
+		w.late++
+	case Slow:
+		w.late++
 	case CannotStage, OtherBuild:
 		w.vetoes++
 	}
@@ -42,5 +46,5 @@ func (w *wish) aborted(d Decision, now time.Duration) (giveUp bool) {
 }
 
 func (w *wish) leadFactor() uint64 {
-	return uint64(min(maxLeadFactor, 1<<min(w.attempts, 16)))
+	return uint64(min(maxLeadFactor, 1<<min(w.late, 16)))
 }

@@ -52,13 +52,6 @@ int comm_close(void *ctx) {
     return RESULT_SUCCESS;
 }
 
-/* Decides by another version of the policy from now on; what was noted was the old
- * one's. */
-static void switch_to(struct comm *c, struct cache *cache) {
-    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk);
-    take_cache(c, cache);
-}
-
 /* ThreadSanitizer does not see Go take and give back the lock of a move. What it can
  * see of Go is that C is called from there: cgo orders that by a word of its own. */
 #ifdef __SANITIZE_THREAD__
@@ -71,9 +64,8 @@ static inline void see_lock(void) {}
 static inline void see_unlock(void) {}
 #endif
 
-/* agree.Counter.TryMove: makes the step of a change that is laid ready for this call.
- * The lock orders all that both sides do under it; so Go frees an old cache only after
- * it went home. */
+/* agree.Counter.TryMove: makes the promise that is laid ready for this call. The lock
+ * orders all that both sides do under it. */
 static bool make_move(struct comm *c) {
     struct move *m = &c->counter.move;
     uint32_t unlocked = 0;
@@ -82,32 +74,30 @@ static bool make_move(struct comm *c) {
     bool makes = m->state == MOVE_READY && m->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
     if (makes) {
         m->state = MOVE_MADE;
-        m->hash = c->counter.hash;
+        m->hash = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
         __atomic_store_n(&c->counter.trig, m->trig, __ATOMIC_RELAXED);
-        if (m->next) {
-            switch_to(c, (struct cache *)(uintptr_t)m->next);
-            c->behind = true;
-        }
     }
     see_unlock();
     __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE);
     return makes;
 }
 
-/* Takes part in the change of the policy that is due, or hears of the one that
- * make_move switched to. */
-static int turn(struct comm *c) {
+/* Takes part in the change of the policy that is due. */
+static int turn(struct comm *c, uint64_t call) {
     struct cache *cache = c->home;
     if (cache) *cache = c->cache;
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
-    int result = tunergoTurn(c->go, &cache);
+    int result = tunergoTurn(c->go, call, &cache);
     __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
-    c->behind = false;
     if (cache == c->home) return result;
     c->home = NULL; /* may be gone already */
-    if (!cache) be_idle(c); /* a defect of ours: say nothing more */
-    else switch_to(c, cache);
+    if (!cache) {
+        be_idle(c); /* a defect of ours: say nothing more */
+        return result;
+    }
+    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk); /* what was noted was the old version's */
+    take_cache(c, cache);
     return result;
 }
 
@@ -133,18 +123,15 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: whether NCCL asks again with a real table is its own affair. */
     if (!any_available(q)) return RESULT_SUCCESS;
-    if (comm_is_due(c) && !make_move(c)) {
-        int result = turn(c);
-        if (result != RESULT_SUCCESS || c->idle) return result;
-    }
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
-    *answer = cache_find(&c->cache, key, q->table);
-    if (!*answer && c->behind) {
-        int result = turn(c);
+    uint64_t call = call_hash(key.bytes, key.call);
+    if (comm_is_due(c) && !make_move(c)) {
+        int result = turn(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
+    *answer = cache_find(&c->cache, key, q->table);
     if (!*answer) *answer = decide(c, q, key);
-    if (*answer) comm_count(c, call_hash(key.bytes, key.call));
+    if (*answer) comm_count(c, call);
     return RESULT_SUCCESS;
 }
 

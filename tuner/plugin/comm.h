@@ -23,15 +23,14 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Move of tuner/agree: the next step of this thread in a change of the policy,
- * which Go's background lays ready. All but the lock is guarded by the lock. */
+/* agree.Move of tuner/agree: the promise that this thread makes in a change of the
+ * policy, which Go's background lays ready. All but the lock is guarded by the lock. */
 struct move {
     uint32_t lock;  /* 1 while held; this thread tries it only */
     uint32_t state; /* enum move_state */
     uint64_t at;    /* the call before which it is made */
     uint64_t trig;  /* the trigger from then on */
     uint64_t hash;  /* the counter's at that call */
-    uint64_t next;  /* the struct cache of what decides from then on; 0: that stays */
 };
 enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
 
@@ -43,7 +42,7 @@ enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
 struct counter {
     uint64_t seq;  /* calls decided */
     uint64_t trig; /* the first call that needs tunergoTurn */
-    uint64_t hash; /* of the calls before seq */
+    uint64_t hash; /* of the last 64 calls before seq */
     struct move move;
 };
 
@@ -52,7 +51,6 @@ struct comm {
     struct counter counter; /* its head beside the cache's: what every call needs lies together */
     struct cache *home;  /* where it goes back to */
     bool idle;           /* nothing will ever be decided, and no call is counted */
-    bool behind;         /* Go has yet to be told of a switch that this thread made */
     bool waits;          /* a thread is in tunergoTurn, and may wait there for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
@@ -94,9 +92,10 @@ static inline bool comm_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED);
 }
 
-/* Counts a call that is decided. Relaxed: see struct counter. */
+/* Counts a call that is decided; agree.Mix. Relaxed: see struct counter. */
 static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
-    c->counter.hash = c->counter.hash * 0xffffffff9e3779b1u + hash_of_call;
+    uint64_t before = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->counter.hash, (before << 1) + (hash_of_call ^ hash_of_call >> 32), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 

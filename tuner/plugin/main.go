@@ -74,7 +74,6 @@ var (
 	_ [unsafe.Offsetof(agree.Move{}.At)]byte      = [unsafe.Offsetof(C.struct_move{}.at)]byte{}
 	_ [unsafe.Offsetof(agree.Move{}.Trig)]byte    = [unsafe.Offsetof(C.struct_move{}.trig)]byte{}
 	_ [unsafe.Offsetof(agree.Move{}.Hash)]byte    = [unsafe.Offsetof(C.struct_move{}.hash)]byte{}
-	_ [unsafe.Offsetof(agree.Move{}.Next)]byte    = [unsafe.Offsetof(C.struct_move{}.next)]byte{}
 	_ [agree.MoveReady]byte                       = [C.MOVE_READY]byte{}
 	_ [agree.MoveMade]byte                        = [C.MOVE_MADE]byte{}
 )
@@ -97,8 +96,6 @@ func (host) Attach() (any, error) {
 }
 
 func (host) Detach(cache any) { C.cache_free(cache.(*C.struct_cache)) }
-
-func (host) Handle(cache any) uint64 { return uint64(uintptr(unsafe.Pointer(cache.(*C.struct_cache)))) }
 
 func (host) Remember(cache any, q policy.Query, d policy.Decision) {
 	table := q.Costs.Micros
@@ -164,16 +161,16 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 	return C.RESULT_SUCCESS
 }
 
-// tunergoTurn takes part in the change of the policy that is due at this call, and
-// sets *cache to that of the version in force; NULL after a panic: this communicator
+// tunergoTurn takes part in the change of the policy that is due at this call, of which
+// call is call_hash, and sets *cache to that of the version in force; NULL after a panic: this communicator
 // asks no more.
 //
 //export tunergoTurn
-func tunergoTurn(handle C.uintptr_t, cache **C.struct_cache) (result C.int) {
+func tunergoTurn(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
 	defer contain(c.log, func() { *cache, result = nil, C.RESULT_SUCCESS })
 	provoke("turn")
-	if err := c.Turn(); err != nil {
+	if err := c.Turn(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
 	*cache = c.Attached().(*C.struct_cache)

@@ -73,8 +73,9 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 				if r == 0 && j.during != nil {
 					j.during(time.Since(begin).Truncate(time.Millisecond))
 				}
+				call := agree.HashCall(4, n, 1)
 				if n >= counter.Trig.Load() {
-					next, err := m.Slow(n, counter.Hash)
+					next, err := m.Slow(n, call)
 					if err != nil {
 						t.Errorf("rank %d, call %d: %v", r, n, err)
 						return
@@ -87,7 +88,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 					}
 				}
 				decided[r] = append(decided[r], now)
-				counter.Hash = agree.Mix(counter.Hash, 4, n, 1)
+				counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
 				counter.Seq.Store(n + 1)
 			}
 		})

@@ -15,10 +15,9 @@ import (
 // rank that has promised must be able to record a decision, or it waits until the job
 // fails. (Acknowledgements are empty and need no block either.)
 
-const (
-	maxInline  = 59   // what ext4 keeps in an inode; others keep more
-	maxPrivate = 1023 // and what private directories take
-)
+// maxPrivate is what private directories keep so. Others try it for the same records
+// when the disk is full: ext4 has room for 59 bytes in an inode, tmpfs for all.
+const maxPrivate = 1023
 
 func inline(value []byte, most int) bool {
 	return len(value) > 0 && len(value) <= most && !strings.Contains(string(value), "\x00")

@@ -23,7 +23,7 @@ func Look(dir string) (*Store, error) {
 	if !info.IsDir() {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
-	return newStore(dir, "look"), nil
+	return newStore(dir, "look")
 }
 
 // Made implements agree.Records. A record is as old as its file.

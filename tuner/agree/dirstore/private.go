@@ -108,6 +108,7 @@ func flock(f *os.File, how int) error {
 // Close gives up a private directory and removes it if no other process holds it.
 // A shared directory stays as it is.
 func (s *Store) Close() error {
+	s.opened.Close()
 	if s.lock == nil {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Store is a directory of records.
@@ -20,6 +22,9 @@ type Store struct {
 	// busy bounds the goroutines that a hanging file system can collect.
 	busy chan struct{}
 	lock *os.File // of a private directory
+	// opened is what root was when the store was opened. It stays open, so that no
+	// other directory can be taken for it.
+	opened *os.File
 }
 
 const (
@@ -36,11 +41,15 @@ func Open(dir, identity string) (*Store, error) {
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return newStore(dir, identity), nil
+	return newStore(dir, identity)
 }
 
-func newStore(dir, identity string) *Store {
-	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy)}
+func newStore(dir, identity string) (*Store, error) {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy), opened: opened}, nil
 }
 
 // clean makes a file name of any text.
@@ -70,8 +79,17 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 		return nil, err
 	}
 	return do(ctx, s, func() ([]byte, error) {
+		if err := s.alive(); err != nil {
+			return nil, err
+		}
 		temp := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%s-%d", tempPrefix, s.tag, s.next.Add(1)))
 		err := s.create(temp, path, value)
+		if full(err) {
+			if stands, err := read(path); err == nil {
+				return stands, nil
+			}
+			return nil, fmt.Errorf("%w: %w", agree.ErrRefused, err)
+		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -100,7 +118,7 @@ func (s *Store) create(temp, path string, value []byte) error {
 	if private {
 		return err
 	}
-	if full(err) && inline(value, maxInline) {
+	if full(err) && inline(value, maxPrivate) {
 		return os.Symlink(string(value), path)
 	}
 	if err != nil {
@@ -184,10 +202,90 @@ func (s *Store) refresh(dir string) {
 	}
 }
 
-// alive tells a missing record from a missing store.
-func (s *Store) alive() error {
-	_, err := os.Lstat(s.root)
+// Move implements agree.Store. Over NFS the reply may be lost: its repetition finds
+// nothing.
+func (s *Store) Move(ctx context.Context, from, to string) error {
+	source, err := s.path(from)
+	if err != nil {
+		return err
+	}
+	target, err := s.path(to)
+	if err != nil {
+		return err
+	}
+	_, err = do(ctx, s, func() (struct{}, error) {
+		err := s.alive()
+		if err == nil {
+			err = os.Rename(source, target)
+		}
+		if errors.Is(err, fs.ErrNotExist) && s.alive() == nil {
+			if err = s.makeDirs(filepath.Dir(target)); err == nil {
+				err = os.Rename(source, target)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = agree.ErrNoRecord
+			}
+		}
+		return struct{}{}, err
+	})
 	return err
+}
+
+// errReplaced means that the records of this process's communicators are out of reach.
+var errReplaced = errors.New("another directory has taken the place of the rendezvous")
+
+// alive tells a missing record from a missing store, or from one that is another by
+// now: mounted over, or removed and made anew.
+func (s *Store) alive() error {
+	now, err := os.Stat(s.root)
+	if err != nil {
+		return err
+	}
+	opened, err := s.opened.Stat()
+	if err == nil && !os.SameFile(now, opened) {
+		err = fmt.Errorf("%s: %w", s.root, errReplaced)
+	}
+	return err
+}
+
+// Mark implements agree.Store: by the record's inode and the time of its making.
+func (s *Store) Mark(ctx context.Context, key string) (string, error) {
+	path, err := s.path(key)
+	if err != nil {
+		return "", err
+	}
+	mark, err := do(ctx, s, func() (string, error) {
+		if err := s.alive(); err != nil {
+			return "", err
+		}
+		info, err := stat(path)
+		if err != nil {
+			return "", err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return "", fmt.Errorf("%s has no inode", path)
+		}
+		return fmt.Sprintf("%d-%d", st.Ino, info.ModTime().UnixNano()), nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", s.alive()
+	}
+	return mark, err
+}
+
+// stat opens the record, since over NFS what is known of it without that may be a
+// minute old.
+func stat(path string) (fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return os.Lstat(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
 }
 
 // List implements agree.Store.
@@ -198,6 +296,10 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 	}
 	names, err := do(ctx, s, func() ([]string, error) {
 		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			s.refresh(filepath.Dir(path))
+			f, err = os.Open(path)
+		}
 		if err != nil {
 			return nil, err
 		}

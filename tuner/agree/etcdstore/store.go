@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Store is an etcd as one process uses it. The first operation that succeeds on a
@@ -173,6 +176,61 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Move implements agree.Store.
+func (s *Store) Move(ctx context.Context, from, to string) error {
+	source, e, err := s.use(ctx, from)
+	if err != nil {
+		return err
+	}
+	target, _, err := s.use(ctx, to)
+	if err != nil {
+		return err
+	}
+	found, err := s.ask(ctx, e, clientv3.OpGet(source))
+	if err != nil {
+		return err
+	}
+	if len(found.Kvs) == 0 {
+		return agree.ErrNoRecord
+	}
+	revision := found.Kvs[0].CreateRevision
+	reply, err := e.etcd.Txn(ctx).
+		If(e.holds(), clientv3.Compare(clientv3.CreateRevision(source), "=", revision)).
+		Then(clientv3.OpDelete(source), clientv3.OpPut(target, moved+strconv.FormatInt(revision, 10), clientv3.WithLease(e.lease))).
+		Else(clientv3.OpGet(e.key)).
+		Commit()
+	if err != nil {
+		return s.explain(e, err)
+	}
+	if reply.Succeeded {
+		return nil
+	}
+	if now := reply.Responses[0].GetResponseRange().Kvs; len(now) == 0 || now[0].CreateRevision != e.revision {
+		return s.expired(e)
+	}
+	return agree.ErrNoRecord
+}
+
+// moved begins the value of a record that was moved; its mark follows. Only records
+// without a value are moved.
+const moved = "moved "
+
+// Mark implements agree.Store: by the revision at which etcd created the record.
+func (s *Store) Mark(ctx context.Context, key string) (string, error) {
+	name, e, err := s.use(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	reply, err := s.ask(ctx, e, clientv3.OpGet(name))
+	if err != nil || len(reply.Kvs) == 0 {
+		return "", err
+	}
+	if mark, ok := strings.CutPrefix(string(reply.Kvs[0].Value), moved); ok {
+		return mark, nil
+	}
+	return strconv.FormatInt(reply.Kvs[0].CreateRevision, 10), nil
 }
 
 // Remove implements agree.Store.

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type Faults struct {
 
 // Op is one operation.
 type Op struct {
-	Kind string // put, get, list, made or remove
+	Kind string // put, get, list, made, mark, move or remove
 	Key  string
 	Nth  int // how many times this kind of operation was done on this key before
 }
@@ -29,6 +30,7 @@ type Fate struct {
 	Reply     time.Duration // from then until the caller knows
 	Lost      bool          // it takes no effect and fails
 	ReplyLost bool          // it takes effect and fails
+	Err       error         // it takes no effect and fails so
 }
 
 // Errors of operations.
@@ -47,6 +49,8 @@ type Handle struct {
 	store  *Store
 	seed   uint64
 	faults Faults
+
+	fresh uint64 // records up to this one are seen; under the store's lock
 
 	mu    sync.Mutex
 	done  map[Op]int // by kind and key
@@ -78,12 +82,12 @@ func (h *Handle) Count(kind string) int {
 // PutOnce implements the store.
 func (h *Handle) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
 	var stands []byte
-	err := h.do(ctx, "put", key, func() {
-		stands = h.store.Put(h, key, value)
-		if h.store.Read != nil {
-			h.store.Read(h, key, stands)
+	err := h.do(ctx, "put", key, func() { stands = h.store.Put(h, key, value) })
+	if err != nil && err != ErrLost && err != ErrDown && ctx.Err() == nil {
+		if there, found := h.store.Lookup(key); found { // a full store still has what it has
+			return there, nil
 		}
-	})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +142,28 @@ func (h *Handle) Made(ctx context.Context, dir string) (made map[string]time.Tim
 	return made, err
 }
 
+// Move implements the store.
+func (h *Handle) Move(ctx context.Context, from, to string) error {
+	moved := false
+	err := h.do(ctx, "move", to, func() { moved = h.store.Move(h, from, to) })
+	if err == nil && !moved {
+		err = h.store.NoRecord
+	}
+	return err
+}
+
+// Mark implements the store.
+func (h *Handle) Mark(ctx context.Context, key string) (mark string, err error) {
+	err = h.do(ctx, "mark", key, func() {
+		h.store.mu.Lock()
+		defer h.store.mu.Unlock()
+		if _, ok := h.store.seen(h, key); ok {
+			mark = strconv.FormatUint(h.store.records[key].nth, 10)
+		}
+	})
+	return mark, err
+}
+
 // Remove implements the store.
 func (h *Handle) Remove(ctx context.Context, key string) error {
 	return h.do(ctx, "remove", key, func() { h.store.Delete(key) })
@@ -156,7 +182,7 @@ func (h *Handle) do(ctx context.Context, kind, key string, act func()) error {
 	}
 	landed := make(chan struct{})
 	time.AfterFunc(fate.Request, func() {
-		if !fate.Lost {
+		if !fate.Lost && fate.Err == nil {
 			act()
 		}
 		close(landed)
@@ -165,6 +191,9 @@ func (h *Handle) do(ctx context.Context, kind, key string, act func()) error {
 	case <-landed:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if fate.Err != nil {
+		return pause(ctx, fate.Reply, fate.Err)
 	}
 	if fate.Lost || fate.ReplyLost {
 		return pause(ctx, fate.Reply, ErrLost)

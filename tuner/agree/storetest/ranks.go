@@ -62,8 +62,9 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 			return nil
 		default:
 		}
+		call := agree.HashCall(4, n, 1)
 		if n >= counter.Trig.Load() {
-			next, err := m.Slow(n, counter.Hash)
+			next, err := m.Slow(n, call)
 			if err != nil {
 				return err
 			}
@@ -71,7 +72,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 				say.line("switch %s at call %d", next, n)
 			}
 		}
-		counter.Hash = agree.Mix(counter.Hash, 4, n, 1)
+		counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
 		counter.Seq.Store(n + 1)
 	}
 }

@@ -20,6 +20,8 @@ static int failures;
 /* The Go side. */
 static struct cache *versions[2];
 static int in_force, turns, decides, turn_result;
+static bool switches; /* at the next turn */
+static uint64_t turned_at; /* what the call of the last turn was */
 static bool aborted; /* the communicator is closed while a call waits */
 static struct counter *counter;
 static struct answer answers[2]; /* of both versions to everything new */
@@ -27,6 +29,7 @@ static struct answer answers[2]; /* of both versions to everything new */
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache) {
     counter = info->counter;
     in_force = turns = decides = turn_result = 0;
+    switches = false;
     for (int i = 0; i < 2; i++) {
         versions[i] = cache_new();
         answers[i] = (struct answer){.cell = 1, .micros = 1, .channels = (int8_t)(i + 1), .chunk_slot = (uint8_t)chunk_slot(0, 1)};
@@ -44,11 +47,11 @@ static void *close_it(void *unused) {
     return NULL;
 }
 
-int tunergoTurn(uintptr_t handle, struct cache **cache) {
+int tunergoTurn(uintptr_t handle, uint64_t call, struct cache **cache) {
     (void)handle;
     turns++;
-    /* What a move has switched to, Go is told of here. */
-    if (counter->move.state == MOVE_MADE && counter->move.next) in_force = 1;
+    turned_at = call;
+    if (switches) in_force = 1;
     if (aborted) {
         pthread_t other;
         CHECK(pthread_create(&other, NULL, close_it, NULL) == 0 && pthread_join(other, NULL) == 0);
@@ -103,14 +106,20 @@ static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
     cache_add(v, key, costs, answer);
 }
 
-static void lay_ready(uint64_t at, uint64_t trig, struct cache *next) {
-    counter->move = (struct move){.state = MOVE_READY, .at = at, .trig = trig, .next = (uint64_t)(uintptr_t)next};
+static void lay_ready(uint64_t at, uint64_t trig) {
+    counter->move = (struct move){.state = MOVE_READY, .at = at, .trig = trig};
     counter->trig = at;
+}
+
+/* The next call switches. */
+static void switch_now(void) {
+    switches = true;
+    counter->trig = counter->seq;
 }
 
 static void promise(void) {
     open_one();
-    lay_ready(3, 7, NULL);
+    lay_ready(3, 7);
     for (int i = 0; i < 3; i++) call(i);
     CHECK(counter->move.state == MOVE_READY);
     uint64_t hash = counter->hash;
@@ -121,7 +130,7 @@ static void promise(void) {
     for (int i = 4; i < 7; i++) call(i);
     CHECK(turns == 0);
     call(7); /* nothing is ready there */
-    CHECK(turns == 1);
+    CHECK(turns == 1 && turned_at == call_hash(7, key_call(0, 1)));
     comm_close(c);
 }
 
@@ -129,7 +138,7 @@ static void promise(void) {
 static void late(void) {
     open_one();
     for (int i = 0; i < 5; i++) call(i);
-    lay_ready(4, 9, NULL);
+    lay_ready(4, 9);
     call(5);
     CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->trig == 4);
     comm_close(c);
@@ -137,7 +146,7 @@ static void late(void) {
 
 static void not_now(void) {
     open_one();
-    lay_ready(0, 9, NULL);
+    lay_ready(0, 9);
     counter->move.lock = 1; /* Go holds it */
     call(0);
     CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->move.lock == 1);
@@ -153,21 +162,22 @@ static void switch_over(void) {
     for (int i = 0; i < KNOWN; i++) CHECK(call(i) == 1);
     for (int i = 0; i < KNOWN; i++) remember(versions[1], i, answers[1]);
     int asked = decides;
-    lay_ready(KNOWN, UINT64_MAX, versions[1]);
-    for (int i = 0; i < KNOWN; i++) CHECK(call(i) == 2);
-    CHECK(turns == 0 && decides == asked);
+    switch_now();
+    for (int i = 0; i < KNOWN; i++) {
+        CHECK(call(i) == 2);
+        counter->trig = UINT64_MAX;
+    }
+    CHECK(turns == 1 && decides == asked);
     CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it went home as it was, and Go may free it */
-    CHECK(call(KNOWN) == 2);                                   /* new: Go hears of the switch first */
-    CHECK(turns == 1 && decides == asked + 1);
-    CHECK(call(KNOWN + 1) == 2 && turns == 1);
+    CHECK(call(KNOWN) == 2 && turns == 1 && decides == asked + 1);
     comm_close(c);
 }
 
-/* The agreement may have failed meanwhile: Go says so when it is told of the switch. */
+/* What the others decide cannot be known any more. */
 static void fails(void) {
     open_one();
     call(0);
-    lay_ready(1, UINT64_MAX, versions[1]);
+    switch_now();
     turn_result = RESULT_SYSTEM_ERROR;
     CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
     CHECK(counter->seq == 1);
@@ -202,8 +212,9 @@ static void chunks(void) {
     call(0);
     /* A chunk size of the old version is nothing to the new one. */
     remember(versions[1], 5, answers[1]);
-    lay_ready(counter->seq, UINT64_MAX, versions[1]);
+    switch_now();
     CHECK(call(5) == 2 && c->chunk[chunk_slot(0, 1)] == 0);
+    counter->trig = UINT64_MAX;
     comm_close(c);
     /* One that was remembered is noted like any other. */
     open_one();
@@ -211,8 +222,9 @@ static void chunks(void) {
     with.chunk = 8192;
     remember(versions[1], 6, with);
     remember(versions[1], 7, answers[1]);
-    lay_ready(0, UINT64_MAX, versions[1]);
+    switch_now();
     call(6);
+    counter->trig = UINT64_MAX;
     CHECK(c->chunk[chunk_slot(0, 1)] == 8192);
     call(7);
     CHECK(c->chunk[chunk_slot(0, 1)] == 0);

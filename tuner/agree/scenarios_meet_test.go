@@ -1,0 +1,256 @@
+package agree
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+)
+
+// Ranks of one thread cannot stand at the same time: the first one signs for the others.
+func TestScenario43RanksOfOneThread(t *testing.T) {
+	for _, c := range []struct{ ranks, thread int }{{4, 4}, {8, 4}} {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.ranks, p.thread = c.ranks, c.thread
+			p.longest = 2 * time.Second
+			p.saved(time.Second, "B")
+			return p
+		}, endsOn("B"))
+	}
+	t.Run("in groups", func(t *testing.T) {
+		// The first call of a group is the only one that all ranks of a thread can stand
+		// at; each try finds it with a chance of a third.
+		switched := 0
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.ranks, p.thread, p.group, p.calls = 6, 2, 3, 3000
+			p.longest = 2 * time.Second
+			p.saved(time.Second, "B")
+			return p
+		}, func(t *testing.T, w *world) { switched += len(w.rank(0).switches) })
+		if switched < 10/thin {
+			t.Errorf("%d of 20 changes came", switched)
+		}
+	})
+	t.Run("one of them apart", func(t *testing.T) {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.ranks, p.thread = 4, 2
+			p.like = true
+			p.phantom = func(r *rank, _ int) bool {
+				r.m.mu.Lock()
+				defer r.m.mu.Unlock()
+				return r.id == 1 && r.phantoms == 0 && r.m.state == promised
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, endsOn("A"))
+	})
+	t.Run("a call of one of them where they meet", func(t *testing.T) {
+		// The others of its thread have signed for it, and its own call is one that
+		// nobody else makes: harmless, since what they all make comes later.
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.ranks, p.thread = 4, 2
+			p.phantom = func(r *rank, _ int) bool {
+				r.m.mu.Lock()
+				defer r.m.mu.Unlock()
+				return r.id%2 == 1 && r.phantoms == 0 && r.m.meeting.proxy
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, func(t *testing.T, w *world) {
+			endsOn("B")(t, w)
+			if w.rank(1).phantoms+w.rank(3).phantoms == 0 {
+				t.Error("nobody made such a call")
+			}
+		})
+	})
+}
+
+// Where all calls are alike, ranks change only if they are told to.
+func TestScenario44AllCallsAlike(t *testing.T) {
+	for _, uniform := range []bool{false, true} {
+		want := map[bool]string{false: "A", true: "B"}[uniform]
+		try(t, 10, func(seed uint64) plan {
+			p := usual(seed)
+			p.calls = 2000
+			p.uniform = uniform
+			p.shape = func(int) (int, uint64) { return 4, 1 << 20 }
+			p.saved(time.Second, "B")
+			return p
+		}, func(t *testing.T, w *world) {
+			endsOn(want)(t, w)
+			if r := w.rank(0); !uniform && (!r.logged("all calls are alike") || r.slows > 8*(meetWithin+2)) {
+				t.Errorf("%d times in Slow, %q", r.slows, r.log)
+			}
+		})
+	}
+}
+
+// vanishing removes what drop says when a record with part in its key has landed, one
+// record after the other within spread.
+func vanishing(seed uint64, part string, spread time.Duration, drop func(key string) bool) plan {
+	p := usual(seed)
+	p.calls, p.longest, p.mayStall, p.vanishes = 1500, 0, true, true
+	p.saved(time.Second, "B")
+	p.saved(8*time.Second, "C")
+	gone := false
+	p.landed = func(w *world, _, key string) {
+		if gone || !strings.Contains(key, part) {
+			return
+		}
+		gone = true
+		chance := rand.New(rand.NewPCG(seed, 43))
+		time.AfterFunc(time.Duration(chance.Int64N(int64(20*time.Millisecond))), func() {
+			w.check.trace("records vanish")
+			for _, key := range slices.Sorted(slices.Values(w.store.Keys(""))) {
+				if drop(key) {
+					time.AfterFunc(time.Duration(chance.Int64N(int64(spread+1))), func() { w.store.Delete(key) })
+				}
+			}
+		})
+	}
+	return p
+}
+
+// Somebody empties the rendezvous, in part or as a whole, at once or little by little.
+func TestScenario45RecordsVanish(t *testing.T) {
+	failed, frozen := 0, 0
+	for _, part := range []string{"p/comm.1", "/t/1", "/a/1", "/m/1", "/d/1"} {
+		for what, drop := range map[string]func(string) bool{
+			"all":       func(string) bool { return true },
+			"decisions": func(key string) bool { return strings.Contains(key, "/d/") },
+			"tokens":    func(key string) bool { return strings.Contains(key, "/t/") },
+			"slots":     func(key string) bool { return strings.Contains(key, "/slot/") },
+			"proposals": func(key string) bool { return strings.HasPrefix(key, "p/") },
+			"acks":      isAck,
+		} {
+			for _, spread := range []time.Duration{0, 5 * time.Millisecond, time.Second} {
+				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {
+					try(t, 6, func(seed uint64) plan { return vanishing(seed, part, spread, drop) }, func(t *testing.T, w *world) {
+						for _, r := range w.ranks {
+							if errors.Is(r.callErr, ErrStalled) {
+								failed++
+							}
+							if r.logged("has emptied or replaced it; this communicator keeps") {
+								frozen++
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+	if failed == 0 || frozen == 0 {
+		t.Errorf("%d ranks failed, %d keep their version: not all is tried", failed, frozen)
+	}
+}
+
+// An older copy of the rendezvous takes its place.
+func TestScenario46OlderCopyRestored(t *testing.T) {
+	for _, part := range []string{"/t/1", "/a/1", "/m/1/0", "/m/1/2", "/d/1"} {
+		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond} {
+			try(t, 6, func(seed uint64) plan {
+				p := usual(seed)
+				p.calls, p.longest, p.mayStall, p.vanishes = 1500, 0, true, true
+				p.saved(time.Second, "B")
+				copied := false
+				p.landed = func(w *world, _, key string) {
+					if copied || !strings.Contains(key, part) {
+						return
+					}
+					copied = true
+					time.AfterFunc(time.Nanosecond, func() {
+						old := w.store.Copy()
+						time.AfterFunc(later, func() {
+							w.check.trace("an older copy is restored")
+							w.store.Restore(old)
+						})
+					})
+				}
+				return p
+			}, nil)
+		}
+	}
+}
+
+// A rank that knows of another version than its own file's, and cannot get it, must not
+// start.
+func TestScenario47OtherVersionOutOfReach(t *testing.T) {
+	try(t, 10, func(seed uint64) plan {
+		p := usual(seed)
+		p.own = func(rank int) string { return []string{"A", "B", "A"}[rank] }
+		p.joinAt = func(rank int) time.Duration { return time.Duration(rank) * time.Second }
+		p.tamper = func(_ int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			if strings.HasPrefix(op.Key, "blob/") {
+				f.Err = ErrRefused
+			}
+			return f
+		}
+		return p
+	}, func(t *testing.T, w *world) {
+		if err := w.rank(1).joinErr; !errors.Is(err, ErrOtherVersion) {
+			t.Errorf("rank 1: %v", err)
+		}
+		for _, id := range []int{0, 2} {
+			if r := w.rank(id); r.joinErr != nil || !r.ended || r.last() != "A" {
+				t.Errorf("rank %d: %v %v", id, r.joinErr, r.last())
+			}
+		}
+	})
+}
+
+// A store that answers and takes no record of the start version: no rank can know what
+// the others start on.
+func TestScenario48StoreIsFull(t *testing.T) {
+	full := func(seed uint64, at string) plan {
+		p := usual(seed)
+		p.own = func(rank int) string { return string(rune('A' + rank)) }
+		p.tamper = func(_ int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			if op.Kind == "put" && strings.Contains(op.Key, at) {
+				f.Err = ErrRefused
+			}
+			return f
+		}
+		return p
+	}
+	t.Run("start", func(t *testing.T) {
+		try(t, 5, func(seed uint64) plan { return full(seed, "/init") }, func(t *testing.T, w *world) {
+			for _, r := range w.ranks {
+				if !errors.Is(r.joinErr, ErrRefused) {
+					t.Errorf("rank %d: %v", r.id, r.joinErr)
+				}
+			}
+		})
+	})
+	t.Run("where ranks meet", func(t *testing.T) {
+		try(t, 5, func(seed uint64) plan {
+			p := full(seed, "/m/1")
+			p.own = nil
+			p.calls = 1000
+			p.saved(time.Second, "B")
+			return p
+		}, endsOn("B"))
+	})
+	t.Run("id reused", func(t *testing.T) {
+		// The first communicator has ended, so it need not be kept from changing.
+		try(t, 5, func(seed uint64) plan {
+			p := usual(seed)
+			p.comms = 2
+			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+				if rank >= 3 && op.Kind == "put" {
+					f.Err = ErrRefused
+				}
+				return f
+			}
+			return p
+		}, endsOn("A"))
+	})
+}
