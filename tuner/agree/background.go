@@ -269,7 +269,7 @@ func (m *Member) readDecision() (found bool, err error) {
 			continue
 		}
 		if counted {
-			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.mark {
+			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.Token {
 				continue
 			}
 		}

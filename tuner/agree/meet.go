@@ -33,15 +33,14 @@ const meetWithin = 256
 // others then stands at another call than they, or at the end of other calls. Where
 // all calls are alike, nothing would show that.
 func (m *Member) isToMeet(n, call uint64) bool {
-	differs := n > m.change.Switch && call != m.lastCall
-	if differs || m.cfg.Uniform {
+	if n > m.change.Switch && (call != m.lastCall || m.cfg.Uniform) {
 		return true
 	}
 	if n-m.change.Switch >= meetWithin {
 		m.abstain(Alike)
 		return false
 	}
-	m.passed, m.lastCall = n+1, call
+	m.passed, m.lastCall, m.passedAt = n+1, call, m.cfg.Poller.ticks.Add(1)
 	return false
 }
 
@@ -50,14 +49,14 @@ func (m *Member) isToMeet(n, call uint64) bool {
 // all stand there; but they have promised to come to Slow.
 func (m *Member) stand(n, call uint64) {
 	before := m.cfg.Counter.Hash.Load()
-	k, c := m.k, m.change
+	k, c, since := m.k, m.change, m.passedAt
 	at := meeting{at: n, hash: meetingHash(c.Tag, n, Mix(before, call)), since: m.cfg.Clock.Now()}
 	m.state, m.meeting = standing, at
 	m.unlock() // two ranks of a process may sign for each other
 	slots := []int{m.slot}
 	var signed []*Member
 	for _, s := range m.cfg.Poller.siblings(m) {
-		if s.isSigned(k, c.Tag, before, at) {
+		if s.isSigned(k, c.Tag, before, since, at) {
 			signed = append(signed, s)
 			slots = append(slots, s.slot)
 		}
@@ -87,14 +86,16 @@ func meetingHash(tag string, n, calls uint64) uint64 {
 	return h.Sum64()
 }
 
-// isSigned makes a rank that has come to call n like another one of its process stand
-// there, if it has not gone on. Its call n may be another one than the other rank's: what only
-// one of them makes. Its collectives before are those of the others all the same.
-func (m *Member) isSigned(k uint64, tag string, before uint64, at meeting) bool {
+// isSigned makes a rank that has come to the same call as another one of its process
+// stand there, if it has not gone on. It must have made a call since the other made its
+// last one: in a group of several calls, which NCCL asks one rank about after the other, it
+// would else be behind, and have come so far by a call that nobody else makes. Its next call may be such
+// a one: the collectives before are those of the others all the same.
+func (m *Member) isSigned(k uint64, tag string, before, since uint64, at meeting) bool {
 	m.lock()
 	defer m.unlock()
 	counter := m.cfg.Counter
-	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || at.at < m.change.Switch ||
+	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since ||
 		counter.Seq.Load() != at.at || counter.Hash.Load() != before {
 		return false
 	}

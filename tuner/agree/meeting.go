@@ -126,7 +126,7 @@ func (m *Member) intact() (bool, error) {
 	m.lock()
 	k, c := m.k, m.change
 	m.unlock()
-	for key, want := range map[string]string{m.keys.slot(m.slot): m.slotMark, m.keys.token(k, c.Tag): c.mark} {
+	for key, want := range map[string]string{m.keys.slot(m.slot): m.slotMark, m.keys.token(k, c.Tag): c.Token} {
 		ctx, end := m.op()
 		mark, err := m.cfg.Store.Mark(ctx, key)
 		end()

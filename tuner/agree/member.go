@@ -103,6 +103,7 @@ type Member struct {
 	meeting  meeting  // of change k, while standing or committed
 	passed   uint64   // the call after the last one that Slow let pass undecided
 	lastCall uint64   // what that one was
+	passedAt uint64   // the Poller's tick then
 	settled  chan struct{}
 	waiting  bool // the main thread stands at the call
 	leaving  bool
@@ -136,7 +137,6 @@ type change struct {
 	mine     bool
 	snapshot any
 	staged   bool
-	mark     string        // of the proposal's token
 	missed   time.Duration // since when the token is gone without a decision
 	since    time.Duration // when it was seen
 	acked    bool          // the acknowledgement of c has landed

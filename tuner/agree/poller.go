@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,10 @@ type Poller struct {
 	// blobs are the digests of the contents that members have put. They never change
 	// and stay as long as a member lives, and many members start on the same one.
 	blobs sync.Map
+
+	// ticks orders the calls that this process's main threads make while they look for the
+	// one to meet at.
+	ticks atomic.Uint64
 
 	mu      sync.Mutex
 	members map[*Member]bool

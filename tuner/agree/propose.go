@@ -41,8 +41,11 @@ func (m *Member) propose(k uint64) time.Duration {
 	// A put that fails may land later: so each try has a token of its own.
 	ctx, end := m.op()
 	_, err := m.put(ctx, m.keys.token(k, p.Tag), nil)
+	if err == nil {
+		p.Token, err = m.cfg.Store.Mark(ctx, m.keys.token(k, p.Tag))
+	}
 	end()
-	if err != nil {
+	if err != nil || p.Token == "" {
 		return m.cfg.Timing.ActivePoll
 	}
 	ctx, end = m.op()
@@ -134,6 +137,9 @@ func (m *Member) take(c change) time.Duration {
 	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
 		return m.cfg.Timing.ActivePoll
 	}
+	if mark != c.Token {
+		return m.veto(CannotStage, "the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its file system shows each machine other inode numbers")
+	}
 	content, ok := m.blob(c)
 	if !ok {
 		if m.cfg.Clock.Now()-c.since > stageLimit {
@@ -154,7 +160,7 @@ func (m *Member) take(c change) time.Duration {
 		m.lock()
 		return wait
 	}
-	m.change.snapshot, m.change.staged, m.change.mark = snapshot, true, mark
+	m.change.snapshot, m.change.staged = snapshot, true
 	if m.cfg.Counter.Seq.Load() > c.Check {
 		m.abstain(Late)
 		return 0

@@ -38,6 +38,7 @@ type Proposal struct {
 	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for one to meet at
 	Slot   int    `json:"slot"`   // of the proposer
 	Tag    string `json:"tag"`    // unlike that of any other proposal
+	Token  string `json:"token"`  // the mark of its token: only what was that is its decision
 	// Freeze: no proposal, and there will never be one: two communicators share the id.
 	Freeze bool `json:"freeze,omitempty"`
 }
