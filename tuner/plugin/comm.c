@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "signals.h"
 
 /* What an idle communicator looks its answers up in: the fast path need not ask. */
 static struct cache_entry no_entry[2] = {{.key.rest = EMPTY_REST}, {.key.rest = EMPTY_REST}};
@@ -31,7 +32,10 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm_info counted = *info;
     counted.counter = &c->counter;
     struct cache *cache = NULL;
+    sigset_t before;
+    signals_hold(&before);
     int result = tunergoOpen(&counted, &c->go, &cache);
+    signals_release(&before);
     if (result != RESULT_SUCCESS) {
         free(c);
         return result;
@@ -47,8 +51,11 @@ int comm_close(void *ctx) {
     if (!c) return RESULT_SUCCESS;
     bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
     if (!waits) take_cache(c, NULL);
-    /* What another thread still looks at is left to it. */
-    if (tunergoClose(c->go) && !waits) free(c);
+    sigset_t before;
+    signals_hold(&before);
+    bool closed = tunergoClose(c->go);
+    signals_release(&before);
+    if (closed && !waits) free(c); /* what another thread still looks at is left to it */
     return RESULT_SUCCESS;
 }
 
@@ -100,7 +107,10 @@ static int turn(struct comm *c) {
     struct cache *cache = c->home;
     if (cache) *cache = c->cache;
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
+    sigset_t before;
+    signals_hold(&before);
     int result = tunergoTurn(c->go, &cache);
+    signals_release(&before);
     __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     c->behind = false;
@@ -114,7 +124,11 @@ static int turn(struct comm *c) {
 /* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     struct answer answer;
-    if (!tunergoDecide(c->go, (struct query *)q, &answer)) {
+    sigset_t before;
+    signals_hold(&before);
+    bool decided = tunergoDecide(c->go, (struct query *)q, &answer);
+    signals_release(&before);
+    if (!decided) {
         be_idle(c);
         return NULL;
     }

@@ -95,6 +95,10 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// No handler of the host's runs on Go's threads or stacks. (QEMU shows other masks than
+// those of the program that it runs, so that this is not tested for arm64.)
+func TestProfiled(t *testing.T) { scenario(t, built.scenarios, built.so, "profiled") }
+
 func TestExports(t *testing.T) { exports(t, built.so) }
 
 // exports checks that a library exports the tables of the ABI and nothing else.
