@@ -37,10 +37,12 @@ GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './b
 C_SOURCES  := $(shell find tuner -name '*.[ch]' -o -name '*.map')
 HOST       := tuner/plugin/host/host.c
 
-# Only the ABI's tables leave the library, and the Go runtime in it sends no
-# signals to preempt goroutines: it is a guest.
-SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
-	"-extldflags='-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map'" $(GO_LDFLAGS)
+# Only the ABI's tables leave the library; all symbols are bound when it is loaded,
+# after which its tables of addresses cannot be written; and the Go runtime in it sends
+# no signals to preempt goroutines: it is a guest. Go's build ID, which depends on the
+# checkout's path by these flags, gives way to a hash of the content.
+SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 -buildid= -B none \
+	"-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map,-z,relro,-z,now,--build-id=sha1" $(GO_LDFLAGS)
 # The same sources give the same files, whoever owns the checkout.
 GO_BUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false
 

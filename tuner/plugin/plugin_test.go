@@ -128,6 +128,52 @@ func exports(t *testing.T, so string) {
 	}
 }
 
+func TestHardened(t *testing.T) { hardened(t, built.so) }
+
+// hardened checks that the addresses in a library's tables cannot be overwritten once
+// it is loaded: RELRO and BIND_NOW.
+func hardened(t *testing.T, so string) {
+	t.Helper()
+	file, err := elf.Open(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if flags, err := file.DynValue(elf.DT_FLAGS); err != nil || len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
+		t.Errorf("DT_FLAGS %v, %v: no BIND_NOW", flags, err)
+	}
+	if !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_GNU_RELRO }) {
+		t.Error("no RELRO")
+	}
+}
+
+// Two checkouts give the same library, whatever their paths.
+func TestReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	checkout := filepath.Join(t.TempDir(), "another", "path")
+	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C %[1]s -xf -", checkout)
+	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	so := filepath.Join(checkout, "build", "libnccl-tuner-go.so")
+	if out, err := exec.Command("make", "-s", "-C", checkout, "build/libnccl-tuner-go.so").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	here, err := os.ReadFile(built.so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := os.ReadFile(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(here, there) {
+		t.Errorf("the library built in %s is another one", checkout)
+	}
+}
+
 // A policy file in the working directory is not picked up, and without a setting
 // nothing but one INFO line per communicator is said.
 // askLimits makes this program print the Go runtime's limits, as init set them.
