@@ -22,8 +22,42 @@ static void be_idle(struct comm *c) {
     take_cache(c, NULL);
 }
 
+/* The communicators that are open. */
+static struct comm *opened;
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void remember_open(struct comm *c) {
+    pthread_mutex_lock(&opened_lock);
+    c->next = opened;
+    opened = c;
+    pthread_mutex_unlock(&opened_lock);
+}
+
+/* Returns whether c was open, without a look at it. */
+static bool forget_open(const struct comm *c) {
+    pthread_mutex_lock(&opened_lock);
+    struct comm **at = &opened;
+    while (*at && *at != c) at = &(*at)->next;
+    bool found = *at != NULL;
+    if (found) *at = c->next;
+    pthread_mutex_unlock(&opened_lock);
+    return found;
+}
+
+/* A forked child has the memory of its parent and none of Go's threads. */
+static bool in_child;
+static void note_child(void) { in_child = true; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
+
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* every call copes with it: NCCL decides */
+    if (in_child) { /* other ranks may well have a policy */
+        if (info->logger)
+            info->logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__, "%s",
+                         "TUNER/Go: init fails: this process was forked from one that had loaded the tuner, which cannot run here; "
+                         "start processes before the first communicator, or by spawn or exec");
+        return RESULT_INVALID_USAGE;
+    }
     struct comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
@@ -42,13 +76,15 @@ int comm_open(const struct comm_info *info, void **ctx) {
     }
     take_cache(c, cache);
     c->idle = !cache;
+    pthread_mutex_init(&c->asking, NULL);
+    remember_open(c);
     *ctx = c;
     return RESULT_SUCCESS;
 }
 
 int comm_close(void *ctx) {
     struct comm *c = ctx;
-    if (!c) return RESULT_SUCCESS;
+    if (!c || in_child || !forget_open(c)) return RESULT_SUCCESS;
     bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
     if (!waits) take_cache(c, NULL);
     sigset_t before;
@@ -111,7 +147,6 @@ static int turn(struct comm *c) {
     signals_hold(&before);
     int result = tunergoTurn(c->go, &cache);
     signals_release(&before);
-    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     c->behind = false;
     if (cache == c->home) return result;
@@ -141,12 +176,8 @@ static bool any_available(const struct query *q) {
     return false;
 }
 
-int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
-    *answer = NULL;
-    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
-    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
-    /* Not counted: whether NCCL asks again with a real table is its own affair. */
-    if (!any_available(q)) return RESULT_SUCCESS;
+/* comm_ask, with the lock held. */
+static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
     if (comm_is_due(c) && !make_move(c)) {
         int result = turn(c);
         if (result != RESULT_SUCCESS || c->idle) return result;
@@ -160,6 +191,20 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     if (!*answer) *answer = decide(c, q, key);
     if (*answer) comm_count(c, call_hash(key.bytes, key.call));
     return RESULT_SUCCESS;
+}
+
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
+    *answer = NULL;
+    if (!c || c->idle || in_child || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
+    /* Not counted: whether NCCL asks again with a real table is its own affair. */
+    if (!any_available(q)) return RESULT_SUCCESS;
+    pthread_mutex_lock(&c->asking);
+    int result = ask_alone(c, q, answer);
+    pthread_mutex_unlock(&c->asking);
+    /* At last: from then on, who closes the communicator frees it. */
+    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
+    return result;
 }
 
 static void note_chunk(struct comm *c, const struct answer *a) {
