@@ -115,16 +115,16 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 func TestFileIsCompiledOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	first := policies.load(file)
-	if policies.load(file) != first {
+	first := policies.load(file, maxFileBytes)
+	if policies.load(file, maxFileBytes) != first {
 		t.Error("read just now: compiled again")
 	}
 	old := time.Now().Add(-time.Hour)
 	os.Chtimes(file, old, old)
-	if policies.load(file) != first {
+	if policies.load(file, maxFileBytes) != first {
 		t.Error("touched: compiled again")
 	}
-	if again := policies.load(file); again != first || !again.settled {
+	if again := policies.load(file, maxFileBytes); again != first || !again.settled {
 		t.Error("at rest: compiled again")
 	}
 }
@@ -200,7 +200,7 @@ func TestTooLargeAFile(t *testing.T) {
 	if err := os.Truncate(file, maxFileBytes+1); err != nil {
 		t.Skip(err)
 	}
-	if _, _, err := read(file); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := read(file, fileState{}, maxFileBytes); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
 }
