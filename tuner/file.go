@@ -204,6 +204,9 @@ func read(path string, before fileState, most int64) (c content, err error) {
 		return c, err
 	}
 	garbage.left.Store(true)
+	if info.Size() > maxLiveBytes {
+		debug.SetGCPercent(100) // to hoard would take a gigabyte
+	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
 		return c, reason(err)
 	}
