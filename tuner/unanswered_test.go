@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,9 @@ func TestAskWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := questions{names: map[string]bool{}}
 		server := make(chan struct{})
-		asked := 0
+		var asked atomic.Int32
 		read := func() (string, error) {
-			asked++
+			asked.Add(1)
 			<-server
 			return "text", nil
 		}
@@ -27,8 +28,8 @@ func TestAskWithoutAnswer(t *testing.T) {
 				t.Errorf("%q, %v without an answer", text, err)
 			}
 		}
-		if waited := time.Since(began); asked != 1 || waited != time.Minute {
-			t.Errorf("asked %d times and waited for %v", asked, waited)
+		if waited := time.Since(began); asked.Load() != 1 || waited != time.Minute {
+			t.Errorf("asked %d times and waited for %v", asked.Load(), waited)
 		}
 		if text, err := ask(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" || err != nil {
 			t.Errorf("another file: %q, %v", text, err)
