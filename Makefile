@@ -23,6 +23,8 @@ BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
 HAND_OVER := $(BUILD)/hand_over
+SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
+OVERLAY := $(BUILD)/overlay.json
 
 CC     ?= gcc
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
@@ -35,10 +37,12 @@ GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './b
 C_SOURCES  := $(shell find tuner -name '*.[ch]' -o -name '*.map')
 HOST       := tuner/plugin/host/host.c
 
-# Only the ABI's tables leave the library, and the Go runtime in it sends no
-# signals to preempt goroutines: it is a guest.
-SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
-	"-extldflags='-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map'" $(GO_LDFLAGS)
+# Only the ABI's tables leave the library; all symbols are bound when it is loaded,
+# after which its tables of addresses cannot be written; and the Go runtime in it sends
+# no signals to preempt goroutines: it is a guest. Go's build ID, which depends on the
+# checkout's path by these flags, gives way to a hash of the content.
+SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 -buildid= -B none \
+	"-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map,-z,relro,-z,now,--build-id=sha1" $(GO_LDFLAGS)
 # The same sources give the same files, whoever owns the checkout.
 GO_BUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false
 
@@ -49,10 +53,20 @@ all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
 etcd: $(SO_ETCD) ## build the tuner for ranks that meet in etcd, libnccl-tuner-go-etcd.so
 
 $(SO_ETCD): TAGS := -tags etcd
-$(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES)
+$(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 	@mkdir -p $(BUILD)
-	$(GO_BUILD) $(TAGS) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
+	$(GO_BUILD) $(TAGS) -overlay $(OVERLAY) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
 	@rm -f $(@:.so=.h)
+
+# Go's threads unblock SIGPROF, SIGCHLD and signal 34 (musl's SIGSYNCCALL, glibc's
+# SIGRTMIN) whatever mask they start with. In the library they leave them blocked, see
+# tuner/plugin/signals.h: one file of the runtime is compiled without these flags.
+$(OVERLAY): Makefile
+	@mkdir -p $(BUILD)
+	@sed -E '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' $(SIGTAB) > $(BUILD)/sigtab.go
+	@[ "$$(diff $(SIGTAB) $(BUILD)/sigtab.go | grep -c '^>')" = 3 ] || \
+		{ echo "$(SIGTAB) is not as expected: this Go release needs another change"; exit 1; }
+	@echo '{"Replace": {"$(SIGTAB)": "$(abspath $(BUILD))/sigtab.go"}}' > $@
 
 $(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
 	@mkdir -p $(BUILD)

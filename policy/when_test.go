@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -245,4 +246,25 @@ func isArithmetic(err error) bool {
 	return slices.ContainsFunc([]error{errZero, errOverflow, errInfinite}, func(e error) bool {
 		return strings.Contains(err.Error(), e.Error())
 	})
+}
+
+// A file may have so many conditions and no more; rows that share one are as many as one
+// likes. The error is said once.
+func TestTooManyConditions(t *testing.T) {
+	file := func(different, rows int) []byte {
+		var text bytes.Buffer
+		text.WriteString("collective,algorithm,protocol,when\n")
+		for i := range rows {
+			fmt.Fprintf(&text, "allreduce,ring,simple,bytes > %d\n", i%different)
+		}
+		return text.Bytes()
+	}
+	if _, err := ReadCSV("x.csv", file(maxConditions, 3*maxConditions)); err != nil {
+		t.Errorf("as many as are allowed: %v", err)
+	}
+	_, err := ReadCSV("x.csv", file(maxConditions+10, 3*maxConditions))
+	const want = "x.csv:10002:4: more than 10000 different conditions (allowed: 10000 in a file; rows may share them, and sizes, nodes and ranks have columns, which need none)"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
 }

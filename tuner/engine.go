@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"sync"
@@ -48,6 +49,9 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 	pv := s.openPolicy()
 	mv := waitForModel()
 	v.read = readStates{pv.state(), mv.state()}
+	if err := cmp.Or(pv.hangs(EnvConfigFile), mv.hangs(EnvModelFile)); err != nil && !s.keeping {
+		return v, false, err
+	}
 	p, ok := checkPolicy(pv, s, log)
 	m, modelOK := checkModel(mv, s, log)
 	sound = ok && modelOK
@@ -73,7 +77,9 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 	if m != nil {
 		model = m.compiled
 	}
-	v.engine = engines.of(rows, model, getenv, log)
+	if v.engine, err = engines.of(rows, model, getenv, log); err != nil {
+		return v, false, err
+	}
 	if s.reload == reloadLive {
 		v.content, v.digest = bundles.of(s, p, m)
 		staged.note(v)
@@ -82,14 +88,18 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 }
 
 // of returns the engine of a policy and a model, of which one may be nil; nil where
-// neither decides anything on this machine.
-func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) string, log Log) *policy.Engine {
+// neither decides anything on this machine. It is an error if what the machine is
+// cannot be found out because something hangs.
+func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) string, log Log) (*policy.Engine, error) {
 	if p == nil && m == nil {
-		return nil
+		return nil, nil
 	}
 	var here *policy.Machine
 	if policy.NeedsTopology(p, m) {
-		here = machine.get(getenv, log)
+		var err error
+		if here, err = machine.get(getenv, log); err != nil {
+			return nil, err
+		}
 	}
 	c.mu.Lock()
 	if c.last == nil || c.last.policy != p || c.last.model != m {
@@ -107,9 +117,9 @@ func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) 
 		})
 	}
 	if v.engine.Policy == nil && v.engine.Model == nil {
-		return nil
+		return nil, nil
 	}
-	return v.engine
+	return v.engine, nil
 }
 
 // openPolicy returns nil for none.
@@ -117,7 +127,7 @@ func (s settings) openPolicy() *fileVersion[policy.Policy] {
 	if s.configFile == "" {
 		return nil
 	}
-	return policies.load(s.configFile)
+	return policies.load(s.configFile, s.mostBytes())
 }
 
 // checkPolicy says what is wrong with the policy file; ok is false if something is. The
@@ -141,7 +151,7 @@ func checkPolicy(v *fileVersion[policy.Policy], s settings, log Log) (p *fileVer
 // openModel returns what waits for the model file, nil for none. The first time it is
 // read beside the policy, which saves the job some milliseconds.
 func (s settings) openModel() (wait func() *fileVersion[policy.Model]) {
-	load := func() *fileVersion[policy.Model] { return models.load(s.modelFile) }
+	load := func() *fileVersion[policy.Model] { return models.load(s.modelFile, s.mostBytes()) }
 	switch {
 	case s.modelFile == "":
 		return func() *fileVersion[policy.Model] { return nil }

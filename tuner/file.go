@@ -10,13 +10,22 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
 // maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
 const maxFileBytes = 64 << 20
+
+// maxLiveBytes is for a change during a run, which all ranks compile while they work:
+// some 150 000 rows take a second. A larger one would hold up those that follow it.
+const maxLiveBytes = 8 << 20
+
+// readLimit bounds the wait for a file system.
+const readLimit = 10 * time.Second
 
 // policies and models keep the last version of each file that this process has
 // read, so that the many communicators of a job compile it once. A file is looked at
@@ -70,14 +79,19 @@ func waitForGarbage() {
 
 // fileVersion is what one state of a file meant.
 type fileVersion[T any] struct {
-	id       watch.ID
-	settled  bool   // no later change can have left the id as it is
+	fileState
 	text     []byte // for bundles alone
-	sum      uint64 // of the text
 	compiled *T     // nil where there is an error
 	faults   error  // in the text, one a line
 	unread   error  // the file could not be read
 	report   sync.Once
+}
+
+// fileState tells the states of a file apart.
+type fileState struct {
+	id      watch.ID
+	settled bool   // no later change can have left the id as it is
+	sum     uint64 // of the text
 }
 
 // reportOnce says what there is to say about this version, through the first
@@ -103,28 +117,31 @@ func sayOnce(once *sync.Once, log Log, say func()) (said bool) {
 var sumSeed = maphash.MakeSeed()
 
 // load returns the file's version. An error in it is as good a result as any and is
-// kept like one.
-func (c *fileCache[T]) load(path string) *fileVersion[T] {
+// kept like one. A new state of the file of more than most bytes is not read. No lock is
+// held while the file system is asked.
+func (c *fileCache[T]) load(path string, most int64) *fileVersion[T] {
+	c.mu.Lock()
+	old := c.entries[path]
+	var known fileState
+	if old != nil {
+		known = old.fileState
+	}
+	c.mu.Unlock()
+	found, err := ask(&unanswered, path, readLimit, func() (content, error) { return read(path, known, most) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.entries[path]
-	if old != nil && old.settled {
-		if info, err := os.Stat(path); err == nil && watch.Identify(info) == old.id {
-			return old
-		}
-	}
-	text, id, err := read(path)
-	if err != nil {
+	switch e := c.entries[path]; {
+	case err != nil:
 		delete(c.entries, path)
 		return &fileVersion[T]{unread: err}
-	}
-	garbage.left.Store(true)
-	v := &fileVersion[T]{id: id, settled: id.Settled(), text: text, sum: maphash.Bytes(sumSeed, text)}
-	if old != nil && old.sum == v.sum {
-		old.id, old.settled = v.id, v.settled
+	case found.known:
 		return old
+	case e != nil && e.sum == found.sum:
+		e.fileState = found.fileState
+		return e
 	}
-	v.compiled, v.faults = c.compile(path, text)
+	v := &fileVersion[T]{fileState: found.fileState, text: found.text}
+	v.compiled, v.faults = c.compile(path, v.text)
 	c.entries[path] = v
 	return v
 }
@@ -141,6 +158,18 @@ func (v *fileVersion[T]) state() any {
 	return v
 }
 
+// otherRanks is why a rank fails that does not get what another may have got.
+const otherRanks = "other ranks may have read it, and this one must not decide differently"
+
+// hangs returns an error if the file that a variable names was not read because its
+// file system hangs. v may be nil.
+func (v *fileVersion[T]) hangs(variable string) error {
+	if v == nil || !errors.As(v.unread, new(noAnswer)) {
+		return nil
+	}
+	return fmt.Errorf("the file that %s names: %w; %s", variable, v.unread, otherRanks)
+}
+
 // has reports whether some version of a file was loaded.
 func (c *fileCache[T]) has(path string) bool {
 	c.mu.Lock()
@@ -148,25 +177,49 @@ func (c *fileCache[T]) has(path string) bool {
 	return c.entries[path] != nil
 }
 
-func read(path string) (text []byte, id watch.ID, err error) {
-	f, err := os.Open(path)
+// content is what a file holds; known that it is what it was.
+type content struct {
+	known bool
+	text  []byte
+	fileState
+}
+
+func read(path string, before fileState, most int64) (c content, err error) {
+	if before.settled {
+		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
+			return content{known: true}, nil
+		}
+	}
+	f, info, err := regular.Open(path)
 	if err != nil {
-		return nil, id, reason(err)
+		return c, reason(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, id, reason(err)
-	case !info.Mode().IsRegular():
-		return nil, id, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	case info.Size() > maxFileBytes:
-		return nil, id, fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(info.Size())), policy.FormatBytes(maxFileBytes))
+	c.id = watch.Identify(info)
+	if info.Size() > most {
+		c.known = c.id == before.id // and was read when more was allowed
+		if !c.known {
+			err = tooLarge(info.Size(), most)
+		}
+		return c, err
 	}
-	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {
-		return nil, id, reason(err)
+	garbage.left.Store(true)
+	if info.Size() > maxLiveBytes {
+		debug.SetGCPercent(100) // to hoard would take a gigabyte
 	}
-	return text, watch.Identify(info), nil
+	if c.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
+		return c, reason(err)
+	}
+	c.settled, c.sum = c.id.Settled(), maphash.Bytes(sumSeed, c.text)
+	return c, nil
+}
+
+func tooLarge(size, most int64) error {
+	if most == maxFileBytes {
+		return fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(size)), policy.FormatBytes(maxFileBytes))
+	}
+	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created later read up to %s)",
+		policy.FormatBytes(uint64(size)), policy.FormatBytes(uint64(most)), policy.FormatBytes(maxFileBytes))
 }
 
 // reason drops the path that the caller's message names already.

@@ -128,3 +128,11 @@ func (s settings) without(what string) string {
 	}
 	return "; no " + what + " is used"
 }
+
+// mostBytes is the size up to which a file is read.
+func (s settings) mostBytes() int64 {
+	if s.keeping {
+		return maxLiveBytes
+	}
+	return maxFileBytes
+}

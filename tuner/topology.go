@@ -1,8 +1,10 @@
 package tuner
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -26,16 +28,32 @@ type machineCache struct {
 	noted sync.Once
 }
 
-// get returns the machine, or nil where it is not known, and says what it is.
-func (c *machineCache) get(getenv func(string) string, log Log) *policy.Machine {
+// machineLimit bounds the wait for the topology's files and for NVIDIA's driver.
+const machineLimit = 30 * time.Second
+
+// get returns the machine, or nil where it is not known, and says what it is. It is an
+// error if something hangs.
+func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine, error) {
 	c.once.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
 				c.here, c.err = nil, fmt.Errorf("a defect in reading it: %v", p)
 			}
 		}()
-		c.here, c.from, c.err = c.find(getenv)
+		type found struct {
+			here *policy.Machine
+			from detect.Source
+		}
+		var f found
+		f, c.err = ask(&unanswered, "topology", machineLimit, func() (f found, err error) {
+			f.here, f.from, err = c.find(getenv)
+			return f, err
+		})
+		c.here, c.from = f.here, f.from
 	})
+	if errors.As(c.err, new(noAnswer)) {
+		return nil, fmt.Errorf("the topology of this machine: %w; %s", c.err, otherRanks)
+	}
 	sayOnce(&c.noted, log, func() {
 		if c.err != nil {
 			log.Warnf("the topology of this machine is not known: %v", c.err)
@@ -43,7 +61,7 @@ func (c *machineCache) get(getenv func(string) string, log Log) *policy.Machine 
 		}
 		log.Infof("topology (%s): %s, fingerprint %s", c.from, c.here.Summary, c.here.Fingerprint)
 	})
-	return c.here
+	return c.here, nil
 }
 
 // FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.

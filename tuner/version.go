@@ -83,7 +83,10 @@ func (s *stagedVersions) compile(content []byte, getenv func(string) string, log
 			return version{}, firstProblem(err)
 		}
 	}
-	v := version{content: content, digest: digest, engine: engines.of(p, m, getenv, log)}
+	v := version{content: content, digest: digest}
+	if v.engine, err = engines.of(p, m, getenv, log); err != nil {
+		return version{}, err
+	}
 	s.note(v)
 	return v, nil
 }

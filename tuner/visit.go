@@ -79,3 +79,6 @@ func (b Bundle) Meaning(getenv func(string) string, log Log) (string, error) {
 
 // MaxFileBytes is the size up to which a policy file or a model file is read.
 const MaxFileBytes = maxFileBytes
+
+// MaxLiveBytes is the size up to which an edit of one is taken up during a run.
+const MaxLiveBytes = maxLiveBytes

@@ -124,6 +124,10 @@ func (s *watchedSet) read(always bool) {
 		log.Warnf("keeping version %.12s of %s", good.meaning(), s.settings.files())
 		return
 	}
+	if len(v.content) > maxLiveBytes { // read for a communicator that was created later
+		log.Warnf("%s: %v; keeping version %.12s", s.settings.files(), tooLarge(int64(len(v.content)), maxLiveBytes), good.meaning())
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.good = v

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -74,4 +75,57 @@ func TestChangeDuringInit(t *testing.T) {
 			t.Fatalf("after %d calls still decided by the old version", n)
 		}
 	}
+}
+
+// An edit that is too large for a change during a run is refused with a message, without
+// being compiled, and does not hold up the next one. Communicators that are created later
+// use it.
+func TestTooLargeAnEdit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.csv")
+	rows := func(channels string) []byte { return []byte("allreduce,0,inf,ring,simple," + channels + ",-1,-1\n") }
+	save := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(rows("1"))
+	said := make(chan string, 100)
+	log := Log{Emit: func(_ Level, _ string, _ int, text string) { said <- text }}
+	heard := func(what string) {
+		t.Helper()
+		for {
+			select {
+			case text := <-said:
+				if strings.Contains(text, what) {
+					return
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("not said: %s", what)
+			}
+		}
+	}
+	open := func() *Comm {
+		t.Helper()
+		c, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, env(EnvConfigFile, file), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	open()
+	heard("version")
+	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), maxLiveBytes/12+1)...)
+	save(large)
+	heard("is too large for a change during a run (allowed: up to 8MiB")
+	heard("keeping version")
+	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	if d := open().Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}); d.Channels != 2 {
+		t.Errorf("a communicator that is created later: %+v", d)
+	}
+	heard("keeping version") // by the one that was there
+	save(rows("3"))
+	heard("proposed")
+	heard("proposed") // to both
 }

@@ -88,6 +88,7 @@ type doctor struct {
 	libDirs []string // where the dynamic loader looks after LD_LIBRARY_PATH
 	shm     string
 	proc    string
+	cgroups string
 	detect  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
 
 	// What several examinations ask for.
@@ -110,6 +111,7 @@ var examinations = []examination{
 	{"files", (*doctor).examineFiles},
 	{"topology", (*doctor).examineTopology},
 	{"rendezvous", (*doctor).examineRendezvous},
+	{"limits", (*doctor).examineLimits},
 	{"jobs", (*doctor).examineJobs},
 }
 
@@ -122,6 +124,7 @@ func (d *doctor) onThisMachine() {
 	d.libDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"}
 	d.shm = dirstore.Shm
 	d.proc = "/proc"
+	d.cgroups = "/sys/fs/cgroup"
 	d.detect = tuner.FindMachine
 }
 

@@ -67,8 +67,8 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 		return usagef("--timeout %v: a time has passed before it began", f.timeout)
 	}
 	text, err := file.read()
-	if err == nil && len(text) > tuner.MaxFileBytes {
-		err = fmt.Errorf("%s is larger than the %s that the library reads", name, policy.FormatBytes(tuner.MaxFileBytes))
+	if err == nil && len(text) > tuner.MaxLiveBytes {
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, policy.FormatBytes(tuner.MaxLiveBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n%s stays as it is", err, to)

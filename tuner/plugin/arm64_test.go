@@ -31,6 +31,7 @@ func TestArm64(t *testing.T) {
 	p.scenarios, p.rank = script(t, emulate+" "+p.scenarios), script(t, emulate+" "+p.rank)
 
 	exports(t, p.so)
+	hardened(t, p.so)
 	largePages(t, p.so)
 	for _, name := range scenarios {
 		t.Run(name, func(t *testing.T) {

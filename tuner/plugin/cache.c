@@ -2,11 +2,26 @@
 
 #include <stdlib.h>
 
+/* A table that was outgrown stays until the end: a host that asks on several threads at
+ * once, as NCCL does not, may still look at it. The slot behind the last, which never
+ * has an entry, says where it is. */
+static void set_outgrown(struct cache *c, uint32_t slots, struct cache_entry *table) {
+    memcpy(c->entries[slots].table, &table, sizeof table);
+}
+
+static struct cache_entry *outgrown(const struct cache_entry *entries, uint32_t slots) {
+    struct cache_entry *table;
+    memcpy(&table, entries[slots].table, sizeof table);
+    return table;
+}
+
 static bool open_slots(struct cache *c, uint32_t slots) {
     /* One more than there are: cache_peek looks behind the last. */
     *c = (struct cache){.entries = aligned_alloc(64, (slots + 1) * sizeof *c->entries), .mask = (slots - 1) * sizeof *c->entries};
-    for (uint32_t i = 0; c->entries && i <= slots; i++) c->entries[i].key.rest = EMPTY_REST;
-    return c->entries != NULL;
+    if (!c->entries) return false;
+    for (uint32_t i = 0; i <= slots; i++) c->entries[i].key.rest = EMPTY_REST;
+    set_outgrown(c, slots, NULL);
+    return true;
 }
 
 static uint32_t num_slots(const struct cache *c) { return (uint32_t)(c->mask / sizeof *c->entries) + 1; }
@@ -21,7 +36,12 @@ struct cache *cache_new(void) {
 }
 
 void cache_free(struct cache *c) {
-    if (c) free(c->entries);
+    if (!c) return;
+    uint32_t slots = num_slots(c);
+    for (struct cache_entry *table = c->entries, *next; table; table = next, slots /= 2) {
+        next = outgrown(table, slots);
+        free(table);
+    }
     free(c);
 }
 
@@ -66,9 +86,11 @@ static bool grow(struct cache *c) {
         struct cache_entry *to = e->key.rest == EMPTY_REST ? NULL : take_slot(&bigger, home_of(e->key));
         if (to) *to = *e;
     }
-    bigger.chunks = c->chunks;
-    free(c->entries);
-    *c = bigger;
+    set_outgrown(&bigger, 2 * slots, c->entries);
+    c->used = bigger.used;
+    /* In this order: the smaller mask is good for both tables. */
+    __atomic_store_n(&c->entries, bigger.entries, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->mask, bigger.mask, __ATOMIC_RELEASE);
     return true;
 }
 

@@ -122,7 +122,8 @@ static inline __attribute__((always_inline)) bool cache_table_is(const struct ca
 static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
                                                                             uint32_t call, const volatile int *reg_buff,
                                                                             const float *table) {
-    const struct cache_entry *e = (const void *)((const char *)c->entries + (cache_home(hash) & c->mask));
+    uint64_t mask = __atomic_load_n(&c->mask, __ATOMIC_ACQUIRE); /* before the entries, see grow */
+    const struct cache_entry *e = (const void *)((const char *)__atomic_load_n(&c->entries, __ATOMIC_RELAXED) + (cache_home(hash) & mask));
     if (e->key.bytes != bytes || e->key.call != call) { /* an empty slot has any */
         e++;
         if (e->key.bytes != bytes || e->key.call != call) return NULL;

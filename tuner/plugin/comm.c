@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "signals.h"
 
 /* What an idle communicator looks its answers up in: the fast path need not ask. */
 static struct cache_entry no_entry[2] = {{.key.rest = EMPTY_REST}, {.key.rest = EMPTY_REST}};
@@ -21,8 +22,42 @@ static void be_idle(struct comm *c) {
     take_cache(c, NULL);
 }
 
+/* The communicators that are open. */
+static struct comm *opened;
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void remember_open(struct comm *c) {
+    pthread_mutex_lock(&opened_lock);
+    c->next = opened;
+    opened = c;
+    pthread_mutex_unlock(&opened_lock);
+}
+
+/* Returns whether c was open, without a look at it. */
+static bool forget_open(const struct comm *c) {
+    pthread_mutex_lock(&opened_lock);
+    struct comm **at = &opened;
+    while (*at && *at != c) at = &(*at)->next;
+    bool found = *at != NULL;
+    if (found) *at = c->next;
+    pthread_mutex_unlock(&opened_lock);
+    return found;
+}
+
+/* A forked child has the memory of its parent and none of Go's threads. */
+static bool in_child;
+static void note_child(void) { in_child = true; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
+
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* every call copes with it: NCCL decides */
+    if (in_child) { /* other ranks may well have a policy */
+        if (info->logger)
+            info->logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__, "%s",
+                         "TUNER/Go: init fails: this process was forked from one that had loaded the tuner, which cannot run here; "
+                         "start processes before the first communicator, or by spawn or exec");
+        return RESULT_INVALID_USAGE;
+    }
     struct comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
@@ -31,24 +66,32 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm_info counted = *info;
     counted.counter = &c->counter;
     struct cache *cache = NULL;
+    sigset_t before;
+    signals_hold(&before);
     int result = tunergoOpen(&counted, &c->go, &cache);
+    signals_release(&before);
     if (result != RESULT_SUCCESS) {
         free(c);
         return result;
     }
     take_cache(c, cache);
     c->idle = !cache;
+    pthread_mutex_init(&c->asking, NULL);
+    remember_open(c);
     *ctx = c;
     return RESULT_SUCCESS;
 }
 
 int comm_close(void *ctx) {
     struct comm *c = ctx;
-    if (!c) return RESULT_SUCCESS;
+    if (!c || in_child || !forget_open(c)) return RESULT_SUCCESS;
     bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
     if (!waits) take_cache(c, NULL);
-    /* What another thread still looks at is left to it. */
-    if (tunergoClose(c->go) && !waits) free(c);
+    sigset_t before;
+    signals_hold(&before);
+    bool closed = tunergoClose(c->go);
+    signals_release(&before);
+    if (closed && !waits) free(c); /* what another thread still looks at is left to it */
     return RESULT_SUCCESS;
 }
 
@@ -87,8 +130,10 @@ static int turn(struct comm *c, uint64_t call) {
     struct cache *cache = c->home;
     if (cache) *cache = c->cache;
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
+    sigset_t before;
+    signals_hold(&before);
     int result = tunergoTurn(c->go, call, &cache);
-    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
+    signals_release(&before);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     if (cache == c->home) return result;
     c->home = NULL; /* may be gone already */
@@ -104,7 +149,11 @@ static int turn(struct comm *c, uint64_t call) {
 /* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     struct answer answer;
-    if (!tunergoDecide(c->go, (struct query *)q, &answer)) {
+    sigset_t before;
+    signals_hold(&before);
+    bool decided = tunergoDecide(c->go, (struct query *)q, &answer);
+    signals_release(&before);
+    if (!decided) {
         be_idle(c);
         return NULL;
     }
@@ -117,12 +166,8 @@ static bool any_available(const struct query *q) {
     return false;
 }
 
-int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
-    *answer = NULL;
-    if (!c || c->idle || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
-    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
-    /* Not counted: whether NCCL asks again with a real table is its own affair. */
-    if (!any_available(q)) return RESULT_SUCCESS;
+/* comm_ask, with the lock held. */
+static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
     if (comm_is_due(c) && !make_move(c)) {
@@ -133,6 +178,20 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     if (!*answer) *answer = decide(c, q, key);
     if (*answer) comm_count(c, call);
     return RESULT_SUCCESS;
+}
+
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
+    *answer = NULL;
+    if (!c || c->idle || in_child || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
+    /* Not counted: whether NCCL asks again with a real table is its own affair. */
+    if (!any_available(q)) return RESULT_SUCCESS;
+    pthread_mutex_lock(&c->asking);
+    int result = ask_alone(c, q, answer);
+    pthread_mutex_unlock(&c->asking);
+    /* At last: from then on, who closes the communicator frees it. */
+    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
+    return result;
 }
 
 static void note_chunk(struct comm *c, const struct answer *a) {

@@ -2,12 +2,15 @@
  * A communicator's context: what stands between NCCL and the policy in Go.
  *
  * Lifetime: made by comm_open in the ABI's init, freed by comm_close in finalize.
- * NCCL asks one communicator from one thread at a time, so nothing here is
- * locked; different communicators share nothing.
+ * NCCL asks one communicator from one thread at a time and closes it once; different
+ * communicators share nothing. A host that does otherwise, or asks in a forked child,
+ * loses calls from the count but not the process: what the fast path does not know is
+ * asked under a lock, what is not open is not closed, and a child gets no answers.
  */
 #ifndef NCCL_TUNER_GO_COMM_H
 #define NCCL_TUNER_GO_COMM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +58,8 @@ struct comm {
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
     abi_logger logger;
+    pthread_mutex_t asking; /* held by comm_ask */
+    struct comm *next;      /* of those that are open */
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL
      * asks for chunk sizes when it launches a group, after it asked about all of
      * the group's collectives, and no longer says how large they are; so what

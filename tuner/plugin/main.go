@@ -34,6 +34,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
@@ -46,11 +47,12 @@ import (
 
 func main() {} // never runs: a c-shared library has none, but must name one
 
-// A training process has better uses for its cores and its memory. The limit is a
-// soft one: beyond it, garbage is collected more eagerly.
+// A training process has better uses for its cores and its memory. What is live decides
+// how large the heap may be (tuner.Hoard): below a fixed limit, as GOMEMLIMIT in the
+// job's environment would set, a larger policy keeps the collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
-	debug.SetMemoryLimit(64 << 20)
+	debug.SetMemoryLimit(math.MaxInt64)
 	tuner.Hoard()
 }
 

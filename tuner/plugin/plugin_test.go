@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ type programs struct{ so, scenarios, rank string }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(askLimits) != "" {
-		fmt.Print(runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1))
+		fmt.Print(runtime.GOMAXPROCS(0), " ", collections() <= 2)
 		os.Exit(0)
 	}
 	os.Exit(func() int {
@@ -85,7 +84,7 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 
 var scenarios = []string{
 	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "model", "model_silent", "model_bad", "model_constants", "model_machine", "many_shapes", "keys", "remembers",
-	"threads", "again", "forks", "signals", "strict",
+	"threads", "crowd", "twice", "again", "forks", "child_calls", "signals", "strict",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.
@@ -94,6 +93,10 @@ func TestScenarios(t *testing.T) {
 		t.Run(name, func(t *testing.T) { scenario(t, built.scenarios, built.so, name) })
 	}
 }
+
+// No handler of the host's runs on Go's threads or stacks. (QEMU shows other masks than
+// those of the program that it runs, so that this is not tested for arm64.)
+func TestProfiled(t *testing.T) { scenario(t, built.scenarios, built.so, "profiled") }
 
 func TestExports(t *testing.T) { exports(t, built.so) }
 
@@ -124,20 +127,81 @@ func exports(t *testing.T, so string) {
 	}
 }
 
-// A policy file in the working directory is not picked up, and without a setting
-// nothing but one INFO line per communicator is said.
-// askLimits makes this program print the Go runtime's limits, as init set them.
-const askLimits = "TEST_PRINT_LIMITS"
+func TestHardened(t *testing.T) { hardened(t, built.so) }
 
-func TestLimits(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), askLimits+"=1", "GOMAXPROCS=64", "GOMEMLIMIT=off")
-	out, err := cmd.Output()
-	if want := fmt.Sprint(2, 64<<20); err != nil || string(out) != want {
-		t.Errorf("threads and memory are limited to %q, %v; want %q", out, err, want)
+// hardened checks that the addresses in a library's tables cannot be overwritten once
+// it is loaded: RELRO and BIND_NOW.
+func hardened(t *testing.T, so string) {
+	t.Helper()
+	file, err := elf.Open(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if flags, err := file.DynValue(elf.DT_FLAGS); err != nil || len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
+		t.Errorf("DT_FLAGS %v, %v: no BIND_NOW", flags, err)
+	}
+	if !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_GNU_RELRO }) {
+		t.Error("no RELRO")
 	}
 }
 
+// Two checkouts give the same library, whatever their paths.
+func TestReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	checkout := filepath.Join(t.TempDir(), "another", "path")
+	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C %[1]s -xf -", checkout)
+	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	so := filepath.Join(checkout, "build", "libnccl-tuner-go.so")
+	if out, err := exec.Command("make", "-s", "-C", checkout, "build/libnccl-tuner-go.so").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	here, err := os.ReadFile(built.so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := os.ReadFile(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(here, there) {
+		t.Errorf("the library built in %s is another one", checkout)
+	}
+}
+
+// askLimits makes this program print whether the Go runtime is as modest as init made it.
+const askLimits = "TEST_PRINT_LIMITS"
+
+// The library uses two cores at most, and beside a large policy little garbage costs
+// little, whatever the job's environment says to Go programs.
+func TestLimits(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), askLimits+"=1", "GOMAXPROCS=64", "GOMEMLIMIT=64MiB", "GOGC=off")
+	if out, err := cmd.Output(); err != nil || string(out) != "2 true" {
+		t.Errorf("cores, and whether few collections do: %q, %v", out, err)
+	}
+}
+
+var policyInMemory, litter []byte
+
+// collections counts those that a quarter of what a large policy takes causes as garbage.
+func collections() uint32 {
+	policyInMemory = make([]byte, 128<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 32 << 10 {
+		litter = make([]byte, 1<<10)
+	}
+	runtime.ReadMemStats(&after)
+	return after.NumGC - before.NumGC
+}
+
+// A policy file in the working directory is not picked up, and without a setting
+// nothing but one INFO line per communicator is said.
 func TestNoFileIsFoundByItself(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"nccl_tuner.conf", "nccl_tuner.csv", "policy.csv"} {

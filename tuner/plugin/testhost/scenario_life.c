@@ -169,6 +169,73 @@ void again(void) {
     finalize(&h, ctx);
 }
 
+/* Many threads on one communicator, which each ask for many shapes: the answers are the
+ * policy's. */
+static void *same_comm;
+static void *asks_much(void *arg) {
+    const struct host *h = arg;
+    unsigned seed = (unsigned)(size_t)pthread_self();
+    for (int i = 0; i < 3000; i++) {
+        size_t bytes = (size_t)(rand_r(&seed) % 4096) * 1024;
+        struct outcome o = ask(h, same_comm, COLL_ALL_REDUCE, bytes);
+        CHECK(o.chosen == CELL(ALGO_TREE, PROTO_LL), "%zu bytes: %d", bytes, o.chosen);
+    }
+    return NULL;
+}
+
+void crowd(void) {
+    use_policy("p.csv", "allreduce,0,inf,tree,ll,1,1,8\n");
+    struct host h = load(0);
+    for (int round = 0; round < 10; round++) {
+        same_comm = open_comm(&h, 8, 1);
+        pthread_t t[64];
+        for (int i = 0; i < 64; i++) pthread_create(&t[i], NULL, asks_much, &h);
+        for (int i = 0; i < 64; i++) pthread_join(t[i], NULL);
+        finalize(&h, same_comm);
+    }
+}
+
+/* A communicator is closed twice, while another is open. */
+void twice(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    void *other = open_comm(&h, 8, 1), *ctx = open_comm(&h, 8, 1);
+    ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
+    for (int i = 0; i < 3; i++) finalize(&h, ctx);
+    CHECK(ask(&h, other, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the other communicator");
+    finalize(&h, other);
+    finalize(&h, other);
+}
+
+/* A forked child uses the communicators of its parent and opens one: it is answered what
+ * the parent was, or nothing, and told why it gets no communicator of its own. */
+void child_calls(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    void *ctx = open_comm(&h, 8, 1);
+    ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60); /* a child that hangs fails the test */
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "a known shape");
+        for (int i = 1; i < 2000; i++) {
+            struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + i);
+            CHECK(untouched(&o), "a new shape");
+        }
+        struct host_comm spec = {.id = 2, .ranks = 8, .nodes = 1, .logger = to_stdout};
+        void *own = NULL;
+        CHECK(host_init(&h, &spec, &own) == RESULT_INVALID_USAGE && !own, "the child's communicator");
+        finalize(&h, ctx);
+        fflush(stdout);
+        _exit(failures ? 1 : 0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
+    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent");
+    finalize(&h, ctx);
+}
+
 /* A data loader is forked while communicators are alive, and ends in every way
  * there is. */
 void forks(void) {

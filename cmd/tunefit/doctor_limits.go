@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// leastThreads is the room that a node with eight ranks needs at least: the library's
+// eight threads in each, and some fifty that NCCL, CUDA and a framework start.
+const leastThreads = 512
+
+// threadLimit is a limit on threads, those that there are, and what raises it.
+type threadLimit struct {
+	what      string
+	most, now int
+	raise     string
+}
+
+// examineLimits looks whether the library could start its threads. The Go runtime ends
+// the process where it cannot.
+func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
+	limits := d.cgroupLimits()
+	if own, ok := d.userLimit(ctx); ok {
+		limits = append(limits, own)
+	}
+	for _, l := range limits {
+		if room := max(0, l.most-l.now); room < leastThreads {
+			found = append(found, warned(l.raise, "%s leaves room for %d more threads (%d of %d are there): where the library can start none, the process ends",
+				l.what, room, l.now, l.most))
+		}
+	}
+	if len(limits) > 0 && len(found) == 0 {
+		found = append(found, fine("there is room for the threads that a job starts"))
+	}
+	return found
+}
+
+// userLimit is `ulimit -u`, which counts the threads of all of a user's processes on the
+// machine; ok is false where it does not hold.
+func (d *doctor) userLimit(ctx context.Context) (l threadLimit, ok bool) {
+	l = threadLimit{what: "ulimit -u", most: math.MaxInt, raise: "raise it (ulimit -u, LimitNPROC, Slurm's PropagateResourceLimits)"}
+	self := filepath.Join(d.proc, "self")
+	_, limit, _ := strings.Cut(textOf(self, "limits"), "Max processes")
+	if fields := strings.Fields(limit); len(fields) > 0 {
+		if most, err := strconv.Atoi(fields[0]); err == nil {
+			l.most = most
+		}
+	}
+	// Root and who has one of two capabilities may start more (kernel/fork.c).
+	const sysAdmin, sysResource = 21, 24
+	status := textOf(self, "status")
+	capabilities, _ := strconv.ParseUint(statusField(status, "CapEff"), 16, 64)
+	if l.most == math.MaxInt || statusField(status, "Uid") == "0" || capabilities&(1<<sysAdmin|1<<sysResource) != 0 {
+		return l, false
+	}
+	entries, _ := os.ReadDir(d.proc)
+	for _, e := range entries {
+		dir := filepath.Join(d.proc, e.Name())
+		if _, err := strconv.Atoi(e.Name()); err != nil || ctx.Err() != nil {
+			continue
+		}
+		if info, err := os.Stat(dir); err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Getuid()) {
+			threads, _ := strconv.Atoi(statusField(textOf(dir, "status"), "Threads"))
+			l.now += threads
+		}
+	}
+	return l, true
+}
+
+// cgroupLimits are those of the cgroups that this process is in, from its own upwards.
+func (d *doctor) cgroupLimits() (limits []threadLimit) {
+	for line := range strings.Lines(textOf(d.proc, "self", "cgroup")) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || parts[1] != "" && parts[1] != "pids" {
+			continue
+		}
+		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
+			dir := filepath.Join(d.cgroups, parts[1], group) // version 1 has a folder for each controller
+			most, err := strconv.Atoi(textOf(dir, "pids.max"))
+			now, err2 := strconv.Atoi(textOf(dir, "pids.current"))
+			if err == nil && err2 == nil {
+				limits = append(limits, threadLimit{fmt.Sprintf("the cgroup's %s/pids.max", dir), most, now, "raise it (systemd's TasksMax, docker's --pids-limit)"})
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limits
+}
+
+// statusField is the first word of a line of /proc/PID/status.
+func statusField(status, name string) string {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				return fields[0]
+			}
+		}
+	}
+	return ""
+}
+
+// textOf is a file of the kernel's, "" where it cannot be read.
+func textOf(elements ...string) string {
+	text, _ := os.ReadFile(filepath.Join(elements...))
+	return strings.TrimSpace(string(text))
+}
