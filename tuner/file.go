@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
@@ -149,18 +150,12 @@ func (c *fileCache[T]) has(path string) bool {
 }
 
 func read(path string) (text []byte, id watch.ID, err error) {
-	f, err := os.Open(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, id, reason(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, id, reason(err)
-	case !info.Mode().IsRegular():
-		return nil, id, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	case info.Size() > maxFileBytes:
+	if info.Size() > maxFileBytes {
 		return nil, id, fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(info.Size())), policy.FormatBytes(maxFileBytes))
 	}
 	if text, err = io.ReadAll(io.LimitReader(f, maxFileBytes)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,6 +132,10 @@ func TestFileIsCompiledOnce(t *testing.T) {
 func TestOpenWithoutAUsablePolicy(t *testing.T) {
 	dir := t.TempDir()
 	good, bad, empty := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv"), filepath.Join(dir, "empty.csv")
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	write(t, empty, "# nothing but comments\n")
 	write(t, good, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	write(t, bad, "allreduce,0,inf,rign,simple,-1,-1,-1\nx,0,inf,ring,simple,-1,-1,-1\n")
@@ -142,7 +147,9 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 	}{
 		{"no file named", nil, true, "INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
 		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir + "/absent.csv: no such file or directory; no policy is used"},
-		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file"},
+		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file but a directory"},
+		{"a FIFO", []string{EnvConfigFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + fifo + ": not a regular file but a FIFO; no policy is used"},
+		{"a FIFO as model", []string{EnvModelFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + fifo + ": not a regular file but a FIFO; no model is used"},
 		{"faulty", []string{EnvConfigFile, bad}, true, "WARN TUNER/Go: " + bad + ":2:1: unknown collective \"x\""},
 		{"no rows", []string{EnvConfigFile, empty}, true, "WARN TUNER/Go: " + empty + " has no rows"},
 		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true, `NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},

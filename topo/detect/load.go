@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -80,8 +81,13 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 }
 
 func readBelow(root, file string) (*topo.Document, error) {
-	if root == "" || root == "/" {
-		return topo.ReadFile(file)
+	if root != "" && root != "/" {
+		file = filepath.Join(root, file)
 	}
-	return topo.ReadFile(filepath.Join(root, file))
+	f, _, err := regular.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return topo.Read(file, f)
 }

@@ -3,7 +3,9 @@ package detect
 import (
 	"bytes"
 	"errors"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -57,8 +59,11 @@ func TestLoadOrder(t *testing.T) {
 		})
 	}
 
+	if err := syscall.Mkfifo(filepath.Join(m.root, "fifo.xml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, variable := range []string{TunerFileVariable, NCCLFileVariable} {
-		for _, file := range []string{"/missing.xml", "/bad.xml"} {
+		for _, file := range []string{"/missing.xml", "/bad.xml", "/fifo.xml"} {
 			_, _, err := Load(func(k string) string { return map[string]string{variable: file}[k] }, m.root, fourA100())
 			if err == nil || !strings.HasPrefix(err.Error(), variable+": ") || !strings.Contains(err.Error(), file) {
 				t.Errorf("%s=%s: error %v", variable, file, err)
