@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,11 +59,6 @@ func TestDoctorRendezvous(t *testing.T) {
 			t.Errorf("left in %s: %v, %v", dir, left, err)
 		}
 	}
-	d := testDoctor(t)
-	if err := os.Mkdir(filepath.Join(d.shm, fmt.Sprintf("nccl-tuner-go-%d-jobs", os.Getuid())), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isError, "not a private directory", "remove it")
 }
 
 // An etcd needs a library, and a tunefit, that are built for it.

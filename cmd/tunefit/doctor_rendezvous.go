@@ -92,9 +92,7 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		return []finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
 	}
 	system := fileSystemOf(dir)
-	if private {
-		found = append(found, d.privateFindings(dir)...)
-	} else {
+	if !private {
 		found = append(found, sharingFindings(dir, info, coming != "")...)
 		switch {
 		case d.nodes == 1:
@@ -135,24 +133,6 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 		return 0, fmt.Errorf("what was written once reads %q after %q and then %q were put", stands, first, second)
 	}
 	return took, err
-}
-
-// privateFindings is about the directory of this user's jobs below parent.
-func (d *doctor) privateFindings(parent string) []finding {
-	mine, err := filepath.Glob(filepath.Join(parent, fmt.Sprintf("nccl-tuner-go-%d-*", os.Getuid())))
-	if err != nil {
-		return nil
-	}
-	for _, dir := range mine {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			continue // its last user has just ended
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-			return []finding{failed("remove it", "%s is not a private directory of this user, so that no policy can change during a run", dir)}
-		}
-	}
-	return nil
 }
 
 // sharingFindings is about who else can write into a shared directory.
