@@ -20,6 +20,7 @@ type Store struct {
 	// busy bounds the goroutines that a hanging file system can collect.
 	busy chan struct{}
 	lock *os.File // of a private directory
+	trust
 }
 
 const (
@@ -79,7 +80,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 			return value, nil
 		}
 		// Somebody was first, or an earlier try of this rank whose reply was lost.
-		return read(path)
+		return s.read(path)
 	})
 }
 
@@ -88,7 +89,7 @@ func (s *Store) create(temp, path string, value []byte) error {
 	write := func() error { return writeNew(temp, value) }
 	private := s.lock != nil && inline(value, maxPrivate)
 	if private {
-		write = func() error { return os.Symlink(string(value), path) }
+		write = func() error { return symlink(value, path) }
 	}
 	err := write()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +102,7 @@ func (s *Store) create(temp, path string, value []byte) error {
 		return err
 	}
 	if full(err) && inline(value, maxInline) {
-		return os.Symlink(string(value), path)
+		return symlink(value, path)
 	}
 	if err != nil {
 		return err
@@ -162,12 +163,12 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	value, err := do(ctx, s, func() ([]byte, error) {
-		value, err := read(path)
+		value, err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			// An NFS client remembers for up to a minute that a name does not exist,
 			// unless it opens the directory anew and sees that it has changed.
 			s.refresh(filepath.Dir(path))
-			value, err = read(path)
+			value, err = s.read(path)
 		}
 		return value, err
 	})
@@ -202,6 +203,13 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 		defer f.Close()
+		info, err := f.Stat()
+		if err == nil {
+			err = s.check(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
 		all, err := f.Readdirnames(-1)
 		names := all[:0]
 		for _, name := range all {
