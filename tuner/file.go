@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
@@ -149,12 +150,18 @@ func (c *fileCache[T]) has(path string) bool {
 	return c.entries[path] != nil
 }
 
+// filesTrusted is the process's NCCL_TUNER_FILES_TRUST, as of the last init.
+var filesTrusted atomic.Bool
+
 func read(path string) (text []byte, id watch.ID, err error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, id, reason(err)
 	}
 	defer f.Close()
+	if err := owner.CheckFile(info, filesTrusted.Load()); err != nil {
+		return nil, id, err
+	}
 	if info.Size() > maxFileBytes {
 		return nil, id, fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(info.Size())), policy.FormatBytes(maxFileBytes))
 	}
