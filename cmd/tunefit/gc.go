@@ -55,7 +55,7 @@ func (f *gcFlags) run(cmd *cobra.Command) error {
 	if f.olderThan != 0 && f.olderThan < oldest {
 		return usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
 	}
-	out := printable{cmd.OutOrStdout()}
+	out := cmd.OutOrStdout()
 	name := f.rendezvous.value()
 	o := newObserver(name)
 	o.own = true // another user's records are not ours to remove

@@ -80,7 +80,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	out := printable{cmd.OutOrStdout()}
+	out := cmd.OutOrStdout()
 	// What cannot be waited for is found out before anything is written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
