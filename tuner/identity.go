@@ -45,11 +45,14 @@ func self() Process {
 	return p
 }
 
+// hostMax is how long a host's name may be, HOST_NAME_MAX of Linux.
+const hostMax = 64
+
 // ParseProcess reads the process in the identity of a slot's owner.
 func ParseProcess(identity string) (p Process, err error) {
 	var unique string
 	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.started, &p.boot)
-	if n < 3 {
+	if n < 3 || len(p.Host) > hostMax {
 		return Process{}, errors.New("names no process")
 	}
 	return p, nil
