@@ -73,6 +73,11 @@ func (f *gcFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, p := range places {
+		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
+			if err := p.Directory.Check(); err != nil {
+				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
+			}
+		}
 		var here []communicator
 		for _, c := range all {
 			if c.place.Name == p.Name {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // The ranks of another machine that has this one's name are not dead because nobody
@@ -42,4 +44,18 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where others can write, a link of theirs could lead gc elsewhere.
+func TestGCOfAForeignRendezvous(t *testing.T) {
+	t.Setenv(tuner.EnvTrust, "")
+	dir := records(t, twoRanks("00000000000000ab-2", nil))
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, said := tunefit(t, exitFailed, "gc", "--rendezvous", dir); !strings.Contains(said, dir+" is not this user's alone: everybody can write to it") {
+		t.Errorf("%s", said)
+	}
+	t.Setenv(tuner.EnvTrust, "1")
+	tunefit(t, exitOK, "gc", "--rendezvous", dir)
 }

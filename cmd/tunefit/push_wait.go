@@ -34,8 +34,8 @@ type target struct {
 	same      map[string]bool // content digests: whether it means what the goal does
 	done      bool            // it runs on the goal, or has ended
 	ended     bool
-	hopeless  bool            // it never will
-	why       string          // not done, in words
+	hopeless  bool   // it never will
+	why       string // not done, in words
 }
 
 func key(c *communicator) string {
