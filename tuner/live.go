@@ -47,8 +47,8 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		if c.settings.strict {
 			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)
 		}
-		r.cannotBeUsed(own.shared())
 		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
+		r.cannotBeUsed(own.shared())
 		c.now, err = c.prepare(own)
 		return err
 	}
