@@ -17,19 +17,19 @@ const takeOver = 5 * time.Second
 // aggregateRanks puts a store of the machine in front of the one that all machines
 // share. One process mirrors the shared one there and passes the ranks'
 // acknowledgements on together; should it end, another one takes over.
-func (r *rendezvous) aggregateRanks() error {
+func (r *rendezvous) aggregateRanks(o *opening) error {
 	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], newIdentity())
 	if err != nil {
 		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
 	}
-	r.timing.Settle = max(r.timing.Settle, agree.SettleByMachine)
-	node := agree.NewNode(r.store, local)
+	o.timing.Settle = max(o.timing.Settle, agree.SettleByMachine)
+	node := agree.NewNode(o.store, local)
 	ctx, stop := context.WithCancel(context.Background())
 	var leading sync.WaitGroup
 	leading.Go(func() {
 		for ctx.Err() == nil {
 			if end, ok := local.Lead(); ok {
-				node.Lead(ctx, clock, r.timing)
+				node.Lead(ctx, clock, o.timing)
 				end()
 				return
 			}
@@ -39,9 +39,9 @@ func (r *rendezvous) aggregateRanks() error {
 			}
 		}
 	})
-	closeShared := r.close
-	r.store = node
-	r.close = func() {
+	closeShared := o.close
+	o.store = node
+	o.close = func() {
 		stop()
 		leading.Wait()
 		local.Close()

@@ -58,6 +58,8 @@ type Comm struct {
 	now       *inForce // what decides; nil: nothing, ever
 	live      *live    // nil: `now` stays
 	known     known    // what a new version is asked before it comes into force
+	// rendezvous is where its ranks meet, or would if they could; nil: nowhere.
+	rendezvous *rendezvous
 }
 
 // inForce is a version of the policy as the communicator uses it.
@@ -75,11 +77,12 @@ type inForce struct {
 // wrong has been logged then. Close ends what Open began.
 func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(getenv, log)
+	filesTrusted.Store(settings.trustFiles)
 	c = &Comm{info: info, log: log, settings: settings}
-	opened := false
+	begun, opened := c, false
 	defer func() {
-		if !opened && c != nil && c.live != nil {
-			c.live.close() // a panic is on its way out
+		if !opened {
+			begun.leave()
 		}
 	}()
 	own, _, err := c.load(getenv)
@@ -215,12 +218,23 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// leave ends the part in the agreement of the ranks.
+func (c *Comm) leave() {
+	if c.live != nil {
+		c.live.close()
+	}
+	if c.rendezvous != nil {
+		c.rendezvous.release()
+		c.rendezvous = nil
+	}
+}
+
 // Close says what came of the decisions, where they are logged, and returns when
 // nothing of the plugin's runs any more on the communicator's account: after a few
 // milliseconds, or about a second if the ranks' store hangs.
 func (c *Comm) Close() {
+	c.leave()
 	if c.live != nil {
-		c.live.close()
 		c.now = c.live.member.Snapshot().(*inForce)
 	}
 	if c.now != nil {

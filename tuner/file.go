@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
@@ -177,6 +178,9 @@ func (c *fileCache[T]) has(path string) bool {
 	return c.entries[path] != nil
 }
 
+// filesTrusted is the process's NCCL_TUNER_FILES_TRUST, as of the last init.
+var filesTrusted atomic.Bool
+
 // content is what a file holds; known that it is what it was.
 type content struct {
 	known bool
@@ -195,6 +199,9 @@ func read(path string, before fileState, most int64) (c content, err error) {
 		return c, reason(err)
 	}
 	defer f.Close()
+	if err := owner.CheckFile(info, filesTrusted.Load()); err != nil {
+		return c, err
+	}
 	c.id = watch.Identify(info)
 	if info.Size() > most {
 		c.known = c.id == before.id // and was read when more was allowed

@@ -136,6 +136,18 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	writable, foreign := filepath.Join(dir, "writable.csv"), filepath.Join(dir, "foreign.csv")
+	for _, path := range []string{writable, foreign} {
+		write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	}
+	if err := os.Chmod(writable, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	refused := "foreign.csv: it belongs to user 12345, and only root and user "
+	if err := os.Chown(foreign, 12345, 12345); err != nil {
+		t.Logf("NOT TESTED: only root can give a file away: %v", err)
+		foreign, refused = writable, "writable.csv: everybody can write to it"
+	}
 	write(t, empty, "# nothing but comments\n")
 	write(t, good, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	write(t, bad, "allreduce,0,inf,rign,simple,-1,-1,-1\nx,0,inf,ring,simple,-1,-1,-1\n")
@@ -150,6 +162,9 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file but a directory"},
 		{"a FIFO", []string{EnvConfigFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + fifo + ": not a regular file but a FIFO; no policy is used"},
 		{"a FIFO as model", []string{EnvModelFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + fifo + ": not a regular file but a FIFO; no model is used"},
+		{"open to all", []string{EnvConfigFile, writable}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + writable + ": everybody can write to it (mode 0666; chmod go-w ends that). Name a copy of your own, or set NCCL_TUNER_FILES_TRUST=1; no policy is used"},
+		{"another user's", []string{EnvConfigFile, foreign}, true, refused},
+		{"another user's model", []string{EnvModelFile, foreign}, true, refused},
 		{"faulty", []string{EnvConfigFile, bad}, true, "WARN TUNER/Go: " + bad + ":2:1: unknown collective \"x\""},
 		{"no rows", []string{EnvConfigFile, empty}, true, "WARN TUNER/Go: " + empty + " has no rows"},
 		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true, `NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},

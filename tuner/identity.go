@@ -17,7 +17,7 @@ import (
 // read host and process in `tunefit status`.
 func newIdentity() string {
 	p := ourselves()
-	return fmt.Sprintf("%s %s %d %d %d", rand.Text(), p.Host, p.PID, p.space, p.started)
+	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.started, p.boot)
 }
 
 // Process is one that takes part in a job, as the ranks' records name it.
@@ -28,13 +28,16 @@ type Process struct {
 	// started the time of its start in clock ticks since boot, for numbers come again.
 	// 0: not known.
 	space, started uint64
+	// boot is the beginning of the kernel's boot id, which tells machines of the same
+	// name apart: the first namespace has the same number on all of them. "": not known.
+	boot string
 }
 
 // ourselves is this process, which is looked up once: each communicator has a member.
 var ourselves = sync.OnceValue(self)
 
 func self() Process {
-	p := Process{PID: os.Getpid(), space: pidSpace()}
+	p := Process{PID: os.Getpid(), space: pidSpace(), boot: bootID()}
 	if p.Host, _ = os.Hostname(); p.Host == "" {
 		p.Host = "?"
 	}
@@ -42,12 +45,15 @@ func self() Process {
 	return p
 }
 
+// hostMax is how long a host's name may be, HOST_NAME_MAX of Linux.
+const hostMax = 64
+
 // ParseProcess reads the process in the identity of a slot's owner.
 func ParseProcess(identity string) (p Process, err error) {
 	var unique string
-	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.started)
-	if n < 3 {
-		return Process{}, fmt.Errorf("%q names no process", identity)
+	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.started, &p.boot)
+	if n < 3 || len(p.Host) > hostMax {
+		return Process{}, errors.New("names no process")
 	}
 	return p, nil
 }
@@ -71,7 +77,7 @@ func (l Life) String() string { return lives[l] }
 // Life looks for the process. It says Dead only if that is certain.
 func (p Process) Life() Life {
 	here := ourselves()
-	if p.PID < 1 || p.Host != here.Host || p.space != here.space || p.space == 0 {
+	if p.PID < 1 || p.boot != here.boot || p.boot == "" || p.space != here.space || p.space == 0 {
 		return Unknown
 	}
 	state, started, err := procStat(p.PID)
@@ -127,6 +133,17 @@ func pidSpace() uint64 {
 	number := strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]")
 	space, _ := strconv.ParseUint(number, 10, 64)
 	return space
+}
+
+// bootID returns 64 bits of the kernel's boot id: a slot's record is to stay so small
+// that a full disk has room for it.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	id := strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")
+	return id[:min(len(id), 16)]
 }
 
 // procStat returns the fields 3 and 22 of proc(5)'s stat. The second, the command,

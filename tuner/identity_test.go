@@ -47,12 +47,17 @@ func TestLife(t *testing.T) {
 	}
 	is(child, Running)
 	elsewhere, contained, later := child, child, child
-	elsewhere.Host += "x"
+	elsewhere.boot = "0123456789abcdef"
 	contained.space++
 	later.started++
 	is(elsewhere, Unknown)
 	is(contained, Unknown)
 	is(later, Dead) // its number was given to another one since
+	renamed, unsaid := child, child
+	renamed.Host += "x"
+	is(renamed, Running) // containers that share the machine's processes have names of their own
+	unsaid.boot = ""
+	is(unsaid, Unknown)
 
 	cmd.Process.Signal(syscall.SIGSTOP)
 	var status syscall.WaitStatus
@@ -66,7 +71,8 @@ func TestLife(t *testing.T) {
 	is(child, Dead)
 	cmd.Wait()
 	is(child, Dead)
-	is(Process{Host: child.Host, space: child.space}, Unknown)
+	is(elsewhere, Unknown) // another machine's of the same name, where nobody here has its number
+	is(Process{Host: child.Host, space: child.space, boot: child.boot}, Unknown)
 }
 
 // waitid waits for a child's end and leaves it a zombie.
@@ -88,7 +94,7 @@ func TestProcessPath(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	p, _ := ParseProcess(fmt.Sprintf("x %s %d %d", self().Host, cmd.Process.Pid, self().space))
+	p, _ := ParseProcess(fmt.Sprintf("x %s %d %d 0 %s", self().Host, cmd.Process.Pid, self().space, self().boot))
 	if got := p.Getenv(EnvConfigFile); got != "sub/../p.csv" {
 		t.Errorf("%q", got)
 	}
@@ -101,7 +107,7 @@ func TestProcessPath(t *testing.T) {
 	if got, ok := p.Path("/x/p.csv"); !ok || got != "/x/p.csv" {
 		t.Errorf("%q", got)
 	}
-	p.Host += "x"
+	p.boot += "x"
 	if got, ok := p.Path("/x/p.csv"); ok {
 		t.Errorf("%q is known of another machine", got)
 	}

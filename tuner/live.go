@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -12,9 +15,8 @@ import (
 // live is what keeps a communicator's policy up to date during a run: this rank's
 // part in the agreement of all ranks, and the wish to change, which the files bring.
 type live struct {
-	member     *agree.Member
-	rendezvous *rendezvous
-	unwatch    func()
+	member  *agree.Member
+	unwatch func()
 }
 
 // canChange reports whether the communicator's policy may change during the run; why
@@ -35,25 +37,36 @@ func (c *Comm) canChange() (ok bool, why string) {
 // join takes part in the agreement with the other ranks, and starts on the version
 // that the first of them brought.
 func (c *Comm) join(own version, getenv func(string) string) error {
-	r, err := openRendezvous(c.settings, c.info.Nodes, getenv)
+	r := useRendezvous(c.settings, c.info.Nodes, getenv, c.log)
+	c.rendezvous = r
+	patience := r.patience(c.settings.strict)
+	until := time.Now().Add(patience)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	o, err := r.open(ctx)
 	if err != nil {
 		if c.settings.strict {
 			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)
 		}
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			// Others may have met before it was full, on another version.
+			return fmt.Errorf("the ranks cannot meet, and so not tell that all of them have read the same files: %w (make room, or set %s=new)", err, EnvReload)
+		}
 		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
+		r.cannotBeUsed(own.shared())
 		c.now, err = c.prepare(own)
 		return err
 	}
 	log := c.log.about(c.info)
-	timing := r.timing
+	timing := o.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
 		Comm:     agree.CommKey(c.info.ID, c.info.Ranks),
 		Ranks:    c.info.Ranks,
 		Rank:     -1, // NCCL does not tell
 		Identity: newIdentity(),
-		Store:    r.store,
-		Poller:   r.poller,
+		Store:    o.store,
+		Poller:   o.poller,
 		Clock:    clock,
 		Timing:   timing,
 		Log:      log,
@@ -96,23 +109,34 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 	// and this one is bound to NCCL's thread, which would be put to sleep and woken
 	// for each.
 	var member *agree.Member
-	err = async(func() error {
+	join := func(ctx context.Context) error {
+		return async(func() (err error) {
+			member, err = agree.Join(ctx, config)
+			return err
+		})()
+	}
+	if err = join(ctx); errors.Is(err, agree.ErrUnreachable) && patience < agree.JoinLimit {
+		// The store has told too much for this rank to go on alone.
 		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
 		defer cancel()
-		var err error
-		member, err = agree.Join(ctx, config)
-		return err
-	})()
+		err = join(ctx)
+	}
 	if err != nil {
-		r.release()
 		return err
 	}
 	c.now = member.Snapshot().(*inForce)
+	if alone := strings.HasPrefix(member.Status().Why, agree.ErrUnreachable.Error()); alone {
+		r.cannotBeUsed(own.shared())
+	} else {
+		r.setUsable(true)
+	}
 	if c.now.meaning() != own.meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
-	c.live = &live{member: member, rendezvous: r}
-	c.live.unwatch = files.watch(c.settings, own, getenv, c.log, c.live)
+	c.live = &live{member: member}
+	if member.Status().State != "static" { // that changes no more, whatever becomes of the files
+		c.live.unwatch = files.watch(c.settings, own, getenv, c.log, c.live)
+	}
 	return nil
 }
 
@@ -143,7 +167,6 @@ func (l *live) close() {
 		l.unwatch()
 	}
 	l.member.Close()
-	l.rendezvous.release()
 }
 
 // whyNotLive keeps a process from saying for each of its communicators the same.

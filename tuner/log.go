@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // Level is a severity of NCCL's logger.
@@ -15,7 +17,8 @@ const (
 )
 
 // Log writes through NCCL's logger. The zero value drops everything: NCCL may
-// give no logger, and nothing may be printed in any other way.
+// give no logger, and nothing may be printed in any other way. What is not printable
+// is escaped.
 type Log struct {
 	// Emit gets one line of text and the place in the source it comes from.
 	Emit func(level Level, file string, line int, text string)
@@ -36,6 +39,11 @@ func (l Log) emit(level Level, format string, args []any) {
 	if l.Emit == nil {
 		return
 	}
+	for i, arg := range args {
+		if s, ok := arg.(string); ok { // a file's name, say; an error may have several lines
+			args[i] = escape.Line(s)
+		}
+	}
 	_, file, line, _ := runtime.Caller(2)
-	l.Emit(level, filepath.Base(file), line, "TUNER/Go: "+l.subject+fmt.Sprintf(format, args...))
+	l.Emit(level, filepath.Base(file), line, escape.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
 }

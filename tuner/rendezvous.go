@@ -1,10 +1,13 @@
 package tuner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
@@ -16,17 +19,32 @@ var clock = agree.RealTime()
 // its communicators that name the same one share the poller too.
 type rendezvous struct {
 	meeting
-	store  agree.Store
-	poller *agree.Poller
-	timing agree.Timing
-	close  func()
-	users  int
+	getenv func(string) string
+	log    Log // of the first communicator
+	users  int // guarded by meetings.mu
+
+	mu       sync.Mutex
+	last     *opening
+	retrying context.CancelFunc // ends the retry; nil: none is under way
+	retry    sync.WaitGroup
 }
 
 // meeting says where ranks meet.
 type meeting struct {
 	name      string // NCCL_TUNER_RENDEZVOUS
+	trust     bool   // NCCL_TUNER_RENDEZVOUS_TRUST
 	aggregate bool   // the ranks of a machine act as one
+}
+
+// opening is an attempt to open a store. What follows done is set when it is closed.
+type opening struct {
+	done   chan struct{}
+	store  agree.Store
+	direct agree.Store // store, or what lies behind that of the machine
+	poller *agree.Poller
+	timing agree.Timing
+	close  func()
+	err    error
 }
 
 // aggregateAbove is the number of nodes from which on the store would have too much
@@ -42,63 +60,155 @@ var meetings = struct {
 // user on this machine. It vanishes with the last process that uses it.
 const privateStore = "jobs"
 
-// openRendezvous opens what the settings name, for a communicator of so many nodes.
-// An error says what cannot be used, and the setting that names it.
-func openRendezvous(s settings, nodes int, getenv func(string) string) (*rendezvous, error) {
+// useRendezvous returns what the settings name, for a communicator of so many nodes,
+// until release.
+func useRendezvous(s settings, nodes int, getenv func(string) string, log Log) *rendezvous {
 	meetings.mu.Lock()
 	defer meetings.mu.Unlock()
-	m := meeting{s.rendezvous, nodes > aggregateAbove}
+	m := meeting{s.rendezvous, s.trust, nodes > aggregateAbove}
 	r := meetings.byName[m]
 	if r == nil {
-		r = &rendezvous{meeting: m}
-		if err := r.open(getenv); err != nil {
-			return nil, err
-		}
-		if m.aggregate {
-			if err := r.aggregateRanks(); err != nil {
-				r.close()
-				return nil, err
-			}
-		}
-		r.poller = agree.NewPoller(r.store, clock, r.timing)
+		r = &rendezvous{meeting: m, getenv: getenv, log: log}
 		meetings.byName[m] = r
 	}
 	r.users++
-	return r, nil
+	return r
 }
 
 // release gives the store up; the last user of the process closes it.
 func (r *rendezvous) release() {
 	meetings.mu.Lock()
-	defer meetings.mu.Unlock()
-	if r.users--; r.users == 0 {
+	r.users--
+	last := r.users == 0
+	if last {
 		delete(meetings.byName, r.meeting)
-		r.close()
+	}
+	meetings.mu.Unlock()
+	if !last {
+		return
+	}
+	r.mu.Lock()
+	if r.retrying != nil {
+		r.retrying()
+	}
+	o := r.last
+	r.mu.Unlock()
+	r.retry.Wait()
+	if o == nil {
+		return
+	}
+	select {
+	case <-o.done:
+		o.end()
+	default: // a file server is away, and no signal ends a system call that waits for it
+		go func() { <-o.done; o.end() }()
 	}
 }
 
-func (r *rendezvous) open(getenv func(string) string) error {
+func (o *opening) end() {
+	if o.err == nil {
+		o.close()
+	}
+}
+
+// open returns the store, or an error that says what cannot be used and the setting
+// that names it. What failed is tried again; several communicators share an attempt.
+func (r *rendezvous) open(ctx context.Context) (*opening, error) {
+	r.mu.Lock()
+	o := r.last
+	if o == nil || o.failed() {
+		o = &opening{done: make(chan struct{})}
+		r.last = o
+		go func() {
+			defer close(o.done)
+			defer func() {
+				if p := recover(); p != nil {
+					o.err = fmt.Errorf("a defect in the plugin: %v", p)
+				}
+			}()
+			o.err = r.try(o)
+		}()
+	}
+	r.mu.Unlock()
+	select {
+	case <-o.done:
+		return o, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s does not answer", r.place())
+	}
+}
+
+// failed reports that the attempt is over and came to nothing.
+func (o *opening) failed() bool {
+	select {
+	case <-o.done:
+		return o.err != nil
+	default:
+		return false
+	}
+}
+
+// place names the rendezvous for a message.
+func (r *rendezvous) place() string {
+	if r.name == "" {
+		return dirstore.Shm
+	}
+	return EnvRendezvous + "=" + redact.URL(r.name)
+}
+
+func (r *rendezvous) try(o *opening) error {
 	switch {
 	case r.name == "":
 		s, err := dirstore.Private(dirstore.Shm, privateStore, newIdentity())
 		if err != nil {
 			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", dirstore.Shm, err, EnvRendezvous)
 		}
-		r.store, r.timing, r.close = s, agree.Local, func() { s.Close() }
+		o.store, o.timing, o.close = s, agree.Local, func() { s.Close() }
 	case IsEtcd(r.name):
-		s, end, err := openEtcd(r.name, getenv)
+		s, end, err := openEtcd(r.name, r.getenv)
 		if err != nil {
 			return err
 		}
-		r.store, r.timing, r.close = s, agree.Etcd, end
+		o.store, o.timing, o.close = s, agree.Etcd, end
 	case strings.Contains(r.name, "://"):
-		return fmt.Errorf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, r.name)
+		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.place())
 	default:
-		s, err := dirstore.Open(r.name, newIdentity())
+		s, err := r.openDirectory()
 		if err != nil {
-			return fmt.Errorf("%s=%s: %w", EnvRendezvous, r.name, err)
+			return fmt.Errorf("%s: %w", r.place(), err)
 		}
-		r.store, r.timing, r.close = s, agree.Shared, func() { s.Close() }
+		o.store, o.timing, o.close = s, agree.Shared, func() { s.Close() }
 	}
+	o.direct = o.store
+	if r.aggregate {
+		if err := r.aggregateRanks(o); err != nil {
+			o.close()
+			return err
+		}
+	}
+	o.poller = agree.NewPoller(o.store, clock, o.timing)
 	return nil
+}
+
+// openDirectory opens a directory that machines share.
+func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
+	s, err := dirstore.Open(r.name, newIdentity())
+	if err != nil {
+		return nil, reason(err)
+	}
+	if r.trust {
+		s.TrustAll()
+	}
+	if err := s.Check(); errors.Is(err, dirstore.ErrForeign) {
+		return nil, fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for this job", err, EnvTrust)
+	} else if err != nil {
+		return nil, reason(err)
+	}
+	var once sync.Once
+	s.OnRefusal(func(err error) {
+		once.Do(func() {
+			r.log.Warnf("a record is refused, and no change can come while it is there: %v. Remove it, or set %s=1 if whoever has put it may decide for this job", err, EnvTrust)
+		})
+	})
+	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -18,6 +19,11 @@ const (
 	EnvReload     = "NCCL_TUNER_RELOAD"
 	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
 	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
+	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
+	// EnvFilesTrust by the policy, the model and the topology file, where they can
+	// write there.
+	EnvTrust      = "NCCL_TUNER_RENDEZVOUS_TRUST"
+	EnvFilesTrust = owner.TrustVariable
 )
 
 // reload says what a change of the policy's files does during a run.
@@ -54,8 +60,12 @@ type settings struct {
 	uniform bool
 	// rendezvous names the store that all ranks of a job reach; empty for the default.
 	rendezvous string
+	// trust: its records count whoever else can write there.
+	trust bool
 	// stallLimit bounds how long a call may wait for a lost store; 0: for ever.
 	stallLimit time.Duration
+	// trustFiles: files that others can write to are used.
+	trustFiles bool
 	// keeping: the files are read during a run, and a bad one leaves what is in force.
 	keeping bool
 	// logDecisions asks for one INFO line per new decision.
@@ -81,6 +91,16 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 		s.strict, ok = true, false // whoever sets it wants to be stopped
 	}
 	s.rendezvous = getenv(EnvRendezvous)
+	for name, set := range map[string]*bool{EnvTrust: &s.trust, EnvFilesTrust: &s.trustFiles} {
+		switch v := getenv(name); v {
+		case "", "0":
+		case "1":
+			*set = true
+		default:
+			log.Warnf("%s=%q is not understood (allowed: 0, 1)", name, v)
+			ok = false
+		}
+	}
 	v := getenv(EnvReload)
 	if s.uniform = v == reloadUniform; s.uniform {
 		v = reloads[reloadLive]

@@ -17,7 +17,7 @@ const HasEtcd = true
 func openEtcd(url string, getenv func(string) string) (s agree.Store, end func(), err error) {
 	c, err := etcdstore.Parse(url, getenv)
 	if err != nil {
-		return nil, nil, fmt.Errorf(EnvRendezvous+"=%w", err)
+		return nil, nil, fmt.Errorf("%s=%w", EnvRendezvous, err)
 	}
 	store := etcdstore.Open(c)
 	return store, store.Close, nil

@@ -5,6 +5,7 @@ package tuner
 import (
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -14,5 +15,5 @@ const HasEtcd = false
 // openEtcd says which library can do this. An etcd client would make each job's
 // library four times as large and its start more than twice as long.
 func openEtcd(url string, _ func(string) string) (s agree.Store, end func(), err error) {
-	return nil, nil, fmt.Errorf(EnvRendezvous+"=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the same with it (make etcd)", url)
+	return nil, nil, fmt.Errorf("%s=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the same with it (make etcd)", EnvRendezvous, redact.URL(url))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -53,7 +54,7 @@ func visitPrivate() (places []Place, err error) {
 		return nil, err
 	}
 	for _, dir := range dirs {
-		if !strings.HasSuffix(dir, "-"+privateStore) {
+		if !strings.Contains(filepath.Base(dir), "-"+privateStore+".") {
 			continue // the mirror of a shared one
 		}
 		s, err := dirstore.Look(dir)

@@ -58,7 +58,9 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
-	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new"}
+	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new",
+		tuner.EnvFilesTrust: "1", // who looks at a file does not run on it
+	}
 	if from.topo != "" { // what the model's machine is compared with
 		settings[detect.TunerFileVariable] = from.topo
 	}

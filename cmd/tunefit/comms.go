@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/etcdstore"
@@ -47,14 +48,14 @@ type communicator struct {
 type member struct {
 	slot    int
 	process tuner.Process
-	unknown string // the identity, if it names no process
+	unnamed bool // the record names no process
 	life    tuner.Life
 	left    bool // it has ended the communicator
 }
 
 func (m member) String() string {
-	if m.unknown != "" {
-		return m.unknown
+	if m.unnamed {
+		return "a process without a name"
 	}
 	return m.process.String()
 }
@@ -73,7 +74,7 @@ func (o *observer) places() ([]tuner.Place, error) {
 		}
 		o.etcd = etcdstore.Look(config)
 	case strings.Contains(o.name, "://"):
-		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", o.name)
+		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", redact.URL(o.name))
 	default:
 		places, err := tuner.Visit(o.name)
 		return slices.DeleteFunc(places, func(p tuner.Place) bool { return o.own && p.Private && !p.Own }), err
@@ -109,7 +110,11 @@ func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communic
 	c.version, c.since = c.InForce()
 	c.pending, c.frozen = c.Pending(), c.Frozen()
 	for i := range c.Changes {
-		switch d := c.Changes[i].Decision; {
+		d := c.Changes[i].Decision
+		if d != nil {
+			d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
+		}
+		switch {
 		case d != nil && d.Commit:
 			c.refused = nil
 		case d != nil && !d.Frozen():
@@ -120,7 +125,7 @@ func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communic
 		m := member{slot: s.Index, left: s.Left}
 		var err error
 		if m.process, err = tuner.ParseProcess(s.Identity); err != nil {
-			m.unknown = s.Identity
+			m.unnamed = true
 		} else {
 			m.life = m.process.Life()
 		}
@@ -147,6 +152,15 @@ func (o *observer) bundle(ctx context.Context, p tuner.Place, v agree.VersionNam
 	return &b
 }
 
+// clipped is the beginning of a text from a record, which anybody may have made long.
+func clipped[T ~string](text T) T {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}
+
 // name is the communicator as the plugin's log names it.
 func (c *communicator) name() string { return fmt.Sprintf("%#x", c.ID) }
 
@@ -160,6 +174,14 @@ func (c *communicator) over() bool {
 	// Ranks that have a start version and no slots yet are about to claim them.
 	return len(c.members) > 0 || !c.Newest.IsZero() && c.observed.Sub(c.Newest) > agree.JoinLimit
 }
+
+// asked reports that NCCL asks a tuner about the communicator. It asks nothing about one
+// rank, so that such a communicator never comes to the call at which a version switches.
+func (c *communicator) asked() bool { return c.Ranks > 1 }
+
+// ending reports that no collective runs on the communicator any more: a rank has ended
+// it, or all have.
+func (c *communicator) ending() bool { return c.over() || len(c.left()) > 0 }
 
 // which returns the members for which is holds.
 func (c *communicator) which(is func(member) bool) (some []member) {
@@ -204,7 +226,7 @@ func (c *communicator) paths() (policy, model string) {
 		policy, model = c.files.Policy.Name, c.files.Model.Name
 	}
 	for _, m := range c.members {
-		if m.unknown != "" || m.gone() || m.life == tuner.Unknown {
+		if m.unnamed || m.gone() || m.life == tuner.Unknown {
 			continue
 		}
 		// A version that was started on without a file that can be used names none.

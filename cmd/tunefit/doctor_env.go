@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
 // environment is what NCCL makes of a process's environment: it adds the variables of
@@ -103,9 +105,11 @@ func confEntries(path, text string) (entries []confEntry) {
 
 func (e *environment) get(name string) string { return e.vars[name].value }
 
-// show is a variable's value for a message, with its file if it comes from one.
+// show is a variable's value for a message, with its file if it comes from one, and
+// without a password.
 func (e *environment) show(name string) string {
 	s := e.vars[name]
+	s.value = redact.URL(s.value)
 	if s.file != "" {
 		return fmt.Sprintf("%s=%s (%s:%d)", name, s.value, s.file, s.line)
 	}

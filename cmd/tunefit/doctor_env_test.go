@@ -103,7 +103,8 @@ func TestDoctorFiles(t *testing.T) {
 		{[]string{policyIs + "/dev/null"}, isError, []string{"not a regular file"}},
 		{[]string{policyIs + bad}, isError, []string{"bad.csv:1:4: unknown algorithm", "and 2 more", "tunefit check " + bad}},
 		{[]string{policyIs + odd}, isWarning, []string{"1 warning in", "4gib-bound", "tunefit check " + odd}},
-		{[]string{policyIs + open}, isWarning, []string{"anybody can write " + open}},
+		{[]string{policyIs + open}, isError, []string{open + " cannot be used", "everybody can write to it"}},
+		{[]string{policyIs + open, tuner.EnvFilesTrust + "=1"}, isWarning, []string{"anybody can write " + open}},
 		{[]string{policyIs + good, modelIs + model}, isError, []string{"m.json", "is not used"}},
 		{[]string{policyIs + good, modelIs + model}, isFine, []string{good}},
 	} {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -39,6 +40,8 @@ func (d *doctor) readFiles() (f filesFound) {
 				file.err = at.Err
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))
+			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
+				file.err = owner.CheckFile(info, d.env.get(tuner.EnvFilesTrust) == "1")
 			}
 		}
 		return file
@@ -97,7 +100,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		outcome = "with " + d.env.show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	if f.err != nil {
-		return []finding{failed("correct the path or the permissions, on every node", "%s cannot be read, and %s: %v", d.env.show(f.variable), outcome, f.err)}
+		return []finding{failed("correct the path, the owner or the permissions, on every node", "%s cannot be used, and %s: %v", d.env.show(f.variable), outcome, f.err)}
 	}
 	if len(f.faults) > 0 {
 		const shown = 5

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		}
 		return dir
 	}
-	mine, open, group := here("mine", 0o700), here("open", 0o777), here("group", 0o770)
+	mine, open := here("mine", 0o700), here("open", 0o777)
 	file := policyFile(t, "file", "")
 	alone := fileSystemOf(mine).kind == local
 	const is = tuner.EnvRendezvous + "="
@@ -40,8 +39,8 @@ func TestDoctorRendezvous(t *testing.T) {
 		{is + filepath.Join(mine, "coming"), 1, isFine, []string{"will create coming"}},
 		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file"}},
 		{is + file, 1, isError, []string{"not a directory"}},
-		{is + open, 1, isWarning, []string{"anybody can write into " + open}},
-		{is + group, 1, isNote, []string{"the group can write"}},
+		{is + open, 1, isError, []string{"refused", open + " is not this user's alone: everybody can write to it", tuner.EnvTrust + "=1"}},
+		{is + "redis://:SECRET@host", 1, isError, []string{"redis://***@host is not understood"}},
 		{is + "nfs://server/dir", 1, isError, []string{"not understood"}},
 		{is + "/proc/self", 1, isError, []string{"records cannot be put"}},
 	} {
@@ -50,21 +49,18 @@ func TestDoctorRendezvous(t *testing.T) {
 		t.Log(c.variable)
 		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", c.want, c.words...)
 	}
+	d := testDoctor(t, is+open, tuner.EnvTrust+"=1")
+	mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "whoever can write there decides")
 	if alone {
 		d := testDoctor(t, is+mine)
 		d.nodes = 2
 		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "this node's alone")
 	}
-	for _, dir := range []string{mine, open, group} {
+	for _, dir := range []string{mine, open} {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, left, err)
 		}
 	}
-	d := testDoctor(t)
-	if err := os.Mkdir(filepath.Join(d.shm, fmt.Sprintf("nccl-tuner-go-%d-jobs", os.Getuid())), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isError, "not a private directory", "remove it")
 }
 
 // An etcd needs a library, and a tunefit, that are built for it.

@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
 // reloadMode is what a change of the files does: live, new or off.
@@ -62,9 +64,9 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 	defer cancel()
 	took, err := tuner.ReachEtcd(ctx, url, d.env.get)
 	if err != nil {
-		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v", url, err))
+		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v", redact.URL(url), err))
 	}
-	return append(found, slowness(url, took, fine("%s answers within %v", url, took.Round(10*time.Microsecond))))
+	return append(found, slowness(url, took, fine("%s answers within %v", redact.URL(url), took.Round(10*time.Microsecond))))
 }
 
 // slowness is a warning where a store is too slow for changes to come through.
@@ -92,10 +94,8 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		return []finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
 	}
 	system := fileSystemOf(dir)
-	if private {
-		found = append(found, d.privateFindings(dir)...)
-	} else {
-		found = append(found, sharingFindings(dir, info, coming != "")...)
+	if !private {
+		found = append(found, d.sharingFindings(dir, coming != "")...)
 		switch {
 		case d.nodes == 1:
 		case system.kind == local:
@@ -137,35 +137,23 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 	return took, err
 }
 
-// privateFindings is about the directory of this user's jobs below parent.
-func (d *doctor) privateFindings(parent string) []finding {
-	mine, err := filepath.Glob(filepath.Join(parent, fmt.Sprintf("nccl-tuner-go-%d-*", os.Getuid())))
-	if err != nil {
-		return nil
-	}
-	for _, dir := range mine {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			continue // its last user has just ended
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-			return []finding{failed("remove it", "%s is not a private directory of this user, so that no policy can change during a run", dir)}
-		}
-	}
-	return nil
-}
-
 // sharingFindings is about who else can write into a shared directory.
-func sharingFindings(dir string, info os.FileInfo, parent bool) []finding {
-	switch {
-	case parent: // what the job creates there is its own
+func (d *doctor) sharingFindings(dir string, parent bool) []finding {
+	if parent { // what the job creates there is its own
 		return nil
-	case info.Mode().Perm()&0o002 != 0:
-		return []finding{warned("name a directory of your own: mkdir -m 700 "+filepath.Join(dir, "rendezvous"), "anybody can write into %s, and so decide for the job", dir)}
-	case info.Mode().Perm()&0o020 != 0:
-		return []finding{noted("", "the group can write into %s, and so decide for the job", dir)}
 	}
-	return nil
+	store, err := dirstore.Look(dir)
+	if err == nil {
+		err = store.Check()
+	}
+	if !errors.Is(err, dirstore.ErrForeign) {
+		return nil // that it cannot be looked at, the attempt to use it will say
+	}
+	do := "name a directory of your own: mkdir -m 700 " + filepath.Join(dir, "rendezvous")
+	if d.env.get(tuner.EnvTrust) == "1" {
+		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err, d.env.show(tuner.EnvTrust))}
+	}
+	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job", "the rendezvous is refused, and no policy can change during a run: %v", err)}
 }
 
 // scarce says of what there is too little for the records of a change: a few versions

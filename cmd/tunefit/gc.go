@@ -55,7 +55,7 @@ func (f *gcFlags) run(cmd *cobra.Command) error {
 	if f.olderThan != 0 && f.olderThan < oldest {
 		return usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
 	}
-	out := printable{cmd.OutOrStdout()}
+	out := cmd.OutOrStdout()
 	name := f.rendezvous.value()
 	o := newObserver(name)
 	o.own = true // another user's records are not ours to remove
@@ -73,6 +73,11 @@ func (f *gcFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, p := range places {
+		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
+			if err := p.Directory.Check(); err != nil {
+				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
+			}
+		}
 		var here []communicator
 		for _, c := range all {
 			if c.place.Name == p.Name {

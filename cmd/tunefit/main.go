@@ -58,10 +58,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
+	stderr = printable{stderr}
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
+	for _, c := range root.Commands() {
+		switch c.Name() { // the others' output may be a file
+		case "check", "diff", "doctor", "eval", "explain", "gc", "push", "show", "test":
+			c.SetOut(printable{stdout})
+		}
+	}
 
 	var code exitError
 	var usage usageError

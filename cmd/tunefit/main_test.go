@@ -341,3 +341,37 @@ func goEnv(t *testing.T, name string) string {
 	}
 	return strings.TrimSpace(string(out))
 }
+
+// What a file holds, or is called, does not steer the terminal, whichever command reads
+// it out.
+func TestControlCharactersAreEscaped(t *testing.T) {
+	const red, clear = "\x1b[31m", "\u009b2J"
+	file := policyFile(t, "p"+red+".csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
+		"allreduce,0,64K,ring,simple,\""+red+clear+"\"\nallreduce,0,inf,tree,simple,\n")
+	bad := policyFile(t, "b"+red+".csv", "allreduce"+red+",0,inf,ring,simple,-1,-1,-1\n")
+	other := policyFile(t, "other.csv", row(1))
+	needPlugin(t)
+	for _, args := range [][]string{
+		{"show", file, "--coll", "allreduce", "--comm", "2x8"},
+		{"show", bad},
+		{"explain", "allreduce", "8K", "--comm", "2x8", "--policy", file},
+		{"explain", "allreduce", "8K", "--comm", "2x8", "--policy", file, "--json"},
+		{"check", file},
+		{"check", bad},
+		{"check", bad, "--json"},
+		{"diff", file, other},
+		{"diff", file, bad},
+		{"push", bad, "--to", other},
+		{"eval", bad},
+		{"test", bad},
+		{"nosuch" + red},
+	} {
+		var out, said strings.Builder
+		run(args, nil, &out, &said)
+		if text := out.String() + said.String(); strings.ContainsAny(text, "\x1b\u009b") {
+			t.Errorf("%q: %q", args, text)
+		} else if text == "" {
+			t.Errorf("%q says nothing", args)
+		}
+	}
+}

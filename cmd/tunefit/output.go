@@ -1,14 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"unicode"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // mayWrite refuses a file that is there already, so that a command can stop
@@ -51,16 +51,13 @@ func writeWhole(name string, force bool, write func(io.Writer) error) (err error
 	return os.Rename(file.Name(), name)
 }
 
-// printable keeps what others have written into their records from steering the
-// terminal of whoever reads it, who may be root.
+// printable keeps what others have written, into files or into their records, from
+// steering the terminal of whoever reads it, who may be root.
 type printable struct{ io.Writer }
 
 func (p printable) Write(text []byte) (int, error) {
-	_, err := p.Writer.Write(bytes.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || r == '\n' {
-			return r
-		}
-		return '?'
-	}, text))
-	return len(text), err
+	if _, err := io.WriteString(p.Writer, escape.Text(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }

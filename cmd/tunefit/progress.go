@@ -19,6 +19,9 @@ type progress struct {
 }
 
 func newProgress(w io.Writer, what string, total int64) *progress {
+	if p, ok := w.(printable); ok {
+		w = p.Writer
+	}
 	file, ok := w.(*os.File)
 	if !ok || total < 2 {
 		return &progress{}

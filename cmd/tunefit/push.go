@@ -80,7 +80,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	out := printable{cmd.OutOrStdout()}
+	out := cmd.OutOrStdout()
 	// What cannot be waited for is found out before anything is written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -118,6 +118,9 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n", plural(w.others, "communicator")+verb(w.others, " reads", " read"), verb(w.others, "is", "are"))
 	}
+	if w.unasked > 0 {
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", plural(w.unasked, "communicator"), verb(w.unasked, "is", "are"), verb(w.unasked, "it", "them"))
+	}
 	switch {
 	case len(w.targets) == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(f.rendezvous.value()))
@@ -140,9 +143,13 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	}
 	if len(failed) > 0 {
 		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
-			len(failed), plural(len(w.targets), "communicator")+verb(len(failed), " has", " have"))
+			len(failed), plural(w.running(), "communicator")+verb(len(failed), " has", " have"))
 		return exitError(exitFailed)
 	}
-	fmt.Fprintf(out, "%s on it\n", plural(len(w.targets), "communicator")+verb(len(w.targets), " runs", " run"))
+	if n := w.running(); n > 0 {
+		fmt.Fprintf(out, "%s on it\n", plural(n, "communicator")+verb(n, " runs", " run"))
+	} else {
+		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
+	}
 	return nil
 }

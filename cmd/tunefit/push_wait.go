@@ -22,6 +22,7 @@ type waiter struct {
 	out     io.Writer
 	targets []*target
 	others  int // live communicators that read other files
+	unasked int // of one rank, that read this one
 	began   time.Time
 }
 
@@ -32,8 +33,9 @@ type target struct {
 	before    uint64          // the last change that was known before the file was written
 	same      map[string]bool // content digests: whether it means what the goal does
 	done      bool            // it runs on the goal, or has ended
-	hopeless  bool            // it never will
-	why       string          // not done, in words
+	ended     bool
+	hopeless  bool   // it never will
+	why       string // not done, in words
 }
 
 func key(c *communicator) string {
@@ -50,9 +52,11 @@ func (w *waiter) prepare(ctx context.Context) error {
 	for i := range all {
 		c := &all[i]
 		switch {
-		case c.over():
+		case c.ending():
 		case !w.reads(c):
 			w.others++
+		case !c.asked():
+			w.unasked++
 		default:
 			t := &target{key: key(c), name: c.name(), goal: w.goal(c), same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
@@ -105,6 +109,16 @@ func (w *waiter) goal(c *communicator) tuner.Bundle {
 // settled reports that all communicators run on the file's new meaning.
 func (w *waiter) settled() bool { return len(w.open()) == 0 }
 
+// running counts the communicators that have not ended while they were waited for.
+func (w *waiter) running() (n int) {
+	for _, t := range w.targets {
+		if !t.ended {
+			n++
+		}
+	}
+	return n
+}
+
 // open returns the communicators that do not.
 func (w *waiter) open() (open []*target) {
 	for _, t := range w.targets {
@@ -149,8 +163,8 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 		hope := false
 		for _, t := range w.open() {
 			c := now[t.key]
-			if c == nil || c.over() {
-				t.done = true
+			if c == nil || c.ending() {
+				t.done, t.ended = true, true
 				fmt.Fprintf(w.out, "%s has ended\n", t.name)
 				continue
 			}
@@ -201,8 +215,6 @@ func (w *waiter) judge(t *target, c *communicator) {
 		t.hopeless, t.why = true, why+todo+remedy
 	case len(dead) > 0:
 		t.hopeless, t.why = true, names(dead)+todo+"end the job"
-	case len(c.left()) > 0:
-		t.why = "it is about to end: " + names(c.left())
 	case len(c.members) < c.Ranks:
 		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), plural(c.Ranks, "rank"))
 	case c.pending != nil:

@@ -26,7 +26,7 @@ func notes(c *communicator) (notes []string) {
 	case len(left) > 0:
 		say("%d of %s have ended it", len(left), plural(c.Ranks, "rank"))
 	}
-	if c.pending != nil && !c.over() {
+	if c.pending != nil && !c.over() && c.asked() {
 		say("%s", pendingNote(c))
 	}
 	if c.frozen != nil {

@@ -106,6 +106,8 @@ func standing(c *communicator) string {
 	switch {
 	case c.over():
 		return "ended"
+	case !c.asked():
+		return "none: NCCL asks nothing about one rank"
 	case c.frozen != nil:
 		return "never again"
 	case len(c.dead()) > 0:

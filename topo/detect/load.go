@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -47,12 +48,12 @@ func (s Source) String() string {
 //  4. Machine.
 //
 // NCCL completes the files of 2 and 3 by detection, and so does Load on a machine with GPUs. Elsewhere they count as
-// they are. A file that is named but cannot be used is an error: nothing else is tried in its place, while NCCL would go on
+// they are. A file that is named but cannot be used, or that others can write to, is an error: nothing else is tried in its place, while NCCL would go on
 // without it. File names are those of the machine, below root.
 func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, Source, error) {
 	if file := getenv(TunerFileVariable); file != "" {
 		src := Source{Variable: TunerFileVariable, File: file}
-		doc, err := readBelow(root, file)
+		doc, err := readBelow(root, file, getenv)
 		if err != nil {
 			return nil, src, fmt.Errorf("%s: %w", TunerFileVariable, err)
 		}
@@ -62,7 +63,7 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 	if src.File == "" {
 		src = Source{File: VirtualFile}
 	}
-	base, err := readBelow(root, src.File)
+	base, err := readBelow(root, src.File, getenv)
 	switch {
 	case err == nil:
 		doc, err := detect(newSysfs(root), nvml, base)
@@ -80,14 +81,17 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 	return doc, Source{}, err
 }
 
-func readBelow(root, file string) (*topo.Document, error) {
+func readBelow(root, file string, getenv func(string) string) (*topo.Document, error) {
 	if root != "" && root != "/" {
 		file = filepath.Join(root, file)
 	}
-	f, _, err := regular.Open(file)
+	f, info, err := regular.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if err := owner.CheckFile(info, getenv(owner.TrustVariable) == "1"); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
+	}
 	return topo.Read(file, f)
 }

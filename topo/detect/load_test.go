@@ -3,6 +3,7 @@ package detect
 import (
 	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -62,8 +63,13 @@ func TestLoadOrder(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(m.root, "fifo.xml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A sound file that everybody can write to.
+	open := filepath.Join(m.root, "open.xml")
+	if err := errors.Join(os.WriteFile(open, []byte(`<system version="1"/>`), 0o600), os.Chmod(open, 0o666)); err != nil {
+		t.Fatal(err)
+	}
 	for _, variable := range []string{TunerFileVariable, NCCLFileVariable} {
-		for _, file := range []string{"/missing.xml", "/bad.xml", "/fifo.xml"} {
+		for _, file := range []string{"/missing.xml", "/bad.xml", "/fifo.xml", "/open.xml"} {
 			_, _, err := Load(func(k string) string { return map[string]string{variable: file}[k] }, m.root, fourA100())
 			if err == nil || !strings.HasPrefix(err.Error(), variable+": ") || !strings.Contains(err.Error(), file) {
 				t.Errorf("%s=%s: error %v", variable, file, err)

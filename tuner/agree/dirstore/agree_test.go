@@ -135,7 +135,7 @@ func TestStoreAwayDuringChange(t *testing.T) {
 		parent := t.TempDir()
 		hidden := filepath.Join(t.TempDir(), "hidden")
 		synctest.Test(t, func(t *testing.T) {
-			dir := filepath.Join(parent, fmt.Sprintf("%s%d-comm", privatePrefix, os.Getuid()))
+			var dir string
 			bring := func() {
 				if err := os.Rename(hidden, dir); err != nil {
 					t.Error(err)
@@ -143,6 +143,8 @@ func TestStoreAwayDuringChange(t *testing.T) {
 			}
 			j := job{dir: parent, during: func(at time.Duration) {
 				if at == away*time.Millisecond {
+					dirs, _ := PrivateDirs(parent, os.Getuid())
+					dir = dirs[0]
 					if err := os.Rename(dir, hidden); err != nil {
 						t.Error(err)
 					}

@@ -2,7 +2,9 @@ package dirstore
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -25,10 +27,27 @@ func inline(value []byte, most int) bool {
 
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
+// symlink makes a record a symbolic link. An error does not repeat the record, as os's
+// would.
+func symlink(value []byte, path string) error {
+	err := os.Symlink(string(value), path)
+	if at := (*os.LinkError)(nil); errors.As(err, &at) {
+		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err}
+	}
+	return err
+}
+
 // read returns a record of either kind.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+func (s *Store) read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
+		info, err := os.Lstat(path)
+		if err == nil {
+			err = s.check(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
 		value, err := os.Readlink(path)
 		return []byte(value), err
 	}
@@ -36,5 +55,15 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no record but %v", path, info.Mode().Type())
+	}
+	if err := s.check(path, info); err != nil {
+		return nil, err
+	}
 	return io.ReadAll(f)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Shm is memory that all processes of a machine share and that no reboot keeps.
@@ -23,56 +24,38 @@ const (
 // user have left there is removed first.
 func Private(parent, comm, identity string) (*Store, error) {
 	sweep(parent)
-	dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", privatePrefix, os.Getuid(), clean(comm)))
-	for {
-		lock, err := hold(dir)
-		if err != nil {
-			return nil, err
-		}
-		if lock == nil {
-			continue // it was removed in between
-		}
-		s, err := Open(dir, identity)
-		if err != nil {
-			lock.Close()
-			return nil, err
-		}
-		s.lock = lock
-		return s, nil
+	dir, lock, err := choose(parent, clean(comm))
+	if err != nil {
+		return nil, err
 	}
+	s, err := newStore(dir, identity)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	s.lock = lock
+	return s, nil
 }
 
-// hold creates the directory unless it exists and locks it together with the
-// others that use it. It returns nil if the directory is about to vanish.
-func hold(dir string) (*os.File, error) {
-	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if err := owned(dir); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+// hold locks a directory together with the others that use it; with os.O_CREATE it makes
+// the lock file. It returns nil if the directory has vanished or is about to.
+func hold(dir string, create int) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	lock, err := os.OpenFile(path, os.O_RDWR|create|syscall.O_NOFOLLOW, fileMode)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	if err := flock(lock, syscall.LOCK_SH); err != nil {
-		lock.Close()
-		return nil, err
+	if err = flockSoon(lock, syscall.LOCK_SH); err == nil && same(lock, path) {
+		return lock, nil
 	}
-	if !same(lock, filepath.Join(dir, lockName)) {
-		lock.Close()
-		return nil, nil
-	}
-	return lock, nil
+	lock.Close()
+	return nil, err
 }
 
-// owned refuses a directory that another user has put in this place, for its
-// records would decide what this process does.
+// owned refuses a directory of another user, for its records would decide what this
+// process does.
 func owned(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -101,6 +84,23 @@ func flock(f *os.File, how int) error {
 		err := syscall.Flock(int(f.Fd()), how)
 		if err != syscall.EINTR {
 			return err
+		}
+	}
+}
+
+// lockLimit is how long a lock may be held against this process. Who removes a
+// directory holds it for moments, unless it was stopped just then.
+const lockLimit = 10 * time.Second
+
+// flockSoon waits for a lock, but not for ever.
+func flockSoon(f *os.File, how int) error {
+	for began := time.Now(); ; time.Sleep(choosePause) {
+		err := flock(f, how|syscall.LOCK_NB)
+		if err != syscall.EWOULDBLOCK {
+			return err
+		}
+		if time.Since(began) > lockLimit {
+			return fmt.Errorf("%s: another process has kept it locked for %v (fuser -v %s names it)", f.Name(), lockLimit, f.Name())
 		}
 	}
 }
@@ -149,11 +149,8 @@ func (s *Store) Lead() (stop func(), ok bool) {
 func removeUnused(dir string) {
 	path := filepath.Join(dir, lockName)
 	lock, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		os.Remove(dir) // only an empty one: its creator may be about to lock it
-		return
-	} else if err != nil {
-		return
+	if err != nil {
+		return // one without a lock file is being made: see choose
 	}
 	defer lock.Close()
 	if flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) != nil || !same(lock, path) {

@@ -229,26 +229,6 @@ func TestKilledProcessIsSwept(t *testing.T) {
 	}
 }
 
-func TestForeignDirectoryIsRefused(t *testing.T) {
-	for what, prepare := range map[string]func(path string) error{
-		"open to all": func(path string) error { os.Mkdir(path, 0o700); return os.Chmod(path, 0o777) },
-		"a link":      func(path string) error { return os.Symlink(t.TempDir(), path) },
-		"a file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
-	} {
-		parent := t.TempDir()
-		path := filepath.Join(parent, fmt.Sprintf("%s%d-comm", privatePrefix, os.Getuid()))
-		if err := prepare(path); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Private(parent, "comm", "x"); err == nil {
-			t.Errorf("a directory that is %s is used", what)
-		}
-		if !exists(path) {
-			t.Errorf("what is %s was removed", what)
-		}
-	}
-}
-
 func TestPermissionsTakenAway(t *testing.T) {
 	dir := t.TempDir()
 	program := os.Args[0]

@@ -15,6 +15,7 @@ import (
 // whether it is gone.
 func RemoveUnused(dir string) bool {
 	removeUnused(dir)
+	os.Remove(dir) // that of a process that crashed while it made it, an empty one
 	_, err := os.Lstat(dir)
 	return errors.Is(err, fs.ErrNotExist)
 }

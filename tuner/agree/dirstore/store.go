@@ -25,6 +25,7 @@ type Store struct {
 	// opened is what root was when the store was opened. It stays open, so that no
 	// other directory can be taken for it.
 	opened *os.File
+	trust
 }
 
 const (
@@ -85,7 +86,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 		temp := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%s-%d", tempPrefix, s.tag, s.next.Add(1)))
 		err := s.create(temp, path, value)
 		if full(err) {
-			if stands, err := read(path); err == nil {
+			if stands, err := s.read(path); err == nil {
 				return stands, nil
 			}
 			return nil, fmt.Errorf("%w: %w", agree.ErrRefused, err)
@@ -97,7 +98,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 			return value, nil
 		}
 		// Somebody was first, or an earlier try of this rank whose reply was lost.
-		return read(path)
+		return s.read(path)
 	})
 }
 
@@ -106,7 +107,7 @@ func (s *Store) create(temp, path string, value []byte) error {
 	write := func() error { return writeNew(temp, value) }
 	private := s.lock != nil && inline(value, maxPrivate)
 	if private {
-		write = func() error { return os.Symlink(string(value), path) }
+		write = func() error { return symlink(value, path) }
 	}
 	err := write()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +120,7 @@ func (s *Store) create(temp, path string, value []byte) error {
 		return err
 	}
 	if full(err) && inline(value, maxPrivate) {
-		return os.Symlink(string(value), path)
+		return symlink(value, path)
 	}
 	if err != nil {
 		return err
@@ -180,12 +181,12 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	value, err := do(ctx, s, func() ([]byte, error) {
-		value, err := read(path)
+		value, err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			// An NFS client remembers for up to a minute that a name does not exist,
 			// unless it opens the directory anew and sees that it has changed.
 			s.refresh(filepath.Dir(path))
-			value, err = read(path)
+			value, err = s.read(path)
 		}
 		return value, err
 	})
@@ -304,6 +305,13 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 		defer f.Close()
+		info, err := f.Stat()
+		if err == nil {
+			err = s.check(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
 		all, err := f.Readdirnames(-1)
 		names := all[:0]
 		for _, name := range all {

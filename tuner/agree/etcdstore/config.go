@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
 // The schemes of a URL that names an etcd.
@@ -57,10 +59,12 @@ func IsURL(text string) bool {
 func Parse(url string, getenv func(string) string) (Config, error) {
 	c, err := parse(url, getenv)
 	if err != nil {
-		return Config{}, fmt.Errorf("%s: %w", url, err)
+		return Config{}, fmt.Errorf("%s: %w", redact.URL(url), err)
 	}
 	return c, nil
 }
+
+var errUser = fmt.Errorf("a user does not belong into the address: set %s and %s", envUser, envPassword)
 
 func parse(url string, getenv func(string) string) (c Config, err error) {
 	rest, secure := strings.CutPrefix(url, SchemeTLS)
@@ -71,11 +75,11 @@ func parse(url string, getenv func(string) string) (c Config, err error) {
 		}
 	}
 	hosts, prefix, _ := strings.Cut(rest, "/")
+	if strings.Contains(rest, "@") { // not in hosts only: a password may hold a slash
+		return c, errUser
+	}
 	if strings.ContainsAny(rest, "?#") {
 		return c, errors.New("? and # mean nothing here")
-	}
-	if strings.Contains(hosts, "@") {
-		return c, fmt.Errorf("a user does not belong into the URL: set %s and %s", envUser, envPassword)
 	}
 	c.Prefix = path.Clean("/" + prefix)
 	if c.Prefix == "/" {
@@ -117,6 +121,9 @@ func endpoints(list string, secure bool) (all []string, err error) {
 	want, other := "http://", "https://"
 	if secure {
 		want, other = other, want
+	}
+	if strings.Contains(list, "@") {
+		return nil, errUser
 	}
 	for _, host := range strings.Split(list, ",") {
 		host = strings.TrimSpace(host)

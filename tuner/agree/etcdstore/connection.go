@@ -49,7 +49,7 @@ type attempt struct {
 }
 
 func connect(c Config) *connection {
-	conn := &connection{}
+	conn := &connection{trouble: trouble{user: c.User}}
 	conn.config = clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
@@ -101,6 +101,11 @@ var errClosed = errors.New("etcdstore: closed")
 func (c *connection) prepare(a *attempt) {
 	defer close(a.done)
 	a.etcd, a.err = clientv3.New(c.config)
+	if a.err != nil {
+		a.err = c.trouble.explain(a.err)
+	} else {
+		c.trouble.accepted()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempt = nil

@@ -101,7 +101,7 @@ func (s *Store) begin(ctx context.Context, etcd *clientv3.Client, group string) 
 	kv := found.Kvs[0]
 	lease, err := strconv.ParseInt(string(kv.Value), 16, 64)
 	if err != nil {
-		return nil, fmt.Errorf("etcd: %s holds %q, which is no lease; does something else use this prefix?", key, kv.Value)
+		return nil, fmt.Errorf("etcd: %s does not hold a lease; does something else use this prefix?", key)
 	}
 	// If it is about to end, this fails, and the next attempt finds no epoch.
 	if _, err := etcd.KeepAliveOnce(ctx, clientv3.LeaseID(lease)); err != nil {
@@ -140,11 +140,8 @@ func (s *Store) expired(e *epoch) error {
 
 // explain says what an error of etcd's means here; e is nil before there is one.
 func (s *Store) explain(e *epoch, err error) error {
-	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound) && e != nil:
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) && e != nil {
 		return s.expired(e) // within the transaction
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return s.conn.trouble.explain(err)
 	}
-	return err
+	return s.conn.trouble.explain(err)
 }

@@ -3,10 +3,12 @@ package etcdstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -14,8 +16,18 @@ import (
 // trouble remembers why the last attempt to connect failed. An operation waits for
 // a connection until its context ends, and would only say so.
 type trouble struct {
+	user string // ours
 	mu   sync.Mutex
 	last error
+	// refusal is etcd's of our user, until it accepts him.
+	refusal error
+}
+
+// accepted forgets that etcd has refused the user.
+func (t *trouble) accepted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refusal = nil
 }
 
 func (t *trouble) note(address string, err error) error {
@@ -28,14 +40,28 @@ func (t *trouble) note(address string, err error) error {
 	return err
 }
 
-// explain adds the reason to an error that tells of nothing but time.
+// explain says what an error of etcd's client means here. One that tells of nothing but
+// time gives way to the reason why there is no connection; the reason is not wrapped with
+// it, for whoever finds a context's end in an error says no more than that.
 func (t *trouble) explain(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err == nil || t.last == nil {
+	switch {
+	case errors.Is(err, rpctypes.ErrAuthFailed):
+		t.refusal = fmt.Errorf("etcd does not accept the user %q with this password: see %s and %s", t.user, envUser, envPassword)
+		return t.refusal
+	case errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied) && t.user == "":
+		return fmt.Errorf("etcd asks for a user: set %s and %s", envUser, envPassword)
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("etcd does not let the user %q read and write here: %w", t.user, err)
+	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
 		return err
+	case t.refusal != nil: // the next attempt was under way
+		return t.refusal
+	case t.last != nil:
+		return fmt.Errorf("it does not answer (%w)", t.last)
 	}
-	return fmt.Errorf("%w (%w)", err, t.last)
+	return err
 }
 
 func (t *trouble) dial(ctx context.Context, address string) (net.Conn, error) {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// bundleOf is the content of a version as ranks record it, and its key and digest.
+func bundleOf(policy, text string) (key, digest, content string) {
+	head, _ := json.Marshal(map[string]any{"Policy": policy, "PolicyLen": len(text)})
+	content = "nccl-tuner-go bundle 1\n" + string(head) + "\n" + text
+	digest = agree.DigestOf([]byte(content))
+	return "blob/" + digest, digest, content
+}
+
+// pushed is a rendezvous of communicators that read one file, of which the ranks are on
+// other machines.
+type pushed struct{ dir, file, before, after string }
+
+func newPushed(t *testing.T, comms ...string) pushed {
+	p := pushed{file: policyFile(t, "p.csv", row(1))}
+	all := map[string]string{}
+	for channels, digest := range map[int]*string{1: &p.before, 2: &p.after} {
+		key, d, content := bundleOf(p.file, row(channels))
+		all[key], *digest = content, d
+	}
+	for _, comm := range comms {
+		all["c/"+comm+"/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, p.before)
+		var ranks int
+		fmt.Sscanf(comm[strings.Index(comm, "-"):], "-%d", &ranks)
+		for slot := range ranks {
+			all[fmt.Sprintf("c/%s/slot/%d", comm, slot)] = fmt.Sprintf("x n%d 11 1 1", slot)
+		}
+	}
+	p.dir = records(t, all)
+	return p
+}
+
+// NCCL asks nothing about a communicator of one rank, and nobody makes a collective on
+// one that a rank has ended: push waits for neither.
+func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
+	const one, ending = "0000000000000001-1", "0000000000000002-2"
+	p := newPushed(t, one, ending)
+	addRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
+	out, said := tunefit(t, exitOK, "push", policyFile(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
+	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
+		t.Errorf("%s%s", out, said)
+	}
+	out, _ = tunefit(t, exitOK, "status", "--rendezvous", p.dir)
+	if !strings.Contains(plain(out), "none: NCCL asks nothing about one rank\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// Communicators that end meanwhile are not counted among those that run on the file.
+func TestPushCountsNoneThatEnded(t *testing.T) {
+	const stays, ends = "0000000000000001-2", "0000000000000002-2"
+	for _, switches := range []bool{true, false} {
+		p := newPushed(t, stays, ends)
+		var out strings.Builder
+		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(row(2)), out: &out}
+		if err := w.prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		addRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
+		if switches {
+			addRecords(t, p.dir, map[string]string{
+				"p/" + stays + ".1":   fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
+				"c/" + stays + "/d/1": `{"commit":true}`,
+			})
+		} else {
+			addRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
+		}
+		f := pushFlags{timeout: time.Minute}
+		if err := f.wait(t.Context(), w, &out); err != nil {
+			t.Error(err)
+		}
+		want := "\n1 communicator runs on it\n"
+		if !switches {
+			want = "\nnothing runs on it yet: it takes effect when a communicator is created\n"
+		}
+		if !strings.Contains(out.String(), "0x2 has ended\n") || !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%s", out.String())
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package dirstore
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// In a directory where everybody may create files, such as Shm, a stranger may take
+// any name that can be guessed, and give it up at any moment. So the directory that
+// processes share has a random name, and counts only if it belongs to this user: a
+// stranger can neither make such a one nor take one away. Processes that start at the
+// same time must still come to the same one:
+//
+//   - Who finds one with a lock file in it uses that.
+//   - Who finds none makes one, and puts the lock file into it only after a listing that
+//     shows no other. Two that were both made before the other's listing are both seen
+//     by both, so that two never get a lock file.
+//   - Of several without a lock file, all but the first by name are given up.
+
+const (
+	chooseLimit = 10 * time.Second
+	choosePause = time.Millisecond
+	// madeFor is how long a directory may be without its lock file. Whoever makes it puts
+	// the file there at once, or has crashed; if it was only slow, it begins anew.
+	madeFor = time.Second
+)
+
+// choose returns the directory of these processes below parent, and its lock, held.
+func choose(parent, comm string) (dir string, lock *os.File, err error) {
+	begin := filepath.Join(parent, fmt.Sprintf("%s%d-%s.", privatePrefix, os.Getuid(), comm))
+	mine, seen := "", map[string]time.Time{}
+	defer func() {
+		if mine != "" && mine != dir {
+			os.Remove(mine)
+		}
+	}()
+	for began := time.Now(); time.Since(began) < chooseLimit; {
+		ready, inMaking, err := candidates(parent, begin)
+		if err != nil {
+			return "", nil, err
+		}
+		switch {
+		case ready == "" && len(inMaking) == 0:
+			// If mine was there, somebody has taken it for that of a crashed process.
+			mine = begin + strings.ToLower(rand.Text()[:8])
+			if err := os.Mkdir(mine, dirMode); err != nil {
+				return "", nil, err
+			}
+			continue
+		case ready == "" && len(inMaking) == 1 && inMaking[0] == mine:
+			lock, err := hold(mine, os.O_CREATE)
+			if lock != nil || err != nil {
+				return mine, lock, err
+			}
+			continue
+		case ready != "":
+			lock, err := hold(ready, 0)
+			if lock != nil || err != nil {
+				return ready, lock, err
+			}
+			continue // it was removed in between
+		case mine != "" && mine != inMaking[0]:
+			os.Remove(mine)
+			mine = ""
+		}
+		for _, other := range inMaking {
+			if at, was := seen[other]; !was {
+				seen[other] = time.Now()
+			} else if other != mine && time.Since(at) > madeFor {
+				os.Remove(other)
+			}
+		}
+		time.Sleep(choosePause)
+	}
+	return "", nil, fmt.Errorf("the processes of this user cannot agree on a directory below %s", parent)
+}
+
+// candidates returns this user's directories whose names begin so: the one with a lock
+// file, if any, and the empty ones, sorted. One that has records and no lock file was
+// swept away by somebody else, under the processes that used it.
+func candidates(parent, begin string) (ready string, inMaking []string, err error) {
+	dirs, err := PrivateDirs(parent, os.Getuid())
+	for _, dir := range dirs {
+		if !strings.HasPrefix(dir, begin) {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		switch {
+		case err != nil: // it has just been removed
+		case slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockName }):
+			return dir, nil, nil
+		case len(entries) == 0:
+			inMaking = append(inMaking, dir)
+		}
+	}
+	return "", inMaking, err
+}

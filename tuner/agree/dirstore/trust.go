@@ -1,0 +1,73 @@
+package dirstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
+)
+
+// ErrForeign means that others than root and this user can change a directory of
+// records, or a record: they would decide what this process does.
+var ErrForeign = errors.New("is not this user's alone")
+
+// trust says from whom a Store takes records.
+type trust struct {
+	// all: from everybody who can write there.
+	all bool
+	// refused, if not nil, is called with the reason when a record is refused.
+	refused func(error)
+}
+
+// TrustAll makes the store take records from everybody who can write into its
+// directory. It must be called before the store is used.
+func (s *Store) TrustAll() { s.trust.all = true }
+
+// OnRefusal has f called, perhaps often, when a record is refused because it is another
+// user's. It must be called before the store is used.
+func (s *Store) OnRefusal(f func(error)) { s.trust.refused = f }
+
+// check refuses what info tells of, the file or directory at path.
+func (t trust) check(path string, info fs.FileInfo) error {
+	if t.all {
+		return nil
+	}
+	err := owner.Check(info)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s %w: %w", path, ErrForeign, err)
+	if t.refused != nil {
+		t.refused(err)
+	}
+	return err
+}
+
+// Check returns an error if somebody else can write into the directory or into one that
+// holds records in it. What lies further below this user has made for himself alone.
+func (s *Store) Check() error {
+	info, err := os.Stat(s.root)
+	if err != nil {
+		return err
+	}
+	if err := s.trust.check(s.root, info); err != nil {
+		return err
+	}
+	for _, below := range []string{"blob", "c", "p"} {
+		path := filepath.Join(s.root, below)
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.trust.check(path, info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

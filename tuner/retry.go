@@ -1,0 +1,109 @@
+package tuner
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// A store that cannot be used makes the creation of a communicator wait for it as long
+// as that may take. Jobs create dozens, one after the other, so that a process waits
+// once: then it remembers, gives the store a moment only, and looks in the background
+// for the time when it can be used again.
+
+const (
+	// impatient is how long a communicator waits for a store that could not be used
+	// lately. One that can be used again answers within that.
+	impatient = 100 * time.Millisecond
+	// retryFirst and retryMax are the pauses between looks at it.
+	retryFirst = 2 * time.Second
+	retryMax   = time.Minute
+	// rememberFor is how long a process remembers that has no communicator left, and
+	// so looks no more.
+	rememberFor = 2*retryMax + agree.JoinLimit
+)
+
+var unusable = struct {
+	mu    sync.Mutex
+	since map[meeting]time.Time // when the store was last found so
+}{since: map[meeting]time.Time{}}
+
+// patience is how long a communicator waits for the store.
+func (r *rendezvous) patience(strict bool) time.Duration {
+	unusable.mu.Lock()
+	defer unusable.mu.Unlock()
+	if at, was := unusable.since[r.meeting]; was && time.Since(at) < rememberFor && !strict {
+		return impatient
+	}
+	return agree.JoinLimit
+}
+
+func (r *rendezvous) setUsable(usable bool) {
+	unusable.mu.Lock()
+	defer unusable.mu.Unlock()
+	if usable {
+		delete(unusable.since, r.meeting)
+	} else {
+		unusable.since[r.meeting] = time.Now()
+	}
+}
+
+// cannotBeUsed remembers it, and begins to look for the time when own can be put there.
+// The caller is one of the store's users.
+func (r *rendezvous) cannotBeUsed(own agree.Version) {
+	r.setUsable(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.retrying != nil {
+		return
+	}
+	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.place(), impatient)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.retrying = cancel
+	r.retry.Go(func() {
+		defer func() {
+			recover() // a defect may end the retry, but not the job
+			cancel()
+			r.mu.Lock()
+			r.retrying = nil
+			r.mu.Unlock()
+		}()
+		for wait := retryFirst; ; wait = min(2*wait, retryMax) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			usable := r.probe(ctx, own)
+			if ctx.Err() != nil {
+				return
+			}
+			if r.setUsable(usable); usable {
+				return
+			}
+		}
+	})
+}
+
+// probe reports whether what a communicator has to put at its start can be put: the
+// version, which may be large, and small records.
+func (r *rendezvous) probe(ctx context.Context, own agree.Version) bool {
+	ctx, cancel := context.WithTimeout(ctx, agree.JoinLimit)
+	defer cancel()
+	o, err := r.open(ctx)
+	if err != nil {
+		return false
+	}
+	if _, err := o.direct.PutOnce(ctx, agree.VersionDir+"/"+agree.DigestOf(own.Content), own.Content); err != nil {
+		return false
+	}
+	small := "probe/" + strings.ToLower(rand.Text())
+	if _, err := o.direct.PutOnce(ctx, small, []byte("1")); err != nil {
+		return false
+	}
+	return o.direct.Remove(ctx, small) == nil
+}
