@@ -11,7 +11,7 @@ import (
 // apart by far more than repetitions are: a machine that was not quiet, other hosts
 // or another library.
 type Contradiction struct {
-	A, B string // files, as the samples' sources name them; A is the faster one
+	A, B string // files, or the sources that rows of one file name; A is the faster one
 	// Apart counts cells at which they are that far apart, of the Common ones.
 	Apart, Common int
 	Factor        float64 // between their times, the median of those cells
@@ -83,42 +83,62 @@ func (vp *variantPool) medians(readings []reading, spread *[]float64) []bySource
 
 // findContradictions marks cells at which sources are far apart and names the pairs.
 // cells holds the sources' medians of each cell of the group, defaults of one size
-// as one cell; apart takes how far they are apart. Medians of one repetition each are
-// held against the noise of a quiet machine.
-func findContradictions(cells []sourcedCell, spread []float64, names []string) []Contradiction {
+// as one cell. Medians of one repetition each are held against the noise of a quiet
+// machine.
+func findContradictions(cells []sourcedCell, spread []float64, sources []source) []Contradiction {
 	noise := assumedNoise
 	if len(spread) >= fewPairs {
-		noise = max(median(spread)/0.6745/math.Sqrt2, leastNoise)
+		noise = noiseOf(spread)
 	}
 	least := max(contradictionRatio, 6*noise)
-	type pair struct{ a, b int32 }
+	type pair struct{ a, b string }
 	apart := map[pair][]float64{}
 	for _, c := range cells {
 		fastest, slowest := c.medians[0], c.medians[len(c.medians)-1]
 		if d := math.Log(slowest.micros / fastest.micros); d > least {
-			*c.apart = max(*c.apart, d)
-			apart[pair{fastest.source, slowest.source}] = append(apart[pair{fastest.source, slowest.source}], d)
+			*c.apart = d
+			a, b := namesOf(sources[fastest.source], sources[slowest.source])
+			apart[pair{a, b}] = append(apart[pair{a, b}], d)
+		}
+	}
+	if len(apart) == 0 {
+		return nil
+	}
+	common := map[pair]int{}
+	for _, c := range cells {
+		seen := map[pair]bool{}
+		for _, x := range c.medians {
+			for _, y := range c.medians {
+				a, b := namesOf(sources[x.source], sources[y.source])
+				if p := (pair{a, b}); x.source != y.source && !seen[p] && apart[p] != nil {
+					seen[p] = true
+					common[p]++
+				}
+			}
 		}
 	}
 	var all []Contradiction
 	for p, d := range apart {
-		common := 0
-		for _, c := range cells {
-			has := func(s int32) bool {
-				return slices.ContainsFunc(c.medians, func(m bySource) bool { return m.source == s })
-			}
-			if has(p.a) && has(p.b) {
-				common++
-			}
-		}
-		if float64(len(d)) >= contradictionShare*float64(common) {
-			all = append(all, Contradiction{names[p.a], names[p.b], len(d), common, math.Exp(median(d))})
+		if float64(len(d)) >= contradictionShare*float64(common[p]) {
+			all = append(all, Contradiction{p.a, p.b, len(d), common[p], math.Exp(median(d))})
 		}
 	}
 	slices.SortFunc(all, func(a, b Contradiction) int {
 		return cmp.Or(cmp.Compare(b.Apart, a.Apart), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
 	return all[:min(len(all), mostContradictions)]
+}
+
+// source is where samples come from: the file that was read, "" where nobody said,
+// and what its rows name.
+type source struct{ file, rows string }
+
+// namesOf tells two sources apart, by the files where these are two.
+func namesOf(a, b source) (string, string) {
+	if a.file != b.file {
+		return a.file, b.file
+	}
+	return a.rows, b.rows
 }
 
 // sourcedCell is a cell that several sources measured.

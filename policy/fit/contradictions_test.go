@@ -69,6 +69,22 @@ func TestContradictionIsNamedAndTrustedLess(t *testing.T) {
 	}
 }
 
+// Two files whose rows name the same sources are two sweeps all the same.
+func TestContradictionOfFiles(t *testing.T) {
+	p := NewPool()
+	for i, s := range twoSweeps(1, func(s *bench.Sample) { s.Micros *= 1.5 }) {
+		if p.Begin("first.csv"); s.Source[0] == 'b' {
+			p.Begin("second.csv")
+		}
+		s.Source = []string{"x", "y"}[i%2]
+		p.Add(&s)
+	}
+	g := p.Set().Groups[0]
+	if c := g.Contradictions; len(c) != 1 || c[0].A != "first.csv" || c[0].B != "second.csv" || c[0].Apart != len(g.Cells)+len(g.Default) || c[0].Common != c[0].Apart {
+		t.Errorf("%+v", c)
+	}
+}
+
 // A time of NCCL's own choice that the sizes around it contradict is marked, and the
 // model builds no gain on it; a bad choice over a range of sizes is not, nor one that
 // two sweeps agree about.

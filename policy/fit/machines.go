@@ -28,17 +28,21 @@ func (p *Pool) count(s *bench.Sample) {
 	}
 }
 
-// source numbers the file that a sample is from.
+// Begin says from which file the next samples are read. It tells files apart whose
+// samples name the same sources.
+func (p *Pool) Begin(file string) { p.file = file }
+
+// source numbers the source of a sample.
 func (p *Pool) source(s *bench.Sample) int32 {
-	file := fileOf(s.Source)
-	if n := len(p.sources); n > 0 && p.sources[n-1] == file {
+	from := source{p.file, fileOf(s.Source)}
+	if n := len(p.sources); n > 0 && p.sources[n-1] == from {
 		return int32(n - 1)
 	}
-	n, ok := p.number[file]
+	n, ok := p.number[from]
 	if !ok {
 		n = int32(len(p.sources))
-		p.sources = append(p.sources, file)
-		p.number[file] = n
+		p.sources = append(p.sources, from)
+		p.number[from] = n
 	}
 	return n
 }

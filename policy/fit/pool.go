@@ -19,12 +19,12 @@ type Pool struct {
 	rows      int
 	simulated int
 
-	setups map[bench.Setup]*Machine
-	// sources are the files that samples name, in the order of arrival.
-	sources []string
-	number  map[string]int32 // of a source
-	setup   *bench.Setup     // of the sample before
-	machine *Machine         // that it is counted for
+	setups  map[bench.Setup]*Machine
+	file    string   // that is being read
+	sources []source // in the order of arrival
+	number  map[source]int32
+	setup   *bench.Setup // of the sample before
+	machine *Machine     // that it is counted for
 }
 
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
@@ -55,7 +55,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[string]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
 }
 
 // Add takes a sample or counts why it does not.
@@ -211,7 +211,7 @@ func boolToInt(b bool) int {
 }
 
 // fill makes a group of what was pooled.
-func (vp *variantPool) fill(g *Group, sources []string) {
+func (vp *variantPool) fill(g *Group, sources []source) {
 	defaults := map[uint64][]Cell{}
 	var spread, times, within []float64
 	var several []sourcedCell // cells of Cells, by their place until all are there
@@ -242,9 +242,7 @@ func (vp *variantPool) fill(g *Group, sources []string) {
 	}
 	g.Noise = assumedNoise
 	if g.NoisePairs = len(spread); len(spread) >= fewPairs {
-		// A difference of two has sqrt(2) of one value's deviation; the median
-		// of its absolute value is 0.6745 of that.
-		g.Noise = min(max(median(spread)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+		g.Noise = noiseOf(spread)
 	} else {
 		g.NoisePairs = 0
 	}
@@ -258,10 +256,19 @@ func (vp *variantPool) fill(g *Group, sources []string) {
 			several = append(several, sourcedCell{m, &g.Default[i].Apart})
 		}
 	}
-	g.Contradictions = findContradictions(several, within, sources)
+	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
+		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
+	}
 	g.flagOutliers()
 	g.flagDefaultOutliers()
 	g.findTwins()
+}
+
+// noiseOf is the standard deviation of ln(us) behind differences of two. These have
+// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
+// of that.
+func noiseOf(differences []float64) float64 {
+	return min(max(median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
 }
 
 // mostMeasured picks one label where the default was seen with several, as

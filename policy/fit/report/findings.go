@@ -96,7 +96,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
 	}
-	if g.Noise > restlessNoise {
+	if g.Noise > restlessNoise && len(g.Contradictions) == 0 {
 		add(Restless, "repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds", 100*g.Noise)
 	}
 	if len(g.Configs()) == 1 {
