@@ -112,6 +112,7 @@ type sweep struct {
 	interned map[string]string
 	colls    map[string]policy.Coll
 	setups   map[Setup]*Setup
+	hasSetup bool // a column of it is there
 	// named is what the file's name says where no column holds a label.
 	named named
 	run   *run // of rows without a collective
@@ -176,6 +177,9 @@ func (s *sweep) header(names []string) error {
 			continue
 		}
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+	}
+	for c := column(sweepColumns); c < column(setupColumns); c++ {
+		s.hasSetup = s.hasSetup || s.at[c] >= 0
 	}
 	s.named = named{label: noLabel}
 	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
@@ -304,6 +308,9 @@ func (s *sweep) columnAt(i int) column {
 
 // setup returns what the row says of its setup; nil: nothing.
 func (s *sweep) setup() *Setup {
+	if !s.hasSetup {
+		return nil
+	}
 	var said Setup
 	for c := column(sweepColumns); c < column(setupColumns); c++ {
 		*said.column(c) = s.cell(c)

@@ -34,11 +34,7 @@ const longestQuote = 240
 
 // read takes a line that is no row, and reports whether it says that the run failed.
 func (f *failure) read(at int, line []byte) bool {
-	if f.warned == 0 {
-		if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok {
-			f.warning, f.warned = quoted(text), at
-		}
-	}
+	f.warn(at, line)
 	for _, w := range words {
 		if bytes.Contains(line, w) {
 			found := ends.Match(line)
@@ -49,6 +45,16 @@ func (f *failure) read(at int, line []byte) bool {
 		}
 	}
 	return false
+}
+
+// warn keeps the first warning.
+func (f *failure) warn(at int, line []byte) {
+	if f.warned > 0 {
+		return
+	}
+	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok {
+		f.warning, f.warned = quoted(text), at
+	}
 }
 
 func quoted(text []byte) string {

@@ -61,7 +61,7 @@ var (
 	// and ours, which begins all its lines with TUNER/Go and the first with its version.
 	tunerLine = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)`)
 	goLine    = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
-	dateTime  = regexp.MustCompile(`\b20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
+	dateTime  = regexp.MustCompile(`^20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
 )
 
 // read takes a line of a log that is no row.
@@ -114,8 +114,13 @@ func loadedTuner(value string) string {
 
 // timed keeps the first time that a line shows.
 func (f *facts) timed(line []byte) {
-	if f.Time == "" && bytes.IndexByte(line, ':') > 0 {
-		f.Time = string(dateTime.Find(line))
+	for i := 0; f.Time == "" && i+len("2006-01-02 15:04:05") <= len(line); i++ {
+		// The regular expression is for what looks like a year already.
+		if next := bytes.Index(line[i:], []byte("20")); next < 0 {
+			return
+		} else if i += next; i+4 < len(line) && line[i+4] == '-' {
+			f.Time = string(dateTime.Find(line[i:]))
+		}
 	}
 }
 

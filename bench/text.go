@@ -87,7 +87,7 @@ func (t *text) read(line []byte, cut bool) {
 		t.log(l)
 		if !bytes.Contains(l.message, []byte(" Bytes ")) {
 			said := line[len(l.row):]
-			t.run.facts.failure.read(t.line, said)
+			t.run.facts.failure.warn(t.line, said)
 			t.run.facts.read(said)
 		}
 		return
