@@ -37,7 +37,9 @@ func (d *doctor) readFiles() (f filesFound) {
 			file.text, file.err = readRegular(file.name)
 			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
 				file.err = at.Err
-			} else if wrong := sniff(file.text).accept(file.name, []kind{want}); wrong != nil {
+			} else if is := sniff(file.text); is.kind == kindPacked {
+				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
+			} else if wrong := is.accept(file.name, []kind{want}); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))

@@ -167,8 +167,11 @@ func readRegular(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// fileKind says what a file is.
+// fileKind says what a file is. What can be read only once is not looked at.
 func fileKind(name string) (kind, error) {
+	if info, err := os.Stat(name); name != standardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return kindUnknown, nil
+	}
 	if err := keepStandard(name); err != nil {
 		return kindUnknown, err
 	}

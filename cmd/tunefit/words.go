@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 
@@ -15,12 +14,12 @@ import (
 
 // unknownCommand says what a word that is no command may have been meant as.
 func unknownCommand(root *cobra.Command, word string) error {
-	if _, err := os.Stat(word); err == nil {
-		what := "a file"
-		if is, err := fileKind(word); err == nil && is != kindUnknown {
-			what = kinds[is].is + " (" + useOf(is, word) + ")"
+	if is, err := fileKind(word); err == nil {
+		what := ""
+		if is != kindUnknown {
+			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"
 		}
-		return usagef("unknown command %q; there is such a file, %s", word, what)
+		return usagef("unknown command %q; a file is called so%s", word, what)
 	}
 	return usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, commandNames(root)), strings.Join(commandNames(root), ", "))
 }

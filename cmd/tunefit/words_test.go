@@ -74,7 +74,7 @@ func TestWrongFiles(t *testing.T) {
 		{exitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
 		{exitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
 		{exitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`}},
-		{exitUsage, []string{rows}, []string{"there is such a file, a policy", "tunefit show " + rows}},
+		{exitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},
 		{exitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
 		{exitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
 		{exitUsage, []string{"fit", sweep, "-o", "-"}, []string{"- as an output is no file"}},
