@@ -36,6 +36,13 @@ const (
 	colAlgBW
 	colBusBW
 	colSource
+	// Of Setup, left out of files that know nothing of it.
+	colGPU
+	colHosts
+	colNCCL
+	colDriver
+	colTime
+	colTuner
 	colWrong
 	// optimize_config.py's own.
 	colPipeOps
@@ -49,11 +56,15 @@ const (
 // files have.
 var columnNames = [numColumns]string{
 	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace", "selection",
-	"time_us", "algbw_gbps", "busbw_gbps", "source", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version", "measured_at", "tuner", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
 }
 
-// sweepColumns is how many of them make the sweep format.
-const sweepColumns = int(colSource) + 1
+const (
+	// sweepColumns is how many of them make the sweep format, setupColumns how many
+	// where anything is known of the setup.
+	sweepColumns = int(colSource) + 1
+	setupColumns = int(colTuner) + 1
+)
 
 var columnByName = func() map[string]column {
 	m := map[string]column{
@@ -100,13 +111,15 @@ type sweep struct {
 
 	interned map[string]string
 	colls    map[string]policy.Coll
+	setups   map[Setup]*Setup
+	hasSetup bool // a column of it is there
 	// named is what the file's name says where no column holds a label.
 	named named
 	run   *run // of rows without a collective
 }
 
 func readCSV(in *bufio.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]policy.Coll{}, run: &run{line: 1, cells: true}}
+	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]policy.Coll{}, setups: map[Setup]*Setup{}, run: &run{line: 1, cells: true}}
 	s.in.Comment = '#'
 	s.in.FieldsPerRecord = -1
 	s.in.ReuseRecord = true
@@ -125,8 +138,8 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		var syntax *csv.ParseError
 		if errors.As(err, &syntax) {
 			s.line = syntax.StartLine
-			r.note(s.line, "%v", syntax.Err)
-			r.reject(s.line, 1, rejectMalformed)
+			s.r.Rows++
+			s.unreadable(rejectMalformed, "%v", syntax.Err)
 			continue
 		}
 		if err != nil {
@@ -136,6 +149,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		s.row()
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)
+	r.sortMalformed()
 	if r.Kept == 0 && len(r.Rejected) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
@@ -163,6 +177,9 @@ func (s *sweep) header(names []string) error {
 			continue
 		}
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+	}
+	for c := column(sweepColumns); c < column(setupColumns); c++ {
+		s.hasSetup = s.hasSetup || s.at[c] >= 0
 	}
 	s.named = named{label: noLabel}
 	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
@@ -211,8 +228,13 @@ func (s *sweep) intern(v string) string {
 
 // bad counts a row that has a cell which cannot be read.
 func (s *sweep) bad(c column, format string, args ...any) {
-	s.r.reject(s.line, 1, rejectMalformed)
-	s.r.note(s.line, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
+	s.unreadable(rejectMalformed, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
+}
+
+// unreadable counts a row that cannot be read.
+func (s *sweep) unreadable(reason, format string, args ...any) {
+	s.r.reject(s.line, 1, reason)
+	s.r.malformed(s.line, fmt.Sprintf(format, args...))
 }
 
 // row reads one line.
@@ -220,8 +242,9 @@ func (s *sweep) row() {
 	if len(s.cells) == 1 && strings.TrimSpace(s.cells[0]) == "" {
 		return
 	}
-	if len(s.cells) <= max(s.at[colBytes], s.at[colMicros]) {
-		s.r.reject(s.line, 1, rejectTruncated)
+	s.r.Rows++
+	if need := max(s.at[colBytes], s.at[colMicros]); len(s.cells) <= need {
+		s.unreadable(rejectTruncated, "the row ends before %s, its cell %d", columnNames[s.columnAt(need)], need+1)
 		return
 	}
 	m := Sample{Algo: Unknown, Proto: Unknown}
@@ -231,12 +254,19 @@ func (s *sweep) row() {
 		return
 	}
 	if m.Micros, err = strconv.ParseFloat(s.cell(colMicros), 64); err != nil {
+		if v := s.cell(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
+			s.bad(colMicros, "%q is no number of microseconds (allowed: as 41.5)", v)
+			return
+		}
 		m.Micros = math.NaN()
 	}
 	m.AlgBW = bandwidth(s.cell(colAlgBW))
 	m.BusBW = bandwidth(s.cell(colBusBW))
 	if !s.configuration(&m) {
 		return
+	}
+	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
+		m.Selection = SelectionForced // by the tuner
 	}
 	m.DType = s.intern(s.cell(colDType))
 	if op := s.cell(colRedOp); op != "none" {
@@ -268,6 +298,37 @@ func (s *sweep) row() {
 	s.keep(m, reason)
 }
 
+// columnAt returns the column at a place of a row.
+func (s *sweep) columnAt(i int) column {
+	if s.at[colBytes] == i {
+		return colBytes
+	}
+	return colMicros
+}
+
+// setup returns what the row says of its setup; nil: nothing.
+func (s *sweep) setup() *Setup {
+	if !s.hasSetup {
+		return nil
+	}
+	var said Setup
+	for c := column(sweepColumns); c < column(setupColumns); c++ {
+		*said.column(c) = s.cell(c)
+	}
+	if said == (Setup{}) {
+		return nil
+	}
+	kept := s.setups[said]
+	if kept == nil {
+		kept = &Setup{}
+		for c := column(sweepColumns); c < column(setupColumns); c++ {
+			*kept.column(c) = strings.Clone(*said.column(c)) // the record is one long string
+		}
+		s.setups[*kept] = kept
+	}
+	return kept
+}
+
 // keep adds a row, once its collective is known.
 func (s *sweep) keep(m Sample, reason string) {
 	name := s.cell(colCollective)
@@ -277,7 +338,7 @@ func (s *sweep) keep(m Sample, reason string) {
 		s.run.rows = append(s.run.rows, row{
 			bytes: m.Bytes, dtype: m.DType, redop: m.RedOp, root: -1, micros: m.Micros, algBW: m.AlgBW, busBW: m.BusBW, inPlace: m.InPlace,
 			reason: reason, line: s.line, source: m.Source, measured: label{m.Algo, m.Proto, m.Channels},
-			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection,
+			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection, setup: m.Setup,
 		})
 		return
 	case !known:

@@ -169,6 +169,20 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	return claims
 }
 
+// config names what the variables and the file's name ask for, as tunefit plan's --skip
+// takes it; empty where algorithm or protocol is not asked for.
+func (e *environment) config(from Origin, name named) string {
+	l, _, _, _ := merge(append(e.claims(from, name.coll), name.claim()))
+	if l.algo == Unknown || l.proto == Unknown {
+		return ""
+	}
+	config := l.algo.String() + "/" + l.proto.String()
+	if l.channels > 0 {
+		config += "/" + strconv.Itoa(l.channels)
+	}
+	return config
+}
+
 // onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO
 // leaves for a collective, or nothing: "Ring", or since NCCL 2.24
 // "allreduce:tree;broadcast:ring". A list or "^Tree" leaves a choice.

@@ -23,7 +23,7 @@ func TestReadCollectedFormats(t *testing.T) {
 		file           string
 		kept, rejected int
 		labels         Origin
-		first          Sample // DType, AlgBW, BusBW and Source are not compared
+		first          Sample // DType, AlgBW, BusBW, Source and Setup are not compared
 		dtypes         int
 	}{
 		{file: "01_real_v2.0-2.12_alltoall.txt", rejected: 68},
@@ -86,7 +86,7 @@ func TestReadCollectedFormats(t *testing.T) {
 			if !strings.Contains(first.Source, c.file) || len(dtypes) != c.dtypes {
 				t.Errorf("source %s, types %v", first.Source, dtypes)
 			}
-			first.DType, first.AlgBW, first.BusBW, first.Source = "", 0, 0, ""
+			first.DType, first.AlgBW, first.BusBW, first.Source, first.Setup = "", 0, 0, "", nil
 			if first != c.first {
 				t.Errorf("first sample\n%+v, want\n%+v", first, c.first)
 			}

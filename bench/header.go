@@ -83,6 +83,9 @@ func (t *text) device(body []byte) bool {
 	host := string(words[on+1])
 	t.hosts[host] = true
 	t.run.devices.add(group, string(words[1]), host)
+	if _, name, ok := bytes.Cut(body, []byte("] ")); ok {
+		t.run.facts.gpu(string(name))
+	}
 	return true
 }
 

@@ -24,6 +24,7 @@ type (
 			Rank  int    `json:"rank"`
 			Group int    `json:"group"`
 			Host  string `json:"hostname"`
+			Info  string `json:"device_info"`
 		} `json:"devices"`
 		Blocking string `json:"blocking_collectives"`
 	}
@@ -152,6 +153,18 @@ func (j *jsonRun) object() error {
 				return err
 			}
 			j.config(config)
+		case "nccl_version":
+			var code jsonNumber
+			if err := j.decoder.Decode(&code); err != nil {
+				return err
+			}
+			j.run.facts.NCCL = versionOf(int(code))
+		case "start_time":
+			var start any
+			if err := j.decoder.Decode(&start); err != nil {
+				return err
+			}
+			j.run.facts.Time, _ = start.(string)
 		case "results":
 			j.sawResults = true
 			if err := j.list(); err != nil {
@@ -193,6 +206,7 @@ func (j *jsonRun) config(c jsonConfig) {
 	}
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
+		j.run.facts.gpu(d.Info)
 	}
 	if c.Graph > 0 {
 		j.r.note(0, "times are those of CUDA graph launches (-G)")

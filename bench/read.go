@@ -3,12 +3,14 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -46,6 +48,10 @@ type Result struct {
 	Kept     int         // samples, wherever they went
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
+	// Rows counts those of a CSV file, Malformed says why some cannot be read, what most
+	// rows have first.
+	Rows      int
+	Malformed []Malformed
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
@@ -75,6 +81,72 @@ func (n Note) String() string {
 		return fmt.Sprintf("%s: %s", n.File, n.Text)
 	}
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
+}
+
+// Malformed is a reason why rows of a CSV file cannot be read: a cell, mostly.
+type Malformed struct {
+	Line int // of the first
+	Rows int
+	Text string
+}
+
+// mostMalformed is the share of rows that may be beyond reading. What is left of a
+// file with more is not what was measured: a whole algorithm may be missing.
+const mostMalformed = 0.03
+
+// Doubt returns what is wrong with a CSV file of which too little can be read, nil
+// for others.
+func (r *Result) Doubt() error {
+	rows := 0
+	for _, m := range r.Malformed {
+		rows += m.Rows
+	}
+	if float64(rows) <= mostMalformed*float64(r.Rows) {
+		return nil
+	}
+	lines := []string{}
+	for _, n := range r.MalformedNotes() {
+		lines = append(lines, n.String())
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// MalformedNotes are the reasons of Malformed in words.
+func (r *Result) MalformedNotes() (all []Note) {
+	for _, m := range r.Malformed {
+		all = append(all, Note{r.File, m.Line, fmt.Sprintf("%s, in %d of %d rows", m.Text, m.Rows, r.Rows)})
+	}
+	return all
+}
+
+// malformed counts a row that cannot be read. Where too many reasons differ, the
+// last stands for the rest.
+func (r *Result) malformed(line int, text string) {
+	for i := range r.Malformed {
+		if m := &r.Malformed[i]; m.Text == text || m.Text == otherReasons {
+			m.Rows++
+			return
+		}
+	}
+	if len(r.Malformed) == mostNotes {
+		text = otherReasons
+	}
+	r.Malformed = append(r.Malformed, Malformed{line, 1, text})
+}
+
+const otherReasons = "other reasons"
+
+func (r *Result) sortMalformed() {
+	slices.SortStableFunc(r.Malformed, func(a, b Malformed) int {
+		return cmp.Or(cmp.Compare(boolToInt(a.Text == otherReasons), boolToInt(b.Text == otherReasons)), cmp.Compare(b.Rows, a.Rows))
+	})
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // mostNotes bounds what one broken file says.

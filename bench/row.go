@@ -31,6 +31,7 @@ type row struct {
 	// Of a CSV file's own cells; text and JSON leave them 0.
 	nodes, ranks int
 	selection    Selection
+	setup        *Setup
 }
 
 // Why times are rejected.

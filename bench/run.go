@@ -26,6 +26,7 @@ type run struct {
 	blankRedOp bool
 	rows       []row
 	log        tuningLog
+	facts      facts
 	inherited  bool // the facts above are those of the run before it
 }
 
@@ -52,14 +53,18 @@ func (d *devices) add(group, rank, host string) {
 
 // finish turns the rows of a run into samples.
 func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) {
-	if len(u.rows) == 0 {
+	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
+		f.config = env.config(envFrom, labelsInName(r.File, opts.NamePattern))
+		r.note(f.line, "%s", f)
+	} else if len(u.rows) == 0 {
 		if u.header && !u.inherited {
 			r.note(u.line, "a run without a single row")
 		}
-		return
-	}
-	if u.header && !u.footer {
+	} else if u.header && !u.footer {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
+	}
+	if len(u.rows) == 0 {
+		return
 	}
 	if u.devices.split {
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
@@ -89,6 +94,11 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		}
 	}
 	claims := append(env.claims(envFrom, string(op)), name.claim())
+	setup := u.setup(env)
+	if setup != nil && setup.Tuner != "" {
+		claims = append(claims, claim{label: noLabel, forces: true})
+		r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
+	}
 	scale := u.log.scaleOf(op, u.rows, ranks)
 	for i := range u.rows {
 		row := &u.rows[i]
@@ -99,6 +109,10 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		s := row.sample(coll)
 		s.Nodes, s.Ranks = firstPositive(row.nodes, nodes), firstPositive(row.ranks, ranks)
 		from := u.label(r, &s, row, op, scale, claims)
+		s.Setup = setup
+		if row.setup != nil {
+			s.Setup = row.setup
+		}
 		r.add(s, from)
 	}
 	if u.log.symmetric {

@@ -29,6 +29,7 @@ type Sample struct {
 
 	Source    string // file, and line where there is one
 	Simulated bool   // made up by the simulator, not measured
+	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
 }
 
 // Unknown is the Algo or Proto of a sample whose configuration nothing tells.

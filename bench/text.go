@@ -85,6 +85,11 @@ func (t *text) intern(b []byte) string {
 func (t *text) read(line []byte, cut bool) {
 	if l, ok := t.hosts.split(line); ok {
 		t.log(l)
+		if !bytes.Contains(l.message, []byte(" Bytes ")) {
+			said := line[len(l.row):]
+			t.run.facts.failure.warn(t.line, said)
+			t.run.facts.read(said)
+		}
 		return
 	}
 	trimmed := bytes.TrimLeft(line, " \t")
@@ -98,14 +103,15 @@ func (t *text) read(line []byte, cut bool) {
 	case c == '#':
 		t.flush()
 	}
-	if readsEnv(trimmed) && t.env.read(trimmed, t.beforeEnv) {
-		return
+	switch {
+	case t.run.facts.failure.read(t.line, trimmed):
+	case readsEnv(trimmed) && t.env.read(trimmed, t.beforeEnv):
+	case t.header(trimmed):
+	default:
+		// What NCCL's log says, kept without its head.
+		t.run.log.read("", trimmed)
 	}
-	if t.header(trimmed) {
-		return
-	}
-	// What NCCL's log says, kept without its head.
-	t.run.log.read("", trimmed)
+	t.run.facts.read(trimmed)
 }
 
 // log takes a line of NCCL's log, and the piece of a row before it.
@@ -156,8 +162,9 @@ func (t *text) next() {
 	before := t.run
 	t.run = &run{
 		line: t.line, program: before.program, threads: before.threads, devices: before.devices, comm: before.comm,
-		columns: before.columns, inherited: true,
+		columns: before.columns, inherited: true, facts: before.facts,
 	}
+	t.run.facts.failure = failure{}
 }
 
 // fresh ends a run whose header or rows were seen and begins another one.
@@ -196,6 +203,7 @@ func (t *text) number(line []byte, cut bool) {
 		return
 	}
 	t.flush()
+	t.run.facts.timed(line) // of nccl-tests' -S
 	rows, n, lead, outcome := t.run.columns.readRow(tokens, t.lead, t.intern)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,15 +16,21 @@ const simulatedPrefix = "simulated:"
 var tidyColls = [...]string{"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce"}
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
-// is not known is left empty.
+// is not known is left empty; the columns of Setup are left out where nothing is known of it.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	out := bufio.NewWriterSize(w, 256<<10)
-	out.WriteString(strings.Join(columnNames[:sweepColumns], ","))
+	columns := sweepColumns
+	for _, samples := range files {
+		if slices.ContainsFunc(samples, func(s Sample) bool { return s.Setup != nil }) {
+			columns = setupColumns
+		}
+	}
+	out.WriteString(strings.Join(columnNames[:columns], ","))
 	out.WriteByte('\n')
 	var line []byte
 	for _, samples := range files {
 		for i := range samples {
-			line = samples[i].appendTidy(line[:0])
+			line = samples[i].appendTidy(line[:0], columns)
 			if _, err := out.Write(line); err != nil {
 				return err
 			}
@@ -32,7 +39,7 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 	return out.Flush()
 }
 
-func (s *Sample) appendTidy(b []byte) []byte {
+func (s *Sample) appendTidy(b []byte, columns int) []byte {
 	b = append(b, tidyColls[s.Coll]...)
 	b = append(b, ',')
 	b = strconv.AppendUint(b, s.Bytes, 10)
@@ -79,6 +86,12 @@ func (s *Sample) appendTidy(b []byte) []byte {
 		source = simulatedPrefix + source
 	}
 	b = appendCell(b, source)
+	for c := column(sweepColumns); c < column(columns); c++ {
+		b = append(b, ',')
+		if s.Setup != nil {
+			b = appendCell(b, *s.Setup.column(c))
+		}
+	}
 	return append(b, '\n')
 }
 

@@ -132,7 +132,7 @@ func (c *cellReader) coll(cl string) Coll {
 	if isAny(cl) {
 		return anyColl
 	}
-	if _, ok := neverAsked.parse(cl); ok {
+	if NeverAsked(cl) {
 		return collNeverAsked
 	}
 	coll, ok := collNames.parse(cl)

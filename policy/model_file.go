@@ -35,6 +35,22 @@ type ModelProvenance struct {
 	// known, and nodes and ranks alone tell whether the model is used.
 	Topology      *ModelTopology `json:"topology,omitempty"`
 	SimulatedRows int            `json:"simulated_rows,omitempty"`
+	// Machines are those measured, as far as the logs told, what has most rows first.
+	Machines []ModelMachine `json:"machines,omitempty"`
+	// Mixed says that they have different GPUs, which somebody asked for.
+	Mixed bool `json:"mixed_machines,omitempty"`
+}
+
+// ModelMachine is where and with what some of the measurements were made. What is
+// empty is not known.
+type ModelMachine struct {
+	GPU    string `json:"gpu,omitempty"` // model
+	Hosts  string `json:"hosts,omitempty"`
+	NCCL   string `json:"nccl,omitempty"`
+	Driver string `json:"driver,omitempty"`
+	Tuner  string `json:"tuner,omitempty"` // plugin that was loaded
+	Begun  string `json:"begun,omitempty"` // the first of the runs
+	Rows   int    `json:"rows"`
 }
 
 // ModelSource is one file of measurements.

@@ -77,6 +77,13 @@ func ParseColl(s string) (Coll, error) {
 	return 0, fmt.Errorf("%w)", collNames.unknown("collective", s))
 }
 
+// NeverAsked reports whether a name is that of an operation that no tuner is asked
+// about, as alltoall.
+func NeverAsked(s string) bool {
+	_, ok := neverAsked.parse(s)
+	return ok
+}
+
 // names are the spellings of an enumeration whose values count from 0.
 type names[T ~int8] struct {
 	canonical  []string

@@ -40,6 +40,14 @@ type asker struct {
 // decider is what decides: a policy file, a model, or both. "" is none.
 type decider struct{ policy, model string }
 
+// paths returns the files that the plugin reads for d.
+func (d decider) paths() (files decider, err error) {
+	var err1, err2 error
+	files.policy, err1 = pathOf(d.policy)
+	files.model, err2 = pathOf(d.model)
+	return files, errors.Join(err1, err2)
+}
+
 type commKey struct {
 	decider
 	shape
@@ -62,7 +70,7 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 		tuner.EnvFilesTrust: "1", // who looks at a file does not run on it
 	}
 	if from.topo != "" { // what the model's machine is compared with
-		settings[detect.TunerFileVariable] = from.topo
+		settings[detect.TunerFileVariable] = from.getenv(detect.TunerFileVariable)
 	}
 	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {
@@ -104,7 +112,11 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if c := a.comms[key]; c != nil {
 		return c, nil
 	}
-	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, d.policy), a.plugin.Setenv(tuner.EnvModelFile, d.model)); err != nil {
+	files, err := d.paths()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.policy), a.plugin.Setenv(tuner.EnvModelFile, files.model)); err != nil {
 		return nil, err
 	}
 	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
@@ -140,6 +152,10 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
+	files, err := d.paths()
+	if err != nil {
+		return nil, err
+	}
 	costs, err := a.tuning(d, s)
 	if err != nil {
 		return nil, err
@@ -168,7 +184,7 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
 		}
 		for _, line := range answers[i].Log {
-			if by, ok := tuner.ParseDecidedBy(line.Text, d.policy, d.model); ok {
+			if by, ok := tuner.ParseDecidedBy(line.Text, files.policy, files.model); ok {
 				outcomes[i].by = by
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,7 +80,7 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
 	f.BoolVar(&o.fix, "fix", false, "write the policy to -o with mechanical mistakes put right")
 	f.StringVarP(&o.output, "output", "o", "", "file that --fix writes")
-	f.BoolVar(&o.force, "force", false, "overwrite the output")
+	f.BoolVar(&o.force, "force", false, "overwrite the file of -o")
 	f.BoolVar(&rules, "rules", false, "list the rules")
 	f.StringVar(&explain, "explain", "", "say what a rule means and what to do")
 	return cmd
@@ -95,7 +93,7 @@ type checkOptions struct {
 
 func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (code int, err error) {
 	file := args[0]
-	text, err := readRegular(file)
+	text, err := readDecider(file, kindPolicy)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +116,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
-		model, err := readRegular(args[1])
+		model, err := readDecider(args[1], kindModel)
 		if err != nil {
 			return 0, err
 		}
@@ -168,15 +166,6 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 		_, err := io.Copy(w, bytes.NewReader(after))
 		return err
 	})
-}
-
-func sameFile(a, b string) bool {
-	if filepath.Clean(a) == filepath.Clean(b) {
-		return true
-	}
-	ia, err1 := os.Stat(a)
-	ib, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
 // deriveNamed adds NCCL's costs over all numbers of hosts that rows name.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -20,8 +21,8 @@ import (
 type costFlags struct{ tuning, topo string }
 
 func (f *costFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of your machine (NCCL's XML), to derive them from")
-	cmd.Flags().StringVar(&f.tuning, "tuning", "", "NCCL's latencies and bandwidths on your machine, JSON (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
+	cmd.Flags().StringVar(&f.tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")
 }
 
 // costModel is NCCL's cost model for communicators of one machine.
@@ -37,6 +38,9 @@ type costModel struct {
 // getenv is the environment in which the tuner looks for the machine.
 func (f *costFlags) getenv(name string) string {
 	if name == detect.TunerFileVariable && f.topo != "" {
+		if path, err := pathOf(f.topo); err == nil {
+			return path
+		}
 		return f.topo
 	}
 	return os.Getenv(name)
@@ -49,7 +53,7 @@ func (f *costFlags) read() (*costModel, error) {
 		if f.tuning != "" {
 			return nil, usagef("--topo and --tuning exclude each other")
 		}
-		if m.machine, err = topo.ReadFile(f.topo); err != nil {
+		if m.machine, err = readTopology(f.topo); err != nil {
 			return nil, err
 		}
 		m.set = &tuning.Set{System: f.topo, NCCL: "2.30.7"}
@@ -60,12 +64,11 @@ func (f *costFlags) read() (*costModel, error) {
 		m.set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 		return m, err
 	}
-	file, err := os.Open(f.tuning)
+	text, err := readInput(f.tuning, kindTuning)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	m.set, err = tuning.Read(file, f.tuning)
+	m.set, err = tuning.Read(bytes.NewReader(text), f.tuning)
 	return m, err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -25,7 +24,7 @@ func (d decider) read() (f deciderFiles, err error) {
 		f.policies = []*policy.Policy{p}
 	}
 	if d.model != "" {
-		text, err := os.ReadFile(d.model)
+		text, err := readDecider(d.model, kindModel)
 		if err != nil {
 			return f, err
 		}

@@ -102,6 +102,8 @@ func TestDoctorFiles(t *testing.T) {
 		{[]string{policyIs + good + "x", strict}, isError, []string{"no such file", "no communicator"}},
 		{[]string{policyIs + "/dev/null"}, isError, []string{"not a regular file"}},
 		{[]string{policyIs + bad}, isError, []string{"bad.csv:1:4: unknown algorithm", "and 2 more", "tunefit check " + bad}},
+		{[]string{policyIs + policyFile(t, "p.csv.gz", zipped(t, sample))}, isError, []string{"p.csv.gz is compressed"}},
+		{[]string{policyIs + policyFile(t, "sweep.csv", ringSweep)}, isError, []string{"sweep.csv is a sweep", "tunefit fit"}},
 		{[]string{policyIs + odd}, isWarning, []string{"1 warning in", "4gib-bound", "tunefit check " + odd}},
 		{[]string{policyIs + open}, isError, []string{open + " cannot be used", "everybody can write to it"}},
 		{[]string{policyIs + open, tuner.EnvFilesTrust + "=1"}, isWarning, []string{"anybody can write " + open}},

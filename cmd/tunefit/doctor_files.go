@@ -32,12 +32,16 @@ type fileFound struct {
 }
 
 func (d *doctor) readFiles() (f filesFound) {
-	read := func(variable string) fileFound {
+	read := func(variable string, want kind) fileFound {
 		file := fileFound{variable: variable, name: d.env.get(variable)}
 		if file.name != "" {
 			file.text, file.err = readRegular(file.name)
 			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
 				file.err = at.Err
+			} else if is := sniff(file.text); is.kind == kindPacked {
+				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
+			} else if wrong := is.accept(file.name, []kind{want}); wrong != nil {
+				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
@@ -46,7 +50,7 @@ func (d *doctor) readFiles() (f filesFound) {
 		}
 		return file
 	}
-	f.policy, f.model = read(tuner.EnvConfigFile), read(tuner.EnvModelFile)
+	f.policy, f.model = read(tuner.EnvConfigFile, kindPolicy), read(tuner.EnvModelFile, kindModel)
 	var err error
 	if f.policy.usable() {
 		if f.compiled, err = policy.ReadCSV(f.policy.name, f.policy.text); err != nil {
@@ -61,7 +65,7 @@ func (d *doctor) readFiles() (f filesFound) {
 	return f
 }
 
-func (f fileFound) usable() bool { return f.name != "" && f.err == nil }
+func (f fileFound) usable() bool { return f.name != "" && f.err == nil && len(f.faults) == 0 }
 
 func (d *doctor) examineFiles(context.Context) (found []finding) {
 	f := d.files()

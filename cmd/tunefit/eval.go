@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ choice can be judged.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := os.ReadFile(args[0])
+			text, err := readInput(args[0], kindModel)
 			if err != nil {
 				return err
 			}
@@ -42,7 +41,7 @@ choice can be judged.`,
 			if err != nil {
 				return err
 			}
-			set, sources, rejected, err := readSweeps(cmd, args[1:])
+			set, sources, rejected, err := readSweeps(cmd, args[1:], true)
 			if err != nil {
 				return err
 			}

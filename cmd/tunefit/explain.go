@@ -58,12 +58,12 @@ of --tuning, or those that follow from the topology of --topo; not a measurement
 	fl := cmd.Flags()
 	fl.StringVar(&f.by.policy, "policy", "", "policy file (default $"+tuner.EnvConfigFile+")")
 	fl.StringVar(&f.by.model, "model", "", "cost model (default $"+tuner.EnvModelFile+")")
-	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 4x8")
-	fl.IntVar(&f.nodes, "nodes", 0, "nodes, with --ranks instead of --comm")
-	fl.IntVar(&f.ranks, "ranks", 0, "ranks in all, with --nodes")
+	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
+	fl.IntVar(&f.nodes, "nodes", 0, "number of nodes; with --ranks it stands for --comm")
+	fl.IntVar(&f.ranks, "ranks", 0, "number of ranks of all nodes together; with --nodes it stands for --comm")
 	f.nvl.register(cmd)
-	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
-	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: with registered buffers")
+	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
+	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.who.register(cmd)
@@ -96,8 +96,8 @@ func (f *explainFlags) decider(cmd *cobra.Command) decider {
 
 func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, err error) {
 	q = f.call
-	if q.coll, err = policy.ParseColl(args[0]); err != nil {
-		if _, swapped := policy.ParseColl(args[1]); swapped == nil {
+	if q.coll, err = parseColl(args[0]); err != nil {
+		if _, swapped := parseColl(args[1]); swapped == nil {
 			return q, usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
 		}
 		return q, usageError{err}
@@ -167,7 +167,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	}
 	p := &decisionPath{by: d, question: q}
 	if d.policy != "" {
-		text, err := os.ReadFile(d.policy)
+		text, err := readInput(d.policy, kindPolicy)
 		if err != nil {
 			return nil, err
 		}

@@ -204,7 +204,7 @@ func TestExplainBadInput(t *testing.T) {
 		{exitUsage, "--pipe-ops 0", "allreduce 8M --comm 4x8 --pipe-ops 0"},
 		{exitFailed, "bad.csv:1:4: unknown algorithm", "allreduce 8M --comm 4x8 --policy " + bad},
 		{exitFailed, "absent.csv: no such file", "allreduce 8M --comm 4x8 --policy absent.csv"},
-		{exitFailed, "is not a model", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
+		{exitFailed, "p.csv is a policy (needed: a cost model)", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
 	} {
 		if out, errs := tunefit(t, test.code, append([]string{"explain"}, strings.Fields(test.args)...)...); out != "" || !strings.Contains(errs, test.want) {
 			t.Errorf("%s: %s%s\nwant %s", test.args, out, errs, test.want)

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ type fitFlags struct {
 	shortlist      bool
 	constants      bool
 	scales         bool
+	mix            bool
 }
 
 func fitCommand() *cobra.Command {
@@ -50,16 +52,17 @@ a configuration is better.`,
 		Args: atLeastOne("one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error { return fitFiles(cmd, args, f) },
 	}
-	cmd.Flags().StringVarP(&f.model, "output", "o", "", "model to write, JSON")
+	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
 	cmd.Flags().StringVar(&f.report, "report", "", "page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.nccl, "nccl", "", "NCCL version that was measured, for the model's provenance")
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
 	cmd.Flags().BoolVar(&f.constants, "constants", false, "fit NCCL's own tuning constants, too; the tuner library then writes them")
 	cmd.Flags().BoolVar(&f.scales, "scale", false, "with --topo: let the library use the model, scaled, on similar machines with other bandwidths, where the gain is large")
+	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
 	return cmd
 }
@@ -80,20 +83,23 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.scales && f.topo == "" {
 		return usagef("--scale needs --topo, the machine to scale from")
 	}
-	if err := f.mayWrite(); err != nil {
+	if err := f.mayWrite(append(slices.Clone(files), f.topo)...); err != nil {
 		return err
 	}
 	machine, err := readModelTopology(f.topo)
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(cmd, files)
+	set, sources, rejected, err := readSweeps(cmd, files, f.force)
 	if err != nil {
 		return err
 	}
 	writeRows(cmd.OutOrStdout(), set, rejected)
 	if set.Used == 0 {
 		return errors.New("not one usable measurement: nothing was written")
+	}
+	if gpus := set.GPUs(); len(gpus) > 1 && !f.mix {
+		return mixed(set)
 	}
 	progress := newProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
@@ -125,17 +131,36 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	return f.write(cmd.ErrOrStderr(), in)
 }
 
-// mayWrite refuses files that are there, and one file for two purposes.
-func (f *fitFlags) mayWrite() error {
+// mixed is the error for measurements of different GPUs.
+func mixed(set *fit.Set) error {
+	var lines []string
+	for _, m := range set.Machines {
+		if m.GPU != "" {
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural(m.Rows, "row"), m.Source, m.String()))
+		}
+	}
+	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)", strings.Join(lines, "\n"))
+}
+
+// mayWrite refuses files that are there, those that are read, and one file for two
+// purposes.
+func (f *fitFlags) mayWrite(read ...string) error {
 	seen := map[string]string{}
 	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
 		if err := mayWrite(o.file, f.force); err != nil {
 			return err
 		}
-		if other := seen[filepath.Clean(o.file)]; o.file != "" && other != "" {
-			return usagef("%s and %s name the same file, %s", other, o.flag, o.file)
+		if err := notInput(o.file, read...); err != nil {
+			return err
 		}
-		seen[filepath.Clean(o.file)] = o.flag
+		for file, other := range seen {
+			if o.file != "" && sameFile(file, o.file) {
+				return usagef("%s and %s name the same file, %s", other, o.flag, o.file)
+			}
+		}
+		if o.file != "" {
+			seen[o.file] = o.flag
+		}
 	}
 	return nil
 }

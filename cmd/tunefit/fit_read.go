@@ -19,22 +19,39 @@ import (
 )
 
 // readSweeps pools the measurements of all files and lists why some times were
-// rejected while reading.
-func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSource, []fit.Refusal, error) {
+// rejected while reading. anyway takes files of which too little can be read, too.
+func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []policy.ModelSource, []fit.Refusal, error) {
 	pool := fit.NewPool()
 	var sources []policy.ModelSource
 	var failed []error
 	rejected := map[string]int{}
 	var notes []bench.Note
 	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
+	var known map[string]string
+	if len(files) > 1 {
+		known = map[string]string{}
+	}
 	for _, name := range files {
 		progress.turnTo(filepath.Base(name))
-		source, err := readSweep(pool, name, progress, rejected, &notes)
-		if err != nil {
+		pool.Begin(name)
+		r, digest, same, err := readMeasurements(name, progress, bench.Options{Each: pool.Add}, known)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+			continue
+		case same != "":
+			notes = append(notes, bench.Note{File: name, Text: "the same as " + same + ": read once"})
+			continue
+		}
+		if err := doubt(r, anyway, &notes); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		sources = append(sources, source)
+		notes = append(notes, r.Notes...)
+		for _, rej := range r.Rejected {
+			rejected[rej.Reason] += rej.Count
+		}
+		sources = append(sources, policy.ModelSource{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
 	}
 	progress.end()
 	for _, n := range notes {
@@ -51,23 +68,64 @@ func readSweeps(cmd *cobra.Command, files []string) (*fit.Set, []policy.ModelSou
 	return pool.Set(), sources, refusals, nil
 }
 
-func readSweep(pool *fit.Pool, name string, p *progress, rejected map[string]int, notes *[]bench.Note) (policy.ModelSource, error) {
-	in, err := os.Open(name)
+// doubt refuses a file of which too little can be read, or else notes why some of its
+// rows cannot.
+func doubt(r *bench.Result, anyway bool, notes *[]bench.Note) error {
+	if err := r.Doubt(); err != nil && !anyway {
+		return fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File)
+	}
+	*notes = append(*notes, r.MalformedNotes()...)
+	return nil
+}
+
+// sweepKinds are what measurements are read from.
+var sweepKinds = []kind{kindSweep, kindLog, kindResults}
+
+// readMeasurements reads one file, unpacked, and digests it. A file whose digest is
+// known is skipped: the same measurements twice look like more repetitions than there
+// are.
+func readMeasurements(name string, p *progress, opts bench.Options, known map[string]string) (r *bench.Result, digest, same string, err error) {
+	// Samples may go straight to a pool, so the digest has to come first, but for one
+	// file alone and for what can be read only once.
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && known != nil {
+		if digest, err = sweepDigest(name); err != nil {
+			return nil, "", "", err
+		}
+		if first, ok := known[digest]; ok {
+			p.add(info.Size())
+			return nil, digest, first, nil
+		}
+		known[digest] = name
+	}
+	in, err := openInput(name, sweepKinds...)
 	if err != nil {
-		return policy.ModelSource{}, err
+		return nil, "", "", err
 	}
 	defer in.Close()
-	digest := sha256.New()
-	r, err := bench.Read(io.TeeReader(p.reader(in), digest), name, bench.Options{Each: pool.Add})
+	hash := sha256.New()
+	called := name
+	if name == standardName {
+		called = "stdin"
+	}
+	r, err = bench.Read(io.TeeReader(p.reader(in), hash), called, opts)
 	if err != nil {
-		return policy.ModelSource{}, err
+		return nil, "", "", err
 	}
-	if _, err := io.Copy(digest, in); err != nil { // what the reader left behind the last row
-		return policy.ModelSource{}, err
+	if _, err := io.Copy(hash, in); err != nil { // what the reader left behind the last row
+		return nil, "", "", err
 	}
-	*notes = append(*notes, r.Notes...)
-	for _, rej := range r.Rejected {
-		rejected[rej.Reason] += rej.Count
+	return r, hex.EncodeToString(hash.Sum(nil)), "", nil
+}
+
+func sweepDigest(name string) (string, error) {
+	in, err := openInput(name, sweepKinds...)
+	if err != nil {
+		return "", err
 	}
-	return policy.ModelSource{Name: filepath.Base(name), SHA256: hex.EncodeToString(digest.Sum(nil)), Rows: r.Kept}, nil
+	defer in.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, in); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -21,6 +21,11 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	for _, r := range append(rejected, set.Refused...) {
 		fmt.Fprintf(w, "  %d: %s\n", r.Rows, r.Reason)
 	}
+	for _, m := range set.Machines {
+		if known := m.String(); known != "" {
+			fmt.Fprintf(w, "  %s measured with %s\n", plural(m.Rows, "row"), known)
+		}
+	}
 	if set.Simulated > 0 {
 		fmt.Fprintf(w, "  %d of those used are simulated, not measured\n", set.Simulated)
 	}

@@ -15,7 +15,7 @@ func readModelTopology(file string) (*policy.ModelTopology, error) {
 	if file == "" {
 		return nil, nil
 	}
-	doc, err := topo.ReadFile(file)
+	doc, err := readTopology(file)
 	if err != nil {
 		return nil, err
 	}

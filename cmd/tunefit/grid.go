@@ -49,7 +49,7 @@ func (f *gridFlags) parseColls() ([]policy.Coll, error) {
 	}
 	var colls []policy.Coll
 	for _, name := range f.colls {
-		c, err := policy.ParseColl(name)
+		c, err := parseColl(name)
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -133,6 +133,12 @@ func parseShape(text string) (shape, error) {
 			meant = fmt.Sprintf("did you mean %sx%s; ", parts[0], parts[1])
 			if meant == fmt.Sprintf("did you mean %s; ", text) {
 				meant = ""
+			}
+		}
+		if ranks, err := strconv.Atoi(text); err == nil && ranks >= 2 && ranks <= maxRanks {
+			meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d; ", ranks, ranks)
+			if ranks > 2 && ranks%2 == 0 {
+				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
 			}
 		}
 		return shape{}, usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 type importFlags struct {
@@ -29,14 +30,15 @@ type importFlags struct {
 func importCommand() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
 		Long: `Turn logs of nccl-tests into a sweep CSV: one row per measured time, with the
 algorithm, protocol and channels that it ran with as far as anything tells.
 
 Read are the printed output of nccl-tests and rccl-tests of any version, behind
 any launcher and between NCCL's log lines; their JSON (-J); sweep CSV files; and
-the CSV of NCCL's optimize_config.py. FILE - is the standard input.
+the CSV of NCCL's optimize_config.py. FILE - is the standard input, a directory
+stands for all files in it and below, and what gzip has compressed is unpacked.
 
 What ran comes from, the most trusted first: NCCL's log (NCCL_DEBUG=INFO with
 NCCL_DEBUG_SUBSYS=TUNING) or RCCL's columns (-A 1); NCCL_ALGO, NCCL_PROTO and
@@ -45,13 +47,18 @@ or -x in the log; --algo and the like on the command line; words in the file's
 name, as in all_reduce_ring_ll_8ch.txt. Rows about which nothing tells are the
 library's default.
 
+GPU, hosts, versions of NCCL and driver, time and tuner stay with the rows. What a
+tuner decided is never the library's default.
+
 Rows that cannot be used are counted, with the reason, on standard error. A file
-that holds no measurements is an error, and then nothing is written.`,
+that holds no measurements is an error, and then nothing is written; in a directory
+it is left out. So is a file of which many rows cannot be read, but for --force. A
+file that holds the same as another one is read once.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("no file given (needed: one log, JSON or CSV file, or more)")
+				return usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
 			}
 			return nil
 		},
@@ -60,10 +67,10 @@ that holds no measurements is an error, and then nothing is written.`,
 		},
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the file of -o")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the output, and read files of which many rows cannot be read")
 	cmd.Flags().BoolVar(&f.skip, "skip", false, "leave out files that hold no measurements instead of failing")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
-	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of files that do not name theirs")
+	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
 	cmd.Flags().StringVar(&f.pattern, "name", "", "regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
 	return cmd
@@ -72,7 +79,7 @@ that holds no measurements is an error, and then nothing is written.`,
 func (f *importFlags) options() (bench.Options, error) {
 	var opts bench.Options
 	if f.coll != "" {
-		coll, err := policy.ParseColl(f.coll)
+		coll, err := parseColl(f.coll)
 		if err != nil {
 			return opts, usageError{fmt.Errorf("--coll: %w", err)}
 		}
@@ -97,30 +104,43 @@ func (f *importFlags) options() (bench.Options, error) {
 	return opts, nil
 }
 
-func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
+func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	opts, err := f.options()
 	if err != nil {
 		return err
 	}
-	if err := mayWrite(f.output, f.force); err != nil {
+	files, found, err := walked(args)
+	if err != nil {
+		return err
+	}
+	if f.output == standardName {
+		f.output = ""
+	}
+	if err := errors.Join(notInput(f.output, files...), mayWrite(f.output, f.force)); err != nil {
 		return err
 	}
 	var results []*bench.Result
 	var samples [][]bench.Sample
+	var notes []bench.Note
 	kept := 0
 	var failed []error
+	known := map[string]string{}
 	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
 	for _, file := range files {
 		progress.turnTo(filepath.Base(file))
-		var r *bench.Result
-		var err error
-		if file == "-" {
-			r, err = bench.Read(cmd.InOrStdin(), "stdin", opts)
-		} else {
-			r, err = bench.ReadFile(file, opts)
+		r, _, same, err := readMeasurements(file, progress, opts, known)
+		switch {
+		case err != nil && found[file]: // not everything in a directory is a log
+			notes = append(notes, bench.Note{File: "left out", Text: err.Error()})
+			continue
+		case err != nil:
+			failed = append(failed, err)
+			continue
+		case same != "":
+			notes = append(notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
+			continue
 		}
-		progress.add(sizeOf([]string{file}))
-		if err != nil {
+		if err := doubt(r, f.force, &r.Notes); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -129,6 +149,9 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 		kept += len(r.Samples)
 	}
 	progress.end()
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
 	for _, err := range failed {
 		if f.skip {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
@@ -152,6 +175,42 @@ func importFiles(cmd *cobra.Command, files []string, f importFlags) error {
 		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
 	return writeWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+}
+
+// walked puts the files in directories, and in those below, in the places of the
+// directories; found holds these. Hidden files and directories are left out.
+func walked(args []string) (files []string, found map[string]bool, err error) {
+	found = map[string]bool{}
+	for _, arg := range args {
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			files = append(files, arg) // what is wrong with it is said where it is opened
+			continue
+		}
+		before := len(files)
+		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case path != arg && strings.HasPrefix(entry.Name(), "."):
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // links to files, too
+				files = append(files, path)
+				found[path] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(files) == before {
+			return nil, nil, fmt.Errorf("there is no file in the directory %s", arg)
+		}
+	}
+	return files, found, nil
 }
 
 // writeImport prints a line per file, then why times were rejected, then what

@@ -24,10 +24,10 @@ const ringLog = `+ export NCCL_ALGO=Ring
 # Avg bus bandwidth    : 20.1
 `
 
-const ringSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source
-all_reduce,1048576,float,sum,ring,,,1,2,0,forced,41.5,25.27,25.27,LOG:9
-all_reduce,1048576,float,sum,ring,,,1,2,1,forced,40.25,26.05,26.05,LOG:9
-all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10
+const ringSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source,gpu_model,hosts,nccl_version,driver_version,measured_at,tuner
+all_reduce,1048576,float,sum,ring,,,1,2,0,forced,41.5,25.27,25.27,LOG:9,Example GPU,host0,,,,
+all_reduce,1048576,float,sum,ring,,,1,2,1,forced,40.25,26.05,26.05,LOG:9,Example GPU,host0,,,,
+all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,Example GPU,host0,,,,
 `
 
 func TestImport(t *testing.T) {

@@ -41,15 +41,16 @@ type usageError struct{ error }
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	defer resetInputs(stdin)()
 	root := &cobra.Command{
 		Use:           "tunefit",
 		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
 		Version:       tuner.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q", args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -60,7 +61,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	stderr = printable{stderr}
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 	for _, c := range root.Commands() {
@@ -72,7 +73,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	var code exitError
 	var usage usageError
-	switch err := root.Execute(); {
+	err := oneDash(root, args)
+	if err == nil {
+		err = root.Execute()
+	}
+	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):

@@ -14,6 +14,9 @@ import (
 // mayWrite refuses a file that is there already, so that a command can stop
 // before it does any work. An empty name is no file.
 func mayWrite(name string, force bool) error {
+	if name == standardName {
+		return usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
+	}
 	if name == "" || force {
 		return nil
 	}
@@ -25,6 +28,26 @@ func mayWrite(name string, force bool) error {
 	default:
 		return err
 	}
+}
+
+// notInput refuses an output that is one of the inputs, under whatever name: what is
+// read would be lost, and asking to overwrite cannot mean that.
+func notInput(output string, inputs ...string) error {
+	for _, in := range inputs {
+		if output != "" && in != "" && in != standardName && sameFile(output, in) {
+			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, output)
+		}
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	ia, err1 := os.Stat(a)
+	ib, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
 // writeWhole makes a file whole or not at all.

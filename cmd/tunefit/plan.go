@@ -65,7 +65,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	}
 	set := &fit.Set{}
 	if len(files) > 0 {
-		if set, _, _, err = readSweeps(cmd, files); err != nil {
+		if set, _, _, err = readSweeps(cmd, files, true); err != nil {
 			return err
 		}
 		if set.Used == 0 {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +44,7 @@ tunefit fit --report shows them all, to be looked at in a browser.`,
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the picture if it is there")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective, as allreduce (default: the first there is)")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 2x8 (default: the first there is)")
-	cmd.Flags().IntVar(&f.Top, "top", 8, "configurations to draw")
+	cmd.Flags().IntVar(&f.Top, "top", 8, "how many configurations to draw, the fastest first")
 	cmd.Flags().BoolVar(&f.Band, "band", false, "draw 90 % intervals, too")
 	return cmd
 }
@@ -63,13 +61,16 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 		return usagef("--top %d (allowed: 1 or more)", f.Top)
 	}
 	if f.coll != "" {
-		coll, err := policy.ParseColl(f.coll)
+		coll, err := parseColl(f.coll)
 		if err != nil {
 			return usageError{err}
 		}
 		f.coll = coll.String()
 	}
 	if err := mayWrite(f.output, f.force); err != nil {
+		return err
+	}
+	if err := notInput(f.output, files...); err != nil {
 		return err
 	}
 	group, err := f.group(cmd, files)
@@ -87,7 +88,8 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 // drawn.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGroup, error) {
 	for _, name := range files {
-		switch is, err := isModel(name); {
+		k, err := fileKind(name)
+		switch is := k == kindModel; {
 		case err != nil:
 			return nil, err
 		case is && len(files) > 1:
@@ -96,7 +98,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGrou
 			return f.ofModel(cmd, name)
 		}
 	}
-	set, _, rejected, err := readSweeps(cmd, files)
+	set, _, rejected, err := readSweeps(cmd, files, f.force)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGrou
 }
 
 func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup, error) {
-	text, err := os.ReadFile(name)
+	text, err := readInput(name, kindModel)
 	if err != nil {
 		return nil, err
 	}
@@ -137,26 +139,6 @@ func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup
 		return nil, err
 	}
 	return &model.File.Groups[i], nil
-}
-
-// isModel looks at how a file begins.
-func isModel(name string) (bool, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(file, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	return beginsAsModel(head[:n]), nil
-}
-
-func beginsAsModel(head []byte) bool {
-	head = bytes.TrimSpace(head)
-	return bytes.HasPrefix(head, []byte("{")) && bytes.Contains(head, []byte(policy.ModelFormat))
 }
 
 // choose finds the group asked for and says which others there are.

@@ -83,7 +83,7 @@ var deciders = []string{"nccl", "row", "model"}
 
 // readPolicyTests reads a file of tests.
 func readPolicyTests(file string) (*policyTests, error) {
-	text, err := os.ReadFile(file)
+	text, err := readInput(file, kindTests)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 
@@ -44,7 +43,7 @@ func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseR
 	defer a.close()
 	rows := rowTexts{decider: t.decider}
 	if t.policy != "" {
-		text, err := os.ReadFile(t.policy)
+		text, err := readInput(t.policy, kindPolicy)
 		if err != nil {
 			return nil, nil, nil, err
 		}

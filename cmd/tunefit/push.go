@@ -49,8 +49,8 @@ has to. 1: nothing was written, or not all have switched; the ranks go on trying
 
 func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	file := watchedFile{path: name}
-	if file.model, _ = isModel(name); strings.EqualFold(filepath.Ext(name), ".json") {
-		file.model = true // a damaged one
+	if is, _ := fileKind(name); is == kindModel || is == kindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+		file.model = true
 	}
 	variable := tuner.EnvConfigFile
 	if file.model {
@@ -66,7 +66,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	case f.timeout < 0:
 		return usagef("--timeout %v: a time has passed before it began", f.timeout)
 	}
-	text, err := file.read()
+	text, err := file.unpacked()
 	if err == nil && len(text) > tuner.MaxLiveBytes {
 		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, policy.FormatBytes(tuner.MaxLiveBytes))
 	}
@@ -103,7 +103,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 // jobs would be left without what they had.
 func (f watchedFile) sameKind(to string, old []byte) error {
 	switch {
-	case !f.model && beginsAsModel(old):
+	case !f.model && sniff(old).kind == kindModel:
 		return fmt.Errorf("%s is a policy and %s a model, which stays as it is", f.path, to)
 	case f.model:
 		if p, err := policy.ReadCSV(to, old); err == nil && len(p.Rules) > 0 {

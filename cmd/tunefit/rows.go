@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -14,7 +13,7 @@ import (
 // calls worth asking about. What it decides, the plugin says. All problems of the
 // file come back in the error.
 func readPolicy(file string) (*policy.Policy, error) {
-	text, err := readRegular(file)
+	text, err := readDecider(file, kindPolicy)
 	if err != nil {
 		return nil, err
 	}
@@ -26,18 +25,6 @@ func readPolicy(file string) (*policy.Policy, error) {
 		return nil, errors.New(file + " has no rows")
 	}
 	return p, nil
-}
-
-// readRegular reads a file as the plugin does.
-func readRegular(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", file)
-	}
-	return os.ReadFile(file)
 }
 
 // namedShapes lists the communicators that rules are written for, by their columns

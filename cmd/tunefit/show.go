@@ -70,8 +70,8 @@ topology of --topo; not from a measurement.`,
 	}
 	grid.register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "NCCL's numPipeOps")
-	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: with registered buffers")
+	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
+	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	who.register(cmd)
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")

@@ -95,7 +95,7 @@ func TestShowModelBadInput(t *testing.T) {
 		{exitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
 		{exitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
 		{exitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{exitFailed, "is not a cost model", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
+		{exitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
 	} {
 		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs, test.want) {
 			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)

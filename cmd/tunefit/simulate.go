@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -54,7 +55,7 @@ learnt from it is of no use on a real cluster.`,
 	f.register(cmd)
 	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
 	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
-	flags.StringSliceVar(&f.grid.colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives")
+	flags.StringSliceVar(&f.grid.colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")
 	flags.StringVar(&f.grid.sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
 	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to force; those that the communicator does not have are left out")
 	flags.IntVar(&f.reps, "reps", 2, "repetitions of every measurement")
@@ -70,7 +71,10 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := mayWrite(f.output, f.force); err != nil {
+	if f.output == standardName {
+		f.output = ""
+	}
+	if err := errors.Join(mayWrite(f.output, f.force), notInput(f.output, f.tuning, f.topo)); err != nil {
 		return err
 	}
 	costs, err := f.read()

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
@@ -41,6 +44,9 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
 			m, err := view.open(args, cmd.ErrOrStderr())
+			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], commandNames(cmd)) != "" {
+				return usageError{fmt.Errorf("%w (%sor name a file)", err, suggest.DidYouMean(args[0], commandNames(cmd)))}
+			}
 			if err != nil {
 				return err
 			}
@@ -123,7 +129,7 @@ const machineRoot = "/"
 // document reads the file named, or finds the machine's topology.
 func document(args []string) (*topo.Document, detect.Source, error) {
 	if len(args) > 0 {
-		doc, err := topo.ReadFile(args[0])
+		doc, err := readTopology(args[0])
 		return doc, detect.Source{File: args[0]}, err
 	}
 	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
@@ -131,6 +137,15 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 		err = fmt.Errorf("%w, or name it on the command line; configs/topo has some", err)
 	}
 	return doc, source, err
+}
+
+// readTopology reads a topology file.
+func readTopology(name string) (*topo.Document, error) {
+	text, err := readInput(name, kindTopology)
+	if err != nil {
+		return nil, err
+	}
+	return topo.Read(name, bytes.NewReader(text))
 }
 
 func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {

@@ -47,7 +47,7 @@ number; or as NCCL prints them, GPU/0-18000.`,
 		},
 	}
 	view.register(cmd)
-	cmd.Flags().StringVar(&file, "topo", "", "topology file (default: this machine)")
+	cmd.Flags().StringVar(&file, "topo", "", "topology file in NCCL's XML to look into (default: the topology of this machine)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

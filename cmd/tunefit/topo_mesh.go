@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,11 @@ Exit code: 0, or 1 if there is no ring of direct links.`,
 		Example: `  tunefit topo mesh configs/mesh/four-nodes.csv`,
 		Args:    exactly(1, "the file of the mesh"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := mesh.ReadFile(args[0])
+			text, err := readInput(args[0], kindMesh)
+			if err != nil {
+				return err
+			}
+			m, err := mesh.Read(args[0], bytes.NewReader(text))
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -16,22 +15,27 @@ type watchedFile struct {
 	model bool
 }
 
-// read returns the file's text and all that is wrong with it.
+// read returns the file's text as ranks read it, and all that is wrong with it. They
+// unpack nothing.
 func (f watchedFile) read() (text []byte, err error) {
+	if text, err = f.unpacked(); err != nil {
+		return nil, err
+	}
+	if path, err := pathOf(f.path); err != nil || path != f.path {
+		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
+	}
+	return text, nil
+}
+
+// unpacked is read for a file that is going to be written elsewhere.
+func (f watchedFile) unpacked() (text []byte, err error) {
 	if !f.model {
 		if _, err := readPolicy(f.path); err != nil {
 			return nil, err
 		}
-		return os.ReadFile(f.path)
+		return readDecider(f.path, kindPolicy)
 	}
-	info, err := os.Stat(f.path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", f.path)
-	}
-	if text, err = os.ReadFile(f.path); err != nil {
+	if text, err = readDecider(f.path, kindModel); err != nil {
 		return nil, err
 	}
 	if _, err := policy.ReadModel(f.path, text); err != nil {

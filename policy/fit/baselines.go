@@ -66,7 +66,7 @@ func logLogChoice(g *Group) chooser {
 func newPolyline(cells []Cell) *polyline {
 	p := &polyline{}
 	for _, c := range cells {
-		p.octaves, p.values = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros))
+		p.add(c)
 	}
 	return p
 }

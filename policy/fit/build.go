@@ -113,7 +113,7 @@ func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
 			p.Algo, p.Proto, p.Channels = c.Config.Algo.String(), c.Config.Proto.String(), c.Config.Channels
 		}
 		d.Measured = append(d.Measured, p)
-		points[i] = Cell{Bytes: c.Bytes, Micros: c.Micros, Reps: c.Reps}
+		points[i] = Cell{Bytes: c.Bytes, Micros: c.Micros, Reps: c.Reps, Outlier: c.Outlier, Apart: c.Apart}
 	}
 	sizes := sizesWithin(axis, points[0].Bytes, points[len(points)-1].Bytes)
 	d.Micros, d.Sigma = tabulate(g.fitInterpolation(points), 0, sizes)

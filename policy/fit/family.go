@@ -97,8 +97,8 @@ func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 	points := make([]point, n)
 	for i, cell := range cells {
 		points[i] = point{place{math.Log2(s[i]), math.Log2(c[i]), g.cellNoise(cell)}, math.Log(us[i] / j.physics.micros(s[i], c[i]))}
-		if cell.Outlier {
-			points[i].noise = math.Hypot(points[i].noise, outlierNoise)
+		if doubt := cell.doubt(); doubt > 0 {
+			points[i].noise = math.Hypot(points[i].noise, doubt)
 		}
 	}
 	points = thin(points, cmp.Or(g.points, finest.points))
@@ -145,6 +145,7 @@ type interpolation struct {
 
 type polyline struct {
 	octaves, values []float64
+	doubts          []float64 // standard deviations of points beyond noise
 	noise           float64
 	perOctave       float64 // growth of the standard deviation away from a point
 }
@@ -163,13 +164,16 @@ func (g *Group) fitInterpolation(cells []Cell) *interpolation {
 			p = &polyline{noise: g.Noise}
 			ip.curves[c.Config.Channels] = p
 		}
-		p.octaves = append(p.octaves, log2(c.Bytes))
-		p.values = append(p.values, math.Log(c.Micros))
+		p.add(c)
 	}
 	for _, p := range ip.curves {
 		p.learnSpread()
 	}
 	return ip
+}
+
+func (p *polyline) add(c Cell) {
+	p.octaves, p.values, p.doubts = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros)), append(p.doubts, c.doubt())
 }
 
 // learnSpread leaves out each inner point and sees how far its neighbours' line
@@ -196,7 +200,7 @@ func (p *polyline) at(octave float64) (value, sigma float64) {
 	n := len(p.octaves)
 	switch {
 	case exact:
-		return p.values[i], p.noise
+		return p.values[i], math.Hypot(p.noise, p.doubts[i])
 	case i == 0:
 		return p.values[0], math.Hypot(p.noise, mostPerOctave*(p.octaves[0]-octave))
 	case i == n:
@@ -204,7 +208,8 @@ func (p *polyline) at(octave float64) (value, sigma float64) {
 	}
 	x0, x1 := p.octaves[i-1], p.octaves[i]
 	t := (octave - x0) / (x1 - x0)
-	return p.values[i-1] + t*(p.values[i]-p.values[i-1]), math.Hypot(p.noise, p.perOctave*min(octave-x0, x1-octave))
+	noise := math.Hypot(p.noise, max(p.doubts[i-1], p.doubts[i]))
+	return p.values[i-1] + t*(p.values[i]-p.values[i-1]), math.Hypot(noise, p.perOctave*min(octave-x0, x1-octave))
 }
 
 func (ip *interpolation) predict(channels int, bytes []uint64) (means, sigmas []float64) {

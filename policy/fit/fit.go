@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -56,6 +57,11 @@ func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
 		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes, Scales: opts.Scales,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
+	file.Provenance.Machines = modelMachines(set.Machines)
+	file.Provenance.Mixed = len(set.GPUs()) > 1
+	if file.Provenance.NCCL == "" {
+		file.Provenance.NCCL = strings.Join(set.versions(), ", ")
+	}
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]policy.ModelGroup, len(set.Groups))
 	tasks := plan(set.Groups)

@@ -14,8 +14,21 @@ type Cell struct {
 	Micros float64 // median of the repetitions
 	Reps   int     // >= 1
 	// Outlier says that the neighbours in size and in channels contradict the
-	// time. It counts for little in the fit.
+	// time, or those in size of the default. It counts for little in the fit.
 	Outlier bool
+	// Apart is how far the medians of sweeps that contradict each other are apart, in
+	// ln(us). 0: they agree, or there is but one.
+	Apart float64
+	// Sources is from how many files a default was measured; 0 of other cells.
+	Sources int
+}
+
+// doubt is the standard deviation of ln(us) beyond the noise of repetitions.
+func (c Cell) doubt() float64 {
+	if c.Outlier {
+		return outlierNoise
+	}
+	return c.Apart / 2
 }
 
 func (c Cell) compare(o Cell) int {
@@ -35,6 +48,8 @@ type Group struct {
 	// assumedNoise.
 	NoisePairs int
 	Twins      []Twin
+	// Contradictions are between sweeps that were pooled, the most cells first.
+	Contradictions []Contradiction
 
 	// points bounds the points of a family that its process is given; 0: as many as
 	// the finest detail has.

@@ -14,6 +14,8 @@ const (
 	// outlierNoise is what an outlier's time is taken to be worth: a guess within
 	// a factor of 1.6.
 	outlierNoise = 0.5
+	// fewDefaults are too few sizes to tell which one sticks out.
+	fewDefaults = 4
 )
 
 // flagOutliers marks cells that stick out to the same side from the line between
@@ -30,6 +32,55 @@ func (g *Group) flagOutliers() {
 			cells[i].Outlier = math.Abs(a) > least && math.Abs(b) > least && (a > 0) == (b > 0)
 		}
 	}
+}
+
+// flagDefaultOutliers marks sizes at which the library's own choice took far less or
+// far more than at the sizes around, which agree among themselves: a bad choice over a
+// range of sizes is none. The choice may really be that bad at one size: not marked is
+// what several sweeps agree about, nor what took as long when it was forced.
+func (g *Group) flagDefaultOutliers() {
+	least := max(outlierRatio, 6*g.Noise)
+	if len(g.Default) < fewDefaults {
+		return
+	}
+	for i := range g.Default {
+		others := slices.Delete(slices.Clone(g.Default[max(0, i-2):min(len(g.Default), i+3)]), min(i, 2), min(i, 2)+1)
+		lone := true
+		for k := range others {
+			lone = lone && !(math.Abs(offLine(others, k)) > least/2) // NaN at the ends
+		}
+		g.Default[i].Outlier = lone && math.Abs(offNeighbours(g.Default, i)) > least && !g.confirmed(g.Default[i], least)
+	}
+}
+
+// offNeighbours is offLine, and at the ends how much longer a smaller size took than
+// the next larger one.
+func offNeighbours(cells []Cell, i int) float64 {
+	switch n := len(cells); {
+	case i == 0:
+		return max(0, math.Log(cells[0].Micros/cells[1].Micros))
+	case i == n-1:
+		return min(0, math.Log(cells[i].Micros/cells[i-1].Micros))
+	}
+	return offLine(cells, i)
+}
+
+// confirmed reports whether something else says that a default took so long.
+func (g *Group) confirmed(d Cell, least float64) bool {
+	forced, ok := g.at(d.Config, d.Bytes)
+	return ok && math.Abs(math.Log(forced.Micros/d.Micros)) < least/2 || d.Sources > 1 && d.Apart == 0
+}
+
+// offLine is how far ln(us) of a cell is above the line between those before and after
+// it, whatever their configurations; NaN where there are not two.
+func offLine(cells []Cell, i int) float64 {
+	if i < 1 || i+1 >= len(cells) {
+		return math.NaN()
+	}
+	before, c, after := &cells[i-1], &cells[i], &cells[i+1]
+	t := math.Log(float64(c.Bytes)/float64(before.Bytes)) / math.Log(float64(after.Bytes)/float64(before.Bytes))
+	y0, y1 := math.Log(before.Micros), math.Log(after.Micros)
+	return math.Log(c.Micros) - y0 - t*(y1-y0)
 }
 
 // offLines is how far ln(us) of each cell is above the line between its

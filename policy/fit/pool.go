@@ -2,9 +2,11 @@ package fit
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -16,16 +18,23 @@ type Pool struct {
 	refused   map[string]int
 	rows      int
 	simulated int
+
+	setups  map[bench.Setup]*Machine
+	file    string   // that is being read
+	sources []source // in the order of arrival
+	number  map[source]int32
+	setup   *bench.Setup // of the sample before
+	machine *Machine     // that it is counted for
 }
 
-// Reasons to refuse a sample. Each is the whole text that a user reads.
+// Reasons to refuse a sample, but for what is kept instead. Each is the whole text
+// that a user reads.
 const (
 	RefusedTime      = "time is not a positive number"
 	RefusedSize      = "size is 0"
 	RefusedComm      = "number of nodes or ranks is not known"
 	RefusedLabel     = "algorithm or protocol is not known"
 	RefusedChannels  = "channel count is not 1 to 64"
-	RefusedVariant   = "other data type, reduction or placement than most of its group"
 	RefusedColl      = "not a collective that tuners are asked about"
 	RefusedOneRank   = "1 rank communicates with nobody"
 	maxChannels      = 64 // of NCCL
@@ -45,7 +54,9 @@ type variant struct {
 }
 
 // NewPool returns an empty pool.
-func NewPool() *Pool { return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}} }
+func NewPool() *Pool {
+	return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
+}
 
 // Add takes a sample or counts why it does not.
 func (p *Pool) Add(s *bench.Sample) {
@@ -95,6 +106,10 @@ func (p *Pool) Add(s *bench.Sample) {
 		vp = &variantPool{}
 		g.variants[v] = vp
 	}
+	p.count(s)
+	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
+		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
+	}
 	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault), uint32(len(vp.readings)), s.Bytes, s.Micros})
 	vp.sorted = false
 }
@@ -106,6 +121,9 @@ type Set struct {
 	Used      int      // of which are in Groups
 	Simulated int      // of the accepted, made up rather than measured
 	Refused   []Refusal
+	// Machines are those measured, what has most rows first. One without a name holds
+	// the rows that do not tell theirs.
+	Machines []Machine
 }
 
 // Refusal counts samples that were not used.
@@ -131,15 +149,21 @@ func (p *Pool) Set() *Set {
 		most := g.mainVariant()
 		for v, vp := range g.variants {
 			if v != most {
-				refused[RefusedVariant] += len(vp.readings)
+				refused[most.refused(v)] += len(vp.readings)
 			}
 		}
 		s.Used += len(g.variants[most].readings)
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g.variants[most])
 	}
-	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
+	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i], p.sources) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.compare(b.Key) })
+	for _, m := range p.setups {
+		s.Machines = append(s.Machines, *m)
+	}
+	slices.SortFunc(s.Machines, func(a, b Machine) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(fmt.Sprint(a.Setup), fmt.Sprint(b.Setup)))
+	})
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
 	}
@@ -147,6 +171,17 @@ func (p *Pool) Set() *Set {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
 	})
 	return s
+}
+
+// refused says why samples of another variant are not used, and what is used instead.
+// Nearly every sweep has some.
+func (v variant) refused(other variant) string {
+	placement := map[bool]string{false: "out-of-place", true: "in-place"}
+	if other.dtype == v.dtype && other.redop == v.redop {
+		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which it is)", placement[other.inPlace], placement[v.inPlace])
+	}
+	return fmt.Sprintf("other data types or reductions; %s is kept (normal where several were measured: NCCL does not tell a tuner which it is)",
+		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.dtype, "the unnamed type")+" "+v.redop)+" "+placement[v.inPlace]))
 }
 
 // mainVariant is the one with the most cells; of equals the one with most rows,
@@ -176,9 +211,12 @@ func boolToInt(b bool) int {
 }
 
 // fill makes a group of what was pooled.
-func (vp *variantPool) fill(g *Group) {
+func (vp *variantPool) fill(g *Group, sources []source) {
 	defaults := map[uint64][]Cell{}
-	var spread, times []float64
+	var spread, times, within []float64
+	var several []sourcedCell // cells of Cells, by their place until all are there
+	var places []int
+	ownChoice := map[uint64][]reading{}
 	for readings := range vp.cells {
 		times = times[:0]
 		for i, r := range readings {
@@ -191,15 +229,20 @@ func (vp *variantPool) fill(g *Group) {
 		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times)}
 		if first.cell.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
-		} else {
-			g.Cells = append(g.Cells, c)
+			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
+			continue
 		}
+		if m := vp.medians(readings, &within); len(m) > 1 {
+			several, places = append(several, sourcedCell{medians: m}), append(places, len(g.Cells))
+		}
+		g.Cells = append(g.Cells, c)
+	}
+	for i, at := range places {
+		several[i].apart = &g.Cells[at].Apart
 	}
 	g.Noise = assumedNoise
 	if g.NoisePairs = len(spread); len(spread) >= fewPairs {
-		// A difference of two has sqrt(2) of one value's deviation; the median
-		// of its absolute value is 0.6745 of that.
-		g.Noise = min(max(median(spread)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+		g.Noise = noiseOf(spread)
 	} else {
 		g.NoisePairs = 0
 	}
@@ -207,8 +250,25 @@ func (vp *variantPool) fill(g *Group) {
 		g.Default = append(g.Default, mostMeasured(cells))
 	}
 	slices.SortFunc(g.Default, func(a, b Cell) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	for i := range g.Default {
+		if m := vp.medians(ownChoice[g.Default[i].Bytes], &within); len(m) > 1 {
+			g.Default[i].Sources = len(m)
+			several = append(several, sourcedCell{m, &g.Default[i].Apart})
+		}
+	}
+	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
+		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
+	}
 	g.flagOutliers()
+	g.flagDefaultOutliers()
 	g.findTwins()
+}
+
+// noiseOf is the standard deviation of ln(us) behind differences of two. These have
+// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
+// of that.
+func noiseOf(differences []float64) float64 {
+	return min(max(median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
 }
 
 // mostMeasured picks one label where the default was seen with several, as

@@ -3,6 +3,7 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -36,8 +37,12 @@ func TestRefusedSamples(t *testing.T) {
 	}
 	other := good
 	other.InPlace = true
-	if set := pooled([]bench.Sample{good, other}); set.Used != 1 || set.Refused[0].Reason != RefusedVariant {
+	if set := pooled([]bench.Sample{good, other}); set.Used != 1 || !strings.HasPrefix(set.Refused[0].Reason, "in-place; out-of-place is kept (normal") {
 		t.Errorf("in-place beside out-of-place: %+v", set)
+	}
+	other.DType = "half"
+	if set := pooled([]bench.Sample{good, good, other}); set.Used != 2 || !strings.HasPrefix(set.Refused[0].Reason, "other data types or reductions; "+good.DType) {
+		t.Errorf("another data type: %+v", set)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // variantPool holds what was measured in the order of arrival, or sorted.
 type variantPool struct {
 	readings []reading
+	origins  []origin // in the order of arrival
 	sorted   bool
 }
 

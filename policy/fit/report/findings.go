@@ -16,6 +16,7 @@ const (
 	DefaultGaps
 	NothingElse
 	Restless
+	Contradictory
 	Edge
 	Twins
 	Outlier
@@ -31,6 +32,7 @@ var advice = [...]string{
 	DefaultGaps:    "Measure the default at the sizes where it is missing",
 	NothingElse:    "Measure configurations: NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS",
 	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
+	Contradictory:  "Find out which of two sweeps is right, leave the other one out, or measure both again",
 	Edge:           "Widen the channel range: the winner is at its end",
 	Twins:          "Look into labels that lie: NCCL probably took one path under several names",
 	Outlier:        "Measure outliers again",
@@ -75,6 +77,14 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	add := func(kind Kind, format string, args ...any) {
 		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
+	for _, c := range g.Contradictions {
+		add(Contradictory, "%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the model trusts these less", c.A, c.B, c.Apart, c.Common, c.Factor)
+	}
+	for _, c := range g.Default {
+		if c.Outlier {
+			add(Outlier, "outlier in the default: at %s it took %.4g us, unlike at the sizes around; the model does not build on it, measure it again", policy.FormatBytes(c.Bytes), c.Micros)
+		}
+	}
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model is silent")
 		return all
@@ -86,7 +96,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
 	}
-	if g.Noise > restlessNoise {
+	if g.Noise > restlessNoise && len(g.Contradictions) == 0 {
 		add(Restless, "repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds", 100*g.Noise)
 	}
 	if len(g.Configs()) == 1 {

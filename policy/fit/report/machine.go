@@ -2,12 +2,30 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // fact is a line of a table of two columns.
 type fact struct{ Name, Value string }
+
+// measuredFacts are what the logs told of the machines measured.
+func measuredFacts(p *policy.ModelProvenance) (facts []fact) {
+	for _, m := range p.Machines {
+		known := []string{}
+		for _, part := range []string{m.GPU, m.Hosts, m.Driver, m.Begun} {
+			if part != "" {
+				known = append(known, part)
+			}
+		}
+		facts = append(facts, fact{"measured on", fmt.Sprintf("%s: %d rows", strings.Join(known, ", "), m.Rows)})
+	}
+	if p.Mixed {
+		facts = append(facts, fact{"mixed machines", "yes: these are different GPUs, and the model fits none of them well"})
+	}
+	return facts
+}
 
 // machineFacts are what a person needs to know the machine again; nil where the
 // fit was not told of one.

@@ -49,6 +49,7 @@ type page struct {
 	More        int // findings beyond those listed
 	Prov        policy.ModelProvenance
 	Machine     []fact
+	Measured    []fact
 
 	data pageData
 }
@@ -65,7 +66,7 @@ func newPage(in Input) (*page, error) {
 	p := &page{
 		Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
 		Simulated: in.Set.Simulated, Unvalidated: in.Report.Unvalidated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
-		Machine: machineFacts(in.File.Provenance.Topology),
+		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// failure is what a log says of a run that failed. The zero value is for one that
+// did not, or that does not say so.
+type failure struct {
+	line    int    // from 1, of text; 0: none
+	text    string // what ended the run
+	warned  int    // line of warning; 0: none
+	warning string // NCCL's first, which often names the cause
+	// config is what the run was told to use, as "nvls/simple/16" or "tree/ll"; empty
+	// where not all of it is known.
+	config string
+}
+
+// ends are what a run that fails prints: nccl-tests, the shell, the loader, Slurm and MPI.
+var ends = regexp.MustCompile(`Test (?:NCCL |CUDA )?failure\b.*|error while loading shared libraries.*|\bcommand not found\b.*|` +
+	`(?i:segmentation fault|bus error|illegal instruction|out of memory)\b.*|DUE TO TIME LIMIT.*|` +
+	`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|There are not enough slots.*|_perf(?:_mpi)?: No such file or directory|` +
+	`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
+
+// words are those that a line must have one of to be worth the regular expression.
+var words = [][]byte{[]byte("ailure"), []byte("rror"), []byte("ault"), []byte("memory"), []byte("not found"), []byte("TIME LIMIT"),
+	[]byte("noticed that"), []byte("enough slots"), []byte("No such file"), []byte("Killed"), []byte("Aborted"), []byte("Terminated"), []byte("llegal"), []byte("capable device")}
+
+// longestQuote bounds what is quoted of a log.
+const longestQuote = 240
+
+// read takes a line that is no row, and reports whether it says that the run failed.
+func (f *failure) read(at int, line []byte) bool {
+	f.warn(at, line)
+	for _, w := range words {
+		if bytes.Contains(line, w) {
+			found := ends.Match(line)
+			if found && f.line == 0 {
+				f.text, f.line = quoted(line), at
+			}
+			return found
+		}
+	}
+	return false
+}
+
+// warn keeps the first warning.
+func (f *failure) warn(at int, line []byte) {
+	if f.warned > 0 {
+		return
+	}
+	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok {
+		f.warning, f.warned = quoted(text), at
+	}
+}
+
+func quoted(text []byte) string {
+	text = bytes.TrimSpace(text)
+	if len(text) > longestQuote {
+		text = append(text[:longestQuote:longestQuote], "..."...)
+	}
+	return strings.ToValidUTF8(string(text), "?")
+}
+
+// found reports whether a run of so many rows failed: it said so, or it measured
+// nothing and warned.
+func (f *failure) found(rows int) bool {
+	if f.line == 0 && rows == 0 && f.warned > 0 {
+		f.text, f.line, f.warning = f.warning, f.warned, ""
+	}
+	return f.line > 0
+}
+
+// String quotes the failure and says how later runs leave it out.
+func (f *failure) String() string {
+	s := fmt.Sprintf("the run failed: %q", f.text)
+	if f.warning != "" && !strings.Contains(f.text, f.warning) {
+		s += fmt.Sprintf("; NCCL warned: %q", f.warning)
+	}
+	if f.config != "" {
+		s += fmt.Sprintf("; if %s cannot run here, tunefit plan --skip %s leaves it out", f.config, f.config)
+	}
+	return s
+}

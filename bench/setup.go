@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Setup is where and with what a time was measured, as far as its file tells. A
+// field is empty where the file says nothing.
+type Setup struct {
+	GPU    string // the model as the driver names it; different ones joined by " + "
+	Hosts  string // names, sorted, with blanks between; of many the first, and how many more
+	NCCL   string // version, as "2.29.2"; RCCL's as "RCCL 2.26.6"
+	Driver string // version, as "550.54.15"; else what it supports, as "CUDA 13.1" or "ROCm 7.0.2"
+	Time   string // when the run began, as its file writes it
+	Tuner  string // the tuner plugin that was loaded: the times are not the library's own choice
+}
+
+// mostHosts bounds the names that every row of a sweep repeats.
+const mostHosts = 16
+
+// column returns where a column of the sweep format is kept; nil: not here.
+func (s *Setup) column(c column) *string {
+	switch c {
+	case colGPU:
+		return &s.GPU
+	case colHosts:
+		return &s.Hosts
+	case colNCCL:
+		return &s.NCCL
+	case colDriver:
+		return &s.Driver
+	case colTime:
+		return &s.Time
+	case colTuner:
+		return &s.Tuner
+	}
+	return nil
+}
+
+// facts collects what the lines of one run tell of its setup and of its end.
+type facts struct {
+	Setup
+	gpus    map[string]bool
+	failure failure
+}
+
+var (
+	// "NCCL version 2.29.2+cuda13.1", "RCCL version : 2.26.6-Unknown".
+	ncclVersion = regexp.MustCompile(`\b([NR])CCL version *:? *([0-9]+\.[0-9]+(?:\.[0-9]+)?)`)
+	// The line that nccl-tests begins with: nccl-library=22902.
+	libraryCode = regexp.MustCompile(`\bnccl-library=([0-9]+)`)
+	cudaDriver  = regexp.MustCompile(`\bcudaDriverVersion ([0-9]+)`)
+	driver      = regexp.MustCompile(`\b(?:Driver Version: *|(ROCm) version *: *)([0-9]+\.[0-9.]+)`)
+	// What NCCL 2.19 on says when it loads a tuner: "Using tuner plugin: 'Example'" (2.19),
+	// "TUNER/Plugin: Using tuner plugin Example" (2.21), "TUNER/Plugin: Using Example (v5)" (2.28),
+	// and ours, which begins all its lines with TUNER/Go and the first with its version.
+	tunerLine = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)`)
+	goLine    = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
+	dateTime  = regexp.MustCompile(`^20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
+)
+
+// read takes a line of a log that is no row.
+func (f *facts) read(line []byte) {
+	if bytes.Contains(line, []byte("ersion")) || bytes.Contains(line, []byte("nccl-library=")) {
+		f.versions(line)
+	}
+	if bytes.Contains(line, []byte("uner plugin")) || bytes.Contains(line, []byte("TUNER")) {
+		f.tuner(line)
+	}
+	f.timed(line)
+}
+
+func (f *facts) versions(line []byte) {
+	if m := ncclVersion.FindSubmatch(line); m != nil {
+		f.NCCL = string(m[2])
+		if m[1][0] == 'R' {
+			f.NCCL = "RCCL " + f.NCCL
+		}
+	} else if m := libraryCode.FindSubmatch(line); m != nil && f.NCCL == "" {
+		f.NCCL = versionOf(atoi(m[1]))
+	}
+	if m := driver.FindSubmatch(line); m != nil {
+		f.Driver = strings.TrimSpace(string(m[1]) + " " + string(m[2]))
+	} else if m := cudaDriver.FindSubmatch(line); m != nil && f.Driver == "" {
+		n := atoi(m[1])
+		f.Driver = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
+	}
+}
+
+func (f *facts) tuner(line []byte) {
+	if m := goLine.FindSubmatch(line); m != nil {
+		if name := strings.TrimSpace("nccl-tuner-go " + string(m[1])); len(name) > len(f.Tuner) || !strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
+			f.Tuner = name
+		}
+		return
+	}
+	if m := tunerLine.FindSubmatch(line); m != nil && f.Tuner == "" {
+		f.Tuner = loadedTuner(string(bytes.Join(m[1:], nil)))
+	}
+}
+
+// loadedTuner is the value of NCCL_TUNER_PLUGIN, or nothing where that loads none.
+func loadedTuner(value string) string {
+	if strings.EqualFold(value, "none") {
+		return ""
+	}
+	return value
+}
+
+// timed keeps the first time that a line shows.
+func (f *facts) timed(line []byte) {
+	for i := 0; f.Time == "" && i+len("2006-01-02 15:04:05") <= len(line); i++ {
+		// The regular expression is for what looks like a year already.
+		if next := bytes.Index(line[i:], []byte("20")); next < 0 {
+			return
+		} else if i += next; i+4 < len(line) && line[i+4] == '-' {
+			f.Time = string(dateTime.Find(line[i:]))
+		}
+	}
+}
+
+// gpu takes the end of a line of the list of devices: "[0000:1b:00] NVIDIA H100 80GB HBM3".
+func (f *facts) gpu(name string) {
+	if name = strings.TrimSpace(name); name == "" {
+		return
+	}
+	if f.gpus == nil {
+		f.gpus = map[string]bool{}
+	}
+	f.gpus[name] = true
+}
+
+// versionOf turns NCCL_VERSION_CODE into text. Codes have one more digit since 2.9.
+func versionOf(code int) string {
+	switch {
+	case code >= 10000 && code < 1e7:
+		return fmt.Sprintf("%d.%d.%d", code/10000, code/100%100, code%100)
+	case code >= 1000 && code < 10000:
+		return fmt.Sprintf("%d.%d.%d", code/1000, code/100%10, code%100)
+	}
+	return ""
+}
+
+// setup is what is known at a run's end; nil: nothing.
+func (u *run) setup(env *environment) *Setup {
+	s := u.facts.Setup
+	s.GPU = strings.Join(sorted(u.facts.gpus), " + ")
+	hosts := sorted(u.devices.hosts)
+	if more := len(hosts) - mostHosts; more > 0 {
+		hosts = append(hosts[:mostHosts:mostHosts], "and "+strconv.Itoa(more)+" more")
+	}
+	s.Hosts = strings.Join(hosts, " ")
+	if s.Tuner == "" {
+		s.Tuner = loadedTuner(env.get("TUNER_PLUGIN"))
+	}
+	if s == (Setup{}) {
+		return nil
+	}
+	return &s
+}
+
+func sorted(set map[string]bool) []string {
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

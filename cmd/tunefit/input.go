@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// standardName stands for the standard input wherever a file is named.
+const standardName = "-"
+
+// inputs are what this run read from elsewhere than a plain file.
+var inputs struct {
+	standard io.Reader
+	text     []byte // of standard, once it was read as a whole; nil: it was not
+	taken    bool   // standard is being read, or was
+	dir      string // of copies that the plugin reads; "" as long as there are none
+	copies   map[string]string
+}
+
+// resetInputs begins a run; the function that it returns ends it.
+func resetInputs(stdin io.Reader) (end func()) {
+	inputs.standard, inputs.text, inputs.taken, inputs.dir, inputs.copies = stdin, nil, false, "", map[string]string{}
+	return func() {
+		if inputs.dir != "" {
+			os.RemoveAll(inputs.dir)
+		}
+	}
+}
+
+// sniffBytes are enough to tell what a file is, also behind a long comment.
+const sniffBytes = 64 << 10
+
+// input is a file that is being read, unpacked.
+type input struct {
+	io.Reader
+	closer io.Closer
+	kind   sniffed
+	packed bool
+}
+
+func (in *input) Close() error { return in.closer.Close() }
+
+// openInput opens a file, "-" being the standard input, unpacks it where it is
+// compressed by gzip, and refuses one that is certainly of another kind than those
+// wanted.
+func openInput(name string, want ...kind) (*input, error) {
+	in, err := openAny(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.kind.accept(name, want); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return in, nil
+}
+
+func openAny(name string) (*input, error) {
+	in := &input{closer: io.NopCloser(nil)}
+	var from io.Reader
+	switch {
+	case name == standardName && inputs.text != nil:
+		from = bytes.NewReader(inputs.text)
+	case name == standardName && inputs.taken:
+		return nil, errors.New("the standard input, -, can be read once only")
+	case name == standardName:
+		inputs.taken, from = true, inputs.standard
+	default:
+		file, err := openFile(name)
+		if err != nil {
+			return nil, err
+		}
+		in.closer, from = file, file
+	}
+	buffered := bufio.NewReaderSize(from, sniffBytes)
+	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
+		unpacked, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
+		}
+		in.packed, buffered = true, bufio.NewReaderSize(unpacked, sniffBytes)
+	}
+	head, err := buffered.Peek(sniffBytes)
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
+	}
+	in.Reader, in.kind = buffered, sniff(head)
+	return in, nil
+}
+
+// openFile says of a name that is no file what it is.
+func openFile(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?["):
+		return nil, fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)", name)
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)", name, name)
+	}
+	return os.Open(name)
+}
+
+// mostInput bounds a file that is read as a whole, which may unpack to anything.
+const mostInput = 512 << 20
+
+// readInput is openInput for a file that is read as a whole. It may be read again.
+func readInput(name string, want ...kind) ([]byte, error) {
+	if err := keepStandard(name); err != nil {
+		return nil, err
+	}
+	in, err := openInput(name, want...)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, mostInput+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(text) > mostInput:
+		return nil, fmt.Errorf("%s: larger than %d MiB", name, mostInput>>20)
+	}
+	return text, nil
+}
+
+// keepStandard reads the standard input as a whole, if it is named, so that it can be
+// read again.
+func keepStandard(name string) (err error) {
+	if name != standardName || inputs.taken {
+		return nil
+	}
+	inputs.taken = true
+	if inputs.text, err = io.ReadAll(io.LimitReader(inputs.standard, mostInput+1)); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	inputs.text = append([]byte{}, inputs.text...) // not nil
+	return nil
+}
+
+// readDecider is readInput for a policy or a model. What is no regular file is refused,
+// as the plugin does: it could hang.
+func readDecider(name string, want ...kind) ([]byte, error) {
+	if info, err := os.Stat(name); name != standardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
+	}
+	return readInput(name, want...)
+}
+
+// readRegular reads a file as the plugin does, which unpacks nothing.
+func readRegular(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
+	}
+	return os.ReadFile(name)
+}
+
+// fileKind says what a file is. What can be read only once is not looked at.
+func fileKind(name string) (kind, error) {
+	if info, err := os.Stat(name); name != standardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return kindUnknown, nil
+	}
+	if err := keepStandard(name); err != nil {
+		return kindUnknown, err
+	}
+	in, err := openAny(name)
+	if err != nil {
+		return kindUnknown, err
+	}
+	return in.kind.kind, in.Close()
+}
+
+// pathOf returns where the plugin finds a file's text: the file itself, or a copy of
+// what is packed or comes from the standard input.
+func pathOf(name string) (path string, err error) {
+	if path, ok := inputs.copies[name]; ok || name == "" {
+		return path, nil
+	}
+	if info, err := os.Stat(name); name != standardName && (err != nil || !info.Mode().IsRegular()) {
+		return name, nil // the plugin says so, too
+	}
+	if err := keepStandard(name); err != nil {
+		return "", err
+	}
+	in, err := openAny(name)
+	if err != nil {
+		return name, nil
+	}
+	defer in.Close()
+	if !in.packed && name != standardName {
+		return name, nil
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if inputs.dir == "" {
+		if inputs.dir, err = os.MkdirTemp("", "tunefit-"); err != nil {
+			return "", err
+		}
+	}
+	path = filepath.Join(inputs.dir, fmt.Sprintf("%d", len(inputs.copies)))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return "", err
+	}
+	inputs.copies[name] = path
+	return path, nil
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// kind is what a file holds, as its beginning tells.
+type kind int
+
+const (
+	kindUnknown kind = iota // or empty: whoever reads it says what is wrong
+	kindPolicy
+	kindSweep
+	kindLog
+	kindResults
+	kindModel
+	kindTuning
+	kindTopology
+	kindMesh
+	kindTests
+	kindPage
+	kindXML
+	kindJSON
+	kindPacked
+	kindBinary
+)
+
+// kinds say what a file is and what it is for; FILE stands for its name.
+var kinds = [...]struct{ is, use string }{
+	kindPolicy:   {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
+	kindSweep:    {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
+	kindLog:      {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	kindResults:  {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	kindModel:    {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
+	kindTuning:   {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
+	kindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
+	kindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
+	kindTests:    {"tests of a policy", "tunefit test FILE runs them"},
+	kindPage:     {"a page for a browser", "open it in one"},
+	kindXML:      {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
+	kindJSON:     {"JSON, but nothing that tunefit writes or reads", ""},
+	kindPacked:   {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
+	kindBinary:   {"not a text", ""},
+}
+
+// sniffed is what the beginning of a file tells.
+type sniffed struct {
+	kind
+	separator rune // between the cells of a policy or a sweep; 0: commas
+	commas    bool // cells hold commas themselves
+}
+
+// wrong is the error for a file that should have been something else.
+func (s sniffed) wrong(name string, want []kind) error {
+	var needed []string
+	for _, k := range want {
+		is, _, _ := strings.Cut(kinds[k].is, ":")
+		needed = append(needed, is)
+	}
+	last := len(needed) - 1
+	if last > 0 {
+		needed[last-1] += " or " + needed[last]
+		needed = needed[:last]
+	}
+	called, name := calledInput(name)
+	text := fmt.Sprintf("%s is %s (needed: %s)", called, kinds[s.kind].is, strings.Join(needed, ", "))
+	if kinds[s.kind].use != "" {
+		text += "; " + useOf(s.kind, name)
+	}
+	return fmt.Errorf("%s", text)
+}
+
+var placeholder = regexp.MustCompile(`\bFILE\b`)
+
+// useOf says what a file of a kind is for.
+func useOf(k kind, name string) string {
+	return placeholder.ReplaceAllLiteralString(kinds[k].use, name)
+}
+
+// calledInput is how a sentence calls an input, and how a command line would name its
+// file.
+func calledInput(name string) (called, file string) {
+	if name == standardName {
+		return "the standard input", "FILE"
+	}
+	return name, name
+}
+
+// accept returns an error for a file that is certainly none of those wanted.
+func (s sniffed) accept(name string, want []kind) error {
+	switch {
+	case s.kind == kindUnknown:
+		return nil
+	case s.kind == kindJSON && slices.Contains(want, kindModel): // a damaged one: who reads it says where
+		return nil
+	case !slices.Contains(want, s.kind):
+		return s.wrong(name, want)
+	case s.separator != 0:
+		named, do := map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator], "save it as CSV with commas"
+		called, name := calledInput(name)
+		if !s.commas {
+			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv", map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
+		}
+		is, _, _ := strings.Cut(kinds[s.kind].is, ":")
+		return fmt.Errorf("%s is %s whose cells are separated by %s (needed: commas); %s", called, is, named, do)
+	}
+	return nil
+}
+
+// Columns that only one kind of CSV file has, in lower case and without "_" and blanks.
+var (
+	sweepCells  = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps", "busbw", "busbwgbps", "inplace", "selection", "costmetric"}
+	policyCells = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode", "chunkbytes", "when", "comment", "algorithm", "algo"}
+	meshCells   = []string{"nic", "address", "gbits"}
+)
+
+var (
+	// What the header and the rows of nccl-tests and the messages of NCCL look like.
+	logLine   = regexp.MustCompile(`NCCL (?:INFO|WARN|version) |(?:^|[#>:] ?) *(?:nThread [0-9]|nccl-tests version|NCCL Tests compiled|Collective test starting|Using devices|Rank +[0-9]+ )|^(?:[\[\]<>@,:a-z0-9 -]*\s)?[0-9]+\s+[0-9]+\s+(?:u?int(?:8|32|64)|half|float|double|bfloat16|f8e[0-9a-z]+)\s`)
+	markup    = regexp.MustCompile(`^<[A-Za-z!?]`)
+	testsLine = regexp.MustCompile(`(?m)^tests:\s*$`)
+	packed    = [][]byte{[]byte("\x1f\x8b"), []byte("\x28\xb5\x2f\xfd"), []byte("\xfd7zXZ\x00"), []byte("BZh"), []byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
+)
+
+// sniff finds out what a file is by its beginning.
+func sniff(head []byte) (s sniffed) {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	text := bytes.TrimSpace(head)
+	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
+	switch {
+	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")): // UTF-16, as readers say
+	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }), len(head) > 262 && string(head[257:262]) == "ustar":
+		s.kind = kindPacked
+	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have some further on
+		s.kind = kindBinary
+	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
+		switch {
+		case has(policy.ModelFormat):
+			s.kind = kindModel
+		case has(`"nccl-tuner-go/tuning"`), has(`"lat"`) && has(`"bw"`):
+			s.kind = kindTuning
+		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
+			s.kind = kindResults
+		default:
+			s.kind = kindJSON
+		}
+	case markup.Match(text):
+		lower := bytes.ToLower(text)
+		switch {
+		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):
+			s.kind = kindPage
+		case has("<system"):
+			s.kind = kindTopology
+		default:
+			s.kind = kindXML
+		}
+	default:
+		if s.lines(head); s.kind == kindUnknown && testsLine.Match(head) {
+			s.kind = kindTests
+		}
+	}
+	return s
+}
+
+// lines looks for the first line that tells.
+func (s *sniffed) lines(head []byte) {
+	first := true
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		switch {
+		case len(line) == 0:
+			continue
+		case logLine.Match(line):
+			s.kind = kindLog
+			return
+		case line[0] == '#':
+			continue
+		}
+		for _, separator := range []rune{',', ';', '\t'} {
+			if first && s.table(string(line), separator) {
+				if separator != ',' {
+					s.separator, s.commas = separator, bytes.IndexByte(head, ',') >= 0
+				}
+				return
+			}
+		}
+		first = false
+	}
+}
+
+// table looks at the first line of a CSV file.
+func (s *sniffed) table(line string, separator rune) bool {
+	cells := strings.Split(line, string(separator))
+	count := func(names []string) (n int) {
+		for _, c := range cells {
+			if slices.Contains(names, strings.NewReplacer("_", "", " ", "", `"`, "").Replace(strings.ToLower(c))) {
+				n++
+			}
+		}
+		return n
+	}
+	_, err := policy.ParseColl(strings.Trim(cells[0], `" `))
+	switch {
+	case len(cells) < 2:
+		return false
+	case count(meshCells) >= 2:
+		s.kind = kindMesh
+	case count(sweepCells) >= 2:
+		s.kind = kindSweep
+	case count(policyCells) >= 2, err == nil && len(cells) >= 8:
+		s.kind = kindPolicy
+	default:
+		return false
+	}
+	return true
+}

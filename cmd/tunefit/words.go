@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// unknownCommand says what a word that is no command may have been meant as.
+func unknownCommand(root *cobra.Command, word string) error {
+	if is, err := fileKind(word); err == nil {
+		what := ""
+		if is != kindUnknown {
+			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"
+		}
+		return usagef("unknown command %q; a file is called so%s", word, what)
+	}
+	return usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, commandNames(root)), strings.Join(commandNames(root), ", "))
+}
+
+func commandNames(of *cobra.Command) (names []string) {
+	for _, c := range of.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+var (
+	unknownLong  = regexp.MustCompile(`^unknown flag: --(\S+)`)
+	unknownShort = regexp.MustCompile(`^unknown shorthand flag: '.' in (-\S+)`)
+	negative     = regexp.MustCompile(`^-[0-9]`)
+)
+
+// flagError says what a flag that there is not may have been meant as.
+func flagError(cmd *cobra.Command, err error) error {
+	if m := unknownShort.FindStringSubmatch(err.Error()); m != nil && negative.MatchString(m[1]) {
+		return usagef("%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", m[1])
+	}
+	if m := unknownLong.FindStringSubmatch(err.Error()); m != nil {
+		if near := suggest.Nearest(m[1], flagNames(cmd)); near != "" {
+			return usageError{fmt.Errorf("%w (did you mean --%s)", err, near)}
+		}
+	}
+	return usageError{err}
+}
+
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// oneDash finds a flag's name behind one dash: pflag would take its first letter for a
+// short flag and the rest for that flag's value.
+func oneDash(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return nil // what is wrong is said elsewhere
+	}
+	for _, arg := range rest {
+		if arg == "--" {
+			break
+		}
+		name, ok := strings.CutPrefix(arg, "-")
+		name, _, _ = strings.Cut(name, "=")
+		if ok && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
+			return usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
+		}
+	}
+	return nil
+}
+
+// parseColl reads a collective, and knows those that NCCL asks no tuner about.
+func parseColl(name string) (policy.Coll, error) {
+	c, err := policy.ParseColl(name)
+	if err != nil && policy.NeverAsked(name) {
+		err = fmt.Errorf("%s: NCCL asks no tuner about it, it always chooses by itself (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)
+	}
+	return c, err
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// runWith is runAlone with something on the standard input.
+func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// Who names the wrong file or word reads what it is and what to do.
+func TestWrongFiles(t *testing.T) {
+	rows := policyFile(t, "p.csv", sample)
+	sweep := policyFile(t, "sweep.csv", ringSweep)
+	log := policyFile(t, "run.txt", ringLog)
+	semicolons := policyFile(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
+	tabs := policyFile(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
+	decimal := policyFile(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
+	xml := policyFile(t, "graphs.xml", "<graphs version=\"1\"/>\n")
+	packed := policyFile(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct {
+		code int
+		args []string
+		want []string
+	}{
+		{exitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
+		{exitNotChecked, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
+		{exitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "stays as it is"}},
+		{exitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
+		{exitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
+		{exitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},
+		{exitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
+		{exitNotCompare, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
+		{exitFailed, []string{"fit", semicolons}, []string{"semi.csv is a sweep whose cells are separated by semicolons (needed: commas)", "tr ';' , < " + semicolons}},
+		{exitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose cells are separated by tabs", `tr '\t' , < ` + tabs}},
+		{exitFailed, []string{"import", decimal}, []string{"separated by semicolons", "save it as CSV with commas\n"}},
+		{exitFailed, []string{"fit", packed}, []string{"sweep.zst is packed in a way that is not read here"}},
+		{exitFailed, []string{"show", dir}, []string{dir + " is a directory (needed: a file; tunefit import " + dir}},
+		{exitFailed, []string{"fit", dir}, []string{dir + " is a directory"}},
+		{exitFailed, []string{"import", dir}, []string{"there is no file in the directory " + dir}},
+		{exitFailed, []string{"fit", "nothing*.csv"}, []string{"nothing*.csv: no file has such a name (the shell"}},
+		{exitFailed, []string{"show", "nothing?.csv"}, []string{"no file has such a name"}},
+		{exitUsage, []string{"explain", "alltoall", "1M", "--comm", "1x8", "--policy", rows}, []string{"alltoall: NCCL asks no tuner about it", "allreduce"}},
+		{exitUsage, []string{"show", rows, "--coll", "SendRecv"}, []string{"NCCL asks no tuner about it"}},
+		{exitUsage, []string{"explain", "allreduce", "1M", "--comm", "16", "--policy", rows}, []string{`--comm "16"`, "one: 1x16, two: 2x8"}},
+		{exitUsage, []string{"explain", "allreduce", "-5", "--comm", "1x8", "--policy", rows}, []string{"-5: no size", "4096, 64K"}},
+		{exitUsage, []string{"show", "-json", rows}, []string{"did you mean --json"}},
+		{exitUsage, []string{"fit", sweep, "-output", out}, []string{"did you mean --output"}},
+		{exitUsage, []string{"fit", sweep, "-output=" + out}, []string{"did you mean --output="}},
+		{exitUsage, []string{"show", rows, "--jsno"}, []string{"unknown flag: --jsno", "did you mean --json"}},
+		{exitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE", "tunefit topo --dump"}},
+		{exitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
+		{exitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
+		{exitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`}},
+		{exitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},
+		{exitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
+		{exitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
+		{exitUsage, []string{"fit", sweep, "-o", "-"}, []string{"- as an output is no file"}},
+	} {
+		code, stdout, said := runAlone(c.args...)
+		if code != c.code || stdout != "" {
+			t.Errorf("tunefit %q: exit code %d, want %d; printed %q", c.args, code, c.code, stdout)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(said, want) {
+				t.Errorf("tunefit %q says\n%swant %q", c.args, said, want)
+			}
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Errorf("something was written")
+	}
+}
+
+// What gzip has compressed and what comes from the standard input is read as a file is.
+func TestPackedAndStandardInput(t *testing.T) {
+	needPlugin(t)
+	const xml = "../../configs/topo/dgx-a100.xml"
+	topology, err := os.ReadFile(xml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := "policy: " + policyFile(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	fitted, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "1K,4M"}
+	for name, c := range map[string]struct {
+		text string
+		args []string // FILE is where the text is
+	}{
+		"show":       {sample, append([]string{"show", "FILE"}, short...)},
+		"show model": {string(fitted), append([]string{"show", "--model", "FILE"}, short...)},
+		"show topo":  {string(topology), append([]string{"show", policyFile(t, "p.csv", sample), "--topo", "FILE"}, short...)},
+		"explain":    {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
+		"diff":       {sample, append([]string{"diff", "FILE", policyFile(t, "p.csv", sample)}, short...)},
+		"check":      {sample, []string{"check", "FILE", "--json"}},
+		"topo":       {string(topology), []string{"topo", "FILE"}},
+		"fit":        {string(sweep), []string{"fit", "FILE"}},
+		"eval":       {string(fitted), []string{"eval", "FILE", smallSweep}},
+		"eval sweep": {string(sweep), []string{"eval", model, "FILE"}},
+		"plan":       {string(sweep), []string{"plan", "FILE"}},
+		"import":     {ringLog, []string{"import", "FILE"}},
+		"test":       {tests, []string{"test", "FILE"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := func(file string) []string {
+				args := append([]string{}, c.args...)
+				for i := range args {
+					args[i] = strings.ReplaceAll(args[i], "FILE", file)
+				}
+				switch args[0] {
+				case "show", "explain", "diff", "test":
+					args = append(args, "--plugin", library)
+				}
+				return args
+			}
+			plain, packed := policyFile(t, "file", c.text), policyFile(t, "file.gz", zipped(t, c.text))
+			wantCode, want, _ := runAlone(with(plain)...)
+			for what, got := range map[string]func() (int, string, string){
+				plain:    func() (int, string, string) { return runWith(c.text, with("-")...) },
+				packed:   func() (int, string, string) { return runAlone(with(packed)...) },
+				"packed": func() (int, string, string) { return runWith(zipped(t, c.text), with("-")...) },
+			} {
+				code, out, said := got()
+				clean := strings.NewReplacer(plain, "X", packed, "X", "file.gz", "X", "file", "X", "stdin", "X", " -:", " X:", "policy -", "policy X", `"-"`, `"X"`)
+				squeeze := func(s string) string { return strings.Join(strings.Fields(clean.Replace(s)), " ") }
+				if code != wantCode || squeeze(out) != squeeze(want) {
+					t.Errorf("%s: exit code %d, want %d\n%s%s\nwant\n%s", what, code, wantCode, out, said, want)
+				}
+			}
+		})
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "tunefit-[0-9]*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != exitFailed || !strings.Contains(said, "can be read once only") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}
+
+// An input is never overwritten, whatever it is called and whatever is forced.
+func TestOutputIsNoInput(t *testing.T) {
+	dir := t.TempDir()
+	sweep, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(base string) string { return filepath.Join(dir, base) }
+	for file, text := range map[string][]byte{"sweep.csv": sweep, "sweep.svg": sweep} {
+		if err := os.WriteFile(name(file), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, make := range map[string]func(string, string) error{"soft.csv": os.Symlink, "hard.csv": os.Link} {
+		if err := make(name("sweep.csv"), name(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := dir + "/./sweep.csv"
+	for _, args := range [][]string{
+		{"import", name("sweep.csv"), "-o", other}, {"import", name("sweep.csv"), "-o", name("soft.csv")}, {"import", name("sweep.csv"), "-o", name("hard.csv")},
+		{"import", name("soft.csv"), "-o", name("sweep.csv")}, {"import", dir, "-o", name("sweep.csv")},
+		{"fit", name("sweep.csv"), "-o", name("sweep.csv")}, {"fit", name("sweep.csv"), "--csv", name("soft.csv")}, {"fit", smallSweep, name("sweep.csv"), "--report", name("hard.csv")},
+		{"fit", smallSweep, "--topo", name("sweep.csv"), "--csv", other},
+		{"plot", name("sweep.svg"), "-o", name("sweep.svg")},
+	} {
+		code, _, said := runAlone(append(args, "--force")...)
+		if now, err := os.ReadFile(name("sweep.csv")); code != exitFailed || !strings.Contains(said, "would be overwritten") || err != nil || !bytes.Equal(now, sweep) {
+			t.Errorf("tunefit %q: exit code %d, %s", args, code, said)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package fit
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// count adds an accepted sample to those of its machine.
+func (p *Pool) count(s *bench.Sample) {
+	if p.machine == nil || s.Setup != p.setup {
+		var setup bench.Setup
+		if s.Setup != nil {
+			setup = *s.Setup
+		}
+		setup.Time = ""
+		if p.machine = p.setups[setup]; p.machine == nil {
+			p.machine = &Machine{Setup: setup, Source: fileOf(s.Source)}
+			p.setups[setup] = p.machine
+		}
+		p.setup = s.Setup
+	}
+	p.machine.Rows++
+	if s.Setup != nil && s.Setup.Time != "" && (p.machine.Time == "" || s.Setup.Time < p.machine.Time) {
+		p.machine.Time = s.Setup.Time
+	}
+}
+
+// Begin says from which file the next samples are read. It tells files apart whose
+// samples name the same sources.
+func (p *Pool) Begin(file string) { p.file = file }
+
+// source numbers the source of a sample.
+func (p *Pool) source(s *bench.Sample) int32 {
+	from := source{p.file, fileOf(s.Source)}
+	if n := len(p.sources); n > 0 && p.sources[n-1] == from {
+		return int32(n - 1)
+	}
+	n, ok := p.number[from]
+	if !ok {
+		n = int32(len(p.sources))
+		p.sources = append(p.sources, from)
+		p.number[from] = n
+	}
+	return n
+}
+
+// Machine is a setup that accepted samples were measured with.
+type Machine struct {
+	bench.Setup        // Time is the earliest
+	Rows        int    // samples
+	Source      string // the file of the first
+}
+
+// GPUs lists the different models of GPU, as far as they are known. Drivers name one
+// with the vendor's name or without.
+func (s *Set) GPUs() []string {
+	return s.distinct(func(m *Machine) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
+}
+
+// versions lists the different versions of NCCL, as far as they are known.
+func (s *Set) versions() []string { return s.distinct(func(m *Machine) string { return m.NCCL }) }
+
+func (s *Set) distinct(of func(*Machine) string) (all []string) {
+	for i := range s.Machines {
+		if name := of(&s.Machines[i]); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// mostMachines bounds what a model's file lists.
+const mostMachines = 50
+
+// modelMachines are those of which anything is known, as a model's file keeps them.
+func modelMachines(all []Machine) (out []policy.ModelMachine) {
+	for _, m := range all {
+		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {
+			out = append(out, policy.ModelMachine{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver, Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
+		}
+	}
+	return out
+}
+
+// String names what is known of a machine.
+func (m *Machine) String() string {
+	var known []string
+	library := "NCCL "
+	if strings.HasPrefix(m.NCCL, "RCCL") {
+		library = ""
+	}
+	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL}, {"driver ", m.Driver}, {"tuner ", m.Tuner}, {"first run ", m.Time}} {
+		if part.text != "" {
+			known = append(known, part.before+part.text)
+		}
+	}
+	return strings.Join(known, ", ")
+}
