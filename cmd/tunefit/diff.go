@@ -35,8 +35,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diff(args[0], args[1], grid, who, from)
 			if err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
-				return exitError(exitNotCompare)
+				return failure{exitNotCompare, err}
 			}
 			d.costs.noteStandIns(cmd.ErrOrStderr(), d.shapes)
 			if asJSON {

@@ -35,6 +35,14 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// failure is an error that ends a command with a code of its own.
+type failure struct {
+	code exitError
+	error
+}
+
+func (f failure) Unwrap() error { return f.error }
+
 // usageError is a wrong command line.
 type usageError struct{ error }
 
@@ -57,19 +65,24 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 
 	var code exitError
+	var failed failure
 	var usage usageError
-	switch err := root.Execute(); {
+	switch err := out.complete(root.Execute()); {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &failed):
+		fmt.Fprintf(stderr, "tunefit: %v\n", err)
+		return int(failed.code)
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "tunefit: %v\nTry: tunefit --help\n", err)
 		return exitUsage

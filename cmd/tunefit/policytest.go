@@ -64,8 +64,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			passed, err := runPolicyTests(cmd, args, who, pattern, asJSON)
 			switch {
 			case err != nil:
-				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
-				return exitError(exitCannotTest)
+				return failure{exitCannotTest, err}
 			case !passed:
 				return exitError(exitTestFailed)
 			}
