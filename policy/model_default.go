@@ -1,8 +1,77 @@
 package policy
 
 import (
+	"math"
 	"slices"
 )
+
+// OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were
+// measured it is the choice at the nearer one.
+type OwnChoice struct {
+	Algo     Algo // -1: the time was measured, and nobody wrote down what took it
+	Proto    Proto
+	Channels int // 0: not known
+
+	LnMicros, Sigma float64 // ln(us) and its standard deviation, as decisions reckon with
+}
+
+// Micros is the time, for people.
+func (c OwnChoice) Micros() float64 { return exp(c.LnMicros) }
+
+// Own returns what NCCL does by itself where that was measured on this communicator.
+func (v *ModelView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
+	g, at, _ := v.place(coll, bytes)
+	if g == nil || g.file.Nodes != v.nodes {
+		return own, false
+	}
+	below, above, ok := g.defaultsAround(bytes)
+	if !ok {
+		return own, false
+	}
+	near := below
+	if float64(bytes)/float64(below.bytes) > float64(above.bytes)/float64(bytes) {
+		near = above
+	}
+	own = OwnChoice{Algo: -1, Proto: -1}
+	if below.algo < 0 || above.algo < 0 {
+		own.LnMicros, own.Sigma = at.in(g.byDef)
+		return own, own.Sigma > 0
+	}
+	own.Algo, own.Proto = near.algo, near.proto
+	if below.sameCell(above) && below.channels == above.channels {
+		own.Channels = near.channels
+	}
+	own.LnMicros, own.Sigma = g.timeOfDefault(at, below, above, near)
+	return own, own.Sigma > 0
+}
+
+// Own is ModelView.Own. Without a model nothing was measured.
+func (v *EngineView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
+	if v.model == nil {
+		return own, false
+	}
+	return v.model.Own(coll, bytes)
+}
+
+// Choosing returns the table with a cost for the cell at which NCCL chooses it: its
+// own, if that does, else one just below all others. Where another cell costs nothing,
+// there is none and the table stays as it is.
+func (c Costs) Choosing(algo Algo, proto Proto) Costs {
+	cell := int(algo)*c.NumProto + int(proto)
+	if cell >= len(c.Micros) {
+		return c
+	}
+	offered := c
+	offered.Micros = slices.Clone(c.Micros)
+	if !available(offered.Micros[cell]) {
+		offered.Micros[cell] = math.MaxFloat32
+	}
+	if micros, _, ok := offered.makeCheapest(cell); ok {
+		offered.Micros[cell] = micros
+		return offered
+	}
+	return c
+}
 
 type defaultTime struct {
 	mean, sigma float64
@@ -25,17 +94,12 @@ func (v *ModelView) defaultTime(g *modelGroup, at spot, costs Costs, best *model
 		if costs.AvailableOnly || unlabelled && !v.relabels || is(below.algo, below.proto) || is(above.algo, above.proto) {
 			d.mean, d.sigma = at.in(g.byDef)
 			d.measured = below.bytes == at.bytes
-			switchBetween := !unlabelled && (below.algo != above.algo || below.proto != above.proto)
-			if switchBetween && !costs.AvailableOnly {
+			if !unlabelled && !costs.AvailableOnly {
 				label := below
 				if !is(below.algo, below.proto) {
 					label = above
 				}
-				if c := g.curve(label.algo, label.proto, label.channels); c != nil {
-					if mean, sigma := at.in(c.modelTable); sigma > 0 {
-						d.mean, d.sigma = mean, sigma
-					}
-				}
+				d.mean, d.sigma = g.timeOfDefault(at, below, above, label)
 			}
 			same = below.algo == best.algo && below.proto == best.proto && below.channels == best.channels &&
 				above.algo == best.algo && above.proto == best.proto && above.channels == best.channels
@@ -57,6 +121,22 @@ func (v *ModelView) defaultTime(g *modelGroup, at spot, costs Costs, best *model
 	}
 	return d, false, found
 }
+
+// timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice
+// on the way from one size to the next, the curve of the configuration it is on tells
+// more than a line between the two times.
+func (g *modelGroup) timeOfDefault(at spot, below, above, label modelDefault) (mean, sigma float64) {
+	if !below.sameCell(above) {
+		if c := g.curve(label.algo, label.proto, label.channels); c != nil {
+			if mean, sigma := at.in(c.modelTable); sigma > 0 {
+				return mean, sigma
+			}
+		}
+	}
+	return at.in(g.byDef)
+}
+
+func (d modelDefault) sameCell(e modelDefault) bool { return d.algo == e.algo && d.proto == e.proto }
 
 // defaultsAround returns the measured defaults at or next to a size, twice the
 // same where it was measured itself.

@@ -36,4 +36,7 @@ var silences = [...]string{
 	SilentFarther: "the gain is less than is demanded of what was measured on fewer nodes or on another machine",
 }
 
+// Outside reports that nothing like the call was measured.
+func (s Silence) Outside() bool { return s >= SilentColl && s <= SilentSize }
+
 func (s Silence) String() string { return silences[s] }

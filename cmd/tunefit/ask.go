@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -33,8 +35,10 @@ type asker struct {
 	own    map[string]*costModel // by the constants that the plugin replaces
 	// notes is what the plugin warned of, and why it leaves communicators to NCCL.
 	notes []string
-	// limit changes what NCCL offers; nil leaves it at its costs.
-	limit func(*tuning.CostTable)
+	// engine knows what NCCL was measured to choose, if it has a model.
+	engine    *policy.Engine
+	estimates bool    // of NCCL's cost model were needed
+	offers    *offers // instead of what NCCL's costs offer; nil: that
 }
 
 // decider is what decides: a policy file, a model, or both. "" is none.
@@ -53,7 +57,7 @@ type commKey struct {
 	shape
 }
 
-func newAsker(who pluginFlags, from costFlags) (*asker, error) {
+func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, error) {
 	costs, err := from.read()
 	if err != nil {
 		return nil, err
@@ -63,6 +67,7 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 		return nil, err
 	}
 	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
+	a.engine, _ = files.engine(from) // the plugin says what is not known of the machine
 	if a.plugin, err = host.Load(library); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	a.comms[key] = c
 	for _, l := range log {
 		text := strings.TrimPrefix(l.Text, "TUNER/Go: ")
-		if l.Warn || strings.HasSuffix(text, leftToNCCL) {
+		if (l.Warn || strings.HasSuffix(text, leftToNCCL)) && !slices.Contains(a.notes, text) {
 			a.notes = append(a.notes, text)
 		}
 	}
@@ -160,48 +165,31 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	alone, err := a.costs.of(s)
+	plain, err := a.costs.of(s)
 	if err != nil {
 		return nil, err
 	}
+	view := a.engine.For(s.comm())
+	outcomes := make([]outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
-		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, NumProto: tuning.NumProtos}
-		calls[i].Table = a.table(costs, q)
+		outcomes[i] = a.alone(q, view, plain, costs)
+		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, Table: outcomes[i].table, NumProto: tuning.NumProtos}
 	}
 	answers, err := comm.Ask(calls)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := make([]outcome, len(questions))
 	for i, q := range questions {
-		before, after := choose(alone, a.table(alone, q), q.bytes), choose(costs, answers[i].Table, q.bytes)
-		own := choose(costs, calls[i].Table, q.bytes)
-		outcomes[i] = outcome{
-			question: q,
-			nccl:     cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
-			own:    cell{own.Algo, own.Proto},
-			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
-		}
+		o := &outcomes[i]
+		o.policy, o.channels, o.chunk = cellOf(choose(costs, answers[i].Table, q.bytes)), answers[i].Channels, answers[i].ChunkBytes
 		for _, line := range answers[i].Log {
 			if by, ok := tuner.ParseDecidedBy(line.Text, files.policy, files.model); ok {
-				outcomes[i].by = by
+				o.by = by
 			}
 		}
 	}
 	return outcomes, nil
-}
-
-// table is what NCCL's cost model says of a question, flat.
-func (a *asker) table(costs *tuning.Tuning, q question) (flat []float32) {
-	table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
-	if a.limit != nil {
-		a.limit(&table)
-	}
-	for _, row := range table {
-		flat = append(flat, row[:]...)
-	}
-	return flat
 }
 
 // choose returns what NCCL chooses from a flat table.

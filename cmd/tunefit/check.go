@@ -65,8 +65,7 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			}
 			code, err := o.run(cmd, from, args)
 			if err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
-				return exitError(exitNotChecked)
+				return failure{exitNotChecked, err}
 			}
 			if code != exitOK {
 				return exitError(code)

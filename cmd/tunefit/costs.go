@@ -117,6 +117,11 @@ func (m *costModel) of(s shape) (*tuning.Tuning, error) {
 	return best, nil
 }
 
+// source names the cost model, with the release and the machine that it is of.
+func (m *costModel) source() string {
+	return fmt.Sprintf("NCCL %s's cost model for %s", m.set.NCCL, m.system())
+}
+
 // system names the machine that the costs are of.
 func (m *costModel) system() string {
 	system, _, _ := strings.Cut(m.set.System, ":")

@@ -58,14 +58,18 @@ func (s shape) comm() policy.Comm {
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
 
-// sizes adds to samples those at which a rule begins or ends and at which the model
-// was measured.
-func (f deciderFiles) sizes(samples []uint64, coll policy.Coll, s shape) []uint64 {
-	var rules []*policy.Rule
+// rules are those that can match a collective on a communicator.
+func (f deciderFiles) rules(coll policy.Coll, s shape) (rules []*policy.Rule) {
 	for _, p := range f.policies {
 		rules = append(rules, rulesFor(p, coll, s)...)
 	}
-	sizes := withEdges(samples, s.ranks, rules)
+	return rules
+}
+
+// sizes adds to samples those at which a rule begins or ends and at which the model
+// was measured.
+func (f deciderFiles) sizes(samples []uint64, coll policy.Coll, s shape) []uint64 {
+	sizes := withEdges(samples, s.ranks, f.rules(coll, s))
 	if f.model == nil {
 		return sizes
 	}

@@ -20,25 +20,32 @@ func diffCommand() *cobra.Command {
 	var grid gridFlags
 	var who pluginFlags
 	var from costFlags
+	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD.csv NEW.csv",
 		Short: "Print where two policies decide differently",
 		Long: `Print where two policies decide differently: for the communicators, sizes, and
-values of pipe_ops and reg_buff that a row of either file names, with the
-algorithms that NCCL offers on the machine of --tuning.
+values of pipe_ops and reg_buff that a row of either file names. With --model, the
+model decides beside both what no row decides, and what NCCL was measured to choose by
+itself counts as that; elsewhere, and without, NCCL's cost model on the machine of --topo
+or --tuning says it.
 
 Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
 		Args: exactly(2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := diff(args[0], args[1], grid, who, from)
+			d, err := diff([2]decider{{args[0], model}, {args[1], model}}, grid, who, from)
 			if err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
-				return exitError(exitNotCompare)
+				return failure{exitNotCompare, err}
 			}
-			d.costs.noteStandIns(cmd.ErrOrStderr(), d.shapes)
+			if model != "" {
+				for _, note := range d.asked.notes {
+					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+				}
+			}
+			d.asked.note(cmd.ErrOrStderr(), d.shapes)
 			if asJSON {
 				err = d.writeJSON(cmd.OutOrStdout())
 			} else {
@@ -51,6 +58,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 		},
 	}
 	grid.register(cmd)
+	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	who.register(cmd)
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
@@ -59,11 +67,11 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 
 // comparison is what diff prints.
 type comparison struct {
-	files       [2]string
+	by          [2]decider
 	digests     [2]policy.Digest
 	shapes      []shape
 	differences []difference
-	costs       *costModel
+	asked       *asker
 }
 
 // difference is a run of compared sizes on which both policies keep to one
@@ -73,7 +81,7 @@ type difference struct {
 	last          uint64
 }
 
-func diff(oldFile, newFile string, grid gridFlags, who pluginFlags, from costFlags) (*comparison, error) {
+func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comparison, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err
@@ -82,32 +90,32 @@ func diff(oldFile, newFile string, grid gridFlags, who pluginFlags, from costFla
 	if err != nil {
 		return nil, err
 	}
-	oldPolicy, err := readPolicy(oldFile)
+	files, err := by[0].read()
 	if err != nil {
 		return nil, err
 	}
-	newPolicy, err := readPolicy(newFile)
+	newPolicy, err := readPolicy(by[1].policy)
 	if err != nil {
 		return nil, err
 	}
-	c := &comparison{files: [2]string{oldFile, newFile}, digests: [2]policy.Digest{oldPolicy.Digest, newPolicy.Digest}}
-	if c.shapes, err = grid.parseShapes(namedShapes([]*policy.Policy{oldPolicy, newPolicy}, nil)); err != nil {
+	c := &comparison{by: by, digests: [2]policy.Digest{files.policies[0].Digest, newPolicy.Digest}}
+	files.policies = append(files.policies, newPolicy)
+	if c.shapes, err = grid.parseShapes(files.shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from)
+	a, err := newAsker(who, from, files)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	c.costs = a.costs
+	c.asked = a
 	for _, coll := range colls {
 		for _, s := range c.shapes {
-			rules := append(rulesFor(oldPolicy, coll, s), rulesFor(newPolicy, coll, s)...)
 			at := sizes
 			if isRange {
-				at = withEdges(sizes, s.ranks, rules)
+				at = files.sizes(sizes, coll, s)
 			}
-			for _, call := range calls(rules) {
+			for _, call := range calls(files.rules(coll, s)) {
 				if err := c.compare(a, coll, s, call, at); err != nil {
 					return nil, err
 				}
@@ -124,9 +132,9 @@ func (c *comparison) compare(a *asker, coll policy.Coll, s shape, call question,
 		questions[i] = question{coll, s, bytes, call.pipeOps, call.regBuff}
 	}
 	var outcomes [2][]outcome
-	for i, file := range c.files {
+	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = a.ask(decider{policy: file}, s, questions); err != nil {
+		if outcomes[i], err = a.ask(by, s, questions); err != nil {
 			return err
 		}
 	}
@@ -158,7 +166,7 @@ func (c *comparison) write(w io.Writer) {
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range c.differences {
 		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, sizeRange(d.before.bytes, d.last), d.before.callText(),
-			d.before.choice(), d.before.decidedBy(decider{policy: c.files[0]}), d.after.choice(), d.after.decidedBy(decider{policy: c.files[1]}))
+			d.before.choice(), d.before.decidedBy(c.by[0]), d.after.choice(), d.after.decidedBy(c.by[1]))
 	}
 	tw.Flush()
 }
@@ -173,7 +181,7 @@ type differenceJSON struct {
 func (c *comparison) writeJSON(w io.Writer) error {
 	all := make([]differenceJSON, len(c.differences))
 	for i, d := range c.differences {
-		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(decider{policy: c.files[0]}), d.after.json(decider{policy: c.files[1]})}
+		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.by[0]), d.after.json(c.by[1])}
 	}
 	return writeJSON(w, all)
 }

@@ -12,8 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -89,7 +87,7 @@ type doctor struct {
 	shm     string
 	proc    string
 	cgroups string
-	detect  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+	detect  findingMachine
 
 	// What several examinations ask for.
 	machine func() machineFound
@@ -136,7 +134,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 	}
 	ctx, cancel := context.WithTimeout(parent, doctorLimit)
 	defer cancel()
-	d.machine = asked(func() machineFound { return d.findMachine(ctx) })
+	d.machine = asked(func() machineFound { return findMachine(ctx, d.detect, d.env.get) })
 	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = asked(d.readFiles)
 	results := make([]chan []finding, len(all))

@@ -10,6 +10,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
+// findingMachine is tuner.FindMachine, or plays it.
+type findingMachine func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+
 // machineFound is what the tuner would take this machine for.
 type machineFound struct {
 	here *policy.Machine // nil: not known
@@ -22,7 +25,7 @@ type machineFound struct {
 var errSlowDriver = errors.New("NVIDIA's driver has not answered")
 
 // findMachine does not wait for the driver longer than answerLimit.
-func (d *doctor) findMachine(ctx context.Context) machineFound {
+func findMachine(ctx context.Context, detect findingMachine, getenv func(string) string) machineFound {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	start := time.Now()
@@ -36,7 +39,7 @@ func (d *doctor) findMachine(ctx context.Context) machineFound {
 			m.took = time.Since(start)
 			done <- m
 		}()
-		m.here, m.from, m.err = d.detect(d.env.get)
+		m.here, m.from, m.err = detect(getenv)
 	}()
 	select {
 	case m := <-done:

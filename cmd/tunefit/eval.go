@@ -1,10 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -19,12 +20,13 @@ func evalCommand() *cobra.Command {
 		Use:   "eval MODEL.json SWEEP...",
 		Short: "Compare a model's decisions with measurements",
 		Long: `Compare a model's decisions with measurements, best ones it was not fitted to:
-for each size measured, time of the decision / best time measured, with a 90 %
-interval of the mean by bootstrap. The policy leaves to NCCL what it cannot
-improve for sure; plain is the configuration predicted to be the fastest.
+for each size measured, time of the decision / best time measured, NCCL's own among
+them, with a 90 % interval of the mean by bootstrap. The policy leaves to NCCL what it
+cannot improve for sure; plain is the configuration predicted to be the fastest.
 
 A measurement of the default tells what NCCL would do. Without it only the plain
-choice can be judged.`,
+choice can be judged, and with nothing else there is nothing to choose from. If no
+decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -35,11 +37,11 @@ choice can be judged.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readInput(args[0], kindModel)
 			if err != nil {
-				return err
+				return notFirst(args, err)
 			}
 			model, err := policy.ReadModel(args[0], text)
 			if err != nil {
-				return err
+				return notFirst(args, err)
 			}
 			set, sources, rejected, err := readSweeps(cmd, args[1:], true)
 			if err != nil {
@@ -50,15 +52,48 @@ choice can be judged.`,
 			}
 			results := fit.Evaluate(model, set)
 			if asJSON {
-				return writeEvalJSON(cmd.OutOrStdout(), results)
+				err = writeEvalJSON(cmd.OutOrStdout(), results)
+			} else {
+				writeRows(cmd.OutOrStdout(), set, rejected)
+				noteFitted(cmd.ErrOrStderr(), model, sources)
+				err = writeEval(cmd.OutOrStdout(), results)
 			}
-			writeRows(cmd.OutOrStdout(), set, rejected)
-			noteFitted(cmd.ErrOrStderr(), model, sources)
-			return writeEval(cmd.OutOrStdout(), results)
+			return errors.Join(err, unjudged(results))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator")
 	return cmd
+}
+
+// notFirst says why the first argument is no model, and whether another one is.
+func notFirst(args []string, err error) error {
+	for i, name := range args[1:] {
+		if _, err := readInput(name, kindModel); err == nil {
+			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
+			return usagef("%s is no cost model, %s is one (did you mean: tunefit eval %s)", args[0], name, strings.Join(order, " "))
+		}
+	}
+	return fmt.Errorf("%w\nneeded first: a cost model that tunefit fit wrote, then sweeps", err)
+}
+
+// unjudged is the failure to compare anything.
+func unjudged(results []fit.Evaluation) error {
+	outside, alone := true, true
+	for _, e := range results {
+		if e.Judged() {
+			return nil
+		}
+		outside = outside && e.Outside()
+		alone = alone && !e.Group.Compares()
+	}
+	const nothing = "nothing to compare: "
+	switch {
+	case outside:
+		return errors.New(nothing + "the model knows none of these collectives, communicators and sizes")
+	case alone:
+		return errors.New(nothing + "one thing only was measured at each size (needed: NCCL's own choice and what the model chooses, or several configurations)")
+	}
+	return errors.New(nothing + "neither what the model chooses was measured, nor NCCL's own choice where the model leaves it alone")
 }
 
 // noteFitted says where the comparison flatters.
@@ -78,7 +113,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	judged := false
 	for _, e := range results {
 		v := e.Verdict
-		if v.Plain.Decisions == 0 && v.Cautious.Decisions == 0 {
+		if !e.Judged() {
 			continue
 		}
 		judged = true
@@ -99,12 +134,12 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 		}
 	}
 	for _, e := range results {
+		if e.Verdict.Unmeasured > 0 {
+			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what the model chooses there was not measured\n", e.Group.Key, e.Verdict.Unmeasured, e.Sizes)
+		}
 		for _, s := range e.Silent {
 			fmt.Fprintf(w, "%s: silent at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
 		}
-	}
-	if !judged {
-		return errors.New("no decision can be judged by these measurements")
 	}
 	return nil
 }
@@ -114,10 +149,11 @@ type evalJSON struct {
 	Nodes      int            `json:"nodes"`
 	Ranks      int            `json:"ranks"`
 	Sizes      int            `json:"sizes"`
-	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured
+	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
 	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
 	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
-	Spoke      int            `json:"spoke"`
+	Spoke      int            `json:"spoke"`             // decisions that were measured
+	Unmeasured int            `json:"unmeasured"`        // and that were not
 	Harm       int            `json:"slower_than_default"`
 	WorstHarm  float64        `json:"worst_vs_default"`
 	Predicted  int            `json:"predicted"`
@@ -145,17 +181,18 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
 	all := make([]evalJSON, 0, len(results))
 	for _, e := range results {
 		v := e.Verdict
+		if !e.Judged() {
+			v.Cautious, v.Plain = fit.Score{}, fit.Score{}
+		}
 		j := evalJSON{
 			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
 			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
-			Spoke: v.Spoke, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{},
+			Spoke: v.Spoke, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{},
 		}
 		for _, s := range e.Silent {
 			j.Silent[s.Why.String()] = s.Sizes
 		}
 		all = append(all, j)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	return writeJSON(w, all)
 }

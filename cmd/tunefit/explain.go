@@ -28,8 +28,9 @@ The policy and the model are those that a job started here would use, unless the
 named. The built library is asked, too, through NCCL's plugin ABI; if it decides
 otherwise than is explained, that is a defect, and the exit code is 1.
 
-NCCL's estimates are those of NCCL 2.30.7's cost model with the latencies and bandwidths
-of --tuning, or those that follow from the topology of --topo; not a measurement.`,
+What NCCL chooses by itself is what the model says that it was measured to choose. Where
+that was not measured, it is what NCCL 2.30.7's cost model estimates, with the latencies
+and bandwidths of --tuning, or those that follow from the topology of --topo.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: exactly(2, "a collective and a size, as allreduce 8M"),
@@ -45,8 +46,7 @@ of --tuning, or those that follow from the topology of --topo; not a measurement
 			for _, note := range p.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			p.standIns.noteStandIns(cmd.ErrOrStderr(), []shape{q.shape})
-			p.standIns.noteIgnored(cmd.ErrOrStderr())
+			p.asker.note(cmd.ErrOrStderr(), []shape{q.shape})
 			if f.json {
 				err = writeJSON(cmd.OutOrStdout(), p.json())
 			} else {
@@ -147,14 +147,12 @@ type decisionPath struct {
 	expected policy.ModelChoice
 	hasGain  bool
 
-	table    []float32 // NCCL's estimates, with the model's constants
-	own      tuning.Choice
-	asked    outcome         // of the library
-	written  []host.Constant // by the library
-	costs    *tuning.Tuning
-	system   string
-	standIns *costModel
-	notes    []string
+	estimated []float32       // by NCCL's cost model, with the model's constants
+	asked     outcome         // of the library
+	written   []host.Constant // by the library
+	costs     *tuning.Tuning
+	asker     *asker
+	notes     []string
 }
 
 func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
@@ -175,7 +173,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 			return nil, err
 		}
 	}
-	a, err := newAsker(f.who, f.from)
+	a, err := newAsker(f.who, f.from, files)
 	if err != nil {
 		return nil, err
 	}
@@ -184,19 +182,17 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.asked, p.standIns, p.system = answers[0], a.costs, a.costs.system()
+	p.asked, p.asker, p.engine = answers[0], a, a.engine
 	// Why the model is silent is explained, not noted.
 	p.notes = slices.DeleteFunc(a.notes, func(note string) bool { return strings.HasSuffix(note, leftToNCCL) })
 	if p.costs, err = a.tuning(d, q.shape); err != nil {
 		return nil, err
 	}
-	p.table = a.table(p.costs, q)
-	p.own = choose(p.costs, p.table, q.bytes)
-	p.engine, _ = files.engine(f.from) // the library has said what is not known of the machine
+	p.estimated = a.table(p.costs, q, noCell)
 	p.written = a.comms[commKey{d, q.shape}].Constants
 	view := p.engine.For(q.shape.comm())
-	p.Explanation = view.Explain(q.query(p.table))
-	p.expected, p.hasGain = view.Expect(q.query(p.table), p.Decision)
+	p.Explanation = view.Explain(q.query(p.asked.table))
+	p.expected, p.hasGain = view.Expect(q.query(p.asked.table), p.Decision)
 	return p, nil
 }
 
@@ -213,12 +209,11 @@ func (p *decisionPath) decidedBy() string {
 
 // explained is what NCCL would do if the explanation were right.
 func (p *decisionPath) explained() outcome {
-	table := slices.Clone(p.table)
+	table := slices.Clone(p.asked.table)
 	if p.Write {
 		table[p.Algo*tuning.NumProtos+p.Proto] = p.Micros
 	}
-	after := choose(p.costs, table, p.question.bytes)
-	return outcome{policy: cell{after.Algo, after.Proto}, channels: p.Channels, chunk: int64(p.ChunkBytes)}
+	return outcome{policy: cellOf(choose(p.costs, table, p.question.bytes)), channels: p.Channels, chunk: int64(p.ChunkBytes)}
 }
 
 // disagreement is the defect that the library decides otherwise than is explained, or

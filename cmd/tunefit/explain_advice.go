@@ -19,7 +19,7 @@ func (p *decisionPath) advice() []string {
 	case policy.SilentSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, policy.FormatBytes(q.bytes))}
 	case policy.SilentCells:
-		names := make([]string, 0, len(p.table))
+		names := make([]string, 0, len(p.estimated))
 		for _, e := range p.estimates() {
 			names = append(names, e.cell.String())
 		}

@@ -76,7 +76,7 @@ func (p *decisionPath) json() pathJSON {
 	}
 	for _, e := range p.estimates() {
 		name := e.cell.json()
-		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.algo == p.own.Algo && e.proto == p.own.Proto})
+		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.cell == p.asked.own})
 	}
 	if p.by.model != "" {
 		j.Model = p.modelJSON()

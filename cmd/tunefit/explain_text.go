@@ -25,6 +25,7 @@ func (p *decisionPath) write(w io.Writer, all bool) error {
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, policy.FormatBytes(q.bytes), countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"), q.callText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
+	p.writeMeasured(&b)
 	p.writeEstimates(&b)
 	p.writeDecision(&b)
 	_, err := w.Write(trailingSpace.ReplaceAll(b.Bytes(), nil))
@@ -47,7 +48,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 	}
 	if n := len(p.engine.Constants()); n > 0 {
 		known := ""
-		if p.standIns.ignored > 0 {
+		if p.asker.costs.ignored > 0 {
 			known = "; the estimates below are without"
 		}
 		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", countOf(n, "constant"), known)
@@ -103,7 +104,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), cell{p.own.Algo, p.own.Proto})}
+		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), p.asked.own)}
 		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
 			if l.micros < us {
 				return -1
@@ -132,23 +133,39 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 }
 
+// writeMeasured prints what NCCL was measured to do by itself, if it was.
+func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
+	o := p.asked
+	switch micros := microsText(float64(o.ncclMicros)); o.known {
+	case measured:
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.model, configText(policy.Algo(o.nccl.algo), policy.Proto(o.nccl.proto), o.ncclChannels), micros)
+	case timed:
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.by.model, micros)
+	}
+}
+
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 	with := ""
-	if p.asked.own != p.asked.nccl || len(p.engine.Constants()) > 0 && p.standIns.ignored == 0 {
+	if p.asked.own != p.asked.nccl || len(p.engine.Constants()) > 0 && p.asker.costs.ignored == 0 {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
 	}
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.system, with)
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.source(), with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""
-		if e.algo == p.own.Algo && e.proto == p.own.Proto {
-			remark = fmt.Sprintf("NCCL's choice, with %s", countOf(p.own.Channels, "channel"))
+		switch {
+		case e.cell != p.asked.own:
+		case p.asked.known == measured && p.asked.own == p.asked.nccl:
+			remark = "NCCL's choice, as measured"
+		default:
+			channels, _ := p.costs.ChannelsAndWarps(e.algo, e.proto, int64(p.question.bytes))
+			remark = fmt.Sprintf("NCCL's choice, with %s", countOf(channels, "channel"))
 		}
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.cell, microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
-	if p.own.Algo < 0 {
+	if p.asked.own == noCell {
 		fmt.Fprintln(b, "  NCCL offers nothing here")
 	}
 }
@@ -160,7 +177,7 @@ type estimate struct {
 
 // estimates are of the available cells, the cheapest first.
 func (p *decisionPath) estimates() (all []estimate) {
-	for i, micros := range p.table {
+	for i, micros := range p.estimated {
 		if micros >= 0 {
 			all = append(all, estimate{cell{i / tuning.NumProtos, i % tuning.NumProtos}, micros})
 		}

@@ -35,6 +35,14 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// failure is an error that ends a command with a code of its own.
+type failure struct {
+	code exitError
+	error
+}
+
+func (f failure) Unwrap() error { return f.error }
+
 // usageError is a wrong command line.
 type usageError struct{ error }
 
@@ -58,7 +66,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	stderr = printable{stderr}
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(flagError)
@@ -67,21 +76,25 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, c := range root.Commands() {
 		switch c.Name() { // the others' output may be a file
 		case "check", "diff", "doctor", "eval", "explain", "gc", "push", "show", "test":
-			c.SetOut(printable{stdout})
+			c.SetOut(printable{out})
 		}
 	}
 
 	var code exitError
+	var failed failure
 	var usage usageError
 	err := oneDash(root, args)
 	if err == nil {
 		err = root.Execute()
 	}
-	switch {
+	switch err := out.complete(err); {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &failed):
+		fmt.Fprintf(stderr, "tunefit: %v\n", err)
+		return int(failed.code)
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "tunefit: %v\nTry: tunefit --help\n", err)
 		return exitUsage

@@ -41,6 +41,11 @@ func (q question) callText() string {
 // cell is an algorithm and a protocol, as NCCL numbers them.
 type cell struct{ algo, proto int }
 
+// noCell is the choice of an NCCL that has nothing to choose from.
+var noCell = cell{-1, -1}
+
+func cellOf(c tuning.Choice) cell { return cell{c.Algo, c.Proto} }
+
 func (c cell) String() string {
 	if c.algo < 0 {
 		return "-"
@@ -54,8 +59,11 @@ type outcome struct {
 
 	nccl         cell // without a tuner
 	ncclMicros   float32
-	ncclChannels int
-	own          cell // by NCCL's estimates with the constants that the plugin writes
+	ncclChannels int       // 0: not known
+	known        knowledge // how the three are known
+	costModel    string    // that was needed to know them; empty: none
+	own          cell      // with the constants that the plugin writes, without its decision
+	table        []float32 // that the plugin is asked with
 
 	policy   cell
 	channels int // 0: NCCL's own

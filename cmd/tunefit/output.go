@@ -74,6 +74,30 @@ func writeWhole(name string, force bool, write func(io.Writer) error) (err error
 	return os.Rename(file.Name(), name)
 }
 
+// output is where commands print. It keeps the first error, so that none of them has to
+// look at every line, and prints nothing after it.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(text []byte) (n int, err error) {
+	if o.err == nil {
+		n, o.err = o.Writer.Write(text)
+	}
+	return n, o.err
+}
+
+// complete returns the error of a command, or that its output is not complete where that
+// is why it failed, or where it has nothing worse to say.
+func (o *output) complete(err error) error {
+	var code exitError
+	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &code)) {
+		return fmt.Errorf("the output is not complete: %w", o.err)
+	}
+	return err
+}
+
 // printable keeps what others have written, into files or into their records, from
 // steering the terminal of whoever reads it, who may be root.
 type printable struct{ io.Writer }

@@ -25,7 +25,8 @@ func testCommand() *cobra.Command {
 		Short: "Run unit tests of policies",
 		Long: `Run unit tests of policies: what is to become of a collective on a communicator, and
 which row is to decide it. The tuner library is asked through NCCL's plugin ABI, as
-by "tunefit show". A file of tests:
+by "tunefit show", and NCCL's own choice is what the model says that it was measured to
+be, where it does. A file of tests:
 
   policy: example.csv             # or model: model.json, or both; relative to this file
   topology: ../topo/dgx-h100.xml  # or tuning: FILE.json (default: HGX H100)
@@ -64,8 +65,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			passed, err := runPolicyTests(cmd, args, who, pattern, asJSON)
 			switch {
 			case err != nil:
-				fmt.Fprintf(cmd.ErrOrStderr(), "tunefit: %v\n", err)
-				return exitError(exitCannotTest)
+				return failure{exitCannotTest, err}
 			case !passed:
 				return exitError(exitTestFailed)
 			}
@@ -90,12 +90,11 @@ func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, only *r
 	}
 	results := []caseResult{}
 	for _, t := range all {
-		of, costs, shapes, err := t.run(who, only)
+		of, asked, shapes, err := t.run(who, only)
 		if err != nil {
 			return false, err
 		}
-		costs.noteStandIns(cmd.ErrOrStderr(), shapes)
-		costs.noteIgnored(cmd.ErrOrStderr())
+		asked.note(cmd.ErrOrStderr(), shapes)
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

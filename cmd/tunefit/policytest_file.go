@@ -48,22 +48,21 @@ func (n cellName) names(algo, proto int) bool {
 	return (n.algo < 0 || n.algo == algo) && (n.proto < 0 || n.proto == proto)
 }
 
-// table makes of NCCL's costs what a test says.
-func (o *offers) table(t *tuning.CostTable) {
-	for a := range t {
-		for p := range t[a] {
-			in := func(names []cellName) bool {
-				return slices.ContainsFunc(names, func(n cellName) bool { return n.names(a, p) })
+// limit makes of NCCL's table what a test says.
+func (o *offers) limit(table []float32) {
+	for i := range table {
+		at := cell{i / tuning.NumProtos, i % tuning.NumProtos}
+		in := func(names []cellName) bool {
+			return slices.ContainsFunc(names, func(n cellName) bool { return n.names(at.algo, at.proto) })
+		}
+		if o.micros != nil {
+			table[i] = tuning.Unavailable
+			if micros, ok := o.micros[at]; ok {
+				table[i] = micros
 			}
-			if o.micros != nil {
-				t[a][p] = tuning.Unavailable
-				if micros, ok := o.micros[cell{a, p}]; ok {
-					t[a][p] = micros
-				}
-			}
-			if in(o.never) || len(o.only) > 0 && !in(o.only) {
-				t[a][p] = tuning.Unavailable
-			}
+		}
+		if in(o.never) || len(o.only) > 0 && !in(o.only) {
+			table[i] = tuning.Unavailable
 		}
 	}
 }

@@ -31,12 +31,12 @@ type fieldDiff struct {
 }
 
 // run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseResult, costs *costModel, shapes []shape, err error) {
+func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
 	files, err := t.decider.read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := newAsker(who, t.costs)
+	a, err := newAsker(who, t.costs, files)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -64,7 +64,7 @@ func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseR
 		r.File = t.file
 		results = append(results, r)
 	}
-	return results, a.costs, shapes, nil
+	return results, a, shapes, nil
 }
 
 func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResult, error) {
@@ -77,7 +77,7 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 		questions[i] = c.call
 		questions[i].bytes = bytes
 	}
-	a.limit = c.offer.table
+	a.offers = &c.offer
 	a.forget()
 	outcomes, err := a.ask(rows.decider, c.call.shape, questions)
 	if err != nil {

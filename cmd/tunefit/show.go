@@ -31,14 +31,17 @@ and the row or the model that says so. A - means that it is left to NCCL. With a
 the gain is the share of the time of NCCL's own choice that the model expects to be
 saved; - where it does not know.
 
+What NCCL would choose by itself is what it was measured to choose, as the model says, for
+one call at a time from buffers that are not registered. Where that was not measured, and
+without a model, NCCL 2.30.7's cost model says it, with the latencies and bandwidths of
+--tuning, or those that follow from the topology of --topo.
+
 A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one. If it replaces constants of NCCL's, what NCCL chooses
 with these is "with policy"; they do not change the numbers of --tuning.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
-a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
-with the latencies and bandwidths of --tuning, or those that follow from the
-topology of --topo; not from a measurement.`,
+a job gets.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
@@ -59,8 +62,7 @@ topology of --topo; not from a measurement.`,
 			for _, note := range t.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			t.costs.noteStandIns(cmd.ErrOrStderr(), t.shapes)
-			t.costs.noteIgnored(cmd.ErrOrStderr())
+			t.asked.note(cmd.ErrOrStderr(), t.shapes)
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
 			}
@@ -85,7 +87,7 @@ type decisionTable struct {
 	outcomes []outcome
 	expected []*policy.ModelChoice // of each outcome, by the model; nil: not known
 	ranges   bool                  // the sizes are samples: runs of equal outcomes are shown as one
-	costs    *costModel
+	asked    *asker
 	notes    []string // why a model is not used
 }
 
@@ -106,12 +108,11 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	if t.shapes, err = grid.parseShapes(f.shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from)
+	a, err := newAsker(who, from, f)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	engine, _ := f.engine(from) // the plugin says what is not known of the machine
 	for _, coll := range colls {
 		for _, s := range t.shapes {
 			sizes := samples
@@ -127,29 +128,28 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
-			view := engine.For(s.comm())
-			costs, err := a.tuning(d, s)
-			if err != nil {
-				return nil, err
-			}
+			view := a.engine.For(s.comm())
 			for _, o := range outcomes {
-				t.expected = append(t.expected, o.expected(view, a.table(costs, o.question)))
+				t.expected = append(t.expected, o.expected(view))
 			}
 		}
 	}
 	if d.model != "" {
 		t.notes = a.notes
 	}
-	t.costs = a.costs
+	t.asked = a
 	return t, nil
 }
 
-// write prints a table. The expected gain is there with a model, the chunk size where
-// a row asks for one.
+// write prints a table. With a model, it tells how NCCL's own choice is known, and the
+// expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o outcome) bool { return o.chunk > 0 })
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(chunk, gain string, cells ...string) {
+	line := func(known, chunk, gain string, cells ...string) {
+		if t.by.model != "" {
+			cells = slices.Insert(cells, 4, known)
+		}
 		last := len(cells) - 1
 		if chunks {
 			cells = slices.Insert(cells, last, chunk)
@@ -160,19 +160,19 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	line("chunk", "gain", "collective", "comm", "size", "NCCL alone", "with policy", "channels", "decided by")
+	line("known by", "chunk", "gain", "collective", "comm", "size", "NCCL alone", "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.own != first.own || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
+			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.known != first.known || o.own != first.own || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
 				break
 			}
 			last = o
 		}
-		line(orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
+		line(first.known.String(), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
 			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
 	}
@@ -191,9 +191,9 @@ func (d decider) base() decider {
 
 // expected is what the model expects of the outcome, nil where it does not know or
 // where all is left to NCCL.
-func (o outcome) expected(view *policy.EngineView, table []float32) *policy.ModelChoice {
+func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
 	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(table), d); ok {
+	if choice, ok := view.Expect(o.question.query(o.table), d); ok {
 		return &choice
 	}
 	return nil

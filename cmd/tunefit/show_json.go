@@ -12,7 +12,7 @@ type choiceJSON struct {
 	Protocol   string  `json:"protocol"`
 	Channels   int     `json:"channels,omitempty"`    // left out: NCCL's own count
 	ChunkBytes int64   `json:"chunk_bytes,omitempty"` // left out: NCCL's own size
-	Micros     float32 `json:"us,omitempty"`          // NCCL's prediction
+	Micros     float32 `json:"us,omitempty"`          // of NCCL's choice, see nccl_by
 }
 
 type outcomeJSON struct {
@@ -24,6 +24,8 @@ type outcomeJSON struct {
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
 	NCCL       choiceJSON `json:"nccl"`
+	NCCLBy     string     `json:"nccl_by"`              // a knowledge: how that is known
+	CostModel  string     `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
 	Policy     choiceJSON `json:"policy"`
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
@@ -48,7 +50,7 @@ func (c cell) json() choiceJSON {
 }
 
 func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), Policy: o.policy.json()}
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
 	switch {

@@ -60,6 +60,9 @@ func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer
 
 // isTerminal reports whether a person looks at w.
 func isTerminal(w io.Writer) bool {
+	if out, ok := w.(*output); ok {
+		w = out.Writer
+	}
 	file, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -22,6 +22,24 @@ type SilentSizes struct {
 	Sizes int
 }
 
+// Outside reports that the model knows nothing of what was measured: not the collective,
+// the communicator, or any of the sizes. That it leaves all of that to NCCL is no merit
+// of its.
+func (e *Evaluation) Outside() bool {
+	n := 0
+	for _, s := range e.Silent {
+		if s.Why.Outside() {
+			n += s.Sizes
+		}
+	}
+	return n == e.Sizes
+}
+
+// Judged reports whether anything that the model decides could be compared.
+func (e *Evaluation) Judged() bool {
+	return !e.Outside() && (e.Verdict.Plain.Decisions > 0 || e.Verdict.Cautious.Decisions > 0)
+}
+
 // Evaluate asks a model about everything that a set holds.
 func Evaluate(m *policy.Model, set *Set) []Evaluation {
 	var all []Evaluation

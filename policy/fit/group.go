@@ -93,6 +93,10 @@ func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
 // allSizes are those, and those of the default.
 func (g *Group) allSizes() []uint64 { return sizesOf(append(slices.Clone(g.Cells), g.Default...)) }
 
+// Compares reports whether there is a size at which several configurations were measured,
+// or one and the default.
+func (g *Group) Compares() bool { return len(g.Cells)+len(g.Default) > len(g.allSizes()) }
+
 func sizesOf(cells []Cell) []uint64 {
 	seen := map[uint64]bool{}
 	for _, c := range cells {

@@ -49,7 +49,7 @@ func newScore(ratios []float64) Score {
 // microseconds; NaN where what was decided was not measured.
 type Outcome struct {
 	Bytes    uint64
-	Best     float64 // the least measured of any configuration
+	Best     float64 // the least measured, of any configuration or the default; NaN of fewer than two
 	Default  float64
 	Plain    float64 // of the configuration with the least predicted time
 	Cautious float64 // of the policy: the default where it is silent
@@ -62,12 +62,14 @@ func decide(view *policy.ModelView, truth *Group, sizes []uint64) []Outcome {
 	bySize := truth.bySize()
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
-		o := Outcome{Bytes: b, Best: math.Inf(1), Default: math.NaN(), Plain: math.NaN(), Cautious: math.NaN()}
-		for _, c := range bySize[b] {
-			o.Best = min(o.Best, c.Micros)
-		}
+		o := Outcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Cautious: math.NaN()}
+		measured := bySize[b]
 		if d, ok := truth.defaultAt(b); ok {
 			o.Default = d.Micros
+			measured = append(slices.Clip(measured), d)
+		}
+		if len(measured) > 1 {
+			o.Best = slices.MinFunc(measured, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
 		costs := costsAt(truth, bySize[b], b)
 		if plain, ok := view.Fastest(truth.Coll, b, costs); ok {
@@ -125,9 +127,10 @@ type Verdict struct {
 	VersusDefault              Score // cautious / default
 
 	// Harm is how many of Spoke decisions were more than 1 % slower than the
-	// default; WorstHarm the largest ratio to it.
-	Spoke, Harm int
-	WorstHarm   float64
+	// default; WorstHarm the largest ratio to it. A decision for what was not
+	// measured is in neither: it is one of Unmeasured.
+	Spoke, Harm, Unmeasured int
+	WorstHarm               float64
 	// Forgone is the mean regret that caution adds to always taking the plain
 	// choice where there is a default; negative where caution saves.
 	Forgone float64
@@ -163,12 +166,16 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Cautious / o.Default })
 	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
-		if o.Silence == policy.Speaks {
+		switch r := o.Cautious / o.Default; {
+		case o.Silence != policy.Speaks:
+		case math.IsNaN(r):
+			v.Unmeasured++
+		default:
 			v.Spoke++
-			if r := o.Cautious / o.Default; r > harmful {
+			if r > harmful {
 				v.Harm++
 			}
-			v.WorstHarm = max(v.WorstHarm, o.Cautious/o.Default)
+			v.WorstHarm = max(v.WorstHarm, r)
 		}
 	}
 	for i, o := range outcomes {

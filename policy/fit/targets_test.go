@@ -75,6 +75,9 @@ func TestTargetEveryOtherSize(t *testing.T) {
 		g, want := grids[name], targets[name]
 		// What is asked here is how well times are predicted: labels count as true.
 		g.Twins = nil
+		// And how well one of the configurations is chosen: the default, which is one of
+		// them measured once more, is not among those to be reached.
+		g.Default = nil
 		v := validate(leftOutSizes, g, foldsBySize(g))
 		if v.Plain.Decisions != 16 {
 			t.Errorf("%s: %d decisions, want 16", name, v.Plain.Decisions)
@@ -82,8 +85,8 @@ func TestTargetEveryOtherSize(t *testing.T) {
 		figure(t, name+" every other size, mean", v.Plain.Mean, want.mean, want.aim)
 		figure(t, name+" every other size, p95", v.Plain.P95, want.p95, want.p95)
 		figure(t, name+" every other size, max", v.Plain.Max, want.max, want.max)
-		t.Logf("    mean in [%.4f, %.4f]; log-log %.4f, nearest %.4f, arg-min %.4f, default %.4f", v.Plain.Low, v.Plain.High,
-			v.LogLog.Mean, v.Nearest.Mean, v.PlainRows.Mean, v.Default.Mean)
+		t.Logf("    mean in [%.4f, %.4f]; log-log %.4f, nearest %.4f, arg-min %.4f", v.Plain.Low, v.Plain.High,
+			v.LogLog.Mean, v.Nearest.Mean, v.PlainRows.Mean)
 		if inside := float64(v.Inside) / float64(v.Predicted); name == "RS2" {
 			t.Logf("%-44s %7.3f   no target", name+" inside the 90 % interval", inside)
 		} else {

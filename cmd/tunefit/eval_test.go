@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const sweepHead = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source\n"
+
+// Measurements with which nothing can be compared end in a failure that says why.
+func TestEvalOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	text, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(keep func(line string) bool) string {
+		kept := sweepHead
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "all_reduce,") && keep(line) {
+				kept += line
+			}
+		}
+		return kept
+	}
+	const unasked = "what the model chooses there was not measured\n"
+	for name, c := range map[string]struct{ sweep, out, says string }{
+		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked, "nothing to compare: one thing only was measured at each size (needed: "},
+		"one configuration only": {lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "silent at",
+			"nothing to compare: one thing only was measured at each size (needed: "},
+		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"), "another number of nodes was measured\n",
+			"nothing to compare: the model knows none of these collectives, communicators and sizes\n"},
+		"other sizes": {sweepHead + "all_reduce,64,float,sum,ring,ll,1,2,16,0,forced,9,,,x\nall_reduce,64,float,sum,tree,ll,1,2,16,0,default,8,,,x\n", "the size is outside those measured\n",
+			"nothing to compare: the model knows none of these collectives, communicators and sizes\n"},
+		"nothing that it chooses": {lines(func(l string) bool {
+			return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") || strings.Contains(l, ",tree,simple,1,2,16,0,forced,")
+		}), "silent at", "nothing to compare: neither what the model chooses was measured, nor "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sweep := policyFile(t, "sweep.csv", c.sweep)
+			out, said := tunefit(t, exitFailed, "eval", model, sweep)
+			if !strings.Contains(out, c.out) || strings.Contains(out, "policy / best") || !strings.Contains(said, "tunefit: "+c.says) {
+				t.Errorf("%s%s", out, said)
+			}
+			out, said = tunefit(t, exitFailed, "eval", model, sweep, "--json")
+			var all []evalJSON
+			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Policy != nil || all[0].Plain != nil || !strings.Contains(said, c.says) {
+				t.Errorf("%v: %s%s", err, out, said)
+			}
+		})
+	}
+}
+
+// NCCL's own choice may be the best that was measured.
+func TestEvalCountsTheDefault(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	// At 4 KiB the model chooses tree/ll with 4 channels, at 16 KiB it leaves it to NCCL.
+	sweep := policyFile(t, "sweep.csv", sweepHead+
+		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,,,,2,16,0,default,8,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
+	out, _ := tunefit(t, exitOK, "eval", model, sweep, "--json")
+	var all []evalJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	e := all[0]
+	if e.Default == nil || e.Default.Mean != 1 || e.Policy == nil || math.Abs(e.Policy.Max-10.0/8) > 1e-9 || math.Abs(e.Policy.Mean-(10.0/8+1)/2) > 1e-9 || e.Spoke != 1 || e.Harm != 1 || e.WorstHarm != 10.0/8 {
+		t.Errorf("%s", out)
+	}
+}
+
+// A decision whose time was not measured is none of those that do no harm.
+func TestEvalOfUnmeasuredDecisions(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	sweep := policyFile(t, "sweep.csv", sweepHead+
+		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,11,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
+	out, _ := tunefit(t, exitOK, "eval", model, sweep)
+	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what the model chooses there was not measured\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// Whoever swaps the arguments is told how they go.
+func TestEvalArguments(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	rows := policyFile(t, "rows.csv", sample)
+	for _, c := range []struct {
+		code int
+		args []string
+		says string
+	}{
+		{exitUsage, []string{smallSweep, model}, smallSweep + " is no cost model, " + model + " is one (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
+		{exitUsage, []string{smallSweep, rows, model}, "(did you mean: tunefit eval " + model + " " + smallSweep + " " + rows + ")\n"},
+		{exitFailed, []string{rows, smallSweep}, rows + " is not a cost model (needed first: one that tunefit fit wrote, then sweeps):\n"},
+	} {
+		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q: %s%s", c.args, out, said)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+)
+
+// learnt fits a sweep and returns the files that come of it.
+func learnt(t *testing.T, sweep string, args ...string) (model, rows, report string) {
+	t.Helper()
+	dir := t.TempDir()
+	model, rows, report = filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv"), filepath.Join(dir, "report.html")
+	tunefit(t, exitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
+	return model, rows, report
+}
+
+// shown is what show says of allreduce, by size.
+func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes string) {
+	t.Helper()
+	out, notes := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
+	var all []outcomeJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	bySize = map[uint64]outcomeJSON{}
+	for _, o := range all {
+		bySize[o.Bytes] = o
+	}
+	return bySize, notes
+}
+
+// All that speaks of a gain over NCCL's own choice reckons with the same choice: the one
+// that was measured, whatever a cost model of another machine says.
+func TestOneChoiceOfNCCLs(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	model, rows, report := learnt(t, smallSweep)
+	page, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withFiles := []string{rows, "--model", model, "--comm", "2x8", "--sizes", "4K-256M"}
+	all, notes := shown(t, withFiles...)
+	if strings.Contains(notes, "cost model") {
+		t.Errorf("nothing is estimated, and it says %s", notes)
+	}
+	gains := 0
+	for _, d := range regexp.MustCompile(`\{"b":(\d+),[^{}]*"d":([\d.]+),"dl":"(\w+)/(\w+)[^{}]*?("row":"[^{}]*)?"g":(null|[-\d.e]+)`).FindAllStringSubmatch(string(page), -1) {
+		bytes, _ := strconv.ParseUint(d[1], 10, 64)
+		micros, _ := strconv.ParseFloat(d[2], 64)
+		o := all[bytes]
+		if o.NCCL.Algorithm != d[3] || o.NCCL.Protocol != d[4] || math.Abs(float64(o.NCCL.Micros)/micros-1) > 0.01 || o.NCCLBy != "measurement" || o.CostModel != "" {
+			t.Errorf("%d bytes: the report says that NCCL takes %s/%s, %g us; show says %+v by %s", bytes, d[3], d[4], micros, o.NCCL, o.NCCLBy)
+		}
+		if d[6] == "null" || o.Row == 0 {
+			continue
+		}
+		gains++
+		gain, _ := strconv.ParseFloat(d[6], 64)
+		if o.Gain == nil || math.Abs(*o.Gain-gain) > 0.01 {
+			t.Errorf("%d bytes: the report says a gain of %g, show %v", bytes, gain, o.Gain)
+			continue
+		}
+		size := strconv.FormatUint(bytes, 10)
+		out, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
+		for _, want := range []string{
+			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s, ", model, d[3], d[4]),
+			fmt.Sprintf("\nexpected gain: %s (", percent(*o.Gain)),
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is missing in\n%s", want, out)
+			}
+		}
+	}
+	if gains < 4 {
+		t.Errorf("%d gains compared", gains)
+	}
+	text, _ := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
+	if !regexp.MustCompile(`(?m)^allreduce +2x8 +512KiB - 2642245 +ring/simple +measurement +tree/simple +16 +20.7 - 26.2 % +rows.csv:3$`).MatchString(text) {
+		t.Errorf("%s", text)
+	}
+
+	// 2 MiB: NCCL 2.30.7 on an H100 would take nvls_tree/simple.
+	const keep, ring = "allreduce,2M,2M,default,,,2,16\n", "allreduce,2M,2M,tree,simple,,2,16\n"
+	before, after := policyFile(t, "old.csv", keep), policyFile(t, "new.csv", ring)
+	out, _ := tunefit(t, exitDiffer, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
+	if !strings.Contains(out, "  ring/simple  "+before+":1  tree/simple  "+after+":1\n") {
+		t.Errorf("%s", out)
+	}
+	tests := func(expect string) string {
+		return policyFile(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
+	}
+	tunefit(t, exitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
+	// What a test says of NCCL's offers counts before what was measured.
+	tunefit(t, exitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+	tunefit(t, exitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
+}
+
+// Where a default was measured without its label, its time counts all the same.
+func TestDefaultWithoutLabel(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	text, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlabelled := regexp.MustCompile(`,\w+,\w+,\d+,2,16,0,default,`).ReplaceAllString(string(text), ",,,,2,16,0,default,")
+	model, _, _ := learnt(t, policyFile(t, "sweep.csv", unlabelled))
+	all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "2M")
+	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 || o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
+		t.Errorf("%+v", o)
+	}
+	if !strings.Contains(notes, "NCCL 2.30.7's cost model for HGX H100") {
+		t.Errorf("%s", notes)
+	}
+	out, _ := tunefit(t, exitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
+	if !strings.Contains(out, "\nNCCL's own choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// Beyond what was measured a cost model says what NCCL chooses, and is named.
+func TestBeyondTheMeasurement(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	model, _, _ := learnt(t, smallSweep)
+	for _, args := range [][]string{
+		{"--comm", "2x8", "--sizes", "2K"},
+		{"--comm", "2x8", "--sizes", "1G"},
+		{"--comm", "2x8", "--sizes", "2M", "--reg-buff", "1"},
+		{"--comm", "2x8", "--sizes", "2M", "--pipe-ops", "2"},
+		{"--comm", "4x8", "--sizes", "2M"},
+	} {
+		all, notes := shown(t, append(args, "--model", model)...)
+		for _, o := range all {
+			if o.NCCLBy != "cost model" || o.CostModel != "NCCL 2.30.7's cost model for HGX H100" {
+				t.Errorf("%v: %+v", args, o)
+			}
+		}
+		if !strings.Contains(notes, "note: what NCCL chooses alone, where it was not measured, is by NCCL 2.30.7's cost model for HGX H100; nothing here tells whether your machine is one") {
+			t.Errorf("%v: %s", args, notes)
+		}
+	}
+	// A model that is not for this machine does not tell what NCCL chooses on it.
+	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
+	elsewhere, _, _ := learnt(t, smallSweep, "--topo", home)
+	for machine, by := range map[string]string{home: "measurement", other: "cost model"} {
+		all, _ := shown(t, "--model", elsewhere, "--topo", machine, "--comm", "2x8", "--sizes", "2M")
+		if o := all[2<<20]; o.NCCLBy != by {
+			t.Errorf("on %s: %+v", machine, o)
+		}
+	}
+	// With constants replaced, NCCL may choose otherwise than it was measured to: where
+	// they make a difference to its estimates, these tell.
+	replaced := withConstants(t)
+	text, err := os.ReadFile(replaced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ring, tree = `"base_latencies":[{"algorithm":"ring"`, `"base_latencies":[{"algorithm":"tree"`
+	for model, differs := range map[string]bool{
+		replaced: false,
+		policyFile(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
+	} {
+		all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "32K")
+		o := all[32<<10]
+		if o.NCCLBy != "measurement" || o.NCCL.Algorithm != "tree" || strings.Contains(o.Why, "instead of ring/ll, ") != differs || strings.Contains(notes, "chooses alone") != differs {
+			t.Errorf("%+v\n%s", o, notes)
+		}
+	}
+}
+
+// It is said when the cost model is not that of the machine at hand.
+func TestWhoseCostModel(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	file := policyFile(t, "p.csv", sample)
+	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
+	for _, c := range []struct {
+		here string
+		args []string
+		ends string
+	}{
+		{"", nil, "for HGX H100; nothing here tells whether your machine is one (--topo FILE names yours, --model FILE what was measured on it)\n"},
+		{h100, nil, "for HGX H100\n"},
+		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
+		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
+		{a100, []string{"--tuning", "../../configs/tuning/hgx-h100.json"}, "for HGX H100\n"},
+	} {
+		t.Setenv(detect.TunerFileVariable, c.here)
+		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
+			_, said := tunefit(t, exitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
+			if !strings.HasPrefix(said, "note: what NCCL chooses alone is by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is none (8 ") != (c.here == a100 && c.args == nil) {
+				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fullDisk takes so many bytes and no more.
+type fullDisk struct{ left int }
+
+func (d *fullDisk) Write(text []byte) (int, error) {
+	if len(text) <= d.left {
+		d.left -= len(text)
+		return len(text), nil
+	}
+	n := d.left
+	d.left = 0
+	return n, syscall.ENOSPC
+}
+
+// Whatever a command prints, it fails if it cannot print all of it, and says so once.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	noJob(t)
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.json")
+	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	rows := policyFile(t, "p.csv", sample)
+	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
+	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
+	commands := [][]string{
+		{}, {"--version"}, {"show", "--help"}, {"help"}, {"completion", "bash"},
+		{"check", rows}, {"check", rows, "--json"}, {"check", "--rules"}, {"check", "--explain", "shadowed"},
+		{"doctor", "--json"}, {"doctor"},
+		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
+		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist", "--constants"},
+		{"gc", "--dry-run", "--rendezvous", dir}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
+		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
+		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},
+		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
+		{"simulate", "--nodes", "1", "--coll", "allreduce"},
+		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"}, {"topo", machine, "--svg"},
+		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
+		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
+	}
+	if library != "" {
+		for _, c := range [][]string{
+			{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
+			{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows}, {"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
+			{"diff", rows, rows, "--sizes", "1M"},
+		} {
+			commands = append(commands, append(c, "--plugin", library))
+		}
+	}
+	for _, args := range commands {
+		var whole, errs bytes.Buffer
+		code := run(args, strings.NewReader(""), &whole, &errs)
+		if code == exitUsage {
+			t.Errorf("%q: %s", args, errs.String())
+			continue
+		}
+		if whole.Len() == 0 {
+			t.Logf("%q prints nothing", args)
+		}
+		for _, room := range []int{0, whole.Len() / 2} {
+			errs.Reset()
+			code := run(args, strings.NewReader(""), &fullDisk{room}, &errs)
+			if whole.Len() > 0 && (code != exitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
+				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code, errs.String())
+			}
+		}
+	}
+	_, help, _ := runAlone("--help")
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
+		if !slices.ContainsFunc(commands, func(c []string) bool { return len(c) > 0 && c[0] == line[1] }) && library != "" {
+			t.Errorf("%s was not tried", line[1])
+		}
+	}
+}
+
+// The same of a process.
+func TestFullDevice(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	defer full.Close()
+	var errs bytes.Buffer
+	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != exitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
+		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"math"
+	"testing"
+)
+
+// NCCL's own choice is told where it was measured, and nowhere else.
+func TestOwnChoice(t *testing.T) {
+	model := func(points ...ModelDefaultPoint) *ModelFile {
+		file := smallModel()
+		g := &file.Groups[0]
+		g.Axis = []uint64{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}
+		g.Default = &ModelDefault{Measured: points, Micros: []float64{10, 20, 40}, Sigma: []float64{0.01, 0.01, 0.01}}
+		g.Families = []ModelFamily{{Algo: "ring", Proto: "simple", Curves: []ModelCurve{{Channels: 8, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}}, Micros: []float64{30, 30, 30}, Sigma: []float64{0.1, 0.1, 0.1}}}}}
+		return file
+	}
+	tree, ring := ModelDefaultPoint{4 << 10, 10, "tree", "ll", 2}, ModelDefaultPoint{64 << 10, 40, "ring", "simple", 8}
+	wider := ModelDefaultPoint{64 << 10, 40, "tree", "ll", 4}
+	nameless := ModelDefaultPoint{Bytes: 64 << 10, Micros: 40}
+	const none = Algo(-1)
+	for _, c := range []struct {
+		name     string
+		file     *ModelFile
+		bytes    uint64
+		known    bool
+		algo     Algo
+		channels int
+		micros   float64
+	}{
+		{"where it was measured", model(tree, ring), 4 << 10, true, AlgoTree, 2, 10},
+		{"at the other end", model(tree, ring), 64 << 10, true, AlgoRing, 8, 40},
+		{"before the first", model(tree, ring), 4<<10 - 1, false, 0, 0, 0},
+		{"after the last", model(tree, ring), 64<<10 + 1, false, 0, 0, 0},
+		{"nearer to the lower one, whose curve is not known", model(tree, ring), 8 << 10, true, AlgoTree, 0, math.Sqrt(10 * 20)},
+		{"nearer to the upper one, whose curve is", model(tree, ring), 32 << 10, true, AlgoRing, 0, 30},
+		{"between two of one kind", model(tree, wider), 32 << 10, true, AlgoTree, 0, math.Sqrt(20 * 40)},
+		{"beside one without a name", model(tree, nameless), 4<<10 + 1, true, none, 0, 10},
+		{"no default", func() *ModelFile { f := model(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
+	} {
+		m, err := CompileModel("m.json", c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := c.file.Groups[0]
+		own, known := m.For(g.Nodes, g.Ranks).Own(CollAllReduce, c.bytes)
+		if known != c.known {
+			t.Errorf("%s: known: %v", c.name, known)
+			continue
+		}
+		if known && (own.Algo != c.algo || own.Channels != c.channels || math.Abs(own.Micros()/c.micros-1) > 0.001) {
+			t.Errorf("%s: %+v, %g us", c.name, own, own.Micros())
+		}
+		if _, known := m.For(g.Nodes, g.Ranks).Own(CollAllGather, c.bytes); known {
+			t.Errorf("%s: known of another collective", c.name)
+		}
+	}
+	// What stands in for more nodes was not measured there.
+	file := model(tree, ring)
+	file.Groups[0].Nodes, file.Groups[0].Ranks, file.MaxNodes = 2, 16, 4
+	m, err := CompileModel("m.json", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view := m.For(4, 32); view.Empty() {
+		t.Error("the group does not stand in for more nodes")
+	} else if _, known := view.Own(CollAllReduce, 4<<10); known {
+		t.Error("known of another number of nodes")
+	}
+	if _, known := (&EngineView{}).Own(CollAllReduce, 4<<10); known {
+		t.Error("known without a model")
+	}
+}
+
+// A table can be made one from which NCCL chooses a cell, whatever it was.
+func TestChoosing(t *testing.T) {
+	costs := costsOf(func(micros []float32) {
+		for i := range micros {
+			micros[i] = float32(10 + i)
+		}
+		micros[int(AlgoNVLS)*3+int(ProtoSimple)] = -1
+	})
+	for _, c := range []struct {
+		algo  Algo
+		proto Proto
+	}{{AlgoTree, ProtoLL}, {AlgoRing, ProtoSimple}, {AlgoNVLS, ProtoSimple}} {
+		got := costs.Choosing(c.algo, c.proto)
+		algo, proto, known := got.NCCLsOwn()
+		if !known || algo != c.algo || proto != c.proto {
+			t.Errorf("%v/%v: NCCL chooses %v/%v", c.algo, c.proto, algo, proto)
+		}
+		for i := range costs.Micros {
+			if i != int(c.algo)*3+int(c.proto) && got.Micros[i] != costs.Micros[i] {
+				t.Errorf("%v/%v: cell %d is %g, was %g", c.algo, c.proto, i, got.Micros[i], costs.Micros[i])
+			}
+		}
+	}
+	if costs.Micros[int(AlgoRing)*3+int(ProtoSimple)] != 15 {
+		t.Error("the table given was changed")
+	}
+	costs.Micros[0] = 0
+	if algo, _, _ := costs.Choosing(AlgoRing, ProtoLL).NCCLsOwn(); algo != AlgoTree {
+		t.Error("no positive cost beats 0")
+	}
+}
