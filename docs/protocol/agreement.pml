@@ -29,6 +29,8 @@
  *
  * Faults:     -DCRASH=1 one rank dies at any time    -DLOST=1 one rank loses the store for ever (if it stands: fail-stop)
  * Sizes:      -DR ranks  -DN real collectives  -DK changes  -DPH phantoms  -DW shapes in the hash
+ * -DPH=2 fails, with a window of any length: two phantoms of one rank can make its calls up to n* look exactly like the
+ *   other ranks' (a known limit, see ../PROTOCOL.md).
  * Mutations, each must fail:
  *   -DM_NOHASH      commit when all m[k] are there, equal or not
  *   -DM_NOSHAPES    m[k] carries n* only
