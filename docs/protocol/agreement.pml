@@ -21,7 +21,11 @@
  *   - a rank may give up at n* without standing (no change of shape within 256 calls, records not intact);
  *   - the window of W shapes is far shorter than the code's 64 calls: a longer window only refuses more commits;
  *   - the shape of each real collective is chosen when the first rank makes it, so all streams of two shapes are covered;
- *   - ranks run ahead of one another without limit.
+ *   - ranks run ahead of one another without limit;
+ *   - the main thread runs to its next stop (n*, the end, or the last checkpoint) in one step, since nothing that it does on
+ *     the way can be seen by others, and to learn of an abort on the way is to learn of it at the stop;
+ *   - all proposals are there from the start, change k by rank k-1, c = 1 and S = 2 for change 1; when a rank sees a
+ *     proposal is up to its promise, which it may always omit.
  * Checkpoint acknowledgements bind nothing and are left out.  The word that the fast path compares is in race.pml, removed
  * records in vanish.pml, several communicators in one process in meeting.pml.
  *
@@ -30,7 +34,7 @@
  * Faults:     -DCRASH=1 one rank dies at any time    -DLOST=1 one rank loses the store for ever (if it stands: fail-stop)
  * Sizes:      -DR ranks  -DN real collectives  -DK changes  -DPH phantoms  -DW shapes in the hash
  * -DPH=2 fails, with a window of any length: two phantoms of one rank can make its calls up to n* look exactly like the
- *   other ranks' (a known limit, see ../PROTOCOL.md).
+ *   other ranks' (a known limit, see ../PROTOCOL.md).  -DONEEACH allows each rank one phantom only: that holds.
  * Mutations, each must fail:
  *   -DM_NOHASH      commit when all m[k] are there, equal or not
  *   -DM_NOSHAPES    m[k] carries n* only
@@ -149,6 +153,11 @@ inline land(r) {                        /* m[k] lands */
 #else
 #define MAYABORT(r) true
 #endif
+#ifdef ONEEACH
+#define MAYADD(r) (seq[r] == real[r])
+#else
+#define MAYADD(r) true
+#endif
 #define RUNS(r) (real[r] < N && st[r] != STAND)
 #define REACHABLE(r) (!(lost & (1<<r)))
 #define OPEN(r) (k[r] <= K && d[k[r]] == 0)
@@ -168,7 +177,7 @@ proctype Rank(byte r) {
                       if :: true -> skip :: known > 1 -> shape = shape | (1 << real[r]) fi
                  fi;
                  x = (shape >> real[r]) & 1
-              :: phantoms > 0 && k[r] <= K -> phantoms--; ph = 1;       /* a call that only this rank makes */
+              :: phantoms > 0 && k[r] <= K && MAYADD(r) -> phantoms--; ph = 1;       /* a call that only this rank makes */
                  if :: x = 0 :: x = 1 fi
               fi;
               if

@@ -9,6 +9,7 @@
  *   -DGROUP=g  a thread makes g calls for one rank before it turns to the next (a group of g collectives)
  *   -DSYNC   a thread goes on after a group only when all ranks have made that group's calls (worst case of a GPU wait)
  * Each communicator has one change in progress; each rank may or may not have promised.  PH phantoms, as in agreement.pml.
+ * The stream of real collectives is one of six, with one, two or three changes of shape.
  *
  * Rule for siblings: a rank that stands signs m for the ranks of its communicator whose calls the same thread makes, if
  * they have promised, their count is n*, the calls before n* look the same, and they have made a call since

@@ -40,6 +40,7 @@ check() {
 runs='
 holds agreement.pml -DR=3 -DN=5 -DCRASH=1 -DLOST=1
 holds agreement.pml -DR=2 -DN=7 -DK=2
+holds agreement.pml -DPH=3 -DONEEACH
 fails agreement.pml -DR=2 -DN=6 -DPH=2
 fails agreement.pml -DR=2 -DN=6 -DPH=2 -DW=6
 fails agreement.pml -DR=2 -DM_NOHASH
