@@ -120,6 +120,10 @@ soak: ## edit the files of real ranks, then simulate their agreement for hours (
 	LIVE_SAVES=400 go test -count=$(or $(ROUNDS),20) -timeout 0 -run 'TestLiveEdits$$' ./tuner/plugin
 	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./tuner/agree
 
+.PHONY: verify
+verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler
+	@docs/protocol/verify.sh
+
 .PHONY: install
 install: all ## install into PREFIX (default /usr/local), safely while jobs run
 	@# A running job has the old library mapped: replace the file, never its content.
