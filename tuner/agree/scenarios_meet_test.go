@@ -2,6 +2,7 @@ package agree
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,20 +38,27 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 			t.Errorf("%d of 20 changes came", switched)
 		}
 	})
-	t.Run("one of them apart", func(t *testing.T) {
-		try(t, 20, func(seed uint64) plan {
-			p := usual(seed)
-			p.ranks, p.thread = 4, 2
-			p.like = true
-			p.phantom = func(r *rank, _ int) bool {
-				r.m.mu.Lock()
-				defer r.m.mu.Unlock()
-				return r.id == 1 && r.phantoms == 0 && r.m.state == promised
-			}
-			p.saved(time.Second, "B")
-			return p
-		}, endsOn("A"))
-	})
+	for _, group := range []int{1, 2} {
+		t.Run(fmt.Sprintf("one of them apart, groups of %d", group), func(t *testing.T) {
+			try(t, 64, func(seed uint64) plan {
+				p := usual(seed)
+				p.ranks, p.thread, p.group = 4, 2, group
+				p.like = true
+				p.longest = 2 * time.Second
+				p.shape = func(call int) (int, uint64) { return 4, uint64(call/3) << 20 }
+				calls := int(28 + seed%16) // after the promise: about where the ranks meet
+				p.phantom = func(r *rank, _ int) bool {
+					if r.id != 1 || r.phantoms > 0 || !r.isWithin() {
+						return false
+					}
+					calls--
+					return calls < 0
+				}
+				p.saved(time.Second, "B")
+				return p
+			}, endsOn("A"))
+		})
+	}
 	t.Run("a call of one of them where they meet", func(t *testing.T) {
 		// The others of its thread have signed for it, and its own call is one that
 		// nobody else makes: harmless, since what they all make comes later.

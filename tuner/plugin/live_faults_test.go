@@ -194,8 +194,8 @@ func TestLiveForbidden(t *testing.T) {
 			if err := c.forbid(shared); err != nil {
 				t.Fatal(err)
 			}
-			// Who has promised waits at S; nobody decides beyond it.
-			j.anyHears("has waited", "for the store")
+			// Nobody has said that he stands, so nobody needs a decision.
+			waitCalls(0, 2000, j.ranks...)
 			if err := c.permit(shared); err != nil {
 				t.Fatal(err)
 			}

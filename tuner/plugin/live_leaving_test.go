@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// A rank waits at S, for no decision reaches it or leaves it. Then another rank ends
+// A rank stands for a change, and no decision reaches it or leaves it. Then another rank ends
 // that communicator, and the rank that waits ends the other one it is in: all come to
 // an end, the other ranks go on, and a rank that leaves a change which it has promised
 // nothing for aborts it. What was decided is in force when the rank learns of it.
@@ -47,7 +47,8 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 	waiter.tell(fmt.Sprint("close ", other))
 	waitCalls(waited, 500, j.ranks[0], j.ranks[2])
 	waitCalls(other, 500, others.ranks...)
-	if n := waiter.count(waited); n != p.swap {
+	const looks = 256 // calls after S among which the ranks find one to meet at
+	if n := waiter.count(waited); n < p.swap || n > p.swap+looks {
 		t.Errorf("the rank that knows no decision has made %d calls, and S is %d", n, p.swap)
 	}
 
@@ -91,7 +92,7 @@ func hideDecisions(t *testing.T, shared, comm string) (view string, show func())
 	}
 	must(os.MkdirAll(filepath.Join(view, "c", comm), 0o700))
 	must(os.MkdirAll(filepath.Join(shared, "p"), 0o700))
-	for _, part := range []string{"a", "d", "left"} {
+	for _, part := range []string{"a", "d", "m", "t", "left"} {
 		must(os.MkdirAll(filepath.Join(shared, "c", comm, part), 0o700))
 	}
 	link("p")
@@ -101,7 +102,7 @@ func hideDecisions(t *testing.T, shared, comm string) (view string, show func())
 			link(filepath.Join("c", dir))
 		}
 	}
-	for _, part := range []string{"slot", "a", "left"} {
+	for _, part := range []string{"slot", "a", "m", "t", "left"} {
 		link(filepath.Join("c", comm, part))
 	}
 	start := filepath.Join("c", comm, "init") // a record, and a symbolic link would be one too

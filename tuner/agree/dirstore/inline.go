@@ -25,6 +25,11 @@ func inline(value []byte, most int) bool {
 	return len(value) > 0 && len(value) <= most && !strings.Contains(string(value), "\x00")
 }
 
+// refused reports that the file system has not done what it was asked for, and will not.
+func refused(err error) bool {
+	return full(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
+}
+
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // symlink makes a record a symbolic link. An error does not repeat the record, as os's

@@ -85,7 +85,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 		}
 		temp := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%s-%d", tempPrefix, s.tag, s.next.Add(1)))
 		err := s.create(temp, path, value)
-		if full(err) {
+		if refused(err) {
 			if stands, err := s.read(path); err == nil {
 				return stands, nil
 			}
