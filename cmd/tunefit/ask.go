@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -27,6 +28,7 @@ func (f *pluginFlags) register(cmd *cobra.Command) {
 // asker asks a tuner what it makes of a policy.
 type asker struct {
 	plugin *host.Plugin
+	abi    int // newest version of the tuner ABI that NCCL has
 	from   costFlags
 	costs  *costModel // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
@@ -55,7 +57,8 @@ func newAsker(who pluginFlags, from costFlags) (*asker, error) {
 		return nil, err
 	}
 	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
-	if a.plugin, err = host.Load(library); err != nil {
+	a.abi = ncclVersion(costs.nccl).abi(nil)
+	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
 	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new"}
@@ -105,7 +108,8 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, d.policy), a.plugin.Setenv(tuner.EnvModelFile, d.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(),
+		ConstantsLost: a.costs.nccl.Has(release.TunerConstantsLost)})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
@@ -164,7 +168,9 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 			nccl:     cell{before.Algo, before.Proto}, ncclMicros: before.Micros, ncclChannels: before.Channels,
 			own:    cell{own.Algo, own.Proto},
 			policy: cell{after.Algo, after.Proto}, channels: answers[i].Channels, chunk: answers[i].ChunkBytes,
+			release: a.costs.nccl, abi: comm.ABI,
 		}
+		outcomes[i].keepLower(after.Channels)
 		for _, line := range answers[i].Log {
 			if by, ok := tuner.ParseDecidedBy(line.Text, d.policy, d.model); ok {
 				outcomes[i].by = by

@@ -74,7 +74,7 @@ func TestConstantsCount(t *testing.T) {
 	explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model)
 	for _, want := range []string{
 		"\n  it replaces 2 constants of NCCL's\n",
-		"\nNCCL's own estimates (HGX H100, with the model's constants; without, it chooses ring/ll)\n  tree/ll      15.33 us  NCCL's choice, with 1 channel\n",
+		"\nNCCL's own estimates (NCCL 2.30.7, HGX H100, with the model's constants; without, it chooses ring/ll)\n  tree/ll      15.33 us  NCCL's choice, with 1 channel\n",
 		"\n  ring/ll      308.5 us\n",
 		"\ndecision: tree/ll instead of ring/ll, by NCCL with the constants of " + model + "\nthe built library",
 	} {
@@ -83,7 +83,7 @@ func TestConstantsCount(t *testing.T) {
 		}
 	}
 	explained, _ = tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--tuning", file)
-	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (HGX H100)\n  ring/ll ") {
+	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (NCCL 2.30.7, HGX H100)\n  ring/ll ") {
 		t.Errorf("%s", explained)
 	}
 	tests := policyFile(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")
@@ -112,7 +112,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	}
 	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
-	if code != exitOK || !strings.HasSuffix(out, "  ring/ll     tree/ll      -         NCCL with the plugin's constants\n") {
+	if code != exitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	model := withConstants(t)

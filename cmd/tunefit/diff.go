@@ -100,6 +100,9 @@ func diff(oldFile, newFile string, grid gridFlags, who pluginFlags, from costFla
 	}
 	defer a.close()
 	c.costs = a.costs
+	for i := range c.shapes {
+		c.shapes[i] = c.shapes[i].through(a.abi)
+	}
 	for _, coll := range colls {
 		for _, s := range c.shapes {
 			rules := append(rulesFor(oldPolicy, coll, s), rulesFor(newPolicy, coll, s)...)

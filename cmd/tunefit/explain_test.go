@@ -50,7 +50,7 @@ policy FILE, 8 rows
     its condition holds: nodes = 4
   later rows that match, too, and come too late: p.csv:9
 
-NCCL's own estimates (HGX H100)
+NCCL's own estimates (NCCL 2.30.7, HGX H100)
   nvls_tree/simple  153.3 us  NCCL's choice, with 16 channels
 `, "FILE", file)
 	if !strings.HasPrefix(out, want) || errs != "" {

@@ -36,9 +36,10 @@ A model that names the machine it was measured on is used as on the machine of
 with these is "with policy"; they do not change the numbers of --tuning.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
-a job gets. What NCCL would choose by itself comes from NCCL 2.30.7's cost model
-with the latencies and bandwidths of --tuning, or those that follow from the
-topology of --topo; not from a measurement.`,
+a job gets with the release of --nccl: by its version of the tuner ABI, with what that
+lacks. What NCCL would choose by itself comes from that release's cost model, with the
+latencies and bandwidths of --tuning, or those that follow from the topology of --topo;
+not from a measurement. NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
@@ -60,6 +61,7 @@ topology of --topo; not from a measurement.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			t.costs.noteStandIns(cmd.ErrOrStderr(), t.shapes)
+			t.noteNotRaised(cmd.ErrOrStderr())
 			t.costs.noteIgnored(cmd.ErrOrStderr())
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
@@ -111,6 +113,9 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 		return nil, err
 	}
 	defer a.close()
+	for i := range t.shapes {
+		t.shapes[i] = t.shapes[i].through(a.abi)
+	}
 	engine, _ := f.engine(from) // the plugin says what is not known of the machine
 	for _, coll := range colls {
 		for _, s := range t.shapes {
@@ -160,7 +165,7 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	line("chunk", "gain", "collective", "comm", "size", "NCCL alone", "with policy", "channels", "decided by")
+	line("chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.costs.nccl), "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
@@ -179,6 +184,18 @@ func (t *decisionTable) write(w io.Writer) {
 	tw.Flush()
 }
 
+// noteNotRaised says where rows ask for more channels than NCCL takes.
+func (t *decisionTable) noteNotRaised(w io.Writer) {
+	for i, o := range t.outcomes {
+		if o.notRaised > 0 {
+			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
+			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
+				t.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, policy.FormatBytes(o.bytes), o.shape)
+			return
+		}
+	}
+}
+
 // base leaves folders out of names that a table repeats on every line.
 func (d decider) base() decider {
 	for _, name := range []*string{&d.policy, &d.model} {
@@ -193,7 +210,7 @@ func (d decider) base() decider {
 // where all is left to NCCL.
 func (o outcome) expected(view *policy.EngineView, table []float32) *policy.ModelChoice {
 	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(table), d); ok {
+	if choice, ok := view.Expect(o.question.query(table, o.abi), d); ok {
 		return &choice
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 type simulateFlags struct {
@@ -73,9 +75,17 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err := mayWrite(f.output, f.force); err != nil {
 		return err
 	}
+	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
+		f.nccl = cmp.Or(f.nccl, release.Reference.String())
+	}
 	costs, err := f.read()
 	if err != nil {
 		return err
+	}
+	if costs.machine != nil {
+		if err := costs.derive(f.nodes...); err != nil {
+			return err
+		}
 	}
 	if f.tuning != "" {
 		asked.System = strings.TrimSuffix(filepath.Base(f.tuning), filepath.Ext(f.tuning))
