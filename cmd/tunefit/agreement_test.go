@@ -75,7 +75,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
 	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
-	plugin, err := host.Load(library)
+	plugin, err := host.Load(library, host.NewestABI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
 			q := question{policy.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
-			x := engine.For(s.comm()).Explain(q.query(c.Table))
+			x := engine.For(s.comm()).Explain(q.query(c.Table, host.NewestABI))
 			by[x.By]++
 			want := host.Answer{Table: slices.Clone(c.Table), Channels: x.Channels, ChunkBytes: int64(x.ChunkBytes)}
 			if x.Write {

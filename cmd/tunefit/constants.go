@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -45,7 +43,7 @@ func (f *costFlags) with(constants []host.Constant, m *costModel) (alone, own *c
 	}
 	alone = m
 	if m.machine == nil { // the default is the outcome for a machine whose topology is here, too
-		machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+		machine, err := hgxH100()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -60,7 +58,7 @@ func (f *costFlags) with(constants []host.Constant, m *costModel) (alone, own *c
 
 // anew is for the same system and derives all that it is asked for.
 func (m *costModel) anew(machine *topo.Document) *costModel {
-	return &costModel{machine: machine, options: m.options, standIns: m.standIns, set: &tuning.Set{System: m.set.System, NCCL: m.set.NCCL}}
+	return &costModel{machine: machine, options: m.options, nccl: m.nccl, standIns: m.standIns, notes: m.notes, set: &tuning.Set{System: m.set.System, NCCL: m.set.NCCL}}
 }
 
 // noteIgnored says that the costs are not those that NCCL has with the constants of the tuner.

@@ -112,7 +112,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	}
 	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
-	if code != exitOK || !strings.HasSuffix(out, "  ring/ll     tree/ll      -         NCCL with the plugin's constants\n") {
+	if code != exitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	model := withConstants(t)

@@ -105,7 +105,8 @@ writes inf unless that would take sizes from a later row.`, true},
 NCCL has at most 64 channels; up to 127 is read as 64. --fix writes 64.`, true},
 	{channelsAboveComm, Warning, "more channels than the communicator has", `
 NCCL lowers the number to the channels that the communicator has on this machine. The
-measured effect of the row, if any, is that of the lower number.`, false},
+measured effect of the row, if any, is that of the lower number. From NCCL 2.31 on a
+row's number counts only where it is lower than what NCCL takes for the size by itself.`, false},
 	{channelsLeftAlone, Warning, "channels where they cannot be set", `
 For CollNet, and for NVLS over several nodes, NCCL does not check the number of channels
 against what the communicator has, so that the library never sets it there. --fix writes

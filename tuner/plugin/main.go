@@ -140,8 +140,9 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		Nodes: int(info.nodes),
 		ABI:   int(info.abi),
 
-		NVLDomains: int(info.nvl_domains),
-		Constants:  info.constants.first != nil,
+		NVLDomains:    int(info.nvl_domains),
+		Constants:     bool(C.constants_set(info.constants)),
+		ConstantsLost: info.constants.first != nil && !bool(C.constants_set(info.constants)),
 
 		Counter: (*agree.Counter)(unsafe.Pointer(info.counter)),
 		Host:    host{},

@@ -32,6 +32,8 @@ type Line struct {
 type CommInfo struct {
 	Nodes, Ranks int
 	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
+
+	ConstantsLost bool // NCCL sets its constants after the plugin's init
 }
 
 // FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
@@ -72,9 +74,13 @@ type Answer struct {
 	Log        []Line
 }
 
-// Load starts a child process that loads the library at path as NCCL would and
-// uses the newest version of the ABI that it has. Close ends it.
-func Load(path string) (*Plugin, error) {
+// NewestABI is the newest version of the tuner ABI that is known here.
+const NewestABI = 7
+
+// Load starts a child process that loads the library at path as an NCCL would that
+// knows the ABI up to a version: it uses the newest one of these that the library has.
+// Close ends it.
+func Load(path string, abi int) (*Plugin, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a plugin")
 	}
@@ -85,7 +91,7 @@ func Load(path string) (*Plugin, error) {
 	if !strings.Contains(path, "/") {
 		path = "./" + path // or dlopen would search the system's directories
 	}
-	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path}}}
+	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path, strconv.Itoa(abi)}}}
 	p.child.Stderr = &p.stderr
 	if p.in, err = p.child.StdinPipe(); err != nil {
 		return nil, err
@@ -119,7 +125,11 @@ func (p *Plugin) Setenv(name, value string) error {
 
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d %d", info.Ranks, info.Nodes, info.NVLDomains)
+	constantsSet := 1
+	if info.ConstantsLost {
+		constantsSet = 0
+	}
+	fields, log, err := p.request("open", "open %d %d %d %d", info.Ranks, info.Nodes, info.NVLDomains, constantsSet)
 	if err != nil {
 		return nil, log, err
 	}
