@@ -22,6 +22,8 @@ type CommInfo struct {
 	NVLDomains int
 	// Constants says that NCCL lets its tuning constants be changed.
 	Constants bool
+	// UncheckedAllGather is what the function of this name says.
+	UncheckedAllGather bool
 
 	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
 	// not, and what the communicator starts on stays.
@@ -127,8 +129,11 @@ func (c *Comm) prepare(v version) (*inForce, error) {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	f := &inForce{version: v, view: e.For(policy.Comm{
+		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+	})}
 	watchConditions(f.view, c.log)
+	c.sayUnchecked(f.view)
 	if c.settings.logDecisions {
 		f.decisions = newDecisionLog(c.log, e)
 	}

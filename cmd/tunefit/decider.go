@@ -53,8 +53,26 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
+// assumedNCCL is the release whose decisions are shown.
+const assumedNCCL = "2.30.7"
+
+// uncheckedNotes says what a policy and a model ask for AllGather that is left to
+// assumedNCCL.
+func (d decider) uncheckedNotes(view *policy.EngineView) (notes []string) {
+	rows, first, model := view.UncheckedAllGathers()
+	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", assumedNCCL)
+	if rows > 0 {
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, countOf(rows, "row"), why))
+	}
+	if model {
+		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.model, why))
+	}
+	return notes
+}
+
+// comm is the communicator as the plugin sees it in assumedNCCL.
 func (s shape) comm() policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()}
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: true}
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }

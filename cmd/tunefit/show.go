@@ -140,6 +140,15 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	if d.model != "" {
 		t.notes = a.notes
 	}
+	if slices.Contains(colls, policy.CollAllGather) {
+		for _, s := range t.shapes {
+			for _, note := range d.uncheckedNotes(engine.For(s.comm())) {
+				if !slices.Contains(t.notes, note) {
+					t.notes = append(t.notes, note)
+				}
+			}
+		}
+	}
 	t.costs = a.costs
 	return t, nil
 }
