@@ -3,6 +3,7 @@ package tuner
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
@@ -62,6 +63,8 @@ type Comm struct {
 	now       *inForce // what decides; nil: nothing, ever
 	live      *live    // nil: `now` stays
 	known     known    // what a new version is asked before it comes into force
+
+	saidUnchecked atomic.Bool
 }
 
 // inForce is a version of the policy as the communicator uses it.

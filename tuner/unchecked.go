@@ -16,9 +16,13 @@ func UncheckedAllGather(abi int, ringLL128 float64) bool {
 	return abi >= 5 && ringLL128 != 2*36.7 && ringLL128 != 0
 }
 
-// sayUnchecked says what a version asks for that is left to NCCL because of it.
+// sayUnchecked says, of the first version that asks for any, which channel counts are
+// left to NCCL because of it.
 func (c *Comm) sayUnchecked(view *policy.EngineView) {
 	rows, first, model := view.UncheckedAllGathers()
+	if rows == 0 && !model || c.saidUnchecked.Swap(true) {
+		return
+	}
 	const why = "this NCCL may use it unchecked for a group of broadcasts, and crash"
 	if rows > 0 {
 		c.log.Infof("%s: the channel count of %s for allgather (first: line %d) is left to NCCL: %s", c.info, plural(rows, "row", "rows"), first.Line, why)
