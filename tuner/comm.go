@@ -3,6 +3,7 @@ package tuner
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
@@ -25,6 +26,8 @@ type CommInfo struct {
 	// ConstantsLost says that NCCL passes constants that it has not set yet: since 2.31 it
 	// sets them after the tuner's init, so that what a tuner writes has no effect.
 	ConstantsLost bool
+	// UncheckedAllGather is what the function of this name says.
+	UncheckedAllGather bool
 
 	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
 	// not, and what the communicator starts on stays.
@@ -63,6 +66,8 @@ type Comm struct {
 	known     known    // what a new version is asked before it comes into force
 	// rendezvous is where its ranks meet, or would if they could; nil: nowhere.
 	rendezvous *rendezvous
+
+	saidUnchecked atomic.Bool
 }
 
 // inForce is a version of the policy as the communicator uses it.
@@ -131,8 +136,11 @@ func (c *Comm) prepare(v version) (*inForce, error) {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	f := &inForce{version: v, view: e.For(policy.Comm{
+		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+	})}
 	watchConditions(f.view, c.log)
+	c.sayUnchecked(f.view)
 	if c.settings.logDecisions {
 		f.decisions = newDecisionLog(c.log, e)
 	}

@@ -64,7 +64,7 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	}
 	var seen []string
 	if lib, err := d.probe(ctx, ncclLibrary); err == nil {
-		found = d.ncclFindings(lib, "")
+		found = append(d.releaseFaults(lib), d.ncclFindings(lib, "")...)
 		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
 			seen = append(seen, real)
 		}
@@ -88,7 +88,7 @@ func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
 	if err != nil {
 		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
 	}
-	return d.ncclFindings(lib, whose)
+	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...)
 }
 
 // ncclFindings says what an NCCL makes of our library.

@@ -194,7 +194,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	}
 	p.estimated = a.table(p.costs, q, noCell)
 	p.written = a.comms[commKey{d, q.shape}].Constants
-	view := p.engine.For(q.shape.comm())
+	view := p.engine.For(q.shape.comm(p.asked.release))
 	p.Explanation = view.Explain(q.query(p.asked.table, p.asked.abi))
 	p.expected, p.hasGain = view.Expect(q.query(p.asked.table, p.asked.abi), p.Decision)
 	return p, nil
@@ -249,7 +249,7 @@ func (p *decisionPath) disagreement() error {
 			return fmt.Errorf("DEFECT: the explanation of row %d is not that of the decision, which row %d makes; please report it with the files", t.Rule+1, p.Rule+1)
 		}
 	}
-	if replaced := p.constants(); !writes(p.written, replaced) {
+	if replaced := p.constants(); !writes(p.written, replaced, p.asked.release) {
 		return fmt.Errorf("DEFECT: the library replaces other constants of NCCL's than the model says, %v instead of %v; please report it with the files", p.written, replaced)
 	}
 	said, got := p.decidedBy(), p.asked.decidedBy(p.by)

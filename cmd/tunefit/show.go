@@ -134,7 +134,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
-			view := a.engine.For(s.comm())
+			view := a.engine.For(s.comm(a.costs.nccl))
 			for _, o := range outcomes {
 				t.expected = append(t.expected, o.expected(view))
 			}
@@ -142,6 +142,15 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	}
 	if d.model != "" {
 		t.notes = a.notes
+	}
+	if slices.Contains(colls, policy.CollAllGather) {
+		for _, s := range t.shapes {
+			for _, note := range d.uncheckedNotes(a.engine.For(s.comm(a.costs.nccl)), a.costs.nccl) {
+				if !slices.Contains(t.notes, note) {
+					t.notes = append(t.notes, note)
+				}
+			}
+		}
 	}
 	return t, nil
 }

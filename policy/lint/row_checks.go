@@ -88,6 +88,9 @@ func (c *check) channels(r *row) {
 	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > tuning.MaxChannels {
 		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, tuning.MaxChannels).fixBy(strconv.Itoa(tuning.MaxChannels))
 	}
+	if slices.Contains(r.Colls(), policy.CollAllGather) && settable&offered(policy.CollAllGather, r.key) != 0 {
+		c.report(channelsUnchecked, r.Line, "channels", "NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it alone there")
+	}
 	for _, t := range c.machines(r) {
 		most := 0
 		settable.each(func(a policy.Algo, p policy.Proto) {

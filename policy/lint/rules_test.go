@@ -125,6 +125,10 @@ func TestRules(t *testing.T) {
 			"allreduce,,,collnet_direct,simple,8,9,8,,\n": "p.csv:2:6: warning: channels 8 has no effect with collnet_direct/simple over 9 nodes, 72 ranks",
 			"allreduce,,,nvls,simple,8,9,8,,\n":           "p.csv:2:6: warning: channels 8 has no effect with nvls/simple",
 		}, []string{"allreduce,,,nvls,simple,8,1,8,,\n", "allreduce,,,nvls,simple,8,,8,,\n", "allreduce,,,nvls_tree,simple,8,4,8,,\n", "allreduce,,,,simple,8,4,8,,\n", "allreduce,,,nvls,simple,,4,8,,\n"}},
+		{channelsUnchecked, map[string]string{
+			"allgather,,,ring,simple,8,,8,,\n": "p.csv:2:6: note: NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked",
+			"any,,,,,8,,8,,\n":                 "p.csv:2:6: note: NCCL 2.29.2",
+		}, []string{"allreduce,,,ring,,8,,8,,\n", "allgather,,,ring,,,,8,,\n", "any,,,tree,,8,,8,,\n", "allgather,,,nvls,simple,8,9,8,,\n"}},
 		{chunkBelowGrain, map[string]string{
 			"allreduce,,,ring,simple,,,,511,\n": "p.csv:2:9: warning: chunk_bytes 511 is raised to simple's grain of 512 bytes",
 			"allreduce,,,ring,,,,,1K,\n":        "p.csv:2:9: warning: chunk_bytes 1KiB is raised to ll128's grain of 1920 bytes",

@@ -112,6 +112,10 @@ const (
 	Models Change = 23100
 	// TunerConstantsLost: NCCL sets its constants after the tuner's init.
 	TunerConstantsLost Change = 23100
+	// UncheckedAllGathers: a tuner's channels for AllGather are used for groups of broadcasts without a check
+	// (scheduler/allgatherv_sched.cc); until CheckedAllGathers.
+	UncheckedAllGathers Change = 22902
+	CheckedAllGathers   Change = 23100
 	// ChannelsOnlyLower: a tuner's channels count only where they are fewer than NCCL's own.
 	ChannelsOnlyLower Change = 23100
 )

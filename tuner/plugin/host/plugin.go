@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // Plugin is a tuner library, loaded in a child process. Its methods are not safe
@@ -33,7 +35,23 @@ type CommInfo struct {
 	Nodes, Ranks int
 	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
 
-	ConstantsLost bool // NCCL sets its constants after the plugin's init
+	NCCL release.Version // whose constants the plugin sees
+}
+
+// RingLL128 is the one of its constants that a release passes to a plugin here, all
+// others being NaN: perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell
+// releases apart. 0 is a release that sets its constants after the plugin's init, and
+// passes zeros. The values are those of src/graph/tuning.cc.
+func RingLL128(nccl release.Version) Constant {
+	c := Constant{Table: 2, Index: [3]int{3, 0}}
+	switch {
+	case nccl.Has(release.TunerConstantsLost):
+	case nccl.Has(release.UncheckedAllGathers):
+		c.Value = 40 // 34.5 before 2.29.7
+	default:
+		c.Value = 2 * 36.7
+	}
+	return c
 }
 
 // FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
@@ -125,11 +143,7 @@ func (p *Plugin) Setenv(name, value string) error {
 
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
-	constantsSet := 1
-	if info.ConstantsLost {
-		constantsSet = 0
-	}
-	fields, log, err := p.request("open", "open %d %d %d %d", info.Ranks, info.Nodes, info.NVLDomains, constantsSet)
+	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains, RingLL128(info.NCCL).Value)
 	if err != nil {
 		return nil, log, err
 	}
