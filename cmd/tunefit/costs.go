@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -94,7 +95,7 @@ func (f *costFlags) readTuning() (*costModel, error) {
 	if m.set, err = tuning.Read(bytes.NewReader(text), f.tuning); err != nil {
 		return nil, err
 	}
-	m.nccl = m.set.NCCL
+	m.nccl, m.set.System = m.set.NCCL, cmp.Or(m.set.System, f.tuning)
 	if f.nccl != "" {
 		if v, err := release.Parse(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
 			return nil, usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)

@@ -10,6 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
+// showOne shows one outcome. The notes are without the one that names the cost model, which
+// has to be that of the outcome.
 func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
@@ -17,7 +19,23 @@ func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return all[0], notes
+	notes, estimated := cutLine(notes, "note: what NCCL chooses alone")
+	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is by "+o.CostModel) {
+		t.Errorf("estimated by %q, and the note is %q", o.CostModel, estimated)
+	}
+	return o, notes
+}
+
+// cutLine takes the line that begins so out of a text.
+func cutLine(text, begin string) (rest, line string) {
+	for _, l := range strings.SplitAfter(text, "\n") {
+		if strings.HasPrefix(l, begin) {
+			line = l
+		} else {
+			rest += l
+		}
+	}
+	return rest, line
 }
 
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
@@ -48,6 +66,9 @@ func TestWhichNCCL(t *testing.T) {
 		o, notes := showOne(t, args...)
 		if got := o.Release + " " + o.NCCL.Algorithm + "/" + o.NCCL.Protocol; got != test.want || !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
 			t.Errorf("installed %d, %q: %s, %q", test.installed, test.named, got, notes)
+		}
+		if rules := strings.Replace(o.Release, "2.32.6", "2.31.2", 1); o.CostModel != "NCCL "+rules+"'s cost model for HGX H100" {
+			t.Errorf("NCCL %s: estimated by %s", o.Release, o.CostModel)
 		}
 		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.NVLDomains != told {
 			t.Errorf("NCCL %s tells of %d NVLink domains, want %d", o.Release, o.NVLDomains, told)
@@ -103,7 +124,7 @@ allreduce,inf,ring,simple,60,,64K,
 				t.Errorf("NCCL %s, %s: %s", nccl, size, notes)
 			}
 			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", nccl)
-			if !strings.Contains(explained, "NCCL's own estimates (NCCL "+nccl+", HGX H100") || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
+			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", nccl, size, explained)
 			}
 		}

@@ -43,7 +43,7 @@ type CommInfo struct {
 // releases apart. 0 is a release that sets its constants after the plugin's init, and
 // passes zeros. The values are those of src/graph/tuning.cc.
 func RingLL128(nccl release.Version) Constant {
-	c := Constant{Table: 2, Index: [3]int{3, 0}}
+	c := Constant{Table: 3, Index: [3]int{3, 0}}
 	switch {
 	case nccl.Has(release.TunerConstantsLost):
 	case nccl.Has(release.UncheckedAllGathers):
