@@ -88,14 +88,14 @@ func (c Coll) isAsked() bool { return c >= 0 && c < NumColls }
 
 // apply returns what rule r makes of the query, and whether it can decide it.
 func (v *View) apply(r int, q *Query) (Decision, bool) {
-	d, ok := v.policy.Rules[r].apply(q, v.comm.Nodes)
+	d, ok := v.policy.Rules[r].apply(q, v.comm)
 	d.Rule = r
 	return d, ok
 }
 
 // apply returns what the rule makes of a query that it matches, and whether it can
 // decide it.
-func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
+func (rule *Rule) apply(q *Query, c Comm) (Decision, bool) {
 	d := Decision{Rule: -1, Algo: -1, Proto: -1}
 	if rule.Cells == everyCell {
 		d.setNCCLsOwn(q.Costs)
@@ -113,7 +113,7 @@ func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
 	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
-	if channelsAreSafe(Algo(d.Algo), nodes) {
+	if c.checksChannels(q.Coll, Algo(d.Algo)) {
 		d.Channels = int(rule.Channels)
 	}
 	if rule.ChunkBytes > 0 {
@@ -122,10 +122,19 @@ func (rule *Rule) apply(q *Query, nodes int) (Decision, bool) {
 	return d, true
 }
 
-// channelsAreSafe reports whether NCCL checks a tuner's channel count against
-// what the communicator has. For CollNet, and for NVLS over several nodes, it
-// does not.
-func channelsAreSafe(a Algo, nodes int) bool {
+// checksChannels reports whether NCCL checks a tuner's channel count against what the
+// communicator has, wherever it uses it. Where it does not, a larger count crashes the
+// job, and what the communicator has is never certain: each may be created with limits
+// of its own (ncclConfig_t.maxCTAs), which no tuner is told.
+func (c Comm) checksChannels(coll Coll, a Algo) bool {
+	return ChannelsCanBeSet(a, c.Nodes) && !(coll == CollAllGather && c.UncheckedAllGather)
+}
+
+// ChannelsCanBeSet reports whether a tuner may name a channel count for an algorithm.
+// For CollNet, and for NVLS over several nodes, NCCL does not check it against what
+// the communicator has (scheduleCollTasksToPlan in its src/enqueue.cc, 2.22 to 2.30);
+// that of NVLSTree it does.
+func ChannelsCanBeSet(a Algo, nodes int) bool {
 	switch a {
 	case AlgoTree, AlgoRing, AlgoNVLSTree, AlgoPAT:
 		return true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -91,7 +92,7 @@ func (e *Engine) For(c Comm) *EngineView {
 		v.rows = e.Policy.For(c)
 	}
 	if e.Model != nil {
-		v.model = e.Model.For(c.Nodes, c.Ranks)
+		v.model = e.Model.forComm(c)
 	}
 	return v
 }
@@ -112,6 +113,36 @@ func (v *EngineView) ModelSilence() Silence {
 	}
 	return v.model.silence()
 }
+
+// UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
+// Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether
+// the model has such configurations. first is nil where there is no row.
+func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
+	if !v.comm.UncheckedAllGather {
+		return 0, nil, false
+	}
+	if v.rows != nil {
+		for i := range v.rows.policy.Rules {
+			r := &v.rows.policy.Rules[i]
+			if r.Channels == 0 || r.Cells.algos&forAllGather == 0 || !r.IsFor(CollAllGather, v.comm.Nodes, v.comm.Ranks) {
+				continue
+			}
+			if rows++; rows == 1 {
+				first = r
+			}
+		}
+	}
+	if v.model != nil {
+		if g := v.model.groups[CollAllGather]; g != nil {
+			model = slices.ContainsFunc(g.curves, func(c modelCurve) bool { return c.channels > 0 })
+		}
+	}
+	return rows, first, model
+}
+
+// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be
+// set at all.
+const forAllGather = 1<<AlgoRing | 1<<AlgoNVLS | 1<<AlgoPAT
 
 // By says who decided.
 type By int8
@@ -158,7 +189,7 @@ func (v *EngineView) Decide(q Query) Answer {
 	}
 	// What a row would ask for, so that all that holds for rows holds for models.
 	r := Rule{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
-	d, ok := r.apply(&q, v.comm.Nodes)
+	d, ok := r.apply(&q, v.comm)
 	if !ok {
 		a.Silence = SilentCells
 		return a

@@ -229,3 +229,45 @@ func BenchmarkEngine(b *testing.B) {
 		v.Decide(Query{Coll: CollAllGather, Bytes: bytes, PipeOps: 1, Costs: costs})
 	}
 }
+
+// Where NCCL may use an AllGather's channel count unchecked, rows keep to the rest of what
+// they ask for, and a model to configurations with NCCL's own count.
+func TestUncheckedAllGather(t *testing.T) {
+	file := smallModel()
+	file.Groups[0].Coll = "allgather"
+	m, err := CompileModel("m.json", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rowsOf(t, "allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
+		"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
+	for _, unchecked := range []bool{false, true} {
+		c := Comm{Nodes: 2, Ranks: 8, UncheckedAllGather: unchecked}
+		own := func(channels int) int {
+			if unchecked {
+				return 0
+			}
+			return channels
+		}
+		v := NewEngine(p, m, nil).For(c)
+		for _, test := range []struct {
+			coll     Coll
+			bytes    uint64
+			by       By
+			channels int
+		}{{CollAllGather, 1024, ByRow, own(8)}, {CollAllGather, 2048, ByRow, own(9)}, {CollAllReduce, 2048, ByRow, 6}} {
+			a := v.Decide(Query{Coll: test.coll, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
+			if a.By != test.by || a.Channels != test.channels || test.bytes == 1024 && Algo(a.Algo) != AlgoRing {
+				t.Errorf("unchecked: %v, %s of %d: %+v", unchecked, test.coll, test.bytes, a)
+			}
+		}
+		a := v.Decide(Query{Coll: CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
+		if (a.By == ByModel) == unchecked || unchecked && a.Silence != SilentCells {
+			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
+		}
+		rows, first, model := v.UncheckedAllGathers()
+		if unchecked && (rows != 2 || first.Line != 1 || !model) || !unchecked && (rows != 0 || first != nil || model) {
+			t.Errorf("unchecked: %v, %d rows, first %v, model %v", unchecked, rows, first, model)
+		}
+	}
+}

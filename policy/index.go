@@ -229,7 +229,10 @@ type Comm struct {
 	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
 	// 0 where it does not, as before ABI v5.
 	NVLDomains int
-	Topo       *topo.Summary // of the machine; nil: not known. It must not change
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without
+	// a check against what the communicator has: then it is left to NCCL.
+	UncheckedAllGather bool
+	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 // View is a Policy as one communicator sees it.

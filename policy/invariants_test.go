@@ -117,6 +117,9 @@ func TestWhateverIsDecided(t *testing.T) {
 		if a.Channels > 0 && (Algo(a.Algo) == AlgoCollNetDirect || Algo(a.Algo) == AlgoCollNetChain || Algo(a.Algo) == AlgoNVLS && comm.Nodes > 1) {
 			t.Fatalf("channels for %s on %d nodes", Algo(a.Algo), comm.Nodes)
 		}
+		if a.Channels > 0 && q.Coll == CollAllGather && comm.UncheckedAllGather {
+			t.Fatal("channels for an AllGather that NCCL would not check")
+		}
 		if a.ChunkBytes > 0 && a.ChunkBytes < Proto(a.Proto).Grain() {
 			t.Fatalf("chunks of %d bytes for %s", a.ChunkBytes, Proto(a.Proto))
 		}

@@ -65,7 +65,7 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 	if g == nil {
 		return noChoice, why
 	}
-	choice, best, why := v.fastest(g, at, costs, false)
+	choice, best, why := v.fastest(coll, g, at, costs, false)
 	if best < 0 {
 		return noChoice, why
 	}
@@ -119,20 +119,20 @@ func (v *ModelView) Fastest(coll Coll, bytes uint64, costs Costs) (ModelChoice, 
 	if g == nil {
 		return noChoice, false
 	}
-	choice, best, _ := v.fastest(g, at, costs, true)
+	choice, best, _ := v.fastest(coll, g, at, costs, true)
 	return choice, best >= 0
 }
 
 // fastest finds the curve with the least time, -1 for none. Beyond the sizes
 // measured with a configuration itself, where a prediction rests on its relatives
 // alone, it counts only if asked for.
-func (v *ModelView) fastest(g *modelGroup, at spot, costs Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
+func (v *ModelView) fastest(coll Coll, g *modelGroup, at spot, costs Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
 	best, why, choice = -1, SilentSize, noChoice
 	least := math.Inf(1)
 	noRing := costs.ringIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
-		if v.offer(c, &costs, noRing) != BarNone {
+		if v.offer(coll, c, &costs, noRing) != BarNone {
 			if why == SilentSize {
 				why = SilentCells
 			}
@@ -185,13 +185,13 @@ var bars = [...]string{
 func (b Bar) String() string { return bars[b] }
 
 // offer is what NCCL's table has against a curve.
-func (v *ModelView) offer(c *modelCurve, costs *Costs, noRing bool) Bar {
+func (v *ModelView) offer(coll Coll, c *modelCurve, costs *Costs, noRing bool) Bar {
 	switch {
 	case !costs.offers(c.algo, c.proto):
 		return BarNotOffered
 	case noRing && c.algo == AlgoRing:
 		return BarGuarded
-	case c.channels > 0 && !channelsAreSafe(c.algo, v.nodes):
+	case c.channels > 0 && !v.comm.checksChannels(coll, c.algo):
 		return BarChannels
 	}
 	return BarNone

@@ -21,7 +21,7 @@ func (c OwnChoice) Micros() float64 { return exp(c.LnMicros) }
 // Own returns what NCCL does by itself where that was measured on this communicator.
 func (v *ModelView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
 	g, at, _ := v.place(coll, bytes)
-	if g == nil || g.file.Nodes != v.nodes {
+	if g == nil || g.file.Nodes != v.comm.Nodes {
 		return own, false
 	}
 	below, above, ok := g.defaultsAround(bytes)

@@ -31,7 +31,7 @@ func (v *ModelView) Candidates(coll Coll, bytes uint64, costs Costs) []Candidate
 	for i := range g.curves {
 		c := &g.curves[i]
 		mean, sigma := at.in(c.modelTable)
-		bar := v.offer(c, &costs, noRing)
+		bar := v.offer(coll, c, &costs, noRing)
 		switch {
 		case bar != BarNone:
 		case math.IsNaN(mean):

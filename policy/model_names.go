@@ -24,7 +24,3 @@ func ParseProto(s string) (Proto, error) {
 	}
 	return 0, fmt.Errorf("%w)", protoNames.unknown("protocol", s))
 }
-
-// ChannelsCanBeSet reports whether a tuner may name a channel count for an
-// algorithm: with the others NCCL does not check it against what it has.
-func ChannelsCanBeSet(a Algo, nodes int) bool { return channelsAreSafe(a, nodes) }

@@ -6,7 +6,7 @@ import (
 
 // ModelView is a model for one communicator.
 type ModelView struct {
-	nodes  int
+	comm   Comm
 	groups [NumColls]*modelGroup
 	silent [NumColls]Silence // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been
@@ -19,8 +19,11 @@ type ModelView struct {
 }
 
 // For narrows a model to one communicator.
-func (m *Model) For(nodes, ranks int) *ModelView {
-	v := &ModelView{nodes: nodes, relabels: m.File.Constants != nil}
+func (m *Model) For(nodes, ranks int) *ModelView { return m.forComm(Comm{Nodes: nodes, Ranks: ranks}) }
+
+func (m *Model) forComm(c Comm) *ModelView {
+	nodes, ranks := c.Nodes, c.Ranks
+	v := &ModelView{comm: c, relabels: m.File.Constants != nil}
 	for coll := range Coll(NumColls) {
 		v.groups[coll] = m.groups[modelKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {

@@ -71,9 +71,9 @@ func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
 
 // plainChannels is the row's count, where NCCL checks it and it is certain which
 // cell it is for.
-func plainChannels(r plainRow, cell int, costs Costs, nodes int) int {
-	algo := plainAlgos[cell/3]
-	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && nodes > 1 {
+func plainChannels(r plainRow, cell int, q Query, c Comm) int {
+	algo, costs := plainAlgos[cell/3], q.Costs
+	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && c.Nodes > 1 || plainColls[q.Coll] == "allgather" && c.UncheckedAllGather {
 		return 0
 	}
 	keepsNCCLs := (r.algo == "-1" || r.algo == "default") && r.proto == "-1"
@@ -121,7 +121,7 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 		t.Fatalf("%+v on %+v:\ngot row %d, cell %d,%d; the plain scan says row %d, cell %d",
 			q, comm, got.Rule, got.Algo, got.Proto, wantRow, wantCell)
 	}
-	if wantRow >= 0 && got.Channels != plainChannels(rows[wantRow], wantCell, q.Costs, comm.Nodes) {
+	if wantRow >= 0 && got.Channels != plainChannels(rows[wantRow], wantCell, q, comm) {
 		t.Fatalf("%+v on %+v: %d channels by row %d for cell %d", q, comm, got.Channels, wantRow, wantCell)
 	}
 	if wantRow >= 0 && v.policy.Rules[wantRow].Cells != everyCell { // else the table stays NCCL's, ties and all
@@ -217,7 +217,7 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 
 func randomCall(rng dice) (Comm, Query) {
 	nodes := 1 + rng.IntN(3)
-	comm := Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2), NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))]}
+	comm := Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2), NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
 	q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
 	if rng.IntN(20) == 0 {
 		q.Bytes = Inf - rng.Uint64N(3)

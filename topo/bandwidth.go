@@ -1,15 +1,21 @@
 package topo
 
-import "strings"
+import (
+	"strings"
 
-// Bandwidths in GB/s, as in NCCL 2.30.7. They are what one direction of a link sustains for NCCL's traffic, which is
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
+
+// Bandwidths in GB/s, as in NCCL's graph/topo.h and topo.cc. They are what one direction of a link sustains for NCCL's traffic, which is
 // less than the nominal rate.
 const (
 	bwLocal      = 5000 // within a device
 	bwMLOPart    = 2618 // between the two halves of a split GPU
 	bwPOWER9     = 32   // X-bus
 	bwARM        = 6
-	bwAMD        = 16 // Infinity Fabric
+	bwAMD        = 16 // Infinity Fabric, up to Zen 2
+	bwZen3       = 24
+	bwZen5       = 32
 	bwBroadwell  = 6  // QPI
 	bwSkylake    = 10 // UPI, also Cascade Lake and Ice Lake
 	bwSapphire   = 22 // UPI, Sapphire Rapids
@@ -21,10 +27,12 @@ const (
 )
 
 // NVLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
-func NVLinkBW(sm int) float32 {
+func NVLinkBW(sm int, nccl release.Version) float32 {
 	switch {
-	case sm >= 100:
+	case sm >= 100 && nccl.Has(release.WiderBlackwellLinks):
 		return 40.1
+	case sm >= 100 && nccl.Has(release.BlackwellLinks):
+		return 40
 	case sm >= 90:
 		return 20.6
 	case sm == 86:
@@ -74,6 +82,12 @@ func interCPUBW(c *CPU) float32 {
 			return [...]float32{ModelBroadwell: bwBroadwell, ModelSkylake: bwSkylake, ModelSapphire: bwSapphire,
 				ModelEmerald: bwEmerald}[c.Model]
 		case VendorAMD:
+			switch c.Model {
+			case ModelZen3:
+				return bwZen3
+			case ModelZen5:
+				return bwZen5
+			}
 			return bwAMD
 		case VendorZhaoxin:
 			if c.Model == ModelYongfeng {

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
-// BuildOptions are the settings that change the graph itself. The zero value is NCCL's default.
+// BuildOptions are the settings that change the graph itself. The zero value is the default of NCCL's reference release.
 type BuildOptions struct {
+	NCCL release.Version // whose rules hold, for the paths of the system too
 	// WholeMLOPart keeps a GPU with memory partitions one device (NCCL_TOPO_SPLIT_MLOPART=0).
 	WholeMLOPart bool
 }
@@ -19,7 +21,7 @@ type BuildOptions struct {
 // BCM switches become one, and links are put in the order that decides ties. The error joins a *SyntaxError for each
 // place in the file (up to 20, by line) that NCCL could not use.
 func Build(doc *Document, opts BuildOptions) (*System, error) {
-	b := &builder{doc: doc, opts: opts, sys: &System{}}
+	b := &builder{doc: doc, opts: opts, sys: &System{NCCL: opts.NCCL}}
 	for _, c := range doc.Root.Children {
 		if c.Name == "cpu" {
 			b.cpu(c)
@@ -135,7 +137,11 @@ func (b *builder) cpu(e *Element) {
 		c.Vendor = lookup(cpuVendors, b.text(e, "vendor"), 0)
 		switch c.Vendor {
 		case VendorIntel:
-			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"))
+			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"), b.opts.NCCL)
+		case VendorAMD:
+			if b.opts.NCCL.Has(release.NewerCPUs) {
+				c.Model = amdModel(b.number(e, "familyid"))
+			}
 		case VendorZhaoxin:
 			c.Model = zhaoxinModel(b.number(e, "familyid"), b.number(e, "modelid"))
 		}
@@ -159,7 +165,7 @@ func (b *builder) hostNIC(e *Element, cpu *Node, system int) {
 		nic = b.add(e, &Node{Type: NodeNIC, ID: id})
 		b.connectBoth(e, cpu, nic, LinkPCI, bwLocal)
 	}
-	b.nic(e, nic, system)
+	b.nic(e, nic, system, 0)
 }
 
 // pciClasses maps the start of a PCI class code to the node it becomes. Only bridges make a PCI node; GPUs and NICs are
@@ -186,7 +192,7 @@ func (b *builder) pci(e *Element, parent *Node, system int) {
 		b.gpu(child, e, parent, system, busID, bw)
 	}
 	if nic := e.Child("nic"); nic != nil {
-		b.pciNIC(nic, parent, makeID(system, busID), bw)
+		b.pciNIC(nic, e, parent, makeID(system, busID), bw)
 		return
 	}
 	if class != NodePCI {
@@ -214,20 +220,26 @@ func pciID(e *Element) uint64 {
 	return id
 }
 
-func (b *builder) pciNIC(e *Element, parent *Node, id ID, bw float32) {
+func isConnectX8(pciID uint64) bool {
+	const mellanox = 0x15b3
+	vendor, device := uint16(pciID>>48), uint16(pciID>>32)
+	return vendor == mellanox && (device == 0x1023 || device == 0x2100)
+}
+
+func (b *builder) pciNIC(e, pci *Element, parent *Node, id ID, bw float32) {
 	nic := b.sys.find(NodeNIC, id)
 	isNew := nic == nil
 	if isNew {
 		nic = b.add(e, &Node{Type: NodeNIC, ID: id})
 	}
-	b.nic(e, nic, id.System())
+	b.nic(e, nic, id.System(), pciID(pci))
 	if isNew {
 		b.connectBoth(e, nic, parent, LinkPCI, bw)
 	}
 }
 
 // nic adds the network ports of a NIC. One element can stand for a port of up to three kinds.
-func (b *builder) nic(e *Element, nic *Node, system int) {
+func (b *builder) nic(e *Element, nic *Node, system int, pciID uint64) {
 	for _, p := range e.Children {
 		if p.Name != "net" || !p.Has("dev") {
 			continue
@@ -242,6 +254,7 @@ func (b *builder) nic(e *Element, nic *Node, system int) {
 			}
 			port := b.add(p, &Node{Type: kind.t, ID: makeID(system, int64(b.number(p, "dev")))})
 			port.Net = netOf(p, port.ID)
+			port.Net.ConnectX8 = isConnectX8(pciID)
 			b.connectBoth(p, nic, port, LinkNET, port.Net.BW)
 		}
 	}

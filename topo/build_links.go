@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // links adds the links that are not PCI, when all nodes are there. The order of the passes is that of NCCL and shows in
@@ -59,7 +60,7 @@ func (b *builder) nvlink(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM)
+	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM, b.opts.NCCL)
 	parts := float32(len(b.devicesAt(dev.ID)))
 	switch lookup(pciClasses, b.text(e, "tclass"), NodePCI) {
 	case NodeGPU:
@@ -97,7 +98,11 @@ func (b *builder) c2c(at site, e *Element) {
 		return
 	}
 	if len(b.devicesAt(dev.ID)) == 1 {
-		b.connectBoth(e, dev, cpu, LinkC2C, bw)
+		kind := LinkC2C
+		if !b.opts.NCCL.Has(release.C2CLinks) {
+			kind = LinkNVL
+		}
+		b.connectBoth(e, dev, cpu, kind, bw)
 		return
 	}
 	id := dev.ID &^ mloPartMask

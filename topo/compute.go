@@ -1,6 +1,10 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
 
 // SetPaths finds the best path from every node to every CPU, DEV, GPU, NET, GIN, RMA and NVS node, before any diversion
 // (stage "raw"). It forgets earlier paths.
@@ -68,7 +72,7 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 			if err != nil {
 				return err
 			}
-			if err := divert(from, cpu, to); err != nil {
+			if err := s.divert(from, cpu, to); err != nil {
 				return err
 			}
 		}
@@ -100,13 +104,13 @@ func (s *System) markUnconnected(to *Node, set Settings, comm *Comm) error {
 }
 
 // divert makes the path between two nodes go through a third.
-func divert(from, via, to *Node) error {
+func (s *System) divert(from, via, to *Node) error {
 	if from.paths[to.Type] == nil || from.paths[via.Type] == nil || via.paths[to.Type] == nil {
 		return fmt.Errorf("no way from %s through %s to %s", from.Name(), via.Name(), to.Name())
 	}
 	a, b := from.path(via), via.path(to)
 	p := Path{
-		Type:  mergeTypes(a.Type, b.Type),
+		Type:  s.mergeTypes(a.Type, b.Type),
 		Hops:  a.Hops + b.Hops,
 		BW:    min(a.BW, b.BW),
 		first: a.join(b),
@@ -119,8 +123,8 @@ func divert(from, via, to *Node) error {
 }
 
 // mergeTypes is the type of two paths in a row.
-func mergeTypes(a, b PathType) PathType {
-	if min(a, b) == PathC2C && max(a, b) == PathPHB {
+func (s *System) mergeTypes(a, b PathType) PathType {
+	if min(a, b) == PathC2C && max(a, b) == PathPHB && s.NCCL.Has(release.P2CPaths) {
 		return PathP2C
 	}
 	return max(a, b)

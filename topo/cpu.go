@@ -1,10 +1,12 @@
 package topo
 
+import "github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+
 // CPU is one NUMA domain.
 type CPU struct {
 	Arch   CPUArch
 	Vendor CPUVendor // -1 unless x86
-	Model  CPUModel  // -1 unless Intel or Yongfeng
+	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from release.NewerCPUs on
 }
 
 // CPUArch, CPUVendor and CPUModel have NCCL's values, since NCCL prints them. 0 is one that NCCL does not know, -1 one that
@@ -28,6 +30,9 @@ const (
 	ModelSkylake   CPUModel = 2
 	ModelSapphire  CPUModel = 3
 	ModelEmerald   CPUModel = 4
+	ModelZen1      CPUModel = 1 // AMD, and Zen 2; -1 where all generations count alike
+	ModelZen3      CPUModel = 2 // and Zen 4
+	ModelZen5      CPUModel = 3
 	ModelYongfeng  CPUModel = 1 // Zhaoxin
 )
 
@@ -42,10 +47,13 @@ var cpuVendors = []keyword[CPUVendor]{
 }
 
 // intelModel tells generations apart by CPUID family and model. Family 6: 0x55 Skylake-SP, 0x8f Sapphire Rapids, 0xcf
-// Emerald Rapids.
-func intelModel(family, model int) CPUModel {
+// Emerald Rapids, 0xad to 0xaf Granite Rapids.
+func intelModel(family, model int, nccl release.Version) CPUModel {
+	granite := model >= 0xad && model <= 0xaf && nccl.Has(release.NewerCPUs)
 	switch {
-	case family == 6 && model >= 0xcf:
+	case family == 6 && model >= 0x55 && !nccl.Has(release.ServerCPUs):
+		return ModelSkylake
+	case family == 6 && (model >= 0xcf || granite):
 		return ModelEmerald
 	case family == 6 && model >= 0x8f:
 		return ModelSapphire
@@ -53,6 +61,17 @@ func intelModel(family, model int) CPUModel {
 		return ModelSkylake
 	}
 	return ModelBroadwell
+}
+
+// amdModel goes by the CPUID family, as NCCL's own detection (0x8f, 0xaf, 0xbf) and others (23, 25, 26) write it.
+func amdModel(family int) CPUModel {
+	switch family {
+	case 0xbf, 26:
+		return ModelZen5
+	case 0xaf, 25:
+		return ModelZen3
+	}
+	return ModelZen1
 }
 
 func zhaoxinModel(family, model int) CPUModel {

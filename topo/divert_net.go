@@ -1,5 +1,7 @@
 package topo
 
+import "github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+
 // markP2C gives GPUs on C2C the type P2C for their nearest ports, if those hang off the CPU. Farther ports keep their
 // type, so that PXN is preferred for them.
 func (s *System) markP2C() error {
@@ -8,8 +10,12 @@ func (s *System) markP2C() error {
 		if err != nil {
 			return err
 		}
-		for _, net := range s.local(gpu, NodeNET) {
-			if mergeTypes(gpu.path(cpu).Type, net.path(cpu).Type) != PathP2C {
+		nets := s.local(gpu, NodeNET)
+		if !s.NCCL.Has(release.P2CNearestNICs) {
+			nets = s.Nodes[NodeNET]
+		}
+		for _, net := range nets {
+			if s.mergeTypes(gpu.path(cpu).Type, net.path(cpu).Type) != PathP2C {
 				continue
 			}
 			for _, p := range []*Path{gpu.path(net), net.path(gpu)} {
@@ -56,7 +62,7 @@ func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error)
 		return false, err
 	}
 	farthest := PathP2C
-	if set.PXNC2CDisable {
+	if set.PXNC2CDisable || !s.NCCL.Has(release.PXNThroughC2C) {
 		farthest = PathPXB
 	}
 	there, here := own.path(net), gpu.path(net)
@@ -66,7 +72,7 @@ func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error)
 	if there.BW <= here.BW && here.Type <= PathPXN {
 		return false, nil
 	}
-	return true, divert(gpu, own, net)
+	return true, s.divert(gpu, own, net)
 }
 
 // stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
@@ -83,8 +89,8 @@ func (s *System) stage(gpu, net *Node, set Settings) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := divert(net, cpu, gpu); err != nil {
+	if err := s.divert(net, cpu, gpu); err != nil {
 		return false, err
 	}
-	return true, divert(gpu, cpu, net)
+	return true, s.divert(gpu, cpu, net)
 }

@@ -1,5 +1,6 @@
 // Package topo is NCCL's view of a machine: it reads NCCL's topology XML, builds the graph of GPUs, PCI switches,
-// CPUs and NICs, and finds the best path of each pair with its type and bandwidth, as NCCL 2.30.7 does.
+// CPUs and NICs, and finds the best path of each pair with its type and bandwidth, as NCCL 2.30.7
+// does or the release that BuildOptions name.
 //
 // The way from a file to an answer:
 //

@@ -3,6 +3,9 @@ package topo
 import (
 	"fmt"
 	"math/bits"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // local returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
@@ -70,7 +73,10 @@ func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
 	if gpus == 0 {
 		return rotation{}, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
 	}
-	r := rotation{nets: nets, first: max(0, gpu.GPU.Dev) % gpus, perGPU: (len(nets) + gpus - 1) / gpus}
+	r := rotation{nets: nets, first: max(0, gpu.GPU.Dev), perGPU: (len(nets) + gpus - 1) / gpus}
+	if s.sharesNICs(gpu, nets) {
+		r.first %= gpus
+	}
 	switch {
 	case policy.All:
 		r.perGPU = len(nets)
@@ -81,6 +87,14 @@ func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
 		r.first = mirrorBits(r.first, len(nets))
 	}
 	return r, nil
+}
+
+// sharesNICs says whether NCCL numbers the GPUs that are near the same NICs anew for that.
+func (s *System) sharesNICs(gpu *Node, nets []*Node) bool {
+	if !s.NCCL.Has(release.NICsSharedOnCX8) {
+		return s.NCCL.Has(release.NICsSharedByGPUs)
+	}
+	return gpu.GPU.SM >= 100 && slices.ContainsFunc(nets, func(n *Node) bool { return n.Net.ConnectX8 })
 }
 
 // mirrorBits reverses the bits of n below size, a power of 2, so that consecutive numbers end up far apart.

@@ -1,6 +1,10 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
 
 // P2P says how two GPUs can use each other's memory.
 type P2P struct {
@@ -75,6 +79,12 @@ func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
 // defaultP2PLevel: not through a CPU, except for a pair of GPUs on AMD.
 func (s *System) defaultP2PLevel() PathType {
 	cpu := s.Nodes[NodeCPU][0].CPU
+	if !s.NCCL.Has(release.P2PNotThroughCPUs) {
+		if cpu.Arch == ArchARM || cpu.Arch == ArchX86 && (cpu.Vendor == VendorIntel || cpu.Vendor == VendorZhaoxin) {
+			return PathPXB
+		}
+		return PathSYS
+	}
 	if cpu.Arch == ArchX86 && cpu.Vendor == VendorAMD && len(s.Nodes[NodeDEV]) <= 2 {
 		return PathSYS
 	}

@@ -1,21 +1,32 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
 
 // PathRule says which of two paths is better.
 type PathRule int
 
 const (
-	// RuleBestType is that of NCCL 2.30.7: the better type, then the wider path, then fewer hops.
-	RuleBestType PathRule = iota
+	// RuleOfRelease is RuleBestType or RuleWider, as the release has it that the system is built for.
+	RuleOfRelease PathRule = iota
+	// RuleBestType is that of NCCL since 2.30.7: the better type, then the wider path, then fewer hops.
+	RuleBestType
+	// RuleWider is that of NCCL 2.8 to 2.30.4: the wider path, if it is not longer.
+	RuleWider
 	// RuleWidest is that of NCCL 2.5 to 2.7, for comparing with their logs: the wider path, whatever its type, and never
 	// through another GPU. The types themselves are still those of 2.30.7.
 	RuleWidest
 )
 
 func (r PathRule) better(p, old *Path) bool {
-	if r == RuleWidest {
+	switch r {
+	case RuleWidest:
 		return p.BW > old.BW
+	case RuleWider:
+		return p.BW > old.BW && (old.BW == 0 || p.Hops <= old.Hops)
 	}
 	switch {
 	case p.Type != old.Type:
@@ -46,6 +57,12 @@ type search struct {
 }
 
 func newSearch(sys *System, rule PathRule, noBridge bool) *search {
+	if rule == RuleOfRelease {
+		rule = RuleBestType
+		if !sys.NCCL.Has(release.BestTypePaths) {
+			rule = RuleWider
+		}
+	}
 	s := &search{sys: sys, rule: rule, noBridge: noBridge}
 	n := 0
 	for t, nodes := range sys.Nodes {

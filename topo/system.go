@@ -3,6 +3,8 @@ package topo
 import (
 	"fmt"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // Limits of NCCL 2.30.7 on a system.
@@ -18,6 +20,7 @@ type System struct {
 	Nodes      [numNodeTypes][]*Node // by type, in the order NCCL creates them
 	HostHashes []uint64              // one per host, in file order
 	Inter      bool                  // the communicator has ranks beyond this system; set by Trim
+	NCCL       release.Version       // whose rules hold
 }
 
 // Node is one vertex. Of the pointers below Links, the one that belongs to the type is set.
@@ -89,18 +92,20 @@ type PCI struct {
 
 // Net is a network port.
 type Net struct {
-	Name     string  // as the net plugin calls it, "" if the file does not say
-	Dev      int     // number the net plugin gives it
-	GUID     uint64  // ports with one GUID share an adapter; the node's ID when the file has none
-	Port     int     // of the adapter
-	Rail     int     // which network of a rail-optimised cluster it is on; -1 unknown
-	Plane    int     // which of several separate networks; ports of two never talk to each other; -1 unknown
-	BW       float32 // GB/s
-	Latency  float32 // us
-	GDR      bool    // GPUDirect RDMA
-	Coll     bool    // in-network collectives
-	MaxConn  int
-	LocalGPU int // index of the GPU that is served first by this port, -1 none; 0 before ComputePaths
+	Name    string  // as the net plugin calls it, "" if the file does not say
+	Dev     int     // number the net plugin gives it
+	GUID    uint64  // ports with one GUID share an adapter; the node's ID when the file has none
+	Port    int     // of the adapter
+	Rail    int     // which network of a rail-optimised cluster it is on; -1 unknown
+	Plane   int     // which of several separate networks; ports of two never talk to each other; -1 unknown
+	BW      float32 // GB/s
+	Latency float32 // us
+	GDR     bool    // GPUDirect RDMA
+	Coll    bool    // in-network collectives
+
+	ConnectX8 bool
+	MaxConn   int
+	LocalGPU  int // index of the GPU that is served first by this port, -1 none; 0 before ComputePaths
 }
 
 // find returns the first node of a type with this ID, or nil.

@@ -162,10 +162,10 @@ func TestInterCPUBandwidth(t *testing.T) {
 		cpu  CPU
 		want float32
 	}{
-		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 79)}, 6},
-		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 106)}, 10},
-		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 143)}, 22},
-		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 207)}, 40},
+		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 79, 0)}, 6},
+		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 106, 0)}, 10},
+		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 143, 0)}, 22},
+		{CPU{Arch: ArchX86, Vendor: VendorIntel, Model: intelModel(6, 207, 0)}, 40},
 		{CPU{Arch: ArchX86, Vendor: VendorAMD, Model: -1}, 16},
 		{CPU{Arch: ArchX86, Vendor: VendorZhaoxin, Model: zhaoxinModel(7, 0x5b)}, 9},
 		{CPU{Arch: ArchX86, Vendor: VendorZhaoxin, Model: zhaoxinModel(7, 0x3b)}, 6},

@@ -3,6 +3,7 @@ package tuner
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
@@ -22,6 +23,11 @@ type CommInfo struct {
 	NVLDomains int
 	// Constants says that NCCL lets its tuning constants be changed.
 	Constants bool
+	// ConstantsLost says that NCCL passes constants that it has not set yet: since 2.31 it
+	// sets them after the tuner's init, so that what a tuner writes has no effect.
+	ConstantsLost bool
+	// UncheckedAllGather is what the function of this name says.
+	UncheckedAllGather bool
 
 	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
 	// not, and what the communicator starts on stays.
@@ -46,7 +52,7 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %d ranks on %s (ABI v%d)", id, c.Ranks, plural(c.Nodes, "node", "nodes"), c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural(c.Ranks, "rank", "ranks"), plural(c.Nodes, "node", "nodes"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -60,6 +66,8 @@ type Comm struct {
 	known     known    // what a new version is asked before it comes into force
 	// rendezvous is where its ranks meet, or would if they could; nil: nowhere.
 	rendezvous *rendezvous
+
+	saidUnchecked atomic.Bool
 }
 
 // inForce is a version of the policy as the communicator uses it.
@@ -128,8 +136,11 @@ func (c *Comm) prepare(v version) (*inForce, error) {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	f := &inForce{version: v, view: e.For(policy.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains})}
+	f := &inForce{version: v, view: e.For(policy.Comm{
+		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+	})}
 	watchConditions(f.view, c.log)
+	c.sayUnchecked(f.view)
 	if c.settings.logDecisions {
 		f.decisions = newDecisionLog(c.log, e)
 	}
@@ -163,9 +174,16 @@ func (c *Comm) start() {
 	default:
 		c.log.Infof("%s %s: %s, version %s", Version, c.info, contents(e), e.Digest)
 	}
-	if e != nil && c.info.Constants {
-		if c.constants = e.Constants(); len(c.constants) > 0 {
-			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, plural(len(c.constants), "tuning constant", "tuning constants"), e.Model.Name)
+	if e != nil && (c.info.Constants || c.info.ConstantsLost) {
+		constants := e.Constants()
+		n := plural(len(constants), "tuning constant", "tuning constants")
+		switch {
+		case len(constants) == 0:
+		case c.info.ConstantsLost:
+			c.log.Infof("%s: %s of %s not set: this NCCL sets its own after the tuner's, as 2.31 and later do", c.info, n, e.Model.Name)
+		default:
+			c.constants = constants
+			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, n, e.Model.Name)
 		}
 	}
 	if view.Empty() && c.live == nil {

@@ -216,7 +216,7 @@ func TestWhyNothingCanChange(t *testing.T) {
 	if _, err := Open(counted, env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1"), log.log()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off)`, EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
+	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off, uniform)`, EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
 		if log.count(want) != 1 {
 			t.Errorf("want %q\n%s", want, strings.Join(log.lines, "\n"))
 		}

@@ -279,6 +279,43 @@ func TestVersionCoversTheModel(t *testing.T) {
 	}
 }
 
+// A model's constants are NCCL's own where NCCL has set them before, and the log says which.
+func TestConstantsAreSetOrLost(t *testing.T) {
+	runOn(t, home)
+	model := filepath.Join(t.TempDir(), "m.json")
+	write(t, model, ringModel(func(f *policy.ModelFile) {
+		f.Constants = &policy.ModelConstants{BaseLatencies: []policy.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
+	}))
+	for _, test := range []struct {
+		set, lost bool
+		constants int
+		says      string
+	}{
+		{true, false, 1, ": 1 tuning constant of NCCL's own replaced, as " + model + " says"},
+		{false, true, 0, ": 1 tuning constant of " + model + " not set: this NCCL sets its own after the tuner's, as 2.31 and later do"},
+		{false, false, 0, ""},
+	} {
+		info := eightRanks
+		info.Constants, info.ConstantsLost = test.set, test.lost
+		var r recorder
+		c, err := Open(info, env(EnvModelFile, model), r.log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := r.count("tuning constant")
+		if len(c.Constants()) != test.constants || said != min(1, len(test.says)) || r.count(test.says) == 0 {
+			t.Errorf("set %t, lost %t: %d constants to write, log %q", test.set, test.lost, len(c.Constants()), r.lines)
+		}
+		c.Close()
+	}
+}
+
+func TestCommunicatorOfOneRank(t *testing.T) {
+	if got := (CommInfo{Ranks: 1, Nodes: 1, ABI: 6}).String(); got != "communicator of 1 rank on 1 node (ABI v6)" {
+		t.Error(got)
+	}
+}
+
 // Where more decisions are made than a log should hold, it ends.
 func TestDecisionLogEnds(t *testing.T) {
 	var r recorder

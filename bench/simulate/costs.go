@@ -64,18 +64,6 @@ func (c costs) channels(a policy.Algo) int {
 	return c.t.NChannels
 }
 
-// settable reports whether NCCL obeys a number of channels: over several nodes
-// it does not bound those of NVLS, nor ever CollNet's, so nobody sets them.
-func (c costs) settable(a policy.Algo) bool {
-	switch a {
-	case policy.AlgoRing, policy.AlgoTree, policy.AlgoPAT:
-		return true
-	case policy.AlgoNVLS:
-		return c.t.NNodes == 1
-	}
-	return false
-}
-
 // choose returns what NCCL runs by itself. ok is false where nothing is offered.
 func (c costs) choose(coll policy.Coll, bytes uint64) (x cell, channels int, ok bool) {
 	choice := c.t.Choose(int(coll), int64(bytes), 1)

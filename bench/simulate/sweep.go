@@ -108,7 +108,7 @@ type sweep struct {
 // counts returns the numbers of channels to force.
 func (s *sweep) counts(a policy.Algo) (counts []int) {
 	limit := s.costs.channels(a)
-	if !s.costs.settable(a) {
+	if !policy.ChannelsCanBeSet(a, s.costs.nodes()) {
 		return []int{limit}
 	}
 	for _, n := range s.Channels {

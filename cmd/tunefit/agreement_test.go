@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -75,7 +76,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
 	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
-	plugin, err := host.Load(library)
+	plugin, err := host.Load(library, host.NewestABI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
 			q := question{policy.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
-			x := engine.For(s.comm()).Explain(q.query(c.Table))
+			x := engine.For(s.comm(release.Reference)).Explain(q.query(c.Table, host.NewestABI))
 			by[x.By]++
 			want := host.Answer{Table: slices.Clone(c.Table), Channels: x.Channels, ChunkBytes: int64(x.ChunkBytes)}
 			if x.Write {

@@ -29,6 +29,7 @@ func (f *pluginFlags) register(cmd *cobra.Command) {
 // asker asks a tuner what it makes of a policy.
 type asker struct {
 	plugin *host.Plugin
+	abi    int // newest version of the tuner ABI that NCCL has
 	from   costFlags
 	costs  *costModel // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
@@ -68,7 +69,8 @@ func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, erro
 	}
 	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
 	a.engine, _ = files.engine(from) // the plugin says what is not known of the machine
-	if a.plugin, err = host.Load(library); err != nil {
+	a.abi = ncclVersion(costs.nccl).abi(nil)
+	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
 	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new",
@@ -124,7 +126,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.policy), a.plugin.Setenv(tuner.EnvModelFile, files.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), NCCL: a.costs.nccl})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
@@ -169,7 +171,7 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	view := a.engine.For(s.comm())
+	view := a.engine.For(s.comm(a.costs.nccl))
 	outcomes := make([]outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
@@ -182,7 +184,10 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	}
 	for i, q := range questions {
 		o := &outcomes[i]
-		o.policy, o.channels, o.chunk = cellOf(choose(costs, answers[i].Table, q.bytes)), answers[i].Channels, answers[i].ChunkBytes
+		after := choose(costs, answers[i].Table, q.bytes)
+		o.policy, o.channels, o.chunk = cellOf(after), answers[i].Channels, answers[i].ChunkBytes
+		o.release, o.abi = a.costs.nccl, comm.ABI
+		o.keepLower(after.Channels)
 		for _, line := range answers[i].Log {
 			if by, ok := tuner.ParseDecidedBy(line.Text, files.policy, files.model); ok {
 				o.by = by

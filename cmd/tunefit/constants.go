@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -45,7 +44,7 @@ func (f *costFlags) with(constants []host.Constant, m *costModel) (alone, own *c
 	}
 	alone = m
 	if m.machine == nil { // the default is the outcome for a machine whose topology is here, too
-		machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+		machine, err := hgxH100()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -60,7 +59,7 @@ func (f *costFlags) with(constants []host.Constant, m *costModel) (alone, own *c
 
 // anew is for the same system and derives all that it is asked for.
 func (m *costModel) anew(machine *topo.Document) *costModel {
-	return &costModel{machine: machine, options: m.options, standIns: m.standIns, set: &tuning.Set{System: m.set.System, NCCL: m.set.NCCL}}
+	return &costModel{machine: machine, options: m.options, nccl: m.nccl, standIns: m.standIns, notes: m.notes, set: &tuning.Set{System: m.set.System, NCCL: m.set.NCCL}}
 }
 
 // noteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
@@ -71,10 +70,11 @@ func (m *costModel) noteIgnored(w io.Writer) {
 }
 
 // writes reports whether the constants written are those that are to be replaced.
-func writes(written []host.Constant, replaced []policy.Constant) bool {
+func writes(written []host.Constant, replaced []policy.Constant, nccl release.Version) bool {
 	want := map[host.Constant]bool{}
 	for _, c := range replaced {
 		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
 	}
+	delete(want, host.RingLL128(nccl)) // NCCL's own value, which does not show as written
 	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
 }

@@ -13,6 +13,14 @@ import (
 // that NCCL takes trees.
 func withConstants(t *testing.T, topology ...string) string {
 	t.Helper()
+	return withTheseConstants(t, map[string]any{
+		"base_latencies":           []any{map[string]any{"algorithm": "ring", "protocol": "ll", "us": 300}},
+		"per_ch_max_nvls_tree_bws": []any{map[string]any{"gpu": "blackwell", "nodes": "more", "gbps": 70}},
+	}, topology...)
+}
+
+func withTheseConstants(t *testing.T, constants map[string]any, topology ...string) string {
+	t.Helper()
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, exitOK, append([]string{"fit", smallSweep, "-o", model}, topology...)...)
 	text, err := os.ReadFile(model)
@@ -23,10 +31,7 @@ func withConstants(t *testing.T, topology ...string) string {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	file["constants"] = map[string]any{
-		"base_latencies":           []any{map[string]any{"algorithm": "ring", "protocol": "ll", "us": 300}},
-		"per_ch_max_nvls_tree_bws": []any{map[string]any{"gpu": "blackwell", "nodes": "more", "gbps": 70}},
-	}
+	file["constants"] = constants
 	if text, err = json.Marshal(file); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +117,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	}
 	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
-	if code != exitOK || !strings.HasSuffix(out, "  ring/ll     tree/ll      -         NCCL with the plugin's constants\n") {
+	if code != exitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	model := withConstants(t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +15,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // costFlags name what NCCL's own choice comes from.
-type costFlags struct{ tuning, topo string }
+type costFlags struct{ tuning, topo, nccl string }
 
 func (f *costFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
 	cmd.Flags().StringVar(&f.tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.nccl, "nccl", "", ncclUsage)
 }
 
 // costModel is NCCL's cost model for communicators of one machine.
@@ -30,7 +33,9 @@ type costModel struct {
 	set     *tuning.Set
 	machine *topo.Document // to derive more of the set from; nil without
 	options channels.TuneOptions
-	ignored int // constants that a tuner replaces and that the set does not know
+	nccl    release.Version // that asks the tuner; the set's or a newer one
+	ignored int             // constants that a tuner replaces and that the set does not know
+	notes   []string        // what the costs do not reckon with
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
 }
@@ -47,29 +52,80 @@ func (f *costFlags) getenv(name string) string {
 }
 
 func (f *costFlags) read() (*costModel, error) {
-	m := &costModel{standIns: map[shape]shape{}}
-	var err error
-	if f.topo != "" {
-		if f.tuning != "" {
-			return nil, usagef("--topo and --tuning exclude each other")
-		}
-		if m.machine, err = readTopology(f.topo); err != nil {
-			return nil, err
-		}
-		m.set = &tuning.Set{System: f.topo, NCCL: "2.30.7"}
-		m.options = channels.TuneOptions{Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv)}
-		return m, m.derive(1)
+	if f.tuning != "" {
+		return f.readTuning()
 	}
-	if f.tuning == "" {
-		m.set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
-		return m, err
+	nccl, note, err := whichNCCL(f.nccl)
+	if err != nil {
+		return nil, err
+	}
+	m := &costModel{standIns: map[shape]shape{}, nccl: nccl, notes: uncountedVariables()}
+	if note != "" {
+		m.notes = append(m.notes, note)
+	}
+	if m.options, err = tuneOptions(nccl); err != nil {
+		return nil, err
+	}
+	if f.topo == "" {
+		return m, m.ofHGXH100()
+	}
+	if m.machine, err = readTopology(f.topo); err != nil {
+		return nil, err
+	}
+	m.set = &tuning.Set{System: f.topo, NCCL: m.options.NCCL}
+	return m, m.derive(1)
+}
+
+// tuneOptions are for costs as this environment's variables make them.
+func tuneOptions(nccl release.Version) (channels.TuneOptions, error) {
+	variables, err := channels.VariablesFromEnv(os.Getenv, nccl.Rules())
+	return channels.TuneOptions{NCCL: nccl.Rules(), Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+}
+
+// readTuning reads a file of costs, which is of one release and of the variables that it was made with.
+func (f *costFlags) readTuning() (*costModel, error) {
+	if f.topo != "" {
+		return nil, usagef("--topo and --tuning exclude each other")
 	}
 	text, err := readInput(f.tuning, kindTuning)
 	if err != nil {
 		return nil, err
 	}
-	m.set, err = tuning.Read(bytes.NewReader(text), f.tuning)
-	return m, err
+	m := &costModel{standIns: map[shape]shape{}, notes: uncountedVariables()}
+	if m.set, err = tuning.Read(bytes.NewReader(text), f.tuning); err != nil {
+		return nil, err
+	}
+	m.nccl, m.set.System = m.set.NCCL, cmp.Or(m.set.System, f.tuning)
+	if f.nccl != "" {
+		if v, err := release.Parse(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
+			return nil, usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
+		}
+	}
+	if set := countedVariables(); set != "" {
+		m.notes = append(m.notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+	}
+	return m, nil
+}
+
+// ofHGXH100 gives the costs of that machine: for the reference release without variables they are here,
+// else they are derived from its topology.
+func (m *costModel) ofHGXH100() (err error) {
+	if m.set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json"); err != nil {
+		return err
+	}
+	o := &m.options
+	if o.NCCL == m.set.NCCL && o.Build == (topo.BuildOptions{}) && o.Settings == (topo.Settings{}) && o.Variables == (channels.Variables{}) {
+		return nil
+	}
+	m.set.NCCL, m.set.Tunings = m.options.NCCL, nil
+	if m.machine, err = hgxH100(); err != nil {
+		return err
+	}
+	return m.derive(1)
+}
+
+func hgxH100() (*topo.Document, error) {
+	return topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 }
 
 // derive adds NCCL's costs over so many hosts like the one described.
@@ -130,6 +186,9 @@ func (m *costModel) system() string {
 
 // noteStandIns says where the costs are not those of the communicator shown.
 func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
+	for _, note := range m.notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
 	system := m.system()
 	for _, s := range shown {
 		if by, ok := m.standIns[s]; ok {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -52,8 +53,28 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
-func (s shape) comm() policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()}
+// uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
+// of NCCL.
+func (d decider) uncheckedNotes(view *policy.EngineView, nccl release.Version) (notes []string) {
+	rows, first, model := view.UncheckedAllGathers()
+	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", nccl)
+	if rows > 0 {
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, countOf(rows, "row"), why))
+	}
+	if model {
+		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.model, why))
+	}
+	return notes
+}
+
+// comm is the communicator as the plugin sees it in a release of NCCL.
+func (s shape) comm(nccl release.Version) policy.Comm {
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: uncheckedAllGather(nccl)}
+}
+
+// uncheckedAllGather reports of a release what tuner.UncheckedAllGather tells from within.
+func uncheckedAllGather(nccl release.Version) bool {
+	return nccl.Has(release.UncheckedAllGathers) && !nccl.Has(release.CheckedAllGathers)
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }

@@ -109,6 +109,9 @@ func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comp
 	}
 	defer a.close()
 	c.asked = a
+	for i := range c.shapes {
+		c.shapes[i] = c.shapes[i].through(a.abi)
+	}
 	for _, coll := range colls {
 		for _, s := range c.shapes {
 			at := sizes

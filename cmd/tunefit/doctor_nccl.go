@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -27,7 +29,7 @@ func (v ncclVersion) String() string {
 var tunerABIs = []struct {
 	since ncclVersion
 	abi   int
-}{{23200, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {22105, 2}}
+}{{23206, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {22105, 2}}
 
 // takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
 const takesNoPath ncclVersion = 22703
@@ -62,7 +64,7 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	}
 	var seen []string
 	if lib, err := d.probe(ctx, ncclLibrary); err == nil {
-		found = d.ncclFindings(lib, "")
+		found = append(d.releaseFaults(lib), d.ncclFindings(lib, "")...)
 		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
 			seen = append(seen, real)
 		}
@@ -86,7 +88,7 @@ func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
 	if err != nil {
 		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
 	}
-	return d.ncclFindings(lib, whose)
+	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...)
 }
 
 // ncclFindings says what an NCCL makes of our library.
@@ -95,7 +97,11 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
 	}
 	version := ncclVersion(lib.NCCL)
-	what := fmt.Sprintf("%sNCCL %s, %s", whose, version, lib.Path)
+	name := "NCCL"
+	if lib.NCCLX {
+		name = "NCCLX (Meta's)"
+	}
+	what := fmt.Sprintf("%s%s %s, %s", whose, name, version, lib.Path)
 	var plugin *host.Library
 	if p := d.plugin(); p.ours {
 		plugin = p.lib
@@ -108,19 +114,43 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
 			"%s: takes no path, and does not load %s", what, d.env.show(pluginVariable))}
 	}
-	lacks := d.lacking(abi)
+	lacks := d.lacking(version, abi)
+	found := d.peculiarities(lib, what)
 	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
+	if version >= withSymmetricKernels {
+		what += ", and ask no tuner about symmetric kernels (buffers in registered windows)"
+	}
 	switch {
 	case len(lacks) == 0:
-		return []finding{fine("%s", what)}
+		return append(found, fine("%s", what))
 	case abi < 5 && d.env.get(tuner.EnvReload) == "live":
-		return []finding{warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; "))}
+		return append(found, warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; ")))
 	}
-	return []finding{noted("", "%s: %s", what, strings.Join(lacks, "; "))}
+	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
 }
 
+// withSymmetricKernels is the first NCCL that has kernels which no tuner is asked about.
+const withSymmetricKernels ncclVersion = 22703
+
+// peculiarities are of this library together with this environment.
+func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
+	if lib.NCCLX {
+		found = append(found, noted("", "%s: its log levels are one above NCCL's, so that the tuner's warnings come as errors and the rest as warnings", what))
+		if d.env.get(ncclxTuner) != "" {
+			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.show(ncclxTuner)))
+		}
+	}
+	if lib.NCCL >= int(release.Models) && d.env.get("NCCL_ALGO") != "" && d.env.get("NCCL_SYM_KERNEL") == "" {
+		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
+			"%s: %s turns all symmetric kernels off, too", what, d.env.show("NCCL_ALGO")))
+	}
+	return found
+}
+
+const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
+
 // lacking says what this version of the ABI cannot do of what is asked for.
-func (d *doctor) lacking(abi int) (lacks []string) {
+func (d *doctor) lacking(version ncclVersion, abi int) (lacks []string) {
 	f := d.files()
 	if abi < 5 && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
 		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
@@ -131,8 +161,16 @@ func (d *doctor) lacking(abi int) (lacks []string) {
 	if abi == 2 {
 		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model is silent (since 2.22.3)")
 	}
-	if abi < 5 && f.fitted != nil && len(f.fitted.File.Constants.Values()) > 0 {
-		lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
+	if f.fitted != nil && len(f.fitted.File.Constants.Values()) > 0 {
+		switch {
+		case abi < 5:
+			lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
+		case version >= ncclVersion(release.TunerConstantsLost):
+			lacks = append(lacks, "the model's tuning constants are not used (since 2.31 NCCL sets its own after the tuner's)")
+		}
+	}
+	if version >= ncclVersion(release.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
+		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}
 	if abi < 6 && f.compiled != nil {
 		for _, r := range f.compiled.Rules {

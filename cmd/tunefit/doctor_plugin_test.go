@@ -101,7 +101,9 @@ func TestDoctorNCCL(t *testing.T) {
 		want  severity
 		words []string
 	}{
-		{23201, "", isFine, []string{"NCCL 2.32.1", "ABI v7"}},
+		{23206, "", isFine, []string{"NCCL 2.32.6", "ABI v7", "symmetric kernels"}},
+		{23203, "", isFine, []string{"NCCL 2.32.3", "ABI v6"}},
+		{23102, "NCCL_ALGO=allreduce:ring", isNote, []string{"NCCL_ALGO=allreduce:ring", "turns all symmetric kernels off"}},
 		{23104, "", isFine, []string{"ABI v6"}},
 		{23003, "", isFine, []string{"ABI v6"}},
 		{22907, "", isNote, []string{"ABI v5", "chunk_bytes"}},
@@ -122,6 +124,27 @@ func TestDoctorNCCL(t *testing.T) {
 	named = named[:1] // nothing that the ABI would have to do
 	d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(22706)))...)
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "ABI v4")
+
+	// What NCCL 2.31 does not take of a policy and a model, and Meta's NCCL of a tuner.
+	rows = policyFile(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
+	constants := withConstants(t)
+	asked := append(named, tuner.EnvConfigFile+"="+rows, tuner.EnvModelFile+"="+constants)
+	for code, want := range map[int][]string{
+		23102: {"fewer than NCCL's own (since 2.31)", "since 2.31 NCCL sets its own after the tuner's"},
+		23007: {"ABI v6"},
+	} {
+		severity := isNote
+		if code == 23007 {
+			severity = isFine
+		}
+		d := testDoctor(t, append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(library))...)
+		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", severity, want...)
+	}
+	meta := gcc(t, filepath.Join(dir, "meta", ncclLibrary), "int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;", "-Wl,-soname,"+ncclLibrary)
+	d = testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(meta), "NCCLX_TUNER_CONFIG_FILE=/x.csv")...)
+	findings := d.examine(t.Context(), only("nccl"))
+	mustFind(t, findings, "nccl", isNote, "NCCLX (Meta's) 2.30.7", "log levels")
+	mustFind(t, findings, "nccl", isError, "NCCLX_TUNER_CONFIG_FILE=/x.csv", "loads no plugin")
 
 	d = testDoctor(t, named...)
 	d.nccl = gcc(t, filepath.Join(dir, "else.so"), "int nothing;")

@@ -101,7 +101,7 @@ func TestEvalArguments(t *testing.T) {
 	}{
 		{exitUsage, []string{smallSweep, model}, smallSweep + " is no cost model, " + model + " is one (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
 		{exitUsage, []string{smallSweep, rows, model}, "(did you mean: tunefit eval " + model + " " + smallSweep + " " + rows + ")\n"},
-		{exitFailed, []string{rows, smallSweep}, rows + " is not a cost model (needed first: one that tunefit fit wrote, then sweeps):\n"},
+		{exitFailed, []string{rows, smallSweep}, rows + " is a policy (needed: a cost model); tunefit show " + rows + " prints what it decides, tunefit check " + rows + " finds mistakes in it\nneeded first: a cost model that tunefit fit wrote, then sweeps\n"},
 	} {
 		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -29,8 +30,9 @@ named. The built library is asked, too, through NCCL's plugin ABI; if it decides
 otherwise than is explained, that is a defect, and the exit code is 1.
 
 What NCCL chooses by itself is what the model says that it was measured to choose. Where
-that was not measured, it is what NCCL 2.30.7's cost model estimates, with the latencies
-and bandwidths of --tuning, or those that follow from the topology of --topo.`,
+that was not measured, it is what the cost model of the release that --nccl names
+estimates, with the latencies and bandwidths of --tuning, or those that follow from the
+topology of --topo. The library is asked by that release's version of the tuner ABI.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: exactly(2, "a collective and a size, as allreduce 8M"),
@@ -178,6 +180,8 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 		return nil, err
 	}
 	defer a.close()
+	q.shape = q.shape.through(a.abi)
+	p.question = q
 	answers, err := a.ask(d, q.shape, []question{q})
 	if err != nil {
 		return nil, err
@@ -190,9 +194,9 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	}
 	p.estimated = a.table(p.costs, q, noCell)
 	p.written = a.comms[commKey{d, q.shape}].Constants
-	view := p.engine.For(q.shape.comm())
-	p.Explanation = view.Explain(q.query(p.asked.table))
-	p.expected, p.hasGain = view.Expect(q.query(p.asked.table), p.Decision)
+	view := p.engine.For(q.shape.comm(p.asked.release))
+	p.Explanation = view.Explain(q.query(p.asked.table, p.asked.abi))
+	p.expected, p.hasGain = view.Expect(q.query(p.asked.table, p.asked.abi), p.Decision)
 	return p, nil
 }
 
@@ -207,13 +211,34 @@ func (p *decisionPath) decidedBy() string {
 	return p.asked.byNCCL(p.by)
 }
 
+// constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
+// sets its own after that.
+func (p *decisionPath) constants() []policy.Constant {
+	if p.asked.release.Has(release.TunerConstants) && !p.asked.release.Has(release.TunerConstantsLost) {
+		return p.engine.Constants()
+	}
+	return nil
+}
+
 // explained is what NCCL would do if the explanation were right.
 func (p *decisionPath) explained() outcome {
 	table := slices.Clone(p.asked.table)
+	channels := p.Channels
 	if p.Write {
 		table[p.Algo*tuning.NumProtos+p.Proto] = p.Micros
+		if p.asked.abi == 2 {
+			table[p.Algo*tuning.NumProtos+p.Proto] = 0
+		}
+	} else if p.asked.abi == 2 {
+		channels = 0 // they go with an algorithm there
 	}
-	return outcome{policy: cellOf(choose(p.costs, table, p.question.bytes)), channels: p.Channels, chunk: int64(p.ChunkBytes)}
+	after := choose(p.costs, table, p.question.bytes)
+	o := outcome{policy: cellOf(after), channels: channels, release: p.asked.release}
+	o.keepLower(after.Channels)
+	if p.asked.abi >= firstABIWithChunks {
+		o.chunk = int64(p.ChunkBytes)
+	}
+	return o
 }
 
 // disagreement is the defect that the library decides otherwise than is explained, or
@@ -224,7 +249,7 @@ func (p *decisionPath) disagreement() error {
 			return fmt.Errorf("DEFECT: the explanation of row %d is not that of the decision, which row %d makes; please report it with the files", t.Rule+1, p.Rule+1)
 		}
 	}
-	if replaced := p.engine.Constants(); !writes(p.written, replaced) {
+	if replaced := p.constants(); !writes(p.written, replaced, p.asked.release) {
 		return fmt.Errorf("DEFECT: the library replaces other constants of NCCL's than the model says, %v instead of %v; please report it with the files", p.written, replaced)
 	}
 	said, got := p.decidedBy(), p.asked.decidedBy(p.by)

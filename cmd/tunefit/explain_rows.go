@@ -132,6 +132,9 @@ func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
 	if rule.When != nil {
 		fmt.Fprintf(b, "    its condition holds: %s\n", valuesText(t.Values))
 	}
+	if rule.Channels > 0 && p.Algo >= 0 && p.Channels == 0 {
+		fmt.Fprintf(b, "    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n", p.asked.release)
+	}
 }
 
 // reason says why a row does not decide.

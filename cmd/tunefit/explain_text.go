@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -46,7 +47,13 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 	if p.engine.Model == nil {
 		return
 	}
-	if n := len(p.engine.Constants()); n > 0 {
+	if n := len(p.engine.Constants()); n > 0 && p.constants() == nil {
+		why := "which lets no tuner replace any"
+		if p.asked.release.Has(release.TunerConstantsLost) {
+			why = "which sets its own after the tuner's"
+		}
+		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", countOf(n, "constant"), p.asked.release, why)
+	} else if n > 0 {
 		known := ""
 		if p.asker.costs.ignored > 0 {
 			known = "; the estimates below are without"
@@ -147,7 +154,7 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 	with := ""
-	if p.asked.own != p.asked.nccl || len(p.engine.Constants()) > 0 && p.asker.costs.ignored == 0 {
+	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && p.asker.costs.ignored == 0 {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
 	}
 	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.source(), with)
@@ -200,6 +207,9 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 		fmt.Fprintf(b, " instead of %s", p.asked.nccl)
 	}
 	fmt.Fprintf(b, ", by %s\n", p.asked.decidedBy(p.by))
+	if p.asked.notRaised > 0 {
+		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", countOf(p.asked.notRaised, "channel"), p.asked.release)
+	}
 	switch e := p.expected; {
 	case p.hasGain:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", percent(e.Gain()), microsText(e.Micros()),

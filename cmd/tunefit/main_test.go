@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -25,6 +26,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTunefit) != "" {
 		main()
 	}
+	// The machine's own NCCL is not the tests' affair.
+	installedNCCL = func() release.Version { return release.Reference }
 	os.Exit(func() int {
 		var err error
 		if root, err = filepath.Abs("../.."); err != nil {
@@ -93,16 +96,16 @@ func TestShow(t *testing.T) {
 	file := policyFile(t, "p.csv", sample)
 	got, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
-collective  comm  size             NCCL alone        with policy       channels  chunk  decided by
-allreduce   1x8   16KiB - 32KiB    ring/ll           tree/ll           -         -      FILE:2
-allreduce   1x8   32769 - 1MiB     ring/ll           ring/ll           -         -      FILE:4
-allreduce   1x8   2MiB - 8MiB      nvls/simple       nvls/simple       -         -      FILE:4
-allreduce   2x8   16KiB - 32KiB    tree/ll           tree/ll           -         -      FILE:2
-allreduce   2x8   32769 - 128KiB   tree/ll           tree/ll           -         -      NCCL
-allreduce   2x8   256KiB - 999999  tree/ll128        tree/ll128        -         -      NCCL
-allreduce   2x8   1000000 - 1MiB   tree/ll128        ring/simple       12        64KiB  FILE:3
-allreduce   2x8   2MiB - 4MiB      nvls_tree/simple  ring/simple       12        64KiB  FILE:3
-allreduce   2x8   4194305 - 8MiB   nvls_tree/simple  nvls_tree/simple  -         -      NCCL
+collective  comm  size             NCCL 2.30.7 alone  with policy       channels  chunk  decided by
+allreduce   1x8   16KiB - 32KiB    ring/ll            tree/ll           -         -      FILE:2
+allreduce   1x8   32769 - 1MiB     ring/ll            ring/ll           -         -      FILE:4
+allreduce   1x8   2MiB - 8MiB      nvls/simple        nvls/simple       -         -      FILE:4
+allreduce   2x8   16KiB - 32KiB    tree/ll            tree/ll           -         -      FILE:2
+allreduce   2x8   32769 - 128KiB   tree/ll            tree/ll           -         -      NCCL
+allreduce   2x8   256KiB - 999999  tree/ll128         tree/ll128        -         -      NCCL
+allreduce   2x8   1000000 - 1MiB   tree/ll128         ring/simple       12        64KiB  FILE:3
+allreduce   2x8   2MiB - 4MiB      nvls_tree/simple   ring/simple       12        64KiB  FILE:3
+allreduce   2x8   4194305 - 8MiB   nvls_tree/simple   nvls_tree/simple  -         -      NCCL
 `[1:], "FILE", filepath.Base(file))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -144,7 +147,7 @@ func TestShowJSON(t *testing.T) {
 	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
 		t.Errorf("%+v", got)
 	}
-	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, NVLDomains: 2, Bytes: 2 << 20, PipeOps: 1, NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
+	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, NVLDomains: 2, Bytes: 2 << 20, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
 		Policy: choiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
 	if got[1] != want {
 		t.Errorf("got %+v\nwant %+v", got[1], want)

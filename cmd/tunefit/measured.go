@@ -7,13 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // knowledge is how it is known what NCCL does by itself.
@@ -76,7 +75,7 @@ func (a *asker) table(costs *tuning.Tuning, q question, chosen cell) (flat []flo
 		flat = append(flat, row[:]...)
 	}
 	if chosen != noCell {
-		flat = q.query(flat).Costs.Choosing(policy.Algo(chosen.algo), policy.Proto(chosen.proto)).Micros
+		flat = q.query(flat, host.NewestABI).Costs.Choosing(policy.Algo(chosen.algo), policy.Proto(chosen.proto)).Micros
 	}
 	if a.offers != nil {
 		a.offers.limit(flat)
@@ -118,7 +117,7 @@ func (f *costFlags) doubt() string {
 	if m.err != nil {
 		return "; nothing here tells whether your machine is one"
 	}
-	doc, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
 		if sys, err = topo.Build(doc, buildOptions()); err == nil && sys.Fingerprint().SameMachine(m.here.Fingerprint) {

@@ -70,6 +70,14 @@ func (s shape) spanning(n nvlDomains) (shape, error) {
 	return s, nil
 }
 
+// through is the communicator as a tuner of that version of the ABI hears of it.
+func (s shape) through(abi int) shape {
+	if s.nvl == 0 && abi < host.FirstABIWithNVLDomains {
+		s.nvl = nvlUntold
+	}
+	return s
+}
+
 // hears fails for a number that a person gave and that the tuner is never told.
 func (s shape) hears(c *host.Comm) error {
 	if s.nvl > 0 && c.ABI < host.FirstABIWithNVLDomains {

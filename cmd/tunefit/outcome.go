@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -18,9 +19,51 @@ type question struct {
 	regBuff int
 }
 
-// query is the question as the tuner hears it.
-func (q question) query(table []float32) policy.Query {
-	return policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
+// query is the question as the tuner hears it through a version of its ABI.
+func (q question) query(table []float32, abi int) policy.Query {
+	asked := policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
+	if abi < 4 {
+		asked.RegBuff = -1
+	}
+	if abi == 2 {
+		asked.Costs.Micros, asked.Costs.AvailableOnly = availableV2(q, table), true
+	}
+	return asked
+}
+
+// availableV2 is what the library takes for available where the ABI does not tell, as tables.c does.
+func availableV2(q question, table []float32) []float32 {
+	cells := make([]float32, tuning.AlgoPAT*tuning.NumProtos)
+	for i := range cells {
+		cells[i] = tuning.Unavailable
+	}
+	offer := func(algo, proto int) { cells[algo*tuning.NumProtos+proto] = 0 }
+	told := func(algo int) bool { return table[algo*tuning.NumProtos+tuning.ProtoSimple] >= 0 }
+	for _, proto := range []int{tuning.ProtoLL, tuning.ProtoSimple} {
+		offer(tuning.AlgoRing, proto)
+		if q.coll == policy.CollAllReduce {
+			offer(tuning.AlgoTree, proto)
+		}
+	}
+	oneNode, collNet, nvls := q.shape.nodes == 1, told(tuning.AlgoCollNetChain), told(tuning.AlgoNVLS) || told(tuning.AlgoNVLSTree)
+	switch q.coll {
+	case policy.CollAllReduce:
+		if collNet {
+			offer(tuning.AlgoCollNetDirect, tuning.ProtoSimple)
+			offer(tuning.AlgoCollNetChain, tuning.ProtoSimple)
+		}
+		if nvls && (oneNode || collNet) {
+			offer(tuning.AlgoNVLS, tuning.ProtoSimple)
+		}
+		if nvls && !oneNode {
+			offer(tuning.AlgoNVLSTree, tuning.ProtoSimple)
+		}
+	case policy.CollAllGather, policy.CollReduceScatter:
+		if nvls && oneNode {
+			offer(tuning.AlgoNVLS, tuning.ProtoSimple)
+		}
+	}
+	return cells
 }
 
 // callText names a call that is not the usual one.
@@ -69,6 +112,20 @@ type outcome struct {
 	channels int // 0: NCCL's own
 	chunk    int64
 	by       tuner.DecidedBy
+
+	release   release.Version // of NCCL
+	notRaised int             // channels that the policy asks for and that NCCL does not raise its own number to
+	abi       int             // version of the tuner ABI that the plugin was asked by
+}
+
+// firstABIWithChunks is the first version of the tuner ABI that asks for chunk sizes.
+const firstABIWithChunks = 6
+
+// keepLower drops a channel count that NCCL does not raise its own to, where that is so.
+func (o *outcome) keepLower(own int) {
+	if o.release.Has(release.ChannelsOnlyLower) && o.channels > own {
+		o.channels, o.notRaised = 0, o.channels
+	}
 }
 
 // alike reports whether the policy makes the same of both.

@@ -18,7 +18,7 @@ const (
 
 func testCommand() *cobra.Command {
 	var who pluginFlags
-	var only string
+	var only, nccl string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test POLICY_test.yaml...",
@@ -30,6 +30,7 @@ be, where it does. A file of tests:
 
   policy: example.csv             # or model: model.json, or both; relative to this file
   topology: ../topo/dgx-h100.xml  # or tuning: FILE.json (default: HGX H100)
+  nccl: 2.28.9                    # release that asks (default: as of --nccl)
   tests:
     - name: small allreduce takes the tree
       collective: allreduce
@@ -62,7 +63,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			if err != nil {
 				return usagef("--run: %w", err)
 			}
-			passed, err := runPolicyTests(cmd, args, who, pattern, asJSON)
+			passed, err := runPolicyTests(cmd, args, who, nccl, pattern, asJSON)
 			switch {
 			case err != nil:
 				return failure{exitCannotTest, err}
@@ -73,18 +74,22 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		},
 	}
 	who.register(cmd)
+	cmd.Flags().StringVar(&nccl, "nccl", "", ncclUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
 	return cmd
 }
 
 // runPolicyTests reads all files before it runs any.
-func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
 	var all []*policyTests
 	for _, file := range files {
 		t, err := readPolicyTests(file)
 		if err != nil {
 			return false, err
+		}
+		if nccl != "" {
+			t.costs.nccl = nccl
 		}
 		all = append(all, t)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -112,6 +113,7 @@ func readPolicyTests(file string) (*policyTests, error) {
 		"model":    path("model", &t.model),
 		"topology": path("topology", &t.costs.topo),
 		"tuning":   path("tuning", &t.costs.tuning),
+		"nccl":     func(n *yaml.Node) { t.costs.nccl = named(y, n, "nccl", release.Parse).String() },
 		"tests":    func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { t.cases = append(t.cases, y.policyCase(n)) }) },
 	})
 	if len(y.problems) == 0 {

@@ -56,6 +56,7 @@ func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseR
 		if !only.MatchString(c.name) {
 			continue
 		}
+		c.call.shape = c.call.shape.through(a.abi)
 		shapes = append(shapes, c.call.shape)
 		r, err := c.run(a, files, rows)
 		if err != nil {

@@ -33,15 +33,16 @@ saved; - where it does not know.
 
 What NCCL would choose by itself is what it was measured to choose, as the model says, for
 one call at a time from buffers that are not registered. Where that was not measured, and
-without a model, NCCL 2.30.7's cost model says it, with the latencies and bandwidths of
---tuning, or those that follow from the topology of --topo.
+without a model, the cost model of the release of --nccl says it, with the latencies and
+bandwidths of --tuning, or those that follow from the topology of --topo.
 
 A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one. If it replaces constants of NCCL's, what NCCL chooses
 with these is "with policy"; they do not change the numbers of --tuning.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
-a job gets.`,
+a job gets with the release of --nccl: by its version of the tuner ABI, with what that
+lacks. NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
@@ -63,6 +64,7 @@ a job gets.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			t.asked.note(cmd.ErrOrStderr(), t.shapes)
+			t.noteNotRaised(cmd.ErrOrStderr())
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
 			}
@@ -113,6 +115,10 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 		return nil, err
 	}
 	defer a.close()
+	t.asked = a
+	for i := range t.shapes {
+		t.shapes[i] = t.shapes[i].through(a.abi)
+	}
 	for _, coll := range colls {
 		for _, s := range t.shapes {
 			sizes := samples
@@ -128,7 +134,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
-			view := a.engine.For(s.comm())
+			view := a.engine.For(s.comm(a.costs.nccl))
 			for _, o := range outcomes {
 				t.expected = append(t.expected, o.expected(view))
 			}
@@ -137,7 +143,15 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	if d.model != "" {
 		t.notes = a.notes
 	}
-	t.asked = a
+	if slices.Contains(colls, policy.CollAllGather) {
+		for _, s := range t.shapes {
+			for _, note := range d.uncheckedNotes(a.engine.For(s.comm(a.costs.nccl)), a.costs.nccl) {
+				if !slices.Contains(t.notes, note) {
+					t.notes = append(t.notes, note)
+				}
+			}
+		}
+	}
 	return t, nil
 }
 
@@ -160,7 +174,7 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", "NCCL alone", "with policy", "channels", "decided by")
+	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.costs.nccl), "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
@@ -179,6 +193,18 @@ func (t *decisionTable) write(w io.Writer) {
 	tw.Flush()
 }
 
+// noteNotRaised says where rows ask for more channels than NCCL takes.
+func (t *decisionTable) noteNotRaised(w io.Writer) {
+	for i, o := range t.outcomes {
+		if o.notRaised > 0 {
+			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
+			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
+				t.asked.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, policy.FormatBytes(o.bytes), o.shape)
+			return
+		}
+	}
+}
+
 // base leaves folders out of names that a table repeats on every line.
 func (d decider) base() decider {
 	for _, name := range []*string{&d.policy, &d.model} {
@@ -193,7 +219,7 @@ func (d decider) base() decider {
 // where all is left to NCCL.
 func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
 	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(o.table), d); ok {
+	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
 		return &choice
 	}
 	return nil

@@ -23,6 +23,7 @@ type outcomeJSON struct {
 	Bytes      uint64     `json:"bytes"`
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
+	Release    string     `json:"nccl_release"` // whose choice nccl is
 	NCCL       choiceJSON `json:"nccl"`
 	NCCLBy     string     `json:"nccl_by"`              // a knowledge: how that is known
 	CostModel  string     `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
@@ -30,6 +31,8 @@ type outcomeJSON struct {
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
 	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
+	// NotRaised is the channel count that the decision asks for in vain.
+	NotRaised int `json:"channels_not_raised,omitempty"`
 	// Constants says that NCCL chooses otherwise by the constants of the model.
 	Constants bool `json:"by_constants,omitempty"`
 	// What the model expects of the decision; left out where it does not know.
@@ -52,7 +55,8 @@ func (c cell) json() choiceJSON {
 func (o outcome) json(d decider) outcomeJSON {
 	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
-	j.Policy.Channels, j.Policy.ChunkBytes = o.channels, o.chunk
+	j.Release = o.release.String()
+	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.channels, o.chunk, o.notRaised
 	switch {
 	case o.by.Row > 0:
 		j.File, j.Row = d.policy, o.by.Row

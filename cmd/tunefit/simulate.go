@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 type simulateFlags struct {
@@ -77,9 +79,17 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err := errors.Join(mayWrite(f.output, f.force), notInput(f.output, f.tuning, f.topo)); err != nil {
 		return err
 	}
+	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
+		f.nccl = cmp.Or(f.nccl, release.Reference.String())
+	}
 	costs, err := f.read()
 	if err != nil {
 		return err
+	}
+	if costs.machine != nil {
+		if err := costs.derive(f.nodes...); err != nil {
+			return err
+		}
 	}
 	if f.tuning != "" {
 		asked.System = strings.TrimSuffix(filepath.Base(f.tuning), filepath.Ext(f.tuning))

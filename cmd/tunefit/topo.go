@@ -94,17 +94,21 @@ type topoView struct {
 }
 
 func (v *topoView) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&v.rule, "rule", "best-type", "which of two paths is better: best-type (since NCCL 2.8), or widest (2.5 to 2.7)")
+	cmd.Flags().StringVar(&v.rule, "rule", "", "which of two paths is better: best-type (NCCL 2.30.7 and later), wider (2.8 to 2.30.4) or widest (2.5 to 2.7) (default: as the release has it, best-type)")
 }
 
 func (v *topoView) settings() (topo.Settings, error) {
 	set := topo.SettingsFromEnv(os.Getenv)
 	switch v.rule {
+	case "":
 	case "best-type":
+		set.Rule = topo.RuleBestType
+	case "wider":
+		set.Rule = topo.RuleWider
 	case "widest":
 		set.Rule = topo.RuleWidest
 	default:
-		return set, usagef("--rule %q: not one of best-type, widest", v.rule)
+		return set, usagef("--rule %q: not one of best-type, wider, widest", v.rule)
 	}
 	return set, nil
 }

@@ -227,7 +227,7 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{h100, "--svg", "--dot"}, exitUsage, "exclude each other"},
 		{[]string{h100, h100}, exitUsage, "2 arguments given"},
 		{[]string{h100, "--nodes", "0"}, exitUsage, "--nodes 0"},
-		{[]string{h100, "--rule", "narrow"}, exitUsage, `--rule "narrow": not one of best-type, widest`},
+		{[]string{h100, "--rule", "narrow"}, exitUsage, `--rule "narrow": not one of best-type, wider, widest`},
 		{[]string{h100 + ".absent"}, exitFailed, "no such file or directory"},
 		{[]string{bad}, exitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
 		{[]string{"paths", h100, "--stage", "half"}, exitUsage, `--stage "half": not one of raw, nocomm, single`},

@@ -17,12 +17,14 @@ func topoTuningCommand() *cobra.Command {
 	var view topoView
 	var nodes []int
 	var asJSON, collNet, plainTrees bool
+	var named string
 	cmd := &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
 		Short: "Print NCCL's cost model, and what it would choose",
-		Long: `Print NCCL's cost model for communicators over hosts like this one: latency and
-bandwidth of each algorithm and protocol and, with --json, the predicted time and
-NCCL's choice for each power of two from 8 B to 16 GiB. No measurement is involved.
+		Long: `Print the cost model of a release of NCCL for communicators over hosts like this one:
+latency and bandwidth of each algorithm and protocol and, with --json, the predicted
+time and NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count
+as they do in NCCL. No measurement is involved.
 
 The JSON can be given to tunefit show --tuning.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
@@ -33,6 +35,15 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
+			nccl, note, err := whichNCCL(named)
+			if err != nil {
+				return err
+			}
+			for _, note := range append(uncountedVariables(), note) {
+				if note != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+				}
+			}
 			if err := checkHosts(nodes); err != nil {
 				return err
 			}
@@ -40,7 +51,11 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			opt := channels.TuneOptions{Build: buildOptions(), Settings: set, CollNet: collNet, PlainTrees: plainTrees}
+			opt, err := tuneOptions(nccl)
+			if err != nil {
+				return err
+			}
+			opt.Settings, opt.CollNet, opt.PlainTrees = set, collNet, plainTrees
 			if asJSON {
 				report, err := channels.ReportTuning(doc, opt, nodes)
 				if err != nil {
@@ -52,10 +67,12 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(cmd.OutOrStdout(), "NCCL %s\n\n", opt.NCCL)
 			return writeTuning(cmd.OutOrStdout(), comms)
 		},
 	}
 	view.register(cmd)
+	cmd.Flags().StringVar(&named, "nccl", "", ncclUsage)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
 	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")

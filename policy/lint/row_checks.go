@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -87,6 +88,9 @@ func (c *check) channels(r *row) {
 	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > tuning.MaxChannels {
 		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, tuning.MaxChannels).fixBy(strconv.Itoa(tuning.MaxChannels))
 	}
+	if slices.Contains(r.Colls(), policy.CollAllGather) && settable&offered(policy.CollAllGather, r.key) != 0 {
+		c.report(channelsUnchecked, r.Line, "channels", "NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it alone there")
+	}
 	for _, t := range c.machines(r) {
 		most := 0
 		settable.each(func(a policy.Algo, p policy.Proto) {
@@ -94,9 +98,16 @@ func (c *check) channels(r *row) {
 			if a == policy.AlgoNVLS || a == policy.AlgoNVLSTree {
 				has = t.NVLSChannels
 			}
+			if t.NCCL.Has(release.ChannelsOnlyLower) {
+				has, _ = t.ChannelsAndWarps(int(a), int(p), int64(min(r.Bytes.Max, math.MaxInt64)))
+			}
 			most = max(most, has)
 		})
-		if int(r.Channels) > most && most > 0 {
+		switch {
+		case int(r.Channels) <= most || most == 0:
+		case t.NCCL.Has(release.ChannelsOnlyLower):
+			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
+		default:
 			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key, most, settable)
 		}
 	}

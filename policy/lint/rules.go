@@ -27,6 +27,7 @@ const (
 	channelsAbove64     = "channels-above-64"
 	channelsAboveComm   = "channels-above-machine"
 	channelsLeftAlone   = "channels-left-alone"
+	channelsUnchecked   = "channels-unchecked"
 	chunkBelowGrain     = "chunk-below-grain"
 	chunkNotMultiple    = "chunk-not-multiple"
 	notExamined         = "not-examined"
@@ -105,11 +106,18 @@ writes inf unless that would take sizes from a later row.`, true},
 NCCL has at most 64 channels; up to 127 is read as 64. --fix writes 64.`, true},
 	{channelsAboveComm, Warning, "more channels than the communicator has", `
 NCCL lowers the number to the channels that the communicator has on this machine. The
-measured effect of the row, if any, is that of the lower number.`, false},
+measured effect of the row, if any, is that of the lower number. From NCCL 2.31 on a
+row's number counts only where it is lower than what NCCL takes for the size by itself.`, false},
 	{channelsLeftAlone, Warning, "channels where they cannot be set", `
 For CollNet, and for NVLS over several nodes, NCCL does not check the number of channels
 against what the communicator has, so that the library never sets it there. --fix writes
 -1, which means the same.`, true},
+	{channelsUnchecked, Note, "channels of allgather that some releases leave to NCCL", `
+NCCL 2.29.2 to 2.30.7 schedule a group of broadcasts with different roots, as PyTorch's
+uneven all_gather makes, by the channel count that a tuner gives for an allgather, and do
+not check it: more than the communicator has ends in an internal error or a crash of all
+ranks. There, and where the release is not certain, the library leaves the count alone and
+keeps to the rest of the row. Other releases check it.`, false},
 	{chunkBelowGrain, Warning, "a chunk smaller than the protocol's grain", `
 The protocol moves at least one grain: 16 bytes for ll, 1920 for ll128, 512 for simple.
 The library raises smaller chunks to it. --fix writes the grain.`, true},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -124,6 +125,10 @@ func TestRules(t *testing.T) {
 			"allreduce,,,collnet_direct,simple,8,9,8,,\n": "p.csv:2:6: warning: channels 8 has no effect with collnet_direct/simple over 9 nodes, 72 ranks",
 			"allreduce,,,nvls,simple,8,9,8,,\n":           "p.csv:2:6: warning: channels 8 has no effect with nvls/simple",
 		}, []string{"allreduce,,,nvls,simple,8,1,8,,\n", "allreduce,,,nvls,simple,8,,8,,\n", "allreduce,,,nvls_tree,simple,8,4,8,,\n", "allreduce,,,,simple,8,4,8,,\n", "allreduce,,,nvls,simple,,4,8,,\n"}},
+		{channelsUnchecked, map[string]string{
+			"allgather,,,ring,simple,8,,8,,\n": "p.csv:2:6: note: NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked",
+			"any,,,,,8,,8,,\n":                 "p.csv:2:6: note: NCCL 2.29.2",
+		}, []string{"allreduce,,,ring,,8,,8,,\n", "allgather,,,ring,,,,8,,\n", "any,,,tree,,8,,8,,\n", "allgather,,,nvls,simple,8,9,8,,\n"}},
 		{chunkBelowGrain, map[string]string{
 			"allreduce,,,ring,simple,,,,511,\n": "p.csv:2:9: warning: chunk_bytes 511 is raised to simple's grain of 512 bytes",
 			"allreduce,,,ring,,,,,1K,\n":        "p.csv:2:9: warning: chunk_bytes 1KiB is raised to ll128's grain of 1920 bytes",
@@ -178,6 +183,35 @@ func TestRulesOfOtherColumns(t *testing.T) {
 		}
 		if got := strings.Join(found, "\n"); !strings.HasPrefix(got, c.says) || (c.says == "") != (got == "") {
 			t.Errorf("%q: %q, want %q", c.text, got, c.says)
+		}
+	}
+}
+
+// From NCCL 2.31 on a row's channels only lower what NCCL takes for the size by itself.
+func TestChannelsThatNCCLDoesNotRaise(t *testing.T) {
+	newest := func(nodes, ranks int) *tuning.Tuning {
+		m := machine(nodes, ranks)
+		if m != nil {
+			m.NCCL = release.Newest
+			m.MaxThreads[tuning.AlgoRing] = [3]int{512, 640, 512}
+			m.ThreadThresholds[tuning.AlgoRing] = [3]int64{8, 8, 64}
+		}
+		return m
+	}
+	for row, want := range map[string]string{
+		"allreduce,0,64K,ring,simple,4,1,8,,\n":  "p.csv:2:6: warning: channels 4, but with 1 node, 8 ranks NCCL 2.31.2 takes at most 2 by itself for ring/simple of the row's sizes on this machine",
+		"allreduce,0,64K,ring,simple,2,1,8,,\n":  "",
+		"allreduce,0,inf,ring,simple,16,1,8,,\n": "",
+		"allreduce,0,inf,ring,simple,17,1,8,,\n": "p.csv:2:6: warning: channels 17, but with 1 node, 8 ranks NCCL 2.31.2 takes at most 16",
+	} {
+		var found string
+		for _, f := range Check("p.csv", []byte(header+row), Options{Machine: newest}) {
+			if f.Rule == channelsAboveComm {
+				found = f.String()
+			}
+		}
+		if !strings.HasPrefix(found, want) || (want == "") != (found == "") {
+			t.Errorf("%s: %q, want %q", row, found, want)
 		}
 	}
 }

@@ -5,26 +5,46 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Speeds per channel in GB/s that NCCL tries, fastest first, inside a node and over the network, by GPU generation.
-// Source: NCCL 2.30.7, graph/search.cc.
+// Source: graph/search.cc of NCCL 2.30.7 and of the releases at which those of Blackwell changed.
 var (
 	speedsIntra          = []float32{40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3}
 	speedsInter          = []float32{48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, .24, .12}
 	speedsIntraHopper    = []float32{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3}
 	speedsInterHopper    = []float32{48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, .24, .12}
-	speedsIntraBlackwell = []float32{90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18}
-	speedsInterBlackwell = []float32{96, 86, 80, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, .24, .12}
+	speedsIntraBlackwell = []sinceSpeed{{90, 0}, {80, 0}, {70, 0}, {60, 0}, {50, 0}, {45, 22902}, {40, 0},
+		{30, 0}, {24, 0}, {20, 0}, {19, 0}, {18, 22703}}
+	speedsInterBlackwell = []sinceSpeed{{96, 22707}, {86, 23003},
+		{80, 22907}, {48, 0}, {45.1, 22703}, {45, -22703}, {42, 0}, {40, 0}, {30, 0},
+		{24, 0}, {22, 0}, {20, 0}, {17.5, 0}, {15, 0}, {12, 0}, {6, 0}, {3, 0}, {2.4, 0}, {1.2, 0}, {.24, 0}, {.12, 0}}
 )
 
+// sinceSpeed is a speed that NCCL tries since a release, always (0), or up to that release (negative).
+type sinceSpeed struct {
+	speed float32
+	since release.Change
+}
+
+func speedsOf(table []sinceSpeed, nccl release.Version) (speeds []float32) {
+	for _, s := range table {
+		if s.since >= 0 && nccl.Has(s.since) || s.since < 0 && !nccl.Has(-s.since) {
+			speeds = append(speeds, s.speed)
+		}
+	}
+	return speeds
+}
+
 func (s *searchSystem) speeds() []float32 {
+	blackwell := s.minCC >= 100 && s.nccl.Has(release.BlackwellSpeeds)
 	switch {
-	case s.minCC >= 100 && s.inter:
-		return speedsInterBlackwell
-	case s.minCC >= 100:
-		return speedsIntraBlackwell
+	case blackwell && s.inter:
+		return speedsOf(speedsInterBlackwell, s.nccl)
+	case blackwell:
+		return speedsOf(speedsIntraBlackwell, s.nccl)
 	case s.minCC >= 90 && s.inter:
 		return speedsInterHopper
 	case s.minCC >= 90:
@@ -45,7 +65,7 @@ type attempts struct {
 	speed                []float32
 	at                   int // index into speed
 	same                 bool
-	crossNIC             int           // 0 no, 1 always, 2 if nothing else works
+	crossNIC             int           // NCCL's number: 0 no, 1 always, 2 if nothing else works
 	typeIntra, typeInter topo.PathType // best types to start with
 	maxIntra, maxInter   topo.PathType // worst types to go to
 	stepsLeft            int           // of all attempts together
@@ -57,7 +77,10 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	gpus := len(s.gpus)
 	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
 	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.pattern) {
-		a.crossNIC = 2
+		a.crossNIC = [...]int{CrossNICAuto: 2, CrossNICNever: 0, CrossNICAlways: 1}[s.crossNIC]
+	}
+	if a.crossNIC == 1 {
+		graph.crossNIC = 1
 	}
 	a.limits()
 	graph.typeIntra, graph.typeInter = a.typeIntra, a.typeInter
@@ -79,7 +102,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	if !s.inter && graph.pattern == PatternNVLS {
 		graph.minChannels = graph.maxChannels // pull evenly from all GPUs
 	}
-	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.splitNVLink() {
+	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.nccl.Has(release.TwoRingsAcrossSockets) && s.splitNVLink() {
 		graph.minChannels = 2 // trees do better there, but need two channels, and rings must have as many
 	}
 
@@ -99,6 +122,12 @@ func (s *searchSystem) search(graph *searchGraph) error {
 func (a *attempts) limits() {
 	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
 	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
+	if !a.nccl.Has(release.PathRange) {
+		if len(a.gpus) > 1 {
+			a.typeIntra = topo.PathNVL
+		}
+		return
+	}
 	if len(a.gpus) > 1 {
 		a.typeIntra, a.maxIntra = pathRange(a.gpuGPU, true)
 	}
@@ -106,7 +135,7 @@ func (a *attempts) limits() {
 		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
 		a.maxIntra = a.maxInter
 	}
-	if a.minCC < 90 {
+	if a.minCC < 90 && a.nccl.Has(release.FarNICsBeforeHopper) {
 		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
 	}
 }
@@ -189,11 +218,12 @@ func (a *attempts) relax(steps int) bool {
 	}
 	t.typeInter = a.typeInter
 
-	if a.crossNIC == 2 && t.crossNIC == 0 && (best.pattern == PatternRing || best.pattern == PatternBalancedTree) {
+	mayCross := best.pattern == PatternRing || best.pattern == PatternBalancedTree || !a.nccl.Has(release.CrossedRings)
+	if a.crossNIC == 2 && t.crossNIC == 0 && mayCross {
 		t.crossNIC = 2
 		return true
 	}
-	t.crossNIC = 0
+	t.crossNIC = a.crossNIC % 2
 
 	if a.at < len(a.speed)-1 && (best.channels == 0 || float64(a.speed[a.at+1]/best.bwInter) > .49) {
 		a.at++

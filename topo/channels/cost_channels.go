@@ -1,26 +1,61 @@
 package channels
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
-// more often where that is known to pay (NCCL 2.30.7, graph/connect.cc).
-func collChannels(graphs Graphs, f CommFacts) int {
-	ring, chain := graphs.Ring, graphs.CollNetChain
-	n := min(tuning.MaxChannels, 2*min(ring.NChannels, graphs.Tree.NChannels))
-	if f.CollNet && chain.BWIntra > chain.BWInter && f.NRanks > f.NNodes {
-		n = min(tuning.MaxChannels, n+n/2)
+// maxChannels is the most channels that a communicator can have (device.h).
+func maxChannels(nccl release.Version) int {
+	if !nccl.Has(release.Channels64) {
+		return 32
 	}
-	// Fewer than 8 ranks per node: four compute channels per channel found.
-	if f.MinCompCap >= 90 && f.NNodes > 1 && ring.BWIntra > 45 && n < 16 {
-		n *= 2
-	}
-	return n
+	return tuning.MaxChannels
 }
 
-// nvlsChannels is the number of channels for NVLS and NVLSTree (NCCL 2.30.7, transport/nvls.cc).
+// collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
+// more often where that is known to pay, within what the variables allow (graph/connect.cc).
+func collChannels(graphs Graphs, f CommFacts) int {
+	most := maxChannels(f.NCCL)
+	ring, chain := graphs.Ring, graphs.CollNetChain
+	n := min(most, 2*min(ring.NChannels, graphs.Tree.NChannels))
+	if f.CollNet && chain.BWIntra > chain.BWInter && f.NRanks > f.NNodes {
+		n = min(most, n+n/2)
+	}
+	// Fewer than 8 ranks per node: four compute channels per channel found.
+	few := f.MinCompCap == 90 || f.MinCompCap > 90 && f.NCCL.Has(release.FourPerRingOnBlackwell)
+	if few && f.NNodes > 1 && ring.BWIntra > 45 && n < 16 {
+		n *= 2
+	}
+	v := &f.Variables
+	least, mostCTAs := v.ctas(most)
+	n = min(n, mostCTAs)
+	if v.MaxChannels > 0 {
+		n = min(n, v.MaxChannels)
+	}
+	return max(n, v.MinChannels, least)
+}
+
+// ctas returns the least and the most blocks of a kernel that the variables allow, of so many.
+func (v *Variables) ctas(possible int) (least, most int) {
+	least, most = max(1, v.MinCTAs), possible
+	if v.MaxCTAs > 0 {
+		most = v.MaxCTAs
+	}
+	return min(least, most), most
+}
+
+// nvlsChannels is the number of channels for NVLS and NVLSTree (transport/nvls.cc).
 func nvlsChannels(f CommFacts) int {
+	n := f.Variables.NVLSChannels
+	if n == 0 {
+		n = defaultNVLSChannels(f)
+	}
+	least, most := f.Variables.ctas(maxChannels(f.NCCL))
+	return max(least, min(most, n))
+}
+
+func defaultNVLSChannels(f CommFacts) int {
 	const (
 		hopper          = 16
 		blackwell       = 32
@@ -28,10 +63,14 @@ func nvlsChannels(f CommFacts) int {
 		ndrGBps         = 48
 		xdrGBps         = 96
 	)
-	if f.MinCompCap < 100 {
+	switch {
+	case f.MinCompCap < 100 || !f.NCCL.Has(release.NVLSChannels32):
 		return hopper
-	}
-	if f.NNodes == 1 {
+	case f.NNodes == 1 && f.NCCL.Has(release.NVLSChannels24):
+		return blackwellDomain
+	case !f.NCCL.Has(release.NVLSChannelsByNIC):
+		return blackwell
+	case f.NNodes == 1:
 		return blackwellDomain
 	}
 	local := f.MinLocalRanks

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -24,7 +25,7 @@ const (
 type perScale [3]float64
 
 // costConstants are NCCL's measured constants; latencies in microseconds, bandwidths in GB/s.
-// Source of all of them: NCCL 2.30.7, graph/tuning.cc.
+// Source of all of them: graph/tuning.cc.
 type costConstants struct {
 	baseLatency [tuning.NumAlgos][tuning.NumProtos]float64           // paid once per collective
 	hopLatency  [numWires][tuning.NumAlgos][tuning.NumProtos]float64 // paid per step
@@ -40,6 +41,7 @@ type costConstants struct {
 	patLinear         float64 // PAT, per rank
 }
 
+// defaultCosts are those of NCCL 2.30.7 and 2.31.2.
 var defaultCosts = costConstants{
 	baseLatency: [tuning.NumAlgos][tuning.NumProtos]float64{
 		tuning.AlgoTree: {6.8, 14, 8.4},
@@ -109,6 +111,41 @@ var defaultCosts = costConstants{
 	patLinear:         2.8,
 }
 
+// earlierCosts are what constants were before a release, the latest one first.
+var earlierCosts = []struct {
+	until release.Change // a named one, or the release alone
+	set   func(*costConstants)
+}{
+	{23003, func(c *costConstants) { c.nvlsTreePerChan[gpuBlackwell][2] = 43.8 }},
+	{22907, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{34.5, 34.6, 34.5} }},
+	{22902, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{73.4, 34.6, 73.4} }},
+	{22809, func(c *costConstants) {
+		c.nvlsTreePerChan[gpuBlackwell][2] = 43.1
+		c.hopLatency[wireNet][tuning.AlgoNVLSTree][tuning.ProtoSimple] = 14
+	}},
+	{22807, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{73.4, 73.4, 73.4} }},
+	{release.NVLSEfficiency, func(c *costConstants) {
+		c.treeLL128PerChan[gpuBlackwell] = perScale{73.4, 73.4, 58}
+		c.treePerChan[gpuBlackwell] = perScale{77.4, 82.8, 72}
+	}},
+	{release.NewTreeLatencies, func(c *costConstants) {
+		c.baseLatency[tuning.AlgoTree][tuning.ProtoSimple] = 0
+		for wire := range c.hopLatency {
+			c.hopLatency[wire][tuning.AlgoTree][tuning.ProtoSimple] = 28
+		}
+	}},
+}
+
+func costsOf(nccl release.Version) costConstants {
+	costs := defaultCosts
+	for _, e := range earlierCosts {
+		if !nccl.Has(e.until) {
+			e.set(&costs)
+		}
+	}
+	return costs
+}
+
 // Constant is a value for one of the constants that NCCL lets a tuner replace, before it derives its cost model
 // (init.cc of 2.28 and later). Table counts them in the order of ncclTunerConstants: base latencies, latencies per hop,
 // then the limits on LL, ring LL128, tree LL128, tree and NVLSTree. Index counts from 0 in each of a table's dimensions.
@@ -127,7 +164,7 @@ func (c *costConstants) replace(by Constant) {
 		c.hopLatency[i][j][k] = by.Value
 	default:
 		if i >= numGPUClasses {
-			return // later GPUs, of NCCL 2.32
+			return // later GPUs, of NCCL 2.32.6
 		}
 		limits := [...]*[numGPUClasses]perScale{&c.llMax, &c.ringLL128PerChan, &c.treeLL128PerChan, &c.treePerChan, &c.nvlsTreePerChan}
 		limits[by.Table-2][i][j] = by.Value
@@ -135,9 +172,9 @@ func (c *costConstants) replace(by Constant) {
 }
 
 // gpuClass puts a compute capability (10*major+minor) into the row that NCCL uses for it.
-func gpuClass(compCap int) int {
+func gpuClass(compCap int, nccl release.Version) int {
 	switch {
-	case compCap >= 100:
+	case compCap >= 100 && nccl.Has(release.BlackwellCosts):
 		return gpuBlackwell
 	case compCap >= 90:
 		return gpuHopper

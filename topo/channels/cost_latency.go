@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -20,11 +21,12 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 	base := float32(m.costs.baseLatency[algo][proto])
 	intra := float32(hop[near][algo][proto])
 	inter := float32(hop[wireNet][algo][proto])
-	if m.ppn == 1 {
+	models := f.NCCL.Has(release.Models)
+	if m.ppn == 1 && f.NCCL.Has(release.ExposedNetLatency) && (!models || algo == tuning.AlgoRing) {
 		inter = float32(hop[wireNet][tuning.AlgoTree][proto]) // nothing hides the network's latency
 	}
 	inter += g.LatencyInter
-	if proto == tuning.ProtoSimple {
+	if proto == tuning.ProtoSimple && !(models && algo == tuning.AlgoPAT) {
 		inter += g.LatencyInter // the flush after a receive
 	}
 	local := f.NRanks/f.NNodes - 1 // steps to the other ranks of a node
@@ -80,12 +82,18 @@ func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) flo
 		if f.CPUArch == topo.ArchX86 && f.CPUVendor == topo.VendorAMD {
 			post = 2
 		}
+		if set := f.Variables.NetOverhead; set != 0 {
+			post = set - 1
+		}
 		if proto == tuning.ProtoSimple {
 			post *= 3
 		}
 		intra = max(intra, post)
 		far = f.NNodes - 1
 		if coll == tuning.CollAllReduce {
+			if !f.NCCL.Has(release.ExposedNetLatency) {
+				far++
+			}
 			far *= 2
 		}
 	}

@@ -1,7 +1,11 @@
 package channels
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -10,6 +14,9 @@ const VendorMixed topo.CPUVendor = 4
 
 // CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
 type CommFacts struct {
+	NCCL      release.Version // whose rules hold
+	Variables Variables
+
 	NNodes        int // nodes as NCCL counts them, >= 1
 	NRanks        int // >= 1
 	MinLocalRanks int // fewest ranks on a node; 0 means NRanks/NNodes
@@ -32,7 +39,7 @@ type CommFacts struct {
 	CollNetReduceScatter bool // it offers ReduceScatter
 }
 
-// maxSimpleThreads is the default of NCCL 2.30.7 (device.h) for Simple and LL; ring over one slow PCI link gets fewer.
+// maxSimpleThreads is NCCL's default (device.h) for Simple and LL; ring over one slow PCI link gets fewer.
 const (
 	maxSimpleThreads = 512
 	fewSimpleThreads = 256
@@ -40,22 +47,29 @@ const (
 	minCollNetNodes  = 2  // NCCL's default of NCCL_COLLNET_NODE_THRESHOLD
 )
 
-// DeriveTuning computes NCCL 2.30.7's cost model of a communicator from its channel graphs, with NCCL's defaults
-// (no NCCL_* variables set, host network transport) but for the constants given, which a tuner has replaced.
+// DeriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport, with the
+// constants given, which a tuner has replaced.
 func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.Tuning {
 	t := &tuning.Tuning{
+		NCCL:   facts.NCCL,
 		NNodes: facts.NNodes, NRanks: facts.NRanks,
 		MaxLocalRanks: facts.MaxLocalRanks,
 		MinCompCap:    facts.MinCompCap,
 		CPUArch:       int(facts.CPUArch),
 		NVLS:          facts.NVLS && graphs.NVLS.NChannels > 0,
-		CollNet:       facts.CollNet && facts.NNodes >= minCollNetNodes && graphs.CollNetChain.NChannels > 0,
+		CollNet:       facts.CollNet && facts.NNodes >= cmp.Or(facts.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0,
 		CollNetHeads:  facts.CollNetHeads,
 	}
-	facts.CollNet = t.CollNet
+	if facts.NCCL.Has(release.Models) {
+		t.MinLocalRanks, t.MinNetBW, t.RingNVLink = facts.MinLocalRanks, facts.MinNetBW, graphs.Ring.TypeIntra == topo.PathNVL
+	}
+	facts.CollNet, facts.NVLS = t.CollNet, t.NVLS
 	t.NChannels = collChannels(graphs, facts)
 	if t.NVLS {
 		t.NVLSChannels = nvlsChannels(facts)
+		if facts.NCCL.Has(release.NVLSChannelsCount) && !facts.NCCL.Has(release.OwnNVLSChannels) {
+			t.NChannels = max(t.NChannels, t.NVLSChannels)
+		}
 	}
 	m := newCostModel(graphs, facts, replaced)
 	m.threads(t)
@@ -69,9 +83,14 @@ func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.
 					continue
 				}
 				t.Latencies[coll][a][p] = m.latency(coll, a, p)
-				if m.enabled(a, p) {
+				if m.enabled(coll, a, p) && m.wanted(coll, a, p) {
 					t.Bandwidths[coll][a][p] = m.bandwidth(coll, a, p)
 				}
+			}
+		}
+		if !facts.NCCL.Has(release.NoBackupRing) && !t.Offers(coll) {
+			for p := range t.Bandwidths[coll][tuning.AlgoRing] {
+				t.Bandwidths[coll][tuning.AlgoRing][p] = m.bandwidth(coll, tuning.AlgoRing, p)
 			}
 		}
 	}
@@ -91,7 +110,7 @@ type costModel struct {
 }
 
 func newCostModel(graphs Graphs, facts CommFacts, replaced []Constant) *costModel {
-	m := &costModel{facts: facts, costs: defaultCosts, graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap)}
+	m := &costModel{facts: facts, costs: costsOf(facts.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap, facts.NCCL)}
 	for _, c := range replaced {
 		m.costs.replace(c)
 	}
@@ -104,7 +123,7 @@ func newCostModel(graphs Graphs, facts CommFacts, replaced []Constant) *costMode
 	row := m.gpu
 	if facts.NNodes > 1 {
 		row = 0
-		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == VendorMixed {
+		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == VendorMixed && facts.NCCL.Has(release.MixedCPUs) {
 			row = 1
 		}
 	}
@@ -123,8 +142,7 @@ func (m *costModel) modelled(coll, algo, proto int) bool {
 	case tuning.CollAllGather, tuning.CollReduceScatter:
 		switch algo {
 		case tuning.AlgoPAT:
-			// PAT wants one GPU per node, and atomics of compute capability 6.0.
-			return proto == tuning.ProtoSimple && m.facts.MinCompCap >= 60 && m.facts.NNodes == m.facts.NRanks
+			return proto == tuning.ProtoSimple && m.patEnabled()
 		case tuning.AlgoNVLS:
 			return proto == tuning.ProtoSimple && m.graph[algo].NChannels >= 2
 		}
@@ -141,9 +159,49 @@ func (m *costModel) modelled(coll, algo, proto int) bool {
 	return false
 }
 
+// patEnabled: PAT wants one GPU per node, or since release.Models NVLS in each of several nodes, and atomics of compute
+// capability 6.0.
+func (m *costModel) patEnabled() bool {
+	f := &m.facts
+	oneRank := f.NNodes == f.NRanks
+	switch {
+	case !f.NCCL.Has(release.PAT), f.MinCompCap < 60 && f.NCCL.Has(release.SharedTreePattern):
+		return false
+	case f.NCCL.Has(release.Models) && !oneRank && (!f.NVLS || m.graph[tuning.AlgoNVLS].NChannels != f.MaxLocalRanks || f.MinLocalRanks != f.MaxLocalRanks):
+		return false
+	case f.Variables.PAT != ToggleAuto:
+		return f.Variables.PAT == ToggleOn
+	}
+	return oneRank || f.NCCL.Has(release.Models) && f.NNodes > 1
+}
+
+// wanted says what the variables leave.
+func (m *costModel) wanted(coll, algo, proto int) bool {
+	v := &m.facts.Variables
+	if !v.Protos.has(coll, proto) {
+		return false
+	}
+	if m.facts.NCCL.Has(release.Models) && !v.Algos[coll].Set {
+		// A list of algorithms for other collectives alone leaves none where protocols are chosen, too.
+		return !v.Protos[coll].Set || v.Algos == Choices{}
+	}
+	if v.Algos.has(coll, algo) {
+		return true
+	}
+	// Without a network that reduces, old releases ignore that only CollNet is wanted.
+	if m.facts.NCCL.Has(release.NoBackupRing) || m.facts.CollNet || algo != tuning.AlgoRing && algo != tuning.AlgoTree {
+		return false
+	}
+	others := []int{tuning.AlgoRing, tuning.AlgoTree, tuning.AlgoNVLS}
+	if m.facts.NNodes > 1 {
+		others[2] = tuning.AlgoNVLSTree
+	}
+	return !slices.ContainsFunc(others, func(a int) bool { return v.Algos.has(coll, a) })
+}
+
 // enabled applies NCCL's defaults for what may be used: LL128 only over paths known to keep 128-byte stores whole.
-func (m *costModel) enabled(algo, proto int) bool {
-	f := m.facts
+func (m *costModel) enabled(coll, algo, proto int) bool {
+	f := &m.facts
 	switch algo {
 	case tuning.AlgoNVLSTree:
 		if f.NNodes == 1 {
@@ -154,34 +212,56 @@ func (m *costModel) enabled(algo, proto int) bool {
 			return false
 		}
 	case tuning.AlgoCollNetDirect:
-		if !f.CollNet || f.NVSwitches == 0 {
+		if !f.CollNet || f.NVSwitches == 0 && !f.NCCL.Has(release.Models) || !m.enoughHeads() {
 			return false
 		}
 	case tuning.AlgoCollNetChain:
-		if !f.CollNet {
+		if !f.CollNet || !m.enoughHeads() {
 			return false
 		}
 	}
-	if proto != tuning.ProtoLL128 {
+	if proto != tuning.ProtoLL128 || f.Variables.Protos.named(coll, proto) {
 		return true
 	}
 	worstInter := topo.PathPXB
-	if f.MinCompCap >= 90 {
+	if f.MinCompCap >= 90 && !(f.Variables.LL128NoC2C && f.NCCL.Has(release.LL128Everywhere)) {
 		worstInter = topo.PathPXN
 	}
-	return m.graph[algo].TypeInter <= worstInter && m.graph[algo].TypeIntra <= topo.PathNVB &&
-		(f.MinCompCap == f.MaxCompCap || f.MinCompCap >= 90) && f.MinCompCap >= 70
+	if m.graph[algo].TypeInter > worstInter || m.graph[algo].TypeIntra > topo.PathNVB {
+		return false
+	}
+	if !f.NCCL.Has(release.LL128Everywhere) {
+		known := []int{70, 80, 90, 100, 120}
+		if !f.NCCL.Has(release.BlackwellCosts) {
+			known = known[:3]
+		}
+		return f.MinCompCap == f.MaxCompCap && slices.Contains(known, f.MinCompCap)
+	}
+	return (f.MinCompCap == f.MaxCompCap || f.MinCompCap >= 90) && f.MinCompCap >= 70
+}
+
+// enoughHeads says whether each rank of a node has a way of its own to a network that reduces, which CollNet needs for
+// AllReduce since release.Models.
+func (m *costModel) enoughHeads() bool {
+	return !m.facts.NCCL.Has(release.Models) || m.facts.NNodes == 1 || m.localRanks() <= m.facts.CollNetHeads
+}
+
+// localRanks is the most ranks on a node.
+func (m *costModel) localRanks() int {
+	return cmp.Or(m.facts.MaxLocalRanks, (m.facts.NRanks+m.facts.NNodes-1)/max(1, m.facts.NNodes))
 }
 
 // threads sets the limits on threads and the sizes at which NCCL starts to save them.
 func (m *costModel) threads(t *tuning.Tuning) {
 	ring := m.graph[tuning.AlgoRing]
+	v := &m.facts.Variables
 	simple := maxSimpleThreads
-	if float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
+	if !m.facts.NCCL.Has(release.Models) && float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
 		simple = fewSimpleThreads
 	}
-	t.MaxThreads[tuning.AlgoRing] = [tuning.NumProtos]int{maxSimpleThreads, tuning.MaxThreads, simple}
-	t.MaxThreads[tuning.AlgoTree] = [tuning.NumProtos]int{maxSimpleThreads, tuning.MaxThreads, maxSimpleThreads}
+	most, ll128 := cmp.Or(v.Threads, maxSimpleThreads), cmp.Or(v.LL128Threads, tuning.MaxThreads)
+	t.MaxThreads[tuning.AlgoRing] = [tuning.NumProtos]int{most, ll128, cmp.Or(v.Threads, simple)}
+	t.MaxThreads[tuning.AlgoTree] = [tuning.NumProtos]int{most, ll128, most}
 	for _, a := range []int{tuning.AlgoCollNetDirect, tuning.AlgoCollNetChain, tuning.AlgoNVLS, tuning.AlgoNVLSTree} {
 		t.MaxThreads[a][tuning.ProtoSimple] = tuning.MaxThreads
 	}
@@ -194,6 +274,12 @@ func (m *costModel) threads(t *tuning.Tuning) {
 	t.ThreadThresholds[tuning.AlgoRing][tuning.ProtoLL] *= int64(m.facts.NRanks)
 	t.ThreadThresholds[tuning.AlgoCollNetDirect][tuning.ProtoSimple] = 512
 	t.ThreadThresholds[tuning.AlgoCollNetChain][tuning.ProtoSimple] = 512
+	for i, set := range v.ThreadThresholds {
+		if set > 0 {
+			algo := [...]int{tuning.AlgoTree, tuning.AlgoRing}[i/tuning.NumProtos]
+			t.ThreadThresholds[algo][i%tuning.NumProtos] = set - 1
+		}
+	}
 }
 
 // steps is the number of steps of a ring.

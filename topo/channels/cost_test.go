@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -48,7 +49,7 @@ func TestReferenceTuningIsUpToDate(t *testing.T) {
 		System: "HGX H100: 8 GPUs on NVSwitch, Intel CPUs, 8 NICs of 400 Gb/s, one per GPU",
 		Source: "NCCL 2.30.7's cost model (graph/tuning.cc), computed by package channels from the channels that NCCL's " +
 			"search finds on this system: 12 x 30 GB/s on one node, 8 x 48 GB/s over nodes, NVLS with 8 heads",
-		NCCL: "2.30.7",
+		NCCL: release.Reference,
 	}
 	comms, err := Tune(hgxH100.document(), TuneOptions{}, 1, 2, 4, 8, 16, 32, 64)
 	if err != nil {

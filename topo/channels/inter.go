@@ -1,7 +1,10 @@
 package channels
 
 import (
+	"math"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // fromNets begins a channel at each NIC in turn.
@@ -20,7 +23,7 @@ func (w *walk) fromNets(goal goals) {
 		if g.collNet && !net.Coll || net.free < bw {
 			continue
 		}
-		if g.pattern == PatternRing && g.crossNIC == 2 && g.channels%2 == 1 && net.id != g.inter[g.channels-1][1] {
+		if g.alternates(w.nccl) && g.channels%2 == 1 && net.id != g.inter[g.channels-1][1] {
 			continue
 		}
 		g.inter[g.channels][0] = net.id
@@ -33,6 +36,8 @@ func (w *walk) fromNets(goal goals) {
 				w.startFromNet(n, net.LocalGPU, goal, orderFree)
 				found = true
 			}
+		case !w.nccl.Has(release.NICsOwnGPU):
+			w.startNearest(n, goal)
 		case g.channels > 0 && g.same:
 			w.startFromNet(n, w.previous(0), goal, orderReplay)
 		default:
@@ -58,17 +63,54 @@ func (w *walk) newHead(gpu int) bool {
 	return true
 }
 
-// startNear begins a channel at NIC n with the GPUs close to it. It says whether there are any.
-func (w *walk) startNear(n int, goal goals) bool {
-	if w.graph.channels == 0 && w.nvs == 0 {
-		// A first solution for reference, which costs nothing.
-		steps := searchStepsPCI
-		reference := walk{searchSystem: w.searchSystem, graph: w.graph, best: w.best, steps: &steps}
-		reference.startFromNet(n, 0, goal, orderPCI)
-		if steps == -1 {
-			*w.steps = -1
+// startInOrder finds a first solution for reference, which costs nothing: the GPUs as enumerated.
+func (w *walk) startInOrder(n int, goal goals) {
+	if w.graph.channels > 0 || w.nvs > 0 {
+		return
+	}
+	steps := searchStepsPCI
+	reference := walk{searchSystem: w.searchSystem, graph: w.graph, best: w.best, steps: &steps}
+	reference.startFromNet(n, 0, goal, orderPCI)
+	if steps == -1 {
+		*w.steps = -1
+	}
+}
+
+// startNearest begins a channel at NIC n as before release.NICsOwnGPU: like the channel before, and if channels may differ
+// with each of the GPUs that have the widest and then the shortest path.
+func (w *walk) startNearest(n int, goal goals) {
+	g := w.graph
+	if g.channels > 0 {
+		w.startFromNet(n, w.previous(0), goal, orderReplay)
+	}
+	if g.channels > 0 && g.same {
+		return
+	}
+	w.startInOrder(n, goal)
+	var widest float32
+	shortest := math.MaxInt
+	for _, p := range w.netGPU[n] {
+		switch {
+		case p.bw > widest:
+			widest, shortest = p.bw, len(p.links)
+		case p.bw == widest && len(p.links) > 0 && len(p.links) < shortest:
+			shortest = len(p.links)
 		}
 	}
+	if widest < float32(int(g.bwInter)) {
+		return
+	}
+	for i := range w.gpus {
+		gpu := (g.channels + i) % len(w.gpus)
+		if p := w.netGPU[n][gpu]; p.bw == widest && len(p.links) == shortest {
+			w.startFromNet(n, gpu, goal, orderFree)
+		}
+	}
+}
+
+// startNear begins a channel at NIC n with the GPUs close to it. It says whether there are any.
+func (w *walk) startNear(n int, goal goals) bool {
+	w.startInOrder(n, goal)
 	local := w.nets[n].LocalGPU
 	if local != -1 {
 		w.startFromNet(n, local, goal, orderFree)

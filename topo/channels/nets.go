@@ -2,6 +2,7 @@ package channels
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -86,8 +87,8 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 		return false // trees send and receive through one NIC
 	}
 	switch {
-	case g.pattern == PatternRing && g.crossNIC == 2:
-		// Pairs of rings swap their NICs.
+	case g.alternates(s.nccl):
+		// Pairs of channels swap their NICs.
 		if g.channels%2 == 1 && b.id != g.inter[g.channels-1][0] {
 			return false
 		}
@@ -101,6 +102,14 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 		}
 	}
 	return g.pattern != PatternBalancedTree || step == 0 || b.id == g.inter[g.channels][1]
+}
+
+// alternates says whether channels that change NICs come in pairs, of which one goes the other's way back.
+func (g *searchGraph) alternates(nccl release.Version) bool {
+	if !nccl.Has(release.CrossedRings) {
+		return g.crossNIC != 0
+	}
+	return g.pattern == PatternRing && g.crossNIC == 2
 }
 
 func (s *searchSystem) netIndex(id topo.ID) int {

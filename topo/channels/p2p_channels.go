@@ -71,7 +71,7 @@ func p2pChannelsPerPeer(s *topo.System, policy topo.NetDevs) (int, error) {
 			}
 			n := 2
 			if p := s.Path(peer, g); p.Type == topo.PathNVL || p.Type == topo.PathNVB {
-				n = 2 * max(1, int(p.BW/topo.NVLinkBW(g.GPU.SM)))
+				n = 2 * max(1, int(p.BW/topo.NVLinkBW(g.GPU.SM, s.NCCL)))
 			}
 			lowest = min(lowest, n)
 		}

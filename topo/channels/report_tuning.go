@@ -51,6 +51,8 @@ type NodeTuning struct {
 	P2PChannels        int                                                              `json:"p2pnChannels"`
 	P2PChannelsPerPeer int                                                              `json:"p2pnChannelsPerPeer"`
 	NVLSSupport        int                                                              `json:"nvlsSupport"`
+	MinLocalRanks      int                                                              `json:"minLocalRanks"`
+	RingNVLink         bool                                                             `json:"ringNvlink,omitempty"`
 	MinCompCap         int                                                              `json:"minCompCap"`
 	MaxCompCap         int                                                              `json:"maxCompCap"`
 	CPUArch            topo.CPUArch                                                     `json:"cpuArch"`
@@ -88,7 +90,7 @@ func cellName(algo, proto int) string { return ncclAlgos[algo] + "/" + ncclProto
 // ReportTuning computes the cost model for several numbers of hosts. A communicator of one rank is left out, since NCCL has nothing to tune there.
 func ReportTuning(doc *topo.Document, opt TuneOptions, hosts []int) (*TuningReport, error) {
 	r := &TuningReport{
-		NCCL:  "2.30.7",
+		NCCL:  opt.NCCL.String(),
 		Sizes: "2^" + strconv.Itoa(minReportedSize) + "..2^" + strconv.Itoa(maxReportedSize) + " bytes",
 		Algos: ncclAlgos, Protos: ncclProtos, Colls: ncclColls[:],
 		Nodes: map[string]NodeTuning{},
@@ -110,6 +112,7 @@ func (c *CommTuning) report() NodeTuning {
 	n := NodeTuning{
 		NHosts: c.Hosts, NNodes: f.NNodes, NRanks: f.NRanks, NChannels: t.NChannels, NVLSChannels: t.NVLSChannels,
 		P2PChannels: c.P2PChannels, P2PChannelsPerPeer: c.P2PChannelsPerPeer, NVLSSupport: cnum.Bit(t.NVLS),
+		MinLocalRanks: f.MinLocalRanks, RingNVLink: t.RingNVLink,
 		MinCompCap: f.MinCompCap, MaxCompCap: f.MaxCompCap, CPUArch: f.CPUArch, CPUVendor: f.CPUVendor,
 		MinNetBW: topo.Float32(f.MinNetBW), AllNVLink: cnum.Bit(c.AllNVLink),
 		Graphs:     map[string]Graph{"ring": c.Graphs.Ring, "tree": c.Graphs.Tree, "nvls": c.Graphs.NVLS},

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 var errNoRank = errors.New("no GPU with a rank")
@@ -14,10 +13,21 @@ type SearchOptions struct {
 	NVLS    bool         // the GPUs can multicast, see topo.System.CanMultimem
 	CollNet bool         // in-network collectives are wanted; only ports with Net.Coll count
 	NetDevs topo.NetDevs // as in Settings
+
+	CrossNIC CrossNIC
 }
 
-// Search finds the channels that NCCL 2.30.7 would use on this system (graph/search.cc): ring and tree, NVLS and
-// CollNet if asked for. Paths must have been computed and the system trimmed, see topo.System.Init; whether the communicator
+// CrossNIC says whether a ring may leave a node through another NIC than it came in by (NCCL_CROSS_NIC).
+type CrossNIC int
+
+const (
+	CrossNICAuto   CrossNIC = iota // if nothing else works as well
+	CrossNICNever                  // 0
+	CrossNICAlways                 // 1
+)
+
+// Search finds the channels that NCCL would use on this system (graph/search.cc), in the release that the system was built
+// for: ring and tree, NVLS and CollNet if asked for. Paths must have been computed and the system trimmed, see topo.System.Init; whether the communicator
 // goes beyond the system is topo.System.Inter. The system is not changed.
 //
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere.
@@ -29,6 +39,7 @@ func Search(sys *topo.System, opt SearchOptions) (*Graphs, error) {
 	if err != nil {
 		return nil, err
 	}
+	work.crossNIC = opt.CrossNIC
 	return work.searchAll(opt)
 }
 
@@ -42,7 +53,7 @@ func (s *searchSystem) searchAll(opt SearchOptions) (*Graphs, error) {
 		*into = g.result(s, id)
 		return err
 	}
-	if err := find(0, newSearchGraph(PatternRing, gpus, 1, tuning.MaxChannels/2), &graphs.Ring); err != nil {
+	if err := find(0, newSearchGraph(PatternRing, gpus, 1, maxChannels(s.nccl)/2), &graphs.Ring); err != nil {
 		return nil, err
 	}
 	n := graphs.Ring.NChannels
@@ -50,13 +61,13 @@ func (s *searchSystem) searchAll(opt SearchOptions) (*Graphs, error) {
 		return nil, err
 	}
 	if opt.CollNet {
-		chain, direct := newSearchGraph(PatternTree, gpus, n, n), newSearchGraph(PatternCollNetDirect, gpus, 1, tuning.MaxChannels)
+		chain, direct := newSearchGraph(PatternTree, gpus, n, n), newSearchGraph(PatternCollNetDirect, gpus, 1, maxChannels(s.nccl))
 		chain.collNet, direct.collNet = true, true
 		if err := errors.Join(find(2, chain, &graphs.CollNetChain), find(4, direct, &graphs.CollNetDirect)); err != nil {
 			return nil, err
 		}
 	}
-	nvls := newSearchGraph(PatternNVLS, gpus, 1, tuning.MaxChannels)
+	nvls := newSearchGraph(PatternNVLS, gpus, 1, maxChannels(s.nccl))
 	graphs.NVLS = nvls.result(s, 3) // what NCCL has when it does not search
 	if opt.NVLS {
 		if err := find(3, nvls, &graphs.NVLS); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // searchSystem is what the channel search works on: a private copy of the topology's links, whose bandwidths the
@@ -30,6 +31,8 @@ type searchSystem struct {
 	cpuArch   topo.CPUArch // of the first CPU
 	cpuVendor topo.CPUVendor
 	hosts     int // hosts that share the NVLink domain
+	nccl      release.Version
+	crossNIC  CrossNIC
 
 	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
 }
@@ -75,7 +78,7 @@ func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, erro
 		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
 		nvs: len(sys.Nodes[topo.NodeNVS]), devs: len(sys.Nodes[topo.NodeDEV]), minCC: minSM(sys),
 		cpuArch: sys.Nodes[topo.NodeCPU][0].CPU.Arch, cpuVendor: sys.Nodes[topo.NodeCPU][0].CPU.Vendor,
-		hosts: max(1, len(sys.HostHashes)),
+		hosts: max(1, len(sys.HostHashes)), nccl: sys.NCCL,
 	}
 	number := map[*topo.Node]int{}
 	for _, nodes := range sys.Nodes {

@@ -5,14 +5,17 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
 type TuneOptions struct {
-	Build    topo.BuildOptions
-	Settings topo.Settings
-	CollNet  bool // the network reduces and NCCL is told to use that; all ports take part
+	NCCL      release.Version // whose rules hold
+	Build     topo.BuildOptions
+	Settings  topo.Settings
+	Variables Variables
+	CollNet   bool // the network reduces and NCCL is told to use that; all ports take part
 
 	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
 	PlainTrees bool
@@ -32,11 +35,12 @@ type CommTuning struct {
 	P2PChannelsPerPeer int  // of these, for one peer
 }
 
-// Tune goes the whole way from one host's topology to NCCL 2.30.7's cost model, for communicators over each given number
+// Tune goes the whole way from one host's topology to NCCL's cost model, for communicators over each given number
 // of hosts like it. No GPU is needed.
 //
 // GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
+	opt.Build.NCCL = opt.NCCL
 	var all []*CommTuning
 	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
 	for _, n := range hosts {
@@ -75,7 +79,7 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	slices.Sort(left)
-	c := &CommTuning{Facts: CommFacts{NRanks: len(left)}}
+	c := &CommTuning{Facts: CommFacts{NCCL: opt.NCCL, Variables: opt.Variables, NRanks: len(left)}}
 	for len(left) > 0 {
 		comm := &topo.Comm{Rank: left[0], NRanks: c.Facts.NRanks}
 		if others {
@@ -112,7 +116,7 @@ func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.Sys
 }
 
 func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	return Search(sys, SearchOptions{NVLS: sys.CanMultimem(), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs})
+	return Search(sys, SearchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs, CrossNIC: opt.Variables.CrossNIC})
 }
 
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
@@ -144,7 +148,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	f.NNodes++
 	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
 	f.MinNetBW = min(f.MinNetBW, netBW)
-	f.NVLS = f.NVLS && sys.CanMultimem()
+	f.NVLS = f.NVLS && opt.canNVLS(sys)
 	f.MaxTreePattern = worsePattern(f.MaxTreePattern, graphs.Tree.Pattern)
 	for _, g := range gpus {
 		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)
@@ -153,6 +157,11 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	c.AllNVLink = c.AllNVLink && worst < topo.PathPIX
 	c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
 	return nil
+}
+
+// canNVLS says whether NCCL uses multicast where the hardware can.
+func (opt *TuneOptions) canNVLS(sys *topo.System) bool {
+	return !opt.Variables.NVLSDisable && sys.CanMultimem() && (len(sys.Nodes[topo.NodeGPU]) > 2 || sys.NCCL.Has(release.NVLSForTwo))
 }
 
 // settle lowers graphs to what other ranks have found.

@@ -1,6 +1,10 @@
 package tuning
 
-import "math"
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
 
 // Choice is what NCCL would run for one collective.
 type Choice struct {
@@ -26,12 +30,13 @@ func (t *Tuning) Choose(coll int, bytes int64, pipeOps int) Choice {
 }
 
 // ChooseFrom returns what NCCL would run given that table: the smallest cell that is not negative, the first one on
-// a tie (algorithm before protocol), then channels and warps by size.
+// a tie (algorithm before protocol; the last one from release.Models on), then channels and warps by size.
 func (t *Tuning) ChooseFrom(table CostTable, bytes int64) Choice {
 	best := Choice{Algo: -1, Proto: -1, Micros: math.MaxFloat32}
+	lastWins := t.NCCL.Has(release.Models)
 	for a := range table {
 		for p, us := range table[a] {
-			if us >= 0 && us < best.Micros {
+			if us >= 0 && (us < best.Micros || us == best.Micros && lastWins && best.Algo >= 0) {
 				best.Algo, best.Proto, best.Micros = a, p, us
 			}
 		}
@@ -56,9 +61,15 @@ func (t *Tuning) ChannelsAndWarps(algo, proto int, bytes int64) (channels, warps
 		channels = t.collNetChannels(channels, threads, threshold, bytes)
 	case AlgoNVLS, AlgoNVLSTree:
 		channels = t.NVLSChannels
-		if algo == AlgoNVLS && t.NNodes > 1 {
+		if algo == AlgoNVLS && t.NNodes > 1 && t.NCCL.Has(release.CappedNVLSChannels) {
 			channels = min(channels, t.NChannels)
 		}
+	case AlgoPAT:
+		if t.NCCL.Has(release.Models) && t.NRanks != t.NNodes {
+			channels = min(channels, t.NVLSChannels)
+			break
+		}
+		fallthrough
 	default:
 		for channels >= 2 && tooSmall() {
 			channels--

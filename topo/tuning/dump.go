@@ -17,6 +17,9 @@ func readDumpedTuning(name string, data []byte) (*Set, error) {
 			NVLSChannels     int                                    `json:"nvlsChannels"`
 			NVLS             int                                    `json:"nvlsSupport"`
 			MinCompCap       int                                    `json:"minCompCap"`
+			MinLocalRanks    int                                    `json:"minLocalRanks"`
+			MinNetBW         float32                                `json:"minNetBw"`
+			RingNVLink       bool                                   `json:"ringNvlink"`
 			CPUArch          int                                    `json:"cpuArch"`
 			MaxThreads       [NumAlgos][NumProtos]int               `json:"maxThreads"`
 			ThreadThresholds [NumAlgos][NumProtos]int64             `json:"threadThresholds"`
@@ -27,14 +30,20 @@ func readDumpedTuning(name string, data []byte) (*Set, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, jsonError(name, data, err)
 	}
-	set := &Set{NCCL: f.NCCL, Source: "NCCL's own tables"}
+	nccl, err := readRelease(name, f.NCCL)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{NCCL: nccl, Source: "NCCL's own tables"}
 	for hosts, n := range f.Nodes {
 		if _, err := strconv.Atoi(hosts); err != nil {
 			return nil, fmt.Errorf("%s: nodes: %q is not a number of hosts", name, hosts)
 		}
 		set.Tunings = append(set.Tunings, &Tuning{
+			NCCL:   nccl,
 			NNodes: n.NNodes, NRanks: n.NRanks, NChannels: n.NChannels, NVLSChannels: n.NVLSChannels,
 			NVLS: n.NVLS != 0, MinCompCap: n.MinCompCap, CPUArch: n.CPUArch,
+			MinLocalRanks: n.MinLocalRanks, MinNetBW: n.MinNetBW, RingNVLink: n.RingNVLink,
 			MaxThreads: n.MaxThreads, ThreadThresholds: n.ThreadThresholds, Latencies: n.Lat, Bandwidths: n.Bw,
 		})
 	}

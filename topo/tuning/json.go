@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // The compact form, written by Write:
@@ -42,11 +44,15 @@ type tuningEntry struct {
 	Channels      int  `json:"channels"`
 	NVLSChannels  int  `json:"nvls_channels,omitempty"`
 	MaxLocalRanks int  `json:"max_local_ranks,omitempty"`
+	MinLocalRanks int  `json:"min_local_ranks,omitempty"`
 	MinCompCap    int  `json:"min_comp_cap"`
 	CPUArch       int  `json:"cpu_arch"`
 	NVLS          bool `json:"nvls,omitempty"`
 	CollNet       bool `json:"collnet,omitempty"`
 	CollNetHeads  int  `json:"collnet_heads,omitempty"`
+
+	MinNetBW   float32 `json:"min_net_gbps,omitempty"`
+	RingNVLink bool    `json:"ring_nvlink,omitempty"`
 
 	MaxThreads       map[string]perProto[int]                `json:"max_threads"`
 	ThreadThresholds map[string]perProto[int64]              `json:"thread_thresholds"`
@@ -101,13 +107,19 @@ func readCompactTuning(name string, data []byte) (*Set, error) {
 	if f.Version != tuningVersion {
 		return nil, fmt.Errorf("%s: version %d, this program reads version %d", name, f.Version, tuningVersion)
 	}
-	set := &Set{System: f.System, Source: f.Source, NCCL: f.NCCL}
+	nccl, err := readRelease(name, f.NCCL)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{System: f.System, Source: f.Source, NCCL: nccl}
 	var errs []error
 	for _, e := range f.Tunings {
 		t := &Tuning{
+			NCCL:   nccl,
 			NNodes: e.Nodes, NRanks: e.Ranks, NChannels: e.Channels, NVLSChannels: e.NVLSChannels,
 			MaxLocalRanks: e.MaxLocalRanks, MinCompCap: e.MinCompCap, CPUArch: e.CPUArch,
 			NVLS: e.NVLS, CollNet: e.CollNet, CollNetHeads: e.CollNetHeads,
+			MinLocalRanks: e.MinLocalRanks, MinNetBW: e.MinNetBW, RingNVLink: e.RingNVLink,
 		}
 		at := fmt.Sprintf("%s: %d nodes", name, e.Nodes)
 		errs = append(errs,
@@ -118,6 +130,18 @@ func readCompactTuning(name string, data []byte) (*Set, error) {
 		set.Tunings = append(set.Tunings, t)
 	}
 	return set, errors.Join(errs...)
+}
+
+// readRelease reads whose rules hold for a file; one that does not say has those of the reference.
+func readRelease(name, text string) (release.Version, error) {
+	if text == "" {
+		return release.Reference, nil
+	}
+	v, err := release.Parse(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: nccl: %w", name, err)
+	}
+	return v, nil
 }
 
 func fillAlgos[T any](at string, dst *[NumAlgos][NumProtos]T, src map[string]perProto[T]) error {
@@ -148,12 +172,13 @@ func fillColls(at string, dst *[NumColls][NumAlgos][NumProtos]float32, src map[s
 
 // Write writes the compact form. Equal sets give equal bytes.
 func Write(w io.Writer, set *Set) error {
-	f := tuningFile{Format: tuningFormat, Version: tuningVersion, NCCL: set.NCCL, System: set.System, Source: set.Source}
+	f := tuningFile{Format: tuningFormat, Version: tuningVersion, NCCL: set.NCCL.String(), System: set.System, Source: set.Source}
 	for _, t := range set.Tunings {
 		e := tuningEntry{
 			Nodes: t.NNodes, Ranks: t.NRanks, Channels: t.NChannels, NVLSChannels: t.NVLSChannels,
 			MaxLocalRanks: t.MaxLocalRanks, MinCompCap: t.MinCompCap, CPUArch: t.CPUArch,
 			NVLS: t.NVLS, CollNet: t.CollNet, CollNetHeads: t.CollNetHeads,
+			MinLocalRanks: t.MinLocalRanks, MinNetBW: t.MinNetBW, RingNVLink: t.RingNVLink,
 			MaxThreads:       algosByName(t.MaxThreads),
 			ThreadThresholds: algosByName(t.ThreadThresholds),
 			Latency:          map[string]map[string]perProto[float32]{},

@@ -1,7 +1,10 @@
 package tuning
 
 import (
+	"math"
 	"math/bits"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // treeCorrection scales the bandwidth of tree AllReduce by size: entry i holds for 2^(6+i) <= bytes < 2^(7+i).
@@ -53,6 +56,16 @@ func (t *Tuning) Table(coll int, bytes int64, pipeOps int) CostTable {
 	return table
 }
 
+// Offers says whether NCCL has any way to do the collective.
+func (t *Tuning) Offers(coll int) bool {
+	for a := range t.Bandwidths[coll] {
+		if t.Bandwidths[coll][a] != [NumProtos]float32{} && t.offers(coll, a) {
+			return true
+		}
+	}
+	return false
+}
+
 // offers says whether NCCL considers the algorithm at all; a cell with bandwidth 0 stays unavailable even so.
 func (t *Tuning) offers(coll, algo int) bool {
 	switch algo {
@@ -75,27 +88,64 @@ func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32
 	if bw == 0 {
 		return Unavailable
 	}
-	if coll == CollAllReduce {
-		step := log2(bytes>>6, -1)
-		corrected := algo == AlgoTree && step < 23 ||
-			algo == AlgoNVLSTree && step < 24 && t.MinCompCap >= 100 && t.CPUArch == ArchX86
-		if corrected && step >= 0 {
-			bw = bw * treeCorrection[proto][step]
+	models := t.NCCL.Has(release.Models)
+	if models && algo == AlgoPAT && t.NRanks != t.NNodes {
+		return math.MaxFloat32 / 2 // possible with several ranks per node, and only for who asks for it
+	}
+	if step := log2(bytes>>6, -1); coll == CollAllReduce && step >= 0 && t.corrected(algo, step) {
+		bw = bw * treeCorrection[proto][step]
+	}
+	if algo == AlgoRing && proto == ProtoSimple && t.ringPlateau(coll) &&
+		bytes/(int64(t.plateauChannels())*int64(t.NRanks)) >= plateauMinBytes {
+		factor := plateauFactor
+		if t.MinCompCap < 80 {
+			factor = plateauFactorOld
 		}
-		if algo == AlgoRing && proto == ProtoSimple && t.NNodes > 1 && t.NChannels > 0 && t.NRanks > 0 &&
-			bytes/(int64(t.NChannels)*int64(t.NRanks)) >= plateauMinBytes {
-			factor := plateauFactor
-			if t.MinCompCap < 80 {
-				factor = plateauFactorOld
-			}
-			lat = float32(float64(lat) * factor)
-		}
+		lat = float32(float64(lat) * factor)
 	}
 	launches := pipeOps
 	if algo != AlgoRing {
 		launches = (pipeOps + opsPerBatch - 1) / opsPerBatch
 	}
-	return float32(lat*float32(launches)) + float32(float32(bytes)/float32(1000*bw))
+	us := float32(lat*float32(launches)) + float32(float32(bytes)/float32(1000*bw))
+	if models && us <= 0 {
+		return Unavailable
+	}
+	return us
+}
+
+// corrected says whether treeCorrection holds for an AllReduce.
+func (t *Tuning) corrected(algo, step int) bool {
+	switch {
+	case algo == AlgoTree:
+		return step < 23
+	case algo != AlgoNVLSTree || step >= 24 || t.MinCompCap < 100 || !t.NCCL.Has(release.CorrectedNVLSTree):
+		return false
+	case t.CPUArch == ArchX86:
+		return true
+	}
+	// Measured for trays of four GPUs on Grace with one fast NIC each.
+	return t.NCCL.Has(release.Models) && t.CPUArch == ArchARM && t.MinNetBW >= 96 &&
+		t.fewestLocalRanks() == 4 && t.localRanks() == 4 && (step < 23 || t.NNodes > 2)
+}
+
+// ringPlateau says whether large rings wait longer.
+func (t *Tuning) ringPlateau(coll int) bool {
+	if t.plateauChannels() == 0 || t.NRanks == 0 {
+		return false
+	}
+	if t.NNodes > 1 {
+		return coll == CollAllReduce
+	}
+	return t.NCCL.Has(release.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == CollAllGather || coll == CollReduceScatter)
+}
+
+// plateauChannels are those that NCCL counts for that.
+func (t *Tuning) plateauChannels() int {
+	if !t.NCCL.Has(release.NVLSChannelsCount) {
+		return max(t.NChannels, t.NVLSChannels)
+	}
+	return t.NChannels
 }
 
 // log2 rounds down; it returns zero for 0 and below.

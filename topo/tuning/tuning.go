@@ -2,6 +2,8 @@ package tuning
 
 import (
 	"sort"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // Collectives in NCCL's numbering (nccl_common.h, NCCL 2.30.7). The tuner ABI uses the same numbers.
@@ -41,8 +43,11 @@ var (
 	ProtoNames = [NumProtos]string{"ll", "ll128", "simple"}
 )
 
-// ArchX86 is NCCL's number of x86-64 CPUs, the only ones whose times differ (graph.h, NCCL 2.30.7).
-const ArchX86 = 1
+// Numbers of NCCL's for the CPUs whose times differ (graph.h, NCCL 2.30.7).
+const (
+	ArchX86 = 1
+	ArchARM = 3
+)
 
 // CostTable holds NCCL's predicted time in microseconds per algorithm and protocol; -1 means that NCCL would not
 // offer the cell. It has the shape of the table that NCCL hands to a tuner.
@@ -57,6 +62,8 @@ const Unavailable float32 = -1
 //
 // The zero value offers no algorithm at all.
 type Tuning struct {
+	NCCL release.Version // whose rules hold
+
 	NNodes int // nodes as NCCL counts them (ranks that share a ring segment), >= 1
 	NRanks int // ranks of the communicator, >= 1
 
@@ -64,8 +71,12 @@ type Tuning struct {
 	NVLSChannels int // channels that NVLS and NVLSTree use; 0 when there is no NVLS
 
 	MaxLocalRanks int // most ranks on one node; 0 means NRanks/NNodes
+	MinLocalRanks int // fewest, likewise
 	MinCompCap    int // lowest compute capability, 10*major+minor: 80, 90, 100, ...
 	CPUArch       int // 0 unknown, else ArchX86 or another number of NCCL's
+
+	MinNetBW   float32 // GB/s of the slowest NIC in use; 0 without a network. Counts from release.Models on
+	RingNVLink bool    // rings inside a node use NVLink alone. Counts from release.Models on
 
 	NVLS         bool // multicast is usable on all ranks
 	CollNet      bool // the network can reduce (SHARP) and it is enabled
@@ -84,10 +95,10 @@ type Tuning struct {
 
 // Set holds the tunings of one system for several communicator sizes.
 type Set struct {
-	System  string    // what the system is, for people
-	Source  string    // where the numbers come from
-	NCCL    string    // NCCL version whose rules were applied, "2.30.7"
-	Tunings []*Tuning // ordered by NNodes, then NRanks
+	System  string          // what the system is, for people
+	Source  string          // where the numbers come from
+	NCCL    release.Version // whose rules were applied, in all tunings
+	Tunings []*Tuning       // ordered by NNodes, then NRanks
 }
 
 // For returns the tuning of a communicator of that many nodes and ranks, or nil when the set does not hold it.
@@ -119,4 +130,11 @@ func (t *Tuning) localRanks() int {
 		return 0
 	}
 	return (t.NRanks + t.NNodes - 1) / t.NNodes
+}
+
+func (t *Tuning) fewestLocalRanks() int {
+	if t.MinLocalRanks > 0 {
+		return t.MinLocalRanks
+	}
+	return t.NRanks / max(1, t.NNodes)
 }

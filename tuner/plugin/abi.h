@@ -102,7 +102,7 @@ struct abi_tuner_v6 { /* NCCL 2.30.3 */
     abi_chunk_size_v6 *get_chunk_size;
 };
 
-struct abi_tuner_v7 { /* NCCL 2.32 */
+struct abi_tuner_v7 { /* NCCL 2.32.6 */
     const char *name;
     abi_init_v7 *init;
     abi_coll_info_v4 *get_coll_info;

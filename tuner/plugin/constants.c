@@ -4,6 +4,8 @@ enum { LINKS = 3, SCALES = 3 };
 
 static bool below(int i, int n) { return i >= 0 && i < n; }
 
+bool constants_set(struct constants c) { return c.first && c.first[ALGO_RING * NUM_PROTOS + PROTO_LL] != 0; }
+
 double *constants_find(struct constants c, int table, const int index[3]) {
     const int i = index[0], j = index[1], k = index[2];
     if (!c.first || !below(table, NUM_CONSTANT_TABLES)) return NULL;

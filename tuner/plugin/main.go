@@ -140,8 +140,10 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		Nodes: int(info.nodes),
 		ABI:   int(info.abi),
 
-		NVLDomains: int(info.nvl_domains),
-		Constants:  info.constants.first != nil,
+		NVLDomains:         int(info.nvl_domains),
+		Constants:          bool(C.constants_set(info.constants)),
+		ConstantsLost:      info.constants.first != nil && !bool(C.constants_set(info.constants)),
+		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), ringLL128(info)),
 
 		Counter: (*agree.Counter)(unsafe.Pointer(info.counter)),
 		Host:    host{},
@@ -151,8 +153,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		return C.RESULT_INVALID_USAGE
 	}
 	for _, v := range c.Constants() {
-		at := [3]C.int{C.int(v.Index[0]), C.int(v.Index[1]), C.int(v.Index[2])}
-		if slot := C.constants_find(info.constants, C.int(v.Table), &at[0]); slot != nil {
+		if slot := constant(info, v.Table, v.Index); slot != nil {
 			*slot = C.double(v.Value)
 		}
 	}
@@ -161,6 +162,21 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		*cache = c.Attached().(*C.struct_cache)
 	}
 	return C.RESULT_SUCCESS
+}
+
+// constant returns where one of NCCL's constants is, nil where it has none.
+func constant(info *C.struct_comm_info, table policy.ConstantTable, index [3]int) *C.double {
+	at := [3]C.int{C.int(index[0]), C.int(index[1]), C.int(index[2])}
+	return C.constants_find(info.constants, C.int(table), &at[0])
+}
+
+// ringLL128 is the constant that UncheckedAllGather asks for.
+func ringLL128(info *C.struct_comm_info) float64 {
+	const blackwell, oneNode = 3, 0
+	if slot := constant(info, policy.ConstantPerChRingLL128BW, [3]int{blackwell, oneNode}); slot != nil {
+		return float64(*slot)
+	}
+	return math.NaN()
 }
 
 // tunergoTurn takes part in the change of the policy that is due at this call, of which

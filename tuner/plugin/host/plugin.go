@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // Plugin is a tuner library, loaded in a child process. Its methods are not safe
@@ -32,6 +34,24 @@ type Line struct {
 type CommInfo struct {
 	Nodes, Ranks int
 	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
+
+	NCCL release.Version // whose constants the plugin sees
+}
+
+// RingLL128 is the one of its constants that a release passes to a plugin here, all
+// others being NaN: perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell
+// releases apart. 0 is a release that sets its constants after the plugin's init, and
+// passes zeros. The values are those of src/graph/tuning.cc.
+func RingLL128(nccl release.Version) Constant {
+	c := Constant{Table: 3, Index: [3]int{3, 0}}
+	switch {
+	case nccl.Has(release.TunerConstantsLost):
+	case nccl.Has(release.UncheckedAllGathers):
+		c.Value = 40 // 34.5 before 2.29.7
+	default:
+		c.Value = 2 * 36.7
+	}
+	return c
 }
 
 // FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
@@ -72,9 +92,13 @@ type Answer struct {
 	Log        []Line
 }
 
-// Load starts a child process that loads the library at path as NCCL would and
-// uses the newest version of the ABI that it has. Close ends it.
-func Load(path string) (*Plugin, error) {
+// NewestABI is the newest version of the tuner ABI that is known here.
+const NewestABI = 7
+
+// Load starts a child process that loads the library at path as an NCCL would that
+// knows the ABI up to a version: it uses the newest one of these that the library has.
+// Close ends it.
+func Load(path string, abi int) (*Plugin, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a plugin")
 	}
@@ -85,7 +109,7 @@ func Load(path string) (*Plugin, error) {
 	if !strings.Contains(path, "/") {
 		path = "./" + path // or dlopen would search the system's directories
 	}
-	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path}}}
+	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path, strconv.Itoa(abi)}}}
 	p.child.Stderr = &p.stderr
 	if p.in, err = p.child.StdinPipe(); err != nil {
 		return nil, err
@@ -119,7 +143,7 @@ func (p *Plugin) Setenv(name, value string) error {
 
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d %d", info.Ranks, info.Nodes, info.NVLDomains)
+	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains, RingLL128(info.NCCL).Value)
 	if err != nil {
 		return nil, log, err
 	}

@@ -7,6 +7,7 @@
  *
  *   path FILE           where the loader found it
  *   nccl CODE           the answer of its ncclGetVersion
+ *   ncclx               it is Meta's NCCLX
  *   tuner VERSION NAME  for each version of the tuner ABI that it has
  *   log LEVEL TEXT      what our own tuner says when a communicator begins
  *
@@ -23,8 +24,6 @@
 #include "child.h"
 #include "host.h"
 
-enum { OLDEST_ABI = 2, NEWEST_ABI = 7 };
-
 static void probe_nccl(void *lib) {
     void *symbol = dlsym(lib, "ncclGetVersion");
     if (!symbol) return;
@@ -32,6 +31,7 @@ static void probe_nccl(void *lib) {
     memcpy(&get_version, &symbol, sizeof get_version);
     int version = 0;
     if (get_version(&version) == RESULT_SUCCESS) printf("nccl %d\n", version);
+    if (dlsym(lib, "ncclGlobalRegisterWithPtr")) printf("ncclx\n"); /* neither NCCL nor RCCL has it */
 }
 
 /* All versions of the table begin with the name. Only our own tuner is also

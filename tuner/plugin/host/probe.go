@@ -16,6 +16,7 @@ import (
 type Library struct {
 	Path   string         // where the dynamic loader found it
 	NCCL   int            // what its ncclGetVersion says; 0: it has none
+	NCCLX  bool           // it is Meta's NCCLX
 	Tuners map[int]string // the names of its tuner tables, by version of the ABI
 	Log    []Line         // what our own tuner says when a communicator begins
 }
@@ -65,6 +66,8 @@ func parseProbe(text string) *Library {
 			l.Path = rest
 		case "nccl":
 			l.NCCL, _ = strconv.Atoi(rest)
+		case "ncclx":
+			l.NCCLX = true
 		case "tuner":
 			if abi, err := strconv.Atoi(number); err == nil {
 				l.Tuners[abi] = what

@@ -8,11 +8,13 @@
  * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
  *
  *   setenv NAME VALUE                             -> ok
- *   open RANKS NODES NVL_DOMAINS                  -> open RESULT NUMBER ABI CONSTANT...
+ *   open RANKS NODES NVL_DOMAINS RING_LL128       -> open RESULT NUMBER ABI CONSTANT...
  *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
  *                                                 -> answer CHANNELS CHUNK CELL...
  *
  * CONSTANT is one that the plugin has written into NCCL's: TABLE I J K VALUE.
+ * RING_LL128 is NCCL's own perChMaxRingLL128Bws of Blackwell on one node; 0 is an NCCL
+ * that sets its constants after the plugin's init, and passes zeros.
  * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
  * evenly as it goes. CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
  * leaves it alone. Whatever cannot be read ends the process: the other side of
@@ -51,9 +53,22 @@ static void fail(const char *what) {
 static void *comms[MAX_COMMS];
 static int num_comms;
 
-/* NCCL's constants, in the layout of the plugin's version; not a number where the
- * plugin has left them alone. */
+/* NCCL's constants, in the layout of the plugin's version, and what they were before its
+ * init. */
 static double constants[sizeof(struct abi_constants_v7) / sizeof(double)];
+static double untouched[sizeof constants / sizeof(double)];
+
+/* Only the constant that tells releases apart has NCCL's value; the others, which a plugin
+ * has no use for, are not numbers, so that any that it writes shows. */
+static void set_constants(int abi, double ring_ll128) {
+    enum { BLACKWELL = 3, ONE_NODE = 0 };
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) constants[i] = ring_ll128 != 0 ? NAN : 0;
+    if (abi >= 7)
+        ((struct abi_constants_v7 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
+    else
+        ((struct abi_constants_v5 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
+    memcpy(untouched, constants, sizeof constants);
+}
 
 static void print_constants(int compute_capabilities) {
     const int sizes[7][3] = {{NUM_ALGOS, NUM_PROTOS, 1}, {3, NUM_ALGOS, NUM_PROTOS}, {compute_capabilities, 3, 1},
@@ -63,15 +78,16 @@ static void print_constants(int compute_capabilities) {
         for (int i = 0; i < sizes[table][0]; i++)
             for (int j = 0; j < sizes[table][1]; j++)
                 for (int k = 0; k < sizes[table][2]; k++, next++)
-                    if (!isnan(*next)) printf(" %d %d %d %d %.17g", table, i, j, k, *next);
+                    if (memcmp(next, &untouched[next - constants], sizeof *next) != 0) printf(" %d %d %d %d %.17g", table, i, j, k, *next);
 }
 
 static void serve_open(const struct host *h) {
     struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log, .constants = constants};
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) constants[i] = NAN;
     struct abi_nvl_domain_info nvl;
-    if (scanf("%zu %zu %d", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains) != 3 || nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
+    double ring_ll128;
+    if (scanf("%zu %zu %d %lf", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains, &ring_ll128) != 4 || nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
         fail("open: not understood");
+    set_constants(h->abi, ring_ll128);
     if (nvl.n_nvl_domains > 0) {
         size_t domains = (size_t)nvl.n_nvl_domains;
         nvl.min_ranks_per_nvl_domain = (int)(comm.ranks / domains);
@@ -114,9 +130,13 @@ static void serve_setenv(void) {
 }
 
 __attribute__((constructor)) static void serve(int argc, char **argv) {
-    if (argc != 2 || strcmp(argv[0], "tunefit-plugin-host") != 0) return;
+    if (argc != 3 || strcmp(argv[0], "tunefit-plugin-host") != 0) return;
     struct host h;
-    const char *why = host_load(&h, argv[1], 0);
+    const char *why = NULL;
+    for (int abi = atoi(argv[2]); abi >= OLDEST_ABI; abi--) {
+        why = host_load(&h, argv[1], abi);
+        if (!why) break;
+    }
     if (why) fail(why);
     char request[16];
     while (scanf("%15s", request) == 1) {

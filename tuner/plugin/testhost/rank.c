@@ -10,6 +10,9 @@
  * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
  * line each with the time in front, standard output the answers to commands:
  *
+ * With asks231=1 a collective is asked about as NCCL 2.31 does: with nothing available,
+ * for symmetric kernels, on some ranks; then with pipe_ops 0 and with 1.
+ *
  *   go, stop          make calls, make none
  *   aside CONTEXT     makes its calls on a thread of its own, from now on
  *   alone CONTEXT     makes a call that no other rank makes, and does not note it
@@ -44,7 +47,7 @@
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste;
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231;
 } set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
@@ -53,7 +56,7 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
-    {"haste", &set.haste},
+    {"haste", &set.haste},       {"asks231", &set.asks231},
 };
 
 static struct host host;
@@ -108,7 +111,8 @@ static void logger(int level, unsigned long flags, const char *file, int line, c
 
 static void open_context(uint64_t comm) {
     if (num_contexts == MAX_CONTEXTS) die("open", "too many contexts");
-    struct host_comm c = {.id = set.seed << 8 | comm, .ranks = set.ranks, .nodes = set.nodes, .logger = logger};
+    struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
+    struct host_comm c = {.id = set.seed << 8 | comm, .ranks = set.ranks, .nodes = set.nodes, .logger = logger, .constants = &not_set_yet};
     contexts[num_contexts].comm = comm;
     uint64_t t = nanos(CLOCK_MONOTONIC);
     int result = host_init(&host, &c, &contexts[num_contexts].ctx);
@@ -143,28 +147,36 @@ static uint8_t chunk_of(int i, int coll, int cell) {
     return (uint8_t)(chunk / CHUNK_UNIT);
 }
 
-static void call(int i) {
-    static const int colls[] = {COLL_ALL_REDUCE, COLL_ALL_GATHER, COLL_REDUCE_SCATTER};
+static const int colls[] = {COLL_ALL_REDUCE, COLL_ALL_GATHER, COLL_REDUCE_SCATTER};
+
+static void call_and_note(int i, uint64_t r, struct host_call *c) {
     uint64_t n = counts->calls[i];
     if (n == set.calls) die("calls", "the log is full");
-    uint64_t r = mix(n + (set.seed << 8 | contexts[i].comm) * 1000003);
-    /* Whether a buffer is registered, and so whether the shape is known, is each rank's
-     * own affair. */
-    struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, 1, dice(4) == 0, NUM_ALGOS, NUM_PROTOS};
     float table[CELLS];
     struct rank_call out;
-    if (dice(16) == 0) { /* NCCL has nothing to choose from, on this rank alone */
-        for (int j = 0; j < CELLS; j++) table[j] = -1;
-        ask(i, &c, table, &out);
-    }
-    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
-    ask(i, &c, table, &out);
-    out.coll = (uint8_t)c.coll;
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c->bytes);
+    ask(i, c, table, &out);
+    out.coll = (uint8_t)c->coll;
     out.size = (uint8_t)((r >> 8) % NUM_SIZES);
-    out.chunk = chunk_of(i, c.coll, out.cell);
+    out.chunk = chunk_of(i, c->coll, out.cell);
     out.other = chunk_of(i, colls[(r >> 16) % 3], (int)(r >> 24) % CELLS);
     calls[(uint64_t)i * set.calls + n] = out;
     __atomic_store_n(&counts->calls[i], n + 1, __ATOMIC_RELEASE);
+}
+
+static void call(int i) {
+    uint64_t n = counts->calls[i];
+    uint64_t r = mix(n + (set.seed << 8 | contexts[i].comm) * 1000003);
+    /* Whether a buffer is registered, and so whether the shape is known, is each rank's
+     * own affair. */
+    struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, !set.asks231, dice(4) == 0, NUM_ALGOS, NUM_PROTOS};
+    if (dice(set.asks231 ? 2 : 16) == 0) { /* NCCL has nothing to choose from, on this rank alone */
+        float table[CELLS];
+        struct rank_call unlogged;
+        for (int j = 0; j < CELLS; j++) table[j] = -1;
+        ask(i, &c, table, &unlogged);
+    }
+    for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
 }
 
 /* A call that this rank alone makes, as a program does whose ranks have gone apart. */

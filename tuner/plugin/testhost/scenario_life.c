@@ -43,13 +43,13 @@ void many_shapes(void) {
 /* One and the same table, with all else different: each part of a call counts. */
 void keys(void) {
     use_policy("p.csv",
-               "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nallgather,1,1,tree,simple,3,-1,-1,-1,-1\n"
+               "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nreducescatter,1,1,tree,simple,3,-1,-1,-1,-1\n"
                "allreduce,3,3,ring,ll,4,-1,-1,1,-1\nallreduce,3,3,ring,ll128,5,-1,-1,2,-1\nallreduce,3,3,ring,simple,6,-1,-1,3,1\n"
                "allreduce,3,3,nvls,simple,7,-1,-1,3,0\n");
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     const struct host_call calls[] = {
-        {COLL_ALL_REDUCE, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 2, 1, 0, 7, 3}, {COLL_ALL_GATHER, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 1, 0, 7, 3},
+        {COLL_ALL_REDUCE, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 2, 1, 0, 7, 3}, {COLL_REDUCE_SCATTER, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 1, 0, 7, 3},
         {COLL_ALL_REDUCE, 3, 2, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 3, 1, 7, 3},  {COLL_ALL_REDUCE, 3, 3, 0, 7, 3},
     };
     for (int again = 0; again < 3; again++) {

@@ -141,7 +141,12 @@ static int changed_constants(const struct host *h, struct abi_constants_v7 *c) {
     return changed;
 }
 
-/* Constants are written where the model says so, and nowhere else. */
+static void set_constants(struct abi_constants_v7 *c) {
+    for (size_t i = 0; i < sizeof *c / sizeof(double); i++) ((double *)c)[i] = 0.5 + (double)i;
+}
+
+/* Constants are written where the model says so, and nowhere else; and not where NCCL
+ * sets its own later, as 2.31 does, which passes zeros. */
 void model_constants(void) {
     for (int abi = 2; abi <= 7; abi++) {
         struct host h = load(abi);
@@ -149,7 +154,7 @@ void model_constants(void) {
             struct abi_constants_v5 v5;
             struct abi_constants_v7 v7;
         } c;
-        for (size_t i = 0; i < sizeof c.v7 / sizeof(double); i++) ((double *)&c.v7)[i] = 0.5 + (double)i;
+        set_constants(&c.v7);
         use_model("");
         CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: not asked for", abi);
         use_model("\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}, "
@@ -169,6 +174,8 @@ void model_constants(void) {
             double nvls = abi == 7 ? c.v7.per_ch_max_nvls_tree_bws[3][2] : c.v5.per_ch_max_nvls_tree_bws[3][2];
             CHECK(tree == 24 && nvls == 81, "ABI v%d: %g, %g", abi, tree, nvls);
         }
+        c.v7 = (struct abi_constants_v7){0};
+        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: constants that are not set yet", abi);
         void *ctx = open_comm(&h, 8, 1); /* NULL for the constants */
         CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
         finalize(&h, ctx);
@@ -180,7 +187,8 @@ void model_machine(void) {
     use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef:0123456789abcdef\", \"summary\": {}}},"
               "\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}]},");
     struct host h = load(0);
-    struct abi_constants_v7 c = {0};
+    struct abi_constants_v7 c;
+    set_constants(&c);
     CHECK(changed_constants(&h, &c) == 0, "constants");
     void *ctx = open_comm(&h, 8, 1);
     struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);

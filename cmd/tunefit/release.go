@@ -1,0 +1,77 @@
+package main
+
+// Which release of NCCL is asked what it would choose by itself.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
+
+// installedNCCL says which NCCL a job here would use, 0 if none is found. Tests replace it.
+var installedNCCL = func() release.Version {
+	const limit = time.Second
+	ctx, end := context.WithTimeout(context.Background(), limit)
+	defer end()
+	var d doctor
+	d.onThisMachine()
+	lib, err := d.probe(ctx, ncclLibrary)
+	for _, path := range d.pythonNCCLs() {
+		if err == nil && lib.NCCL > 0 {
+			break
+		}
+		lib, err = d.probe(ctx, path)
+	}
+	if err != nil {
+		return 0
+	}
+	return release.Version(lib.NCCL)
+}
+
+// whichNCCL is the release that --nccl names, or the installed one, or the newest that is
+// known. The note is for a release whose rules are not known.
+func whichNCCL(named string) (v release.Version, note string, err error) {
+	if named == "" {
+		v = installedNCCL()
+		switch {
+		case v == 0:
+			return release.Newest, "", nil
+		case v < release.Oldest:
+			return release.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, release.Newest), nil
+		}
+	} else if v, err = release.Parse(named); err != nil {
+		return 0, "", usagef("--nccl: %w", err)
+	}
+	if v > release.Newest {
+		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, release.Newest)
+	}
+	return v, note, nil
+}
+
+const ncclUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that is installed, else 2.31.2)"
+
+// uncountedVariables are notes on variables that are set and do not count in what NCCL chooses by itself.
+func uncountedVariables() (notes []string) {
+	for _, v := range channels.NotCounted {
+		if os.Getenv(v.Name) != "" {
+			notes = append(notes, fmt.Sprintf("%s is set and does not count here: it %s", v.Name, v.Does))
+		}
+	}
+	return notes
+}
+
+// countedVariables lists those that are set and that count where costs are derived.
+func countedVariables() string {
+	var set []string
+	for _, name := range channels.Counted {
+		if os.Getenv(name) != "" {
+			set = append(set, name)
+		}
+	}
+	return strings.Join(set, ", ")
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+)
+
+// showOne shows one outcome. The notes are without the one that names the cost model, which
+// has to be that of the outcome.
+func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
+	t.Helper()
+	out, notes := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
+	var all []outcomeJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	notes, estimated := cutLine(notes, "note: what NCCL chooses alone")
+	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is by "+o.CostModel) {
+		t.Errorf("estimated by %q, and the note is %q", o.CostModel, estimated)
+	}
+	return o, notes
+}
+
+// cutLine takes the line that begins so out of a text.
+func cutLine(text, begin string) (rest, line string) {
+	for _, l := range strings.SplitAfter(text, "\n") {
+		if strings.HasPrefix(l, begin) {
+			line = l
+		} else {
+			rest += l
+		}
+	}
+	return rest, line
+}
+
+// What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
+func TestWhichNCCL(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	installed := installedNCCL
+	defer func() { installedNCCL = installed }()
+	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	for _, test := range []struct {
+		installed release.Version
+		named     string
+		want      string // release and choice
+		note      string
+	}{
+		{0, "", "2.31.2 tree/ll128", ""},
+		{22707, "", "2.27.7 nvls_tree/simple", ""},
+		{22707, "2.29", "2.29.7 tree/ll128", ""},
+		{22105, "", "2.21.5 nvls_tree/simple", ""},
+		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
+		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
+	} {
+		installedNCCL = func() release.Version { return test.installed }
+		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
+		if test.named != "" {
+			args = append(args, "--nccl", test.named)
+		}
+		o, notes := showOne(t, args...)
+		if got := o.Release + " " + o.NCCL.Algorithm + "/" + o.NCCL.Protocol; got != test.want || !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
+			t.Errorf("installed %d, %q: %s, %q", test.installed, test.named, got, notes)
+		}
+		if rules := strings.Replace(o.Release, "2.32.6", "2.31.2", 1); o.CostModel != "NCCL "+rules+"'s cost model for HGX H100" {
+			t.Errorf("NCCL %s: estimated by %s", o.Release, o.CostModel)
+		}
+		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.NVLDomains != told {
+			t.Errorf("NCCL %s tells of %d NVLink domains, want %d", o.Release, o.NVLDomains, told)
+		}
+	}
+	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5", "new": "not a release"} {
+		if _, errs := tunefit(t, exitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
+			t.Errorf("%s: %s", name, errs)
+		}
+	}
+}
+
+// The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
+func TestEachReleaseAsksAsItDoes(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	rows := policyFile(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
+allreduce,4K,ring,ll128,,,,
+allreduce,64K,,simple,2,,,
+allreduce,1M,tree,simple,4,0,,
+allreduce,2M,ring,simple,,,64K,nvl_domains == 2
+allreduce,inf,ring,simple,60,,64K,
+`)
+	for nccl, want := range map[string][5]string{ // by size: the row that decides, its channels, and its chunk size
+		"2.21.5": {"6 60", "6 60", "6 60", "6 60", "6 60"}, // no costs, no reg_buff: rows 2 to 5 never match
+		"2.22.3": {"2 -", "3 2", "6 60", "6 60", "6 60"},
+		"2.27.7": {"2 -", "3 2", "4 4", "6 60", "6 60"},
+		"2.29.7": {"2 -", "3 2", "4 4", "5 -", "6 60"},
+		"2.30.7": {"2 -", "3 2", "4 4", "5 - 64KiB", "6 60 64KiB"},
+		"2.31.2": {"2 -", "3 2", "4 4", "5 - 64KiB", "6 (60) 64KiB"},
+		"2.32.6": {"2 -", "3 2", "4 4", "5 - 64KiB", "6 (60) 64KiB"},
+	} {
+		for i, size := range []string{"4K", "64K", "1M", "2M", "64M"} {
+			o, notes := showOne(t, rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", size, "--nccl", nccl)
+			got := "NCCL"
+			if o.Row > 0 {
+				channels := "-"
+				switch {
+				case o.Policy.Channels > 0:
+					channels = itoa(o.Policy.Channels)
+				case o.NotRaised > 0:
+					channels = "(" + itoa(o.NotRaised) + ")"
+				}
+				got = strings.TrimSpace(itoa(o.Row) + " " + channels)
+				if o.Policy.ChunkBytes > 0 {
+					got += " 64KiB"
+				}
+			}
+			if got != want[i] {
+				t.Errorf("NCCL %s, %s: %s, want %s", nccl, size, got, want[i])
+			}
+			if said := strings.Contains(notes, "takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the 60 of p.csv:6"); said != (o.NotRaised > 0) {
+				t.Errorf("NCCL %s, %s: %s", nccl, size, notes)
+			}
+			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", nccl)
+			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
+				t.Errorf("NCCL %s, %s:\n%s", nccl, size, explained)
+			}
+		}
+	}
+}
+
+func itoa(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+// From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
+func TestConstantsOfReleases(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	model := withConstants(t)
+	for nccl, want := range map[string]string{
+		"2.30.7": "it replaces 2 constants of NCCL's\n",
+		"2.31.2": "it has 2 constants of NCCL's; they are not set with NCCL 2.31.2, which sets its own after the tuner's",
+		"2.27.7": "it has 2 constants of NCCL's; they are not set with NCCL 2.27.7, which lets no tuner replace any",
+	} {
+		explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", nccl)
+		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", nccl)
+		if !strings.Contains(explained, want) || o.Constants != (nccl == "2.30.7") {
+			t.Errorf("NCCL %s: %+v\n%s", nccl, o, explained)
+		}
+	}
+}
+
+// Variables of NCCL's count in what it chooses by itself, or are named as not counted.
+func TestVariablesCount(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
+	topo := append(args, "--topo", filepath.Join(root, "configs/topo/dgx-h100.xml"))
+	for _, test := range []struct{ name, value, want string }{
+		{"NCCL_IB_HCA", "mlx5", "nvls/simple 16"},
+		{"NCCL_NVLS_ENABLE", "0", "ring/simple 24"},
+		{"NCCL_ALGO", "allreduce:tree", "tree/simple 24"},
+		{"NCCL_MAX_CTAS", "6", "nvls/simple 6"},
+	} {
+		t.Setenv(test.name, test.value)
+		for _, with := range [][]string{args, topo} {
+			o, notes := showOne(t, with...)
+			if got := o.NCCL.Algorithm + "/" + o.NCCL.Protocol + " " + itoa(o.NCCL.Channels); got != test.want || notes != "" {
+				t.Errorf("%s=%s: %s, want %s; %s", test.name, test.value, got, test.want, notes)
+			}
+		}
+		os.Unsetenv(test.name)
+	}
+	t.Setenv("NCCL_GRAPH_FILE", "/x.xml")
+	if _, notes := showOne(t, args...); notes != "note: NCCL_GRAPH_FILE is set and does not count here: it gives the channels instead of NCCL's search\n" {
+		t.Error(notes)
+	}
+	t.Setenv("NCCL_PROTO", "ll256")
+	if _, errs := tunefit(t, exitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
+		t.Error(errs)
+	}
+}
+
+// The costs that topo tuning prints are of one release, and go with it.
+func TestTuningIsOfARelease(t *testing.T) {
+	needPlugin(t)
+	noJob(t)
+	machine := filepath.Join(root, "configs/topo/dgx-h100.xml")
+	text, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
+	file := policyFile(t, "costs.json", text)
+	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K", "--tuning", file}
+	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
+		t.Errorf("%+v", o)
+	}
+	if _, errs := tunefit(t, exitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+		t.Error(errs)
+	}
+	t.Setenv("NCCL_MAX_CTAS", "6")
+	if _, notes := showOne(t, args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
+		t.Error(notes)
+	}
+	if out, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
+		t.Error(out)
+	}
+}
+
+func TestPolicyTestsNameARelease(t *testing.T) {
+	needPlugin(t)
+	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
+	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
+	pinned := policyFile(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
+	tunefit(t, exitOK, "test", pinned)
+	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
+	open := policyFile(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
+	tunefit(t, exitOK, "test", open, "--nccl", "2.28.9")
+	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
+	wrong := policyFile(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
+	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
+		t.Error(errs)
+	}
+}

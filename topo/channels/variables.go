@@ -1,0 +1,239 @@
+package channels
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Variables are the NCCL_* variables that the cost model and the number of channels depend on. The zero value is NCCL's
+// default. All ranks of a communicator must have the same.
+//
+// Sources: NCCL 2.21.5 to 2.31.2, graph/tuning.cc (tuning/*.cc), graph/connect.cc, graph/search.cc, transport/nvls.cc, init.cc.
+type Variables struct {
+	NVLSDisable bool // NCCL_NVLS_ENABLE=0
+
+	// Of each collective, which algorithms (NCCL_ALGO) and protocols (NCCL_PROTO) are left, one bit for each. Excluded
+	// ones are out; LL128 that is named is used even where NCCL by itself would not.
+	Algos, Protos Choices
+
+	MinChannels, MaxChannels int // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, or their older names *_NRINGS; 0: not set
+	MinCTAs, MaxCTAs         int // NCCL_MIN_CTAS, NCCL_MAX_CTAS; 0: not set
+	NVLSChannels             int // NCCL_NVLS_NCHANNELS; 0: not set
+
+	Threads          int      // NCCL_NTHREADS, for Simple and LL; 0: not set
+	LL128Threads     int      // NCCL_LL128_NTHREADS; 0: not set
+	ThreadThresholds [6]int64 // NCCL_THREAD_THRESHOLDS plus 1: bytes per thread of tree and then ring, by protocol; 0: not set
+
+	NetOverhead          float32  // NCCL_NET_OVERHEAD in microseconds plus 1; 0: not set
+	PAT                  Toggle   // NCCL_PAT_ENABLE
+	LL128NoC2C           bool     // NCCL_LL128_C2C=0
+	CrossNIC             CrossNIC // NCCL_CROSS_NIC
+	CollNetNodeThreshold int      // NCCL_COLLNET_NODE_THRESHOLD; 0: not set
+}
+
+// Toggle is a switch that NCCL sets by itself unless it is told to.
+type Toggle int
+
+const (
+	ToggleAuto Toggle = iota
+	ToggleOff
+	ToggleOn
+)
+
+// Choices is what a list of names leaves of each collective's algorithms or protocols.
+type Choices [tuning.NumColls]struct {
+	Set  bool // the variable says something about the collective
+	Left uint // one bit for each; without Set all are left
+}
+
+func (c *Choices) has(coll, which int) bool { return !c[coll].Set || c[coll].Left>>which&1 != 0 }
+
+// named reports whether the list itself asks for it.
+func (c *Choices) named(coll, which int) bool { return c[coll].Set && c.has(coll, which) }
+
+// Counted are the variables that VariablesFromEnv reads.
+var Counted = []string{
+	"NCCL_NVLS_ENABLE", "NCCL_ALGO", "NCCL_PROTO",
+	"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+	"NCCL_NVLS_NCHANNELS", "NCCL_NTHREADS", "NCCL_LL128_NTHREADS", "NCCL_THREAD_THRESHOLDS", "NCCL_NET_OVERHEAD",
+	"NCCL_PAT_ENABLE", "NCCL_LL128_C2C", "NCCL_CROSS_NIC", "NCCL_COLLNET_NODE_THRESHOLD",
+}
+
+// NotCounted are variables that NCCL's choice depends on and that nothing here reckons with, with what they do.
+var NotCounted = []struct{ Name, Does string }{
+	{"NCCL_GRAPH_FILE", "gives the channels instead of NCCL's search"},
+	{"NCCL_COLLNET_ENABLE", "offers CollNet where the network reduces; say --collnet to topo tuning"},
+	{"NCCL_CTA_POLICY", "makes NCCL prefer NVLS for registered buffers; a tuner turns that off"},
+	{"NCCL_WORK_ARGS_BYTES", "limits the channels if it is small"},
+	{"NCCL_UNPACK_DOUBLE_NCHANNELS", "doubles the channels of networks that unpack"},
+	{"NCCL_MNNVL_ENABLE", "says whether hosts share an NVLink domain; a topology file does by itself"},
+	{"NCCL_MNNVL_SCATTER_NETS_ENABLE", "orders the NICs of an NVLink domain of several hosts"},
+	{"NCCL_MNNVL_RAIL_PER_HOST", "says which NICs of an NVLink domain of several hosts are one rail"},
+	{"NCCL_TOPO_SCATTER_START_NET", "says which NIC each GPU begins with"},
+	{"NCCL_SYM_KERNEL", "chooses symmetric kernels, which no tuner is asked about"},
+	{"NCCL_SYM_NOWIN_ENABLE", "uses symmetric kernels for buffers that are not registered"},
+	{"NCCL_ENQUEUE_REARCH_ENABLE", "lets symmetric and general kernels compete"},
+}
+
+// VariablesFromEnv fills the variables; getenv returns "" for those that are not set. A value that NCCL refuses to start with
+// is an error.
+func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variables, error) {
+	// number is NCCL's NCCL_PARAM: what is out of range counts as not set.
+	number := func(name string, unset int64) int64 {
+		text := getenv(name)
+		n := cnum.Int(text, 0)
+		if text == "" || n == math.MaxInt64 || n == math.MinInt64 {
+			return unset
+		}
+		return n
+	}
+	count := func(names ...string) int {
+		for _, name := range names {
+			if n := number(name, -2); n != -2 {
+				return clampInt(n, 1, maxChannels(nccl))
+			}
+		}
+		return 0
+	}
+	// CTAs of 0 and below count as not set.
+	ctas := func(name string) int {
+		if n := number(name, 0); n > 0 {
+			return clampInt(n, 1, maxChannels(nccl))
+		}
+		return 0
+	}
+	v := Variables{
+		NVLSDisable: number("NCCL_NVLS_ENABLE", 2) == 0,
+		MaxChannels: count("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"), MinChannels: count("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
+		MinCTAs: ctas("NCCL_MIN_CTAS"), MaxCTAs: ctas("NCCL_MAX_CTAS"), NVLSChannels: ctas("NCCL_NVLS_NCHANNELS"),
+		Threads:              threads(number("NCCL_NTHREADS", 0), 2*warp, maxSimpleThreads),
+		LL128Threads:         threads(number("NCCL_LL128_NTHREADS", 0), tuning.MaxThreads/4, tuning.MaxThreads),
+		LL128NoC2C:           number("NCCL_LL128_C2C", 1) == 0,
+		CollNetNodeThreshold: int(min(max(number("NCCL_COLLNET_NODE_THRESHOLD", 0), 0), math.MaxInt32)),
+	}
+	if ns := number("NCCL_NET_OVERHEAD", -2); ns != -2 {
+		v.NetOverhead = float32(float64(ns)*.001) + 1
+	}
+	switch number("NCCL_PAT_ENABLE", 2) {
+	case 2:
+	case 0:
+		v.PAT = ToggleOff
+	default:
+		v.PAT = ToggleOn
+	}
+	switch number("NCCL_CROSS_NIC", 2) {
+	case 0:
+		v.CrossNIC = CrossNICNever
+	case 1:
+		v.CrossNIC = CrossNICAlways
+	}
+	for i, field := range strings.Fields(getenv("NCCL_THREAD_THRESHOLDS")) {
+		if i == len(v.ThreadThresholds) || !startsNumber(field) {
+			break
+		}
+		v.ThreadThresholds[i] = max(-1, cnum.Int(field, 10)) + 1
+	}
+	var err error
+	if v.Algos, err = parseChoices("NCCL_ALGO", getenv("NCCL_ALGO"), algoWords(nccl), nccl); err != nil {
+		return v, err
+	}
+	v.Protos, err = parseChoices("NCCL_PROTO", getenv("NCCL_PROTO"), ncclProtos[:], nccl)
+	return v, err
+}
+
+func startsNumber(text string) bool {
+	text = strings.TrimLeft(text, "+-")
+	return text != "" && text[0] >= '0' && text[0] <= '9'
+}
+
+const warp = 32
+
+// threads is what NCCL makes of a number of threads per block, 0 if it is not set.
+func threads(n int64, least, most int) int {
+	switch {
+	case n <= 0:
+		return 0
+	case n%warp != 0:
+		return most
+	}
+	return clampInt(n, least, most)
+}
+
+func clampInt(n int64, least, most int) int { return int(min(max(n, int64(least)), int64(most))) }
+
+// algoWords are NCCL's words for algorithms, by number.
+func algoWords(nccl release.Version) []string {
+	words := []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
+	if !nccl.Has(release.PAT) {
+		words = words[:tuning.AlgoPAT]
+	}
+	return words
+}
+
+// parseChoices reads a list of names, with ^ for anything but these. Since release.PerCollective there may be lists for
+// collectives after one for all, as in "^tree;broadcast:ring", and NCCL refuses words that it does not know.
+func parseChoices(variable, text string, words []string, nccl release.Version) (c Choices, err error) {
+	if text == "" {
+		return c, nil
+	}
+	refuse := func(what string) error {
+		return fmt.Errorf("%s=%s: %s; NCCL %s does not start with that", variable, text, what, nccl)
+	}
+	if !nccl.Has(release.PerCollective) {
+		left, _ := names(text, words)
+		for coll := range c {
+			c[coll].Set, c[coll].Left = true, left
+		}
+		return c, nil
+	}
+	for i, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' }) {
+		coll, list, found := strings.Cut(strings.TrimLeft(part, ":"), ":")
+		if !found || strings.Trim(list, ":") == "" {
+			if i > 0 {
+				return c, refuse(fmt.Sprintf("%q names no collective, which only the first list may", part))
+			}
+			coll, list = "", coll
+		}
+		list, _, _ = strings.Cut(strings.TrimLeft(list, ":"), ":")
+		left, unknown := names(list, words)
+		if unknown != "" {
+			return c, refuse(fmt.Sprintf("unknown word %q (allowed: %s)", unknown, strings.Join(words, ", ")))
+		}
+		matched := false
+		for k, name := range ncclColls {
+			if coll == "" || strings.EqualFold(coll, name) {
+				c[k].Set, c[k].Left, matched = true, left, true
+			}
+		}
+		if !matched {
+			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll, strings.Join(ncclColls[:], ", ")))
+		}
+	}
+	return c, nil
+}
+
+// names returns what a list leaves, and its first word that is not known.
+func names(list string, words []string) (left uint, unknown string) {
+	list, inverted := strings.CutPrefix(list, "^")
+	for _, w := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		known := false
+		for i, word := range words {
+			if strings.EqualFold(w, word) {
+				left |= 1 << i
+				known = true
+			}
+		}
+		if !known && unknown == "" {
+			unknown = w
+		}
+	}
+	if inverted {
+		left = ^left
+	}
+	return left, unknown
+}

@@ -1,0 +1,140 @@
+package channels
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+func environ(settings string) func(string) string {
+	return func(name string) string {
+		for _, s := range strings.Split(settings, " & ") {
+			if n, value, _ := strings.Cut(s, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// choices are those for every collective and power of two from 1 KiB to 1 GiB on one HGX H100.
+func choices(t *testing.T, nccl release.Version, settings string) (all []tuning.Choice) {
+	t.Helper()
+	doc, err := topo.ReadFile("../../configs/topo/dgx-h100.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := VariablesFromEnv(environ(settings), nccl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comms, err := Tune(doc, TuneOptions{NCCL: nccl, Variables: v}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for coll := range tuning.NumColls {
+		for size := 10; size <= 30; size++ {
+			all = append(all, comms[0].Tuning.Choose(coll, 1<<size, 1))
+		}
+	}
+	return all
+}
+
+// As many of 105 choices differ as in the host code of NCCL 2.30.7 with the variables set.
+func TestVariablesCount(t *testing.T) {
+	alone := choices(t, release.Reference, "")
+	for settings, want := range map[string]int{
+		"NCCL_NVLS_ENABLE=0":                          10,
+		"NCCL_NVLS_ENABLE=1":                          0,
+		"NCCL_ALGO=allreduce:ring,tree":               10,
+		"NCCL_MAX_NCHANNELS=8":                        50,
+		"NCCL_MAX_NRINGS=8":                           50,
+		"NCCL_MAX_NRINGS=2 & NCCL_MAX_NCHANNELS=8":    50,
+		"NCCL_MIN_NCHANNELS=32":                       45,
+		"NCCL_MAX_CTAS=6":                             65,
+		"NCCL_NTHREADS=256":                           25,
+		"NCCL_MAX_CTAS=0":                             0,
+		"NCCL_MIN_NCHANNELS=0":                        0,
+		"NCCL_NTHREADS=100":                           0,
+		"NCCL_NTHREADS=x":                             0,
+		"NCCL_NET_OVERHEAD=9000 & NCCL_PAT_ENABLE=0":  0, // there is one node
+		"NCCL_ALGO=^pat":                              0,
+		"NCCL_ALGO=":                                  0,
+		"NCCL_MAX_NCHANNELS=99999999999999999999":     0,
+		"NCCL_COLLNET_NODE_THRESHOLD=1":               0,
+		"NCCL_THREAD_THRESHOLDS=8 8 64 64 8 64":       0, // the defaults
+		"NCCL_THREAD_THRESHOLDS=8 8 64 64 8 64 & x=1": 0,
+	} {
+		changed := 0
+		for i, c := range choices(t, release.Reference, settings) {
+			if c.Algo != alone[i].Algo || c.Proto != alone[i].Proto || c.Channels != alone[i].Channels {
+				changed++
+			}
+		}
+		if changed != want {
+			t.Errorf("%s changes %d choices, want %d", settings, changed, want)
+		}
+	}
+}
+
+// What NCCL_ALGO and NCCL_PROTO leave, which releases read differently.
+func TestWhatVariablesLeave(t *testing.T) {
+	for _, test := range []struct {
+		nccl     release.Version
+		settings string
+		want     [tuning.NumColls]string // of broadcast, ..., allreduce at 1 MiB; "" is nothing
+	}{
+		{release.Reference, "NCCL_ALGO=tree", [...]string{"", "", "", "", "tree/ll128"}},
+		{release.Reference, "NCCL_ALGO=tree;broadcast:ring", [...]string{"ring/ll", "", "", "", "tree/ll128"}},
+		{release.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "nvls/simple"}},
+		{release.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "nvls/simple"}},
+		{release.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "ring/simple"}},
+		// 2.31 takes an algorithm for one collective as none for the others, once their protocol is chosen.
+		{release.Newest, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"", "", "", "", "ring/simple"}},
+		{release.Newest, "NCCL_ALGO=allreduce:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
+		// Until 2.23 there is always a ring, and words that mean nothing do nothing.
+		{22304, "NCCL_ALGO=tree", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
+		{22304, "NCCL_ALGO=tree,rign", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
+		{22105, "NCCL_ALGO=pat", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
+	} {
+		all := choices(t, test.nccl, test.settings)
+		for coll, want := range test.want {
+			got := ""
+			if c := all[coll*21+10]; c.Algo >= 0 {
+				got = tuning.AlgoNames[c.Algo] + "/" + tuning.ProtoNames[c.Proto]
+			}
+			if got != want {
+				t.Errorf("NCCL %s with %s, %s: %q, want %q", test.nccl, test.settings, tuning.CollNames[coll], got, want)
+			}
+		}
+	}
+}
+
+func TestVariablesThatNCCLRefuses(t *testing.T) {
+	for settings, want := range map[string]string{
+		"NCCL_ALGO=rign":                `NCCL_ALGO=rign: unknown word "rign" (allowed: Tree, Ring,`,
+		"NCCL_PROTO=ll;simple":          `"simple" names no collective, which only the first list may`,
+		"NCCL_ALGO=ring;alltoall:ring":  `unknown collective "alltoall" (allowed: Broadcast, `,
+		"NCCL_PROTO=allreduce:ll,ll256": `unknown word "ll256" (allowed: LL, LL128, SIMPLE)`,
+	} {
+		if _, err := VariablesFromEnv(environ(settings), release.Reference); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
+			t.Errorf("%s: %v, want %s", settings, err, want)
+		}
+	}
+}
+
+func TestVariablesAreNamedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range Counted {
+		seen[name] = true
+	}
+	for _, v := range NotCounted {
+		if seen[v.Name] || v.Does == "" {
+			t.Errorf("%+v is named twice, or not explained", v)
+		}
+		seen[v.Name] = true
+	}
+}

@@ -1,0 +1,84 @@
+// Package release says which of NCCL's releases does what, as far as its choice of algorithm, protocol and channels goes.
+//
+// A Version is compared with a Change, the first release that has it; changes.go lists them all. Values that changed from
+// release to release, such as bandwidths, stand where they are used, with the Change that brought them.
+package release
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Version is one of NCCL's releases, numbered as ncclGetVersion does since 2.9: 23007 is 2.30.7. The zero value is
+// Reference.
+type Version int
+
+const (
+	// Reference is the release that the rest of this project's facts describe.
+	Reference Version = 23007
+	// Oldest is the first release with the tuner ABI v2.
+	Oldest Version = 22105
+	// Newest is the newest release whose rules are known.
+	Newest Version = 23102
+)
+
+// Known holds the last release of each minor version whose rules are known.
+var Known = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 22809, 22907, Reference, Newest}
+
+// Has reports whether the release has a change.
+func (v Version) Has(c Change) bool { return cmp.Or(v, Reference) >= Version(c) }
+
+// Rules is the known release whose rules stand for v: v itself, or Newest if v is newer.
+func (v Version) Rules() Version { return min(cmp.Or(v, Reference), Newest) }
+
+func (v Version) String() string {
+	n := int(cmp.Or(v, Reference))
+	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100)
+}
+
+// Parse reads "2.30.7", or "2.30" for the last known release of that minor version.
+func Parse(text string) (Version, error) {
+	v, ok := parse(text)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)", text, list())
+	case v < Oldest:
+		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", text, Oldest)
+	}
+	return v, nil
+}
+
+func parse(text string) (Version, bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 2 && len(parts) != 3 {
+		return 0, false
+	}
+	n := 0
+	for _, p := range parts {
+		i, err := strconv.ParseUint(p, 10, 8)
+		if err != nil || i > 99 {
+			return 0, false
+		}
+		n = n*100 + int(i)
+	}
+	if len(parts) == 3 {
+		return Version(n), true
+	}
+	// Without a patch level: the last one that is known.
+	at, found := slices.BinarySearchFunc(Known, n, func(v Version, minor int) int { return cmp.Compare(int(v)/100, minor) })
+	if found {
+		return Known[at], true
+	}
+	return Version(n * 100), n*100 < int(Oldest)
+}
+
+func list() string {
+	names := make([]string, len(Known))
+	for i, v := range Known {
+		names[i] = v.String()
+	}
+	return strings.Join(names, ", ")
+}

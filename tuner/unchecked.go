@@ -1,0 +1,33 @@
+package tuner
+
+import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
+
+// UncheckedAllGather reports whether an NCCL may use a tuner's channel count for an
+// AllGather without a check against what the communicator has. Releases 2.29.2 to 2.30.7
+// do (src/scheduler/allgatherv_sched.cc): they schedule a group of broadcasts with
+// different roots by asking about an AllGather, and more channels than the communicator
+// has end in an internal error or a crash of all ranks.
+//
+// The ABI tells a tuner no release: v5 is of 2.28.3 to 2.30.2, v6 of 2.30.3 to 2.32.5.
+// One of NCCL's constants does: perChMaxRingLL128Bws of Blackwell on one node is 73.4 in
+// 2.28, 34.5 or 40 in the releases meant, and not set yet from 2.31 on. Another value is
+// of an NCCL that is not known.
+func UncheckedAllGather(abi int, ringLL128 float64) bool {
+	return abi >= 5 && ringLL128 != 2*36.7 && ringLL128 != 0
+}
+
+// sayUnchecked says, of the first version that asks for any, which channel counts are
+// left to NCCL because of it.
+func (c *Comm) sayUnchecked(view *policy.EngineView) {
+	rows, first, model := view.UncheckedAllGathers()
+	if rows == 0 && !model || c.saidUnchecked.Swap(true) {
+		return
+	}
+	const why = "this NCCL may use it unchecked for a group of broadcasts, and crash"
+	if rows > 0 {
+		c.log.Infof("%s: the channel count of %s for allgather (first: line %d) is left to NCCL: %s", c.info, plural(rows, "row", "rows"), first.Line, why)
+	}
+	if model {
+		c.log.Infof("%s: configurations of the model with a channel count for allgather are not used: %s", c.info, why)
+	}
+}
