@@ -63,10 +63,10 @@ $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 # tuner/plugin/signals.h: one file of the runtime is compiled without these flags.
 $(OVERLAY): Makefile
 	@mkdir -p $(BUILD)
-	@sed -E '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' $(SIGTAB) > $(BUILD)/sigtab.go
-	@[ "$$(diff $(SIGTAB) $(BUILD)/sigtab.go | grep -c '^>')" = 3 ] || \
+	@sed -E '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' $(SIGTAB) > $(BUILD)/sigtab.txt
+	@[ "$$(diff $(SIGTAB) $(BUILD)/sigtab.txt | grep -c '^>')" = 3 ] || \
 		{ echo "$(SIGTAB) is not as expected: this Go release needs another change"; exit 1; }
-	@echo '{"Replace": {"$(SIGTAB)": "$(abspath $(BUILD))/sigtab.go"}}' > $@
+	@echo '{"Replace": {"$(SIGTAB)": "$(abspath $(BUILD))/sigtab.txt"}}' > $@
 
 $(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
 	@mkdir -p $(BUILD)
