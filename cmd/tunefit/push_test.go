@@ -70,8 +70,8 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 		addRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
 		if switches {
 			addRecords(t, p.dir, map[string]string{
-				"p/" + stays + ".1":   fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
-				"c/" + stays + "/d/1": `{"commit":true}`,
+				"p/" + stays + ".1":                fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
+				"c/" + stays + "/d/1.commit.201.1": "",
 			})
 		} else {
 			addRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})

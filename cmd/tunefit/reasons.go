@@ -18,9 +18,15 @@ func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
 	switch d.Abort {
 	case agree.Late:
 		return fmt.Sprintf("%s heard of it only at its call %d, beyond the checkpoint", who, d.Calls), byItself + ", with more time ahead"
-	case agree.Stall, agree.Slow:
+	case agree.Slow:
 		return fmt.Sprintf("%s came near the switch while some ranks had not acknowledged yet", who),
 			byItself + ", with more time ahead. If it goes on, a rank lags far behind the others or is stopped"
+	case agree.Stall:
+		return fmt.Sprintf("%s waited for the others at the switch, and not all came soon enough", who),
+			byItself + ". If it goes on, the ranks use their communicators in different orders, or one process asks several ranks about groups of calls from one thread"
+	case agree.Alike:
+		return "all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others",
+			byItself + "; the change comes once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform lets it come all the same"
 	case agree.Superseded:
 		return "the file changed again meanwhile", "nothing: the later version is next"
 	case agree.CannotStage:
@@ -31,7 +37,7 @@ func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
 	case agree.Leaving:
 		return who + " was ending the communicator", "nothing"
 	case agree.Misaligned:
-		return "the ranks have not made the same calls, so that no call is the same for all", "communicators that are created from now on take the file as it is; if it happens again, report it: the job or this tuner has a defect"
+		return "the ranks have not made the same calls lately", byItself + "; the change comes once all have made the same 64 calls, with as many before. ncclGroupSimulateEnd on some ranks only is what keeps them apart"
 	case agree.Duplicate:
 		return "a second communicator with the same id exists, or this one's id was used before", "communicators that are created from now on take the file as it is"
 	}

@@ -69,22 +69,25 @@ func TestStatusSays(t *testing.T) {
 			"  Not acknowledged: n1:11 (slot 0).",
 		}},
 		{"nobody", map[string]string{"p/" + comm + ".1": proposal}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged", "  No rank has acknowledged yet."}},
-		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"commit":true,"by":1}`}, []string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
-		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"abort":"cannot stage","detail":"no room","by":0}`}, []string{
+		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.commit.201.2": ""}, []string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
+		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "", c + "why/1": "no room"}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
 			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
 			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
 		}},
-		{"frozen", map[string]string{"p/" + comm + ".1": proposal, c + "d/1": `{"abort":"misaligned","by":0,"frozen":true}`}, []string{
-			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
-			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: the ranks have not made the same calls, so that no call is the same for all.",
+		{"misaligned", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.misaligned.0.1": ""}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls lately.",
 		}},
-		{"duplicate", map[string]string{c + "d/1": `{"abort":"duplicate","by":-1,"frozen":true}`}, []string{
+		{"alike", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.alike.0.1": ""}, []string{
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others.",
+		}},
+		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
 			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with the same id exists, or this one's id was used before.",
 		}},
 		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending", "0x7: 1 of 2 ranks have ended it"}},
-		{"damaged", map[string]string{c + "d/1": "?"}, []string{"0x7: a record cannot be read: c/" + comm + "/d/1: invalid character '?' looking for beginning of value"}},
+		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []string{"0x7: a record cannot be read: p/" + comm + ".1: invalid character '?' looking for beginning of value"}},
 		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -166,7 +169,7 @@ func TestStatusWatch(t *testing.T) {
 	until("aaaaaaaaaaaa")
 	addRecords(t, dir, map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`})
 	until("0 of 2 acknowledged")
-	addRecords(t, dir, map[string]string{"c/0000000000000007-2/d/1": `{"commit":true}`})
+	addRecords(t, dir, map[string]string{"c/0000000000000007-2/d/1.commit.201.1": ""})
 	until("bbbbbbbbbbbb")
 	cmd.Process.Signal(os.Interrupt)
 	if lines.Scan(); cmd.Wait() != nil {
@@ -246,7 +249,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 // With --json each change is one line, for a program; and what others have written
 // does not steer the terminal.
 func TestStatusOfOthersRecords(t *testing.T) {
-	dir := records(t, twoRanks("0000000000000007-2", map[string]string{"c/0000000000000007-2/d/1": `{"abort":"cannot stage","detail":"\u001b[2Jgone","by":0}`}))
+	dir := records(t, twoRanks("0000000000000007-2", map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`, "c/0000000000000007-2/d/1.cannot-stage.0.1": "", "c/0000000000000007-2/why/1": "\x1b[2Jgone"}))
 	out, _ := tunefit(t, exitOK, "status", "--rendezvous", dir)
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, `cannot use it: \u001b[2Jgone`) {
 		t.Errorf("%q", out)

@@ -8,7 +8,7 @@ import (
 // parsedKey is the key of one of a communicator's records.
 type parsedKey struct {
 	comm   keys
-	kind   string // init, slot, left, a, m, d, why or p
+	kind   string // init, slot, left, a, m, t, d, why or p
 	number uint64 // of the slot or the change
 	rest   string // of an acknowledgement or a decision
 }
@@ -32,11 +32,11 @@ func parseKey(key string) (k parsedKey, ok bool) {
 	if k.kind == "init" {
 		return k, len(parts) == 3
 	}
-	length := map[string]int{"slot": 4, "left": 4, "d": 4, "why": 4, "a": 5, "m": 5}[k.kind]
+	length := map[string]int{"slot": 4, "left": 4, "t": 4, "d": 4, "why": 4, "a": 5, "m": 5}[k.kind]
 	if length != len(parts) {
 		return k, false
 	}
-	number, _, _ := strings.Cut(parts[3], ".")
+	number, _, _ := strings.Cut(strings.Replace(parts[3], "-", ".", 1), ".")
 	k.rest = parts[len(parts)-1]
 	var err error
 	k.number, err = strconv.ParseUint(number, 10, 63)

@@ -205,7 +205,7 @@ func TestInspectForeignRecords(t *testing.T) {
 		if err != nil || len(all) != 1 || len(all[0].Slots) != 1 || len(all[0].Changes) != 0 || all[0].Start.Meaning != "y" {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		if f := all[0].Faults; len(f) != 1 || !strings.HasPrefix(f[0].Error(), "c/"+simulated+"/d/1: invalid character") {
+		if f := all[0].Faults; len(f) != 1 || !strings.HasPrefix(f[0].Error(), "c/"+simulated+"/d/1: this is no decision") {
 			t.Errorf("%v", f)
 		}
 		h.SetDown(true, false)

@@ -249,46 +249,6 @@ func (s *Store) alive() error {
 	return err
 }
 
-// Mark implements agree.Store: by the record's inode and the time of its making.
-func (s *Store) Mark(ctx context.Context, key string) (string, error) {
-	path, err := s.path(key)
-	if err != nil {
-		return "", err
-	}
-	mark, err := do(ctx, s, func() (string, error) {
-		if err := s.alive(); err != nil {
-			return "", err
-		}
-		info, err := stat(path)
-		if err != nil {
-			return "", err
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return "", fmt.Errorf("%s has no inode", path)
-		}
-		return fmt.Sprintf("%d-%d", st.Ino, info.ModTime().UnixNano()), nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", s.alive()
-	}
-	return mark, err
-}
-
-// stat opens the record, since over NFS what is known of it without that may be a
-// minute old.
-func stat(path string) (fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		return os.Lstat(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
-}
-
 // List implements agree.Store.
 func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 	path, err := s.path(dir)

@@ -1,0 +1,54 @@
+package dirstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mark implements agree.Store: by the record's inode and, where the file system knows it,
+// the time at which it was made. Neither changes when the file is renamed or touched, as
+// sites do that keep files from being purged.
+func (s *Store) Mark(ctx context.Context, key string) (string, error) {
+	path, err := s.path(key)
+	if err != nil {
+		return "", err
+	}
+	mark, err := do(ctx, s, func() (string, error) {
+		if err := s.alive(); err != nil {
+			return "", err
+		}
+		return mark(path)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", s.alive()
+	}
+	return mark, err
+}
+
+// mark opens the record, since over NFS what is known of it without that may be a
+// minute old.
+func mark(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	fd, name, flags := unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW
+	switch {
+	case err == nil:
+		defer f.Close()
+		fd, name, flags = int(f.Fd()), "", unix.AT_EMPTY_PATH
+	case !errors.Is(err, syscall.ELOOP):
+		return "", err
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(fd, name, flags, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return "", &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		st.Btime = unix.StatxTimestamp{}
+	}
+	return fmt.Sprintf("%d-%d.%09d", st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
+}
