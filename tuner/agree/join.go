@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,9 @@ const joinRetry = 20 * time.Millisecond
 // answers does not take the record of it: ranks would then start on different versions.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
+	if cfg.Thread == nil {
+		cfg.Thread = syscall.Gettid
+	}
 	cfg.Own.Digest = cfg.Own.record().Content
 	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
 		done: make(chan struct{}), wake: make(chan struct{}, 1), advised: map[Reason]bool{}}

@@ -40,23 +40,24 @@ func (m *Member) isToMeet(n, call uint64) bool {
 		m.abstain(Alike)
 		return false
 	}
-	m.passed, m.lastCall, m.passedAt = n+1, call, m.cfg.Poller.ticks.Add(1)
+	m.passed, m.lastCall, m.passedAt, m.passedBy = n+1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()
 	return false
 }
 
-// stand makes this rank wait at call n, and those ranks of this process that have come
-// to the same call. NCCL asks all ranks of a thread one after the other, so they cannot
-// all stand there; but they have promised to come to Slow.
+// stand makes this rank wait at call n, and those ranks of this thread that have come to
+// the same call. NCCL asks all ranks of a thread one after the other, so they cannot all
+// stand there; but they have promised to come to Slow.
 func (m *Member) stand(n, call uint64) {
 	before := m.cfg.Counter.Hash.Load()
 	k, c, since := m.k, m.change, m.passedAt
 	at := meeting{at: n, hash: meetingHash(c.Tag, n, Mix(before, call)), since: m.cfg.Clock.Now()}
 	m.state, m.meeting = standing, at
 	m.unlock() // two ranks of a process may sign for each other
+	thread := m.cfg.Thread()
 	slots := []int{m.slot}
 	var signed []*Member
 	for _, s := range m.cfg.Poller.siblings(m) {
-		if s.isSigned(k, c.Tag, before, since, at) {
+		if s.isSigned(k, c.Tag, before, since, thread, at) {
 			signed = append(signed, s)
 			slots = append(slots, s.slot)
 		}
@@ -86,16 +87,17 @@ func meetingHash(tag string, n, calls uint64) uint64 {
 	return h.Sum64()
 }
 
-// isSigned makes a rank that has come to the same call as another one of its process
-// stand there, if it has not gone on. It must have made a call since the other made its
-// last one: in a group of several calls, which NCCL asks one rank about after the other, it
-// would else be behind, and have come so far by a call that nobody else makes. Its next call may be such
-// a one: the collectives before are those of the others all the same.
-func (m *Member) isSigned(k uint64, tag string, before, since uint64, at meeting) bool {
+// isSigned makes a rank that has come to the same call as another one of its thread stand
+// there, if it has not gone on. It must have made a call since the other made its last
+// one: in a group of several calls, which NCCL asks one rank about after the other, it
+// would else be behind, and have come so far by a call that nobody else makes; and on
+// another thread it may be behind anyway, and come by itself. Its next call may be one
+// that nobody else makes: the collectives before are those of the others all the same.
+func (m *Member) isSigned(k uint64, tag string, before, since uint64, thread int, at meeting) bool {
 	m.lock()
 	defer m.unlock()
 	counter := m.cfg.Counter
-	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since ||
+	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since || m.passedBy != thread ||
 		counter.Seq.Load() != at.at || counter.Hash.Load() != before {
 		return false
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	// Uniform lets ranks meet at a call that is like the one before it. A rank that has
 	// made one call more than the others is not found out where all calls are alike.
 	Uniform bool
+	// Thread returns what tells the calling thread from others. nil: its number in Linux.
+	Thread func() int
 
 	// Own is this rank's policy file at the moment.
 	Own Version
@@ -104,6 +106,7 @@ type Member struct {
 	passed   uint64   // the call after the last one that Slow let pass undecided
 	lastCall uint64   // what that one was
 	passedAt uint64   // the Poller's tick then
+	passedBy int      // Config.Thread then
 	settled  chan struct{}
 	waiting  bool // the main thread stands at the call
 	leaving  bool

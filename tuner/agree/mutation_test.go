@@ -34,6 +34,7 @@ var mutations = []mutation{
 	{"meet whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && false {"}}, nil},
 	{"commit without one rank", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) >= m.cfg.Ranks-1"}}, nil},
 	{"sign for a rank that has made other calls", []edit{{"meet.go", "counter.Seq.Load() != at.at || counter.Hash.Load() != before", "counter == nil"}}, []string{"TestScenario43RanksOfOneThread"}},
+	{"sign for a rank of another thread", []edit{{"meet.go", "m.passedBy != thread ||", ""}}, []string{"TestScenario43RanksOfOneProcess"}},
 	{"sign for a rank that is behind", []edit{{"meet.go", "m.passedAt < since ||", ""}}, []string{"TestScenario43RanksOfOneThread"}},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
 		"found, lookErr := m.readDecision()", "m.learn(d)\n\tfound, lookErr := true, error(nil)"}}, nil},

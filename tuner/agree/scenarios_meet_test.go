@@ -92,6 +92,34 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 	})
 }
 
+// Ranks of one process that have threads of their own stand each for itself.
+func TestScenario43RanksOfOneProcess(t *testing.T) {
+	try(t, 20, func(seed uint64) plan {
+		p := usual(seed)
+		p.ranks, p.process = 4, 2
+		p.saved(time.Second, "B")
+		return p
+	}, endsOn("B"))
+	t.Run("one of them apart", func(t *testing.T) {
+		try(t, 64, func(seed uint64) plan {
+			p := usual(seed)
+			p.ranks, p.process, p.ahead = 3, 2, 2
+			p.like = true
+			p.shape = func(call int) (int, uint64) { return 4, uint64(call/3) << 20 }
+			calls := int(28 + seed%16) // after the promise: about where the ranks meet
+			p.phantom = func(r *rank, _ int) bool {
+				if r.id != 1 || r.phantoms > 0 || !r.isWithin() {
+					return false
+				}
+				calls--
+				return calls < 0
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, nil)
+	})
+}
+
 // Where all calls are alike, ranks change only if they are told to.
 func TestScenario44AllCallsAlike(t *testing.T) {
 	for _, uniform := range []bool{false, true} {

@@ -78,6 +78,9 @@ func randomPlan(seed uint64) plan {
 	if chance(0.2) {
 		p.thread, p.group = span(2, 3), span(1, 3)
 	}
+	if chance(0.2) && p.thread == 0 {
+		p.process = span(2, 3)
+	}
 	misaligned := false
 	if chance(0.3) {
 		misaligned = true
@@ -147,7 +150,7 @@ func randomPlan(seed uint64) plan {
 	}
 	if chance(0.2) {
 		p.node = span(1, 3)
-		p.thread = 0
+		p.thread, p.process = 0, 0
 	}
 	if chance(0.05) {
 		p.absent = map[int]bool{r.IntN(p.ranks): true}

@@ -52,6 +52,8 @@ type plan struct {
 	// thread is how many ranks one thread plays, in one process; 0 means 1. group is how
 	// many calls it makes for one rank before it turns to the next; 0 means 1.
 	thread, group int
+	// process is how many ranks are of one process, each on a thread of its own; 0 means 1.
+	process int
 	// ahead is how many calls a rank may be ahead of the others of its communicator, as
 	// it is where a GPU has to run them; 0 means any number.
 	ahead   int
@@ -99,6 +101,8 @@ type world struct {
 	check checker
 	// alarms counts the wake-ups that ranks have asked for.
 	alarms atomic.Int64
+
+	pollers map[int]*Poller // by process, where ranks have threads of their own; under coming
 
 	coming sync.Mutex
 	came   *sync.Cond // a rank has come to another call, or come to its end
@@ -296,13 +300,14 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		store = NewNode(r.handle, r.local)
 	}
 	if poller == nil {
-		poller = NewPoller(store, clock, r.w.timing)
+		poller = r.w.poller(r, store, clock)
 	}
 	m, err := Join(ctx, Config{
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
 		Store: store, Poller: poller, Clock: clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Strict: r.w.strict, Uniform: r.w.uniform,
-		Own: Version{Content: []byte(own), Meaning: r.meaning(own)},
+		Thread: func() int { return r.id / max(1, r.w.thread) },
+		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
 		Stage: func(content []byte) (any, string, error) {
 			time.Sleep(time.Duration(len(content)))
 			if r.w.stage != nil {
@@ -316,6 +321,23 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Retire: func(s any) { r.w.check.retire(r, s.(*snapshot)) },
 	})
 	return m, poller, err
+}
+
+// poller returns that of the rank's process.
+func (w *world) poller(r *rank, store Store, clock Clock) *Poller {
+	w.coming.Lock()
+	defer w.coming.Unlock()
+	if w.process < 2 {
+		return NewPoller(store, clock, w.timing)
+	}
+	if w.pollers == nil {
+		w.pollers = map[int]*Poller{}
+	}
+	p := r.id / w.process
+	if w.pollers[p] == nil {
+		w.pollers[p] = NewPoller(store, clock, w.timing)
+	}
+	return w.pollers[p]
 }
 
 // main is the NCCL thread of these ranks.
