@@ -80,7 +80,7 @@ func (m *Member) allSlots() bool {
 	m.full = len(names) >= m.cfg.Ranks
 	if !m.full && !m.saidEmpty {
 		m.saidEmpty = true
-		m.cfg.Log.Infof("a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
+		m.say(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
 	}
 	return m.full
 }
@@ -112,7 +112,7 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 	c := m.change
 	m.unlock()
 	if c.mine {
-		m.cfg.Log.Infof("change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+		m.say(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
 	return m.take(c)
 }
@@ -192,7 +192,7 @@ func (m *Member) veto(why Reason, detail string) time.Duration {
 	m.change.vetoed = true
 	m.unlock()
 	if !said {
-		m.cfg.Log.Warnf("change %d: this rank vetoes: %s %s", m.k, why, detail)
+		m.say(true, "change %d: this rank vetoes: %s %s", m.k, why, detail)
 	}
 	return m.decide(Decision{Abort: why, Detail: detail})
 }
