@@ -147,7 +147,7 @@ func TestInspectRefusals(t *testing.T) {
 			return len(c.Changes) == 4 && d.Abort == CannotStage && d.Detail == "too new" && d.By == 2 && c.Frozen() == nil && c.Pending() == nil
 		}},
 		"misaligned": {misaligned, func(c Communicator) bool {
-			return c.Frozen() != nil && c.Frozen().Decision.Abort == Misaligned && c.Frozen().K == 1
+			return c.Frozen() == nil && c.Changes[0].Decision.Abort == Misaligned
 		}},
 		"absent": {absent, func(c Communicator) bool {
 			return len(c.Slots) == 2 && len(c.Changes) == 0

@@ -126,11 +126,11 @@ func (m *Member) intact() (bool, error) {
 	m.lock()
 	k, c := m.k, m.change
 	m.unlock()
-	for key, want := range map[string]string{m.keys.slot(m.slot): m.slotMark, m.keys.token(k, c.Tag): c.Token} {
+	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {m.keys.token(k, c.Tag), c.Token}} {
 		ctx, end := m.op()
-		mark, err := m.cfg.Store.Mark(ctx, key)
+		mark, err := m.cfg.Store.Mark(ctx, r.key)
 		end()
-		if err != nil || mark != want {
+		if err != nil || mark != r.mark {
 			return false, err
 		}
 	}
