@@ -180,7 +180,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 		} {
 			for _, spread := range []time.Duration{0, 5 * time.Millisecond, time.Second} {
 				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {
-					try(t, 6, func(seed uint64) plan { return vanishing(seed, part, spread, drop) }, func(t *testing.T, w *world) {
+					try(t, 3, func(seed uint64) plan { return vanishing(seed, part, spread, drop) }, func(t *testing.T, w *world) {
 						for _, r := range w.ranks {
 							if errors.Is(r.callErr, ErrStalled) {
 								failed++
@@ -203,7 +203,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 func TestScenario46OlderCopyRestored(t *testing.T) {
 	for _, part := range []string{"/t/1", "/a/1", "/m/1/0", "/m/1/2", "/d/1"} {
 		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond} {
-			try(t, 6, func(seed uint64) plan {
+			try(t, 3, func(seed uint64) plan {
 				p := usual(seed)
 				p.calls, p.longest, p.mayStall, p.vanishes = 1500, 0, true, true
 				p.saved(time.Second, "B")
