@@ -153,15 +153,19 @@ func (h *Handle) Move(ctx context.Context, from, to string) error {
 }
 
 // Mark implements the store.
-func (h *Handle) Mark(ctx context.Context, key string) (mark string, err error) {
-	err = h.do(ctx, "mark", key, func() {
+func (h *Handle) Mark(ctx context.Context, key string) (string, error) {
+	mark := ""
+	err := h.do(ctx, "mark", key, func() {
 		h.store.mu.Lock()
 		defer h.store.mu.Unlock()
 		if _, ok := h.store.seen(h, key); ok {
 			mark = strconv.FormatUint(h.store.records[key].nth, 10)
 		}
 	})
-	return mark, err
+	if err != nil {
+		return "", err
+	}
+	return mark, nil
 }
 
 // Remove implements the store.
