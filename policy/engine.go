@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -57,7 +56,7 @@ func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
 	if len(parts) == 1 {
 		copy(e.Digest[:], parts[0])
 	} else if len(parts) > 1 {
-		e.Digest = sha256.Sum256(bytes.Join(parts, nil))
+		e.Digest = digestOf(bytes.Join(parts, nil))
 	}
 	return e
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,7 +176,7 @@ func (f *ModelFile) digest() Digest {
 	if err != nil {
 		panic(err) // CompileModel has refused NaN and infinities
 	}
-	return sha256.Sum256(text)
+	return digestOf(text)
 }
 
 type modelChecker struct {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -71,7 +70,7 @@ func (m *Model) scaled(home, here *topo.Summary) *Model {
 		for _, v := range used {
 			text = binary.LittleEndian.AppendUint64(text, math.Float64bits(v))
 		}
-		return sha256.Sum256(text)
+		return digestOf(text)
 	})
 	return s
 }

@@ -20,8 +20,14 @@ type Policy struct {
 	conditional *conditional // the others; nil: none
 }
 
-// Digest identifies the meaning of a policy.
-type Digest [sha256.Size]byte
+// Digest identifies the meaning of a policy: 128 bits of its SHA-256. The ranks' record
+// of their first version has to fit into an inode, for a disk may be full.
+type Digest [16]byte
+
+func digestOf(text []byte) Digest {
+	sum := sha256.Sum256(text)
+	return Digest(sum[:len(Digest{})])
+}
 
 // String returns the first 12 hexadecimal digits, enough to tell versions apart.
 func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
@@ -49,27 +55,26 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 // conditionFollows stands where the next rule's collective would.
 const conditionFollows = 1 << 63
 
-func digest(rules []Rule) (d Digest) {
+func digest(rules []Rule) Digest {
 	h := sha256.New()
-	var buf []byte
+	var text []byte // of one rule
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			continue
 		}
-		buf = buf[:0]
+		text = text[:0]
 		for _, n := range []uint64{
 			uint64(r.Coll), r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min, r.BytesPerRank.Max,
 			uint64(r.Nodes), uint64(r.Ranks), uint64(r.RanksPerNode), uint64(r.PipeOps), uint64(r.RegBuff),
 			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
 		} {
-			buf = binary.LittleEndian.AppendUint64(buf, n)
+			text = binary.LittleEndian.AppendUint64(text, n)
 		}
 		if r.When != nil {
-			buf = append(binary.LittleEndian.AppendUint64(buf, conditionFollows), r.When.normal...)
-			buf = append(buf, 0)
+			text = append(binary.LittleEndian.AppendUint64(text, conditionFollows), r.When.normal...)
+			text = append(text, 0)
 		}
-		h.Write(buf)
+		h.Write(text)
 	}
-	h.Sum(d[:0])
-	return d
+	return Digest(h.Sum(nil)[:len(Digest{})])
 }

@@ -145,10 +145,12 @@ func decode[T any](text []byte) (record T, err error) {
 	return record, err
 }
 
-// DigestOf is the digest by which records name a content.
+// DigestOf is the digest by which records name a content: 128 bits of its SHA-256 in
+// hexadecimal. The record of the start version must not be longer than the 127 bytes of a
+// link that tmpfs keeps without a block, for a disk may be full when ranks start.
 func DigestOf(content []byte) string {
 	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:16])
 }
 
 // Keys. All proposals lie in one directory, so that one listing shows them all.

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // A rank that is killed in the middle of a change does not stop the others' calls,
@@ -98,6 +101,37 @@ func TestLiveFullDisk(t *testing.T) {
 			}
 			j.end()
 		})
+	}
+}
+
+// The store's disk is full when the ranks start. Those with the same file do without
+// its copy there; a rank with another one than the first's fails init, for it cannot get
+// that.
+func TestLiveFullAtStart(t *testing.T) {
+	t.Parallel()
+	inside, outside := smallShm(t)
+	fill(t, filepath.Join(outside, "filler"))
+	_, first := policyFile(t, 1)
+	_, other := policyFile(t, 2)
+	for _, second := range [][]string{first, other} {
+		j := newJob(t)
+		j.ranks = append(j.ranks, j.launch(inside, 0, args("ranks=2 rate=500"), first))
+		j.ranks[0].ready()
+		r := j.launch(inside, 1, args("ranks=2 rate=500"), second)
+		if second[0] != first[0] {
+			if got := r.answer(); !strings.HasPrefix(got, "opened 0: 5 ") {
+				t.Errorf("init of a rank with another file: %q", got)
+			}
+			r.hears("WARN", "init fails", agree.ErrOtherVersion.Error())
+			continue
+		}
+		j.ranks = append(j.ranks, r)
+		r.ready()
+		j.tell("go")
+		waitCalls(0, 500, j.ranks...)
+		j.tell("stop")
+		j.checkVersions(j.compare(0), []int{1}, outcome.byPolicy, allGather, reduceScatter)
+		j.end()
 	}
 }
 
