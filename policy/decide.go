@@ -41,35 +41,6 @@ type Decision struct {
 	ChunkBytes uint64 // 0: leave NCCL's chunk size
 }
 
-// Decide finds the first rule in the file that matches the query and has an
-// available cell. It never fails: where nothing applies, NCCL decides.
-func (v *View) Decide(q Query) Decision {
-	d := Decision{Rule: -1}
-	d.setNCCLsOwn(q.Costs)
-	if !q.Coll.isAsked() || d.offersNothing(q.Costs) {
-		return d
-	}
-	perRank := q.Bytes / uint64(v.comm.Ranks)
-	for l := range v.layers(&q) {
-		if d.Rule >= 0 && int(l.first) > d.Rule {
-			continue
-		}
-		r := l.rule(q.Bytes, perRank)
-		if r < 0 || d.Rule >= 0 && r > d.Rule {
-			continue
-		}
-		if found, ok := v.apply(r, &q); ok {
-			d = found
-		}
-	}
-	if v.when != nil {
-		if found, ok := v.decideByCondition(&q, d.Rule); ok {
-			d = found
-		}
-	}
-	return d
-}
-
 // setNCCLsOwn notes what NCCL chooses from the table as it is.
 func (d *Decision) setNCCLsOwn(c Costs) {
 	cell := c.cheapest(everyCell)
@@ -85,13 +56,6 @@ func (d *Decision) offersNothing(c Costs) bool { return d.Algo < 0 && !d.Tied &&
 
 // isAsked reports whether tuners are asked about the collective at all.
 func (c Coll) isAsked() bool { return c >= 0 && c < NumColls }
-
-// apply returns what rule r makes of the query, and whether it can decide it.
-func (v *View) apply(r int, q *Query) (Decision, bool) {
-	d, ok := v.policy.Rules[r].apply(q, v.comm)
-	d.Rule = r
-	return d, ok
-}
 
 // apply returns what the rule makes of a query that it matches, and whether it can
 // decide it.

@@ -59,9 +59,8 @@ type Value struct {
 	Value any    `json:"value"` // nil: not known
 }
 
-// Explain says of each rule, in the file's order, what became of it. Where Decide
-// searches indexes, it goes through the rules one by one: that takes long, asks the
-// same of each rule, and comes to the same.
+// Explain says of each rule, in the file's order, what became of it: what Decide asks,
+// with reasons.
 func (v *View) Explain(q Query) []Tried {
 	x := explainer{view: v, q: &q, env: envOf(v.comm), decided: -1, conditions: map[*Condition]conditionResult{}}
 	x.env.setCall(&q, v.comm.Ranks)

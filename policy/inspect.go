@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // What tools that look at rules, not at queries, want to know of them.
 
@@ -26,6 +29,19 @@ func (r *Rule) BytesFor(ranks int) (sizes Range, ok bool) {
 	sizes = r.BytesPerRank.timesRanks(uint64(ranks))
 	sizes = Range{max(sizes.Min, r.Bytes.Min), min(sizes.Max, r.Bytes.Max)}
 	return sizes, sizes.Min <= sizes.Max
+}
+
+// timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
+func (r Range) timesRanks(ranks uint64) Range {
+	high, least := bits.Mul64(r.Min, ranks)
+	if high > 0 {
+		return Range{Inf, 0} // empty: no collective is that large
+	}
+	most := uint64(Inf)
+	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= Inf-(ranks-1) {
+		most = low + ranks - 1
+	}
+	return Range{least, most}
 }
 
 // LimitsBytes and LimitsBytesPerRank report what the rule restricts sizes by.

@@ -16,8 +16,8 @@ type Policy struct {
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
-	index       index        // of the rules without a condition
-	conditional *conditional // the others; nil: none
+	needsTopology bool
+	kinds         commKinds
 }
 
 // Digest identifies the meaning of a policy: 128 bits of its SHA-256. The ranks' record
@@ -42,15 +42,20 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), conditional: conditionalOf(rules)}
-	p.index = buildIndex(rules, func(i int) bool { return rules[i].When == nil })
+	p := &Policy{File: file, Rules: rules, Digest: digest(rules), kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*Condition]bool{}}}
 	for _, r := range rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
+		} else if r.When != nil && r.When.topology {
+			p.needsTopology = true
 		}
 	}
 	return p, nil
 }
+
+// NeedsTopology reports whether a condition mentions topo: for a Comm without
+// Topo, that row never matches.
+func (p *Policy) NeedsTopology() bool { return p.needsTopology }
 
 // conditionFollows stands where the next rule's collective would.
 const conditionFollows = 1 << 63

@@ -129,7 +129,7 @@ func TestConditionsOfTheCommunicatorAreFolded(t *testing.T) {
 	if v := p.For(Comm{Nodes: 2, Ranks: 16}); !v.Empty() {
 		t.Error("rows are left that cannot match")
 	}
-	if v := p.For(Comm{Nodes: 2, Ranks: 16, Topo: testTopology()}); v.Empty() || !v.when.empty() {
+	if v := p.For(Comm{Nodes: 2, Ranks: 16, Topo: testTopology()}); v.Empty() || v.rows.perCall {
 		t.Error("nothing is left, or something to evaluate")
 	}
 }

@@ -1,0 +1,192 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// Comm is what a decision may know of a communicator: only what all of its ranks
+// find alike.
+type Comm struct {
+	Nodes, Ranks int // at least 1
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
+	// 0 where it does not, as before ABI v5.
+	NVLDomains int
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without
+	// a check against what the communicator has: then it is left to NCCL.
+	UncheckedAllGather bool
+	Topo               *topo.Summary // of the machine; nil: not known. It must not change
+}
+
+// View is a Policy as one communicator sees it. A decision goes through the rows that
+// can match the communicator, in the file's order: the library asks once for each shape
+// of a call, and then remembers the answer.
+type View struct {
+	policy *Policy
+	comm   Comm
+	rows   *commRows
+	report func(Problem) // may be nil
+
+	mu         sync.Mutex // for what follows
+	conditions evaluator
+}
+
+// commRows are the rows that can match one kind of communicator.
+type commRows struct {
+	rules    []int32 // their indexes in Policy.Rules, ascending
+	perCall  bool    // conditions of some depend on the call; the others hold
+	failures []failure
+
+	withoutTopology int // rows that never match because the topology is not known
+}
+
+// failure is a row whose condition could not be evaluated.
+type failure struct {
+	rule int
+	err  error
+}
+
+// commKinds remembers the rows of each kind of communicator, for a job may have
+// thousands of communicators of a few kinds.
+type commKinds struct {
+	mu       sync.Mutex
+	rows     map[Comm]*commRows
+	reported map[*Condition]bool // those that were said to fail
+}
+
+// maxCommKinds bounds the memory of a process with very many kinds.
+const maxCommKinds = 64
+
+// For narrows the policy to a communicator.
+func (p *Policy) For(c Comm) *View {
+	p.kinds.mu.Lock()
+	defer p.kinds.mu.Unlock()
+	rows := p.kinds.rows[c]
+	if rows == nil {
+		if len(p.kinds.rows) >= maxCommKinds {
+			clear(p.kinds.rows)
+		}
+		rows = p.rowsFor(c)
+		p.kinds.rows[c] = rows
+	}
+	v := &View{policy: p, comm: c, rows: rows}
+	if rows.perCall {
+		v.conditions.env = envOf(c)
+	}
+	return v
+}
+
+// rowsFor evaluates the conditions that are the same for all calls.
+func (p *Policy) rowsFor(c Comm) *commRows {
+	rows := &commRows{}
+	constant := evaluator{env: envOf(c), call: 1}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForComm(c.Nodes, c.Ranks) {
+			continue
+		}
+		switch when := r.When; {
+		case when == nil:
+		case when.ranksPerNode && c.Ranks%c.Nodes != 0:
+			continue
+		case when.topology && c.Topo == nil:
+			rows.withoutTopology++
+			continue
+		case when.perCall:
+			rows.perCall = true
+		default:
+			holds, err := constant.holds(when)
+			if err != nil {
+				rows.failures = append(rows.failures, failure{i, err})
+			}
+			if !holds {
+				continue
+			}
+		}
+		rows.rules = append(rows.rules, int32(i))
+	}
+	rows.rules = slices.Clip(rows.rules)
+	return rows
+}
+
+// Empty reports that no row can ever decide anything for this communicator.
+func (v *View) Empty() bool { return len(v.rows.rules) == 0 }
+
+// WithoutTopology returns how many rows would be for this communicator if the
+// topology were known. They never match.
+func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
+
+// Decide finds the first row in the file that matches the query and has an
+// available cell. It never fails: where nothing applies, NCCL decides.
+func (v *View) Decide(q Query) Decision {
+	d := Decision{Rule: -1}
+	d.setNCCLsOwn(q.Costs)
+	if !q.Coll.isAsked() || d.offersNothing(q.Costs) {
+		return d
+	}
+	if v.rows.perCall {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.conditions.next(&q, v.comm)
+	}
+	perRank := q.Bytes / uint64(v.comm.Ranks)
+	for _, i := range v.rows.rules {
+		r := &v.policy.Rules[i]
+		if !r.isForCall(&q, perRank) || r.When != nil && r.When.perCall && !v.holds(int(i)) {
+			continue
+		}
+		if found, ok := v.apply(int(i), &q); ok {
+			return found
+		}
+	}
+	return d
+}
+
+// isForCall reports whether the columns match that are not the same for all calls of a
+// communicator.
+func (r *Rule) isForCall(q *Query, perRank uint64) bool {
+	return r.Bytes.contains(q.Bytes) && r.isForColl(q.Coll) && r.BytesPerRank.contains(perRank) &&
+		is(r.PipeOps, q.PipeOps) && is(int32(r.RegBuff), q.RegBuff)
+}
+
+// apply returns what rule r makes of the query, and whether it can decide it.
+func (v *View) apply(r int, q *Query) (Decision, bool) {
+	d, ok := v.policy.Rules[r].apply(q, v.comm)
+	d.Rule = r
+	return d, ok
+}
+
+// holds evaluates the condition of a row.
+func (v *View) holds(rule int) bool {
+	holds, err := v.conditions.holds(v.policy.Rules[rule].When)
+	if err != nil {
+		v.failed(rule, err)
+	}
+	return holds
+}
+
+// ReportConditions asks to be told of each condition that cannot be evaluated, as
+// after a division by zero; its rows do not match. It is reported once per policy, of
+// the first row that has it and to the first that asks. Call it before Decide.
+func (v *View) ReportConditions(report func(Problem)) {
+	v.report = report
+	for _, f := range v.rows.failures {
+		v.failed(f.rule, f.err)
+	}
+}
+
+func (v *View) failed(rule int, err error) {
+	if v.report == nil {
+		return
+	}
+	k, r := &v.policy.kinds, &v.policy.Rules[rule]
+	k.mu.Lock()
+	first := !k.reported[r.When]
+	k.reported[r.When] = true
+	k.mu.Unlock()
+	if first {
+		v.report(Problem{v.policy.File, r.Line, r.When.column, err.Error()})
+	}
+}
