@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -157,7 +158,7 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 // all else.
 func (m *Model) Digest() Digest { return m.digest() }
 
-// digest leaves out what only people read. Of the machine measured on, decisions
+// digest leaves out what only people read. The kind of processor is part of it. Of the machine measured on, decisions
 // depend on the fingerprint, and on the numbers only if they are scaled.
 func (f *ModelFile) digest() Digest {
 	bare := *f
@@ -176,7 +177,7 @@ func (f *ModelFile) digest() Digest {
 	if err != nil {
 		panic(err) // CompileModel has refused NaN and infinities
 	}
-	return digestOf(text)
+	return digestOf(append(text, runtime.GOARCH...))
 }
 
 type modelChecker struct {
@@ -220,7 +221,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 		case b >= maxModelBytes:
 			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
 		}
-		g.octaves = append(g.octaves, log2(b))
+		g.octaves = append(g.octaves, math.Log2(float64(b)))
 	}
 	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
 	if d := f.Default; d != nil {
@@ -316,7 +317,7 @@ func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, s
 			if !(sigma[n] > 0 && sigma[n] < 100) {
 				c.problem(fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
 			}
-			t.ln[i], t.sigma[i] = ln(micros[n]), sigma[n]
+			t.ln[i], t.sigma[i] = math.Log(micros[n]), sigma[n]
 		}
 		n++
 	}

@@ -19,17 +19,17 @@ type ModelChoice struct {
 }
 
 // Micros is the expected time. It is for people: decisions compare LnMicros.
-func (c ModelChoice) Micros() float64 { return exp(c.LnMicros) }
+func (c ModelChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // DefaultMicros is the expected time of what NCCL would do; NaN: not known.
-func (c ModelChoice) DefaultMicros() float64 { return exp(c.DefaultLnMicros) }
+func (c ModelChoice) DefaultMicros() float64 { return math.Exp(c.DefaultLnMicros) }
 
 // Gain is what the choice is expected to win, as a share of the default's time;
 // NaN where that is not known.
-func (c ModelChoice) Gain() float64 { return 1 - exp(c.LnMicros-c.DefaultLnMicros) }
+func (c ModelChoice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
 
 // NeededGain is Needed as such a share.
-func (c ModelChoice) NeededGain() float64 { return 1 - exp(-c.Needed) }
+func (c ModelChoice) NeededGain() float64 { return 1 - math.Exp(-c.Needed) }
 
 const (
 	// leastGain in ln(us): less is not worth a deviation from NCCL.
@@ -77,9 +77,9 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 	if same {
 		return choice, SilentBest
 	}
-	needed := float64(sigmasOfGain * math.Sqrt(float64(choice.Sigma*choice.Sigma)+float64(def.sigma*def.sigma)))
+	needed := sigmasOfGain * math.Sqrt(choice.Sigma*choice.Sigma+def.sigma*def.sigma)
 	if def.measured && at.exact() && g.curves[best].measured[at.i] {
-		needed = float64(noisesOfGain * g.file.Noise)
+		needed = noisesOfGain * g.file.Noise
 	}
 	needed = max(needed, leastGain)
 	choice.Needed = needed + v.farther[coll]
@@ -139,7 +139,7 @@ func (v *ModelView) fastest(coll Coll, g *modelGroup, at spot, costs Costs, beyo
 			continue
 		}
 		mean := at.value(c.ln)
-		score := mean + float64(doubt*at.value(c.sigma))
+		score := mean + doubt*at.value(c.sigma)
 		if !(score < least) { // nor if it is NaN
 			continue
 		}

@@ -16,7 +16,7 @@ type OwnChoice struct {
 }
 
 // Micros is the time, for people.
-func (c OwnChoice) Micros() float64 { return exp(c.LnMicros) }
+func (c OwnChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Own returns what NCCL does by itself where that was measured on this communicator.
 func (v *ModelView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {

@@ -17,7 +17,7 @@ type Candidate struct {
 }
 
 // Micros is the expected time; NaN where the model knows none.
-func (c Candidate) Micros() float64 { return exp(c.LnMicros) }
+func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Candidates lists what Choose chooses from, the fastest first, then what may not be
 // chosen. It is empty where the model says nothing of the collective or the size.

@@ -83,7 +83,7 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 		if len(f.Physics) == 0 || f.PhysicsSigma == 0 || c.channels == 0 {
 			continue // nothing tells what of its time would change
 		}
-		extra := float64(float64(networkHops(key.coll, c.algo, key.nodes)) * by.hopLatency)
+		extra := float64(networkHops(key.coll, c.algo, key.nodes)) * by.hopLatency
 		if f.Physics[0]+extra < 0 {
 			continue // less than the network's share was measured
 		}
@@ -100,10 +100,10 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 			if !(byLink > 0) || !(byGPU > 0) {
 				continue
 			}
-			a, b := ln(byLink), ln(byGPU)
+			a, b := math.Log(byLink), math.Log(byGPU)
 			half := (a - b) / 2
 			t.ln[k] = (a + b) / 2
-			t.sigma[k] = math.Sqrt(float64(f.PhysicsSigma*f.PhysicsSigma) + float64(half*half))
+			t.sigma[k] = math.Sqrt(f.PhysicsSigma*f.PhysicsSigma + half*half)
 		}
 		c.modelTable = t
 		c.measured = make([]bool, len(g.axis)) // not here
@@ -120,16 +120,16 @@ const numPhysics = 8
 // slows down by the root.
 func physicsMicros(w []float64, s, c, links, channels float64) float64 {
 	rootLinks, rootChannels := math.Sqrt(links), math.Sqrt(channels)
-	sum := w[0] + float64(w[1]*c)
+	sum := w[0] + w[1]*c
 	for _, term := range [...]float64{
-		float64(w[2]*s) / c * channels,
+		w[2] * s / c * channels,
 		w[3] * s * links,
 		w[4] / c,
 		w[5] * math.Sqrt(s) * rootLinks,
 		w[6] * math.Sqrt(s/c) * rootChannels,
 		w[7] * s * c * links,
 	} {
-		sum += float64(term)
+		sum += term
 	}
 	return sum
 }

@@ -18,7 +18,7 @@ func (g *modelGroup) locate(bytes uint64) spot {
 	if exact {
 		return spot{bytes, i, 0}
 	}
-	return spot{bytes, i - 1, (log2(bytes) - g.octaves[i-1]) / (g.octaves[i] - g.octaves[i-1])}
+	return spot{bytes, i - 1, (math.Log2(float64(bytes)) - g.octaves[i-1]) / (g.octaves[i] - g.octaves[i-1])}
 }
 
 func (p spot) exact() bool { return p.t == 0 }
@@ -35,5 +35,5 @@ func (p spot) value(v []float64) float64 {
 	if p.exact() {
 		return v[p.i]
 	}
-	return between(v[p.i], v[p.i+1], p.t)
+	return v[p.i] + (v[p.i+1]-v[p.i])*p.t
 }

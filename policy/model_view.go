@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 )
 
@@ -37,8 +38,8 @@ func (m *Model) forComm(c Comm) *ModelView {
 			v.farther[coll] = float64(spreadsOfGain * leastSpread)
 		}
 		if g.file.Nodes != nodes {
-			spread := max(leastSpread, float64(spreadPerDoubling*(log2(uint64(nodes))-log2(uint64(g.file.Nodes)))))
-			v.farther[coll] += float64(spreadsOfGain * spread)
+			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(nodes)/float64(g.file.Nodes)))
+			v.farther[coll] += spreadsOfGain * spread
 		}
 	}
 	return v

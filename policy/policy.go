@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"runtime"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -21,7 +22,9 @@ type Policy struct {
 }
 
 // Digest identifies the meaning of a policy: 128 bits of its SHA-256. The ranks' record
-// of their first version has to fit into an inode, for a disk may be full.
+// of their first version has to fit into an inode, for a disk may be full. What conditions
+// and models compute may differ between processors in the last bits, so the kind of
+// processor is part of their meaning.
 type Digest [16]byte
 
 func digestOf(text []byte) Digest {
@@ -77,7 +80,7 @@ func digest(rules []Rule) Digest {
 		}
 		if r.When != nil {
 			text = append(binary.LittleEndian.AppendUint64(text, conditionFollows), r.When.normal...)
-			text = append(text, 0)
+			text = append(append(text, runtime.GOARCH...), 0)
 		}
 		h.Write(text)
 	}

@@ -25,7 +25,7 @@ var arithmetic = map[string]operation{
 	"*":     {2, multiplyInts, func(a, b float64) (float64, error) { return a * b, nil }},
 	"/":     {2, nil, divide},
 	"%":     {2, moduloInts, nil},
-	"**":    {2, nil, func(a, b float64) (float64, error) { return pow(a, b), nil }},
+	"**":    {2, nil, func(a, b float64) (float64, error) { return math.Pow(a, b), nil }},
 	"min":   {2, func(a, b int) (int, error) { return min(a, b), nil }, func(a, b float64) (float64, error) { return min(a, b), nil }},
 	"max":   {2, func(a, b int) (int, error) { return max(a, b), nil }, func(a, b float64) (float64, error) { return max(a, b), nil }},
 	"abs":   {1, absInt, func(a, _ float64) (float64, error) { return math.Abs(a), nil }},

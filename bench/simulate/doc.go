@@ -30,9 +30,6 @@
 // Noise has heavy tails, is largest at small sizes, is in part common to all
 // sizes of one run, and now and then a measurement is far too slow.
 //
-// Equal options give equal samples to the last bit, on every machine: numbers
-// come from PCG, and the arithmetic is + - * / and square roots of float64,
-// rounded after every operation (a product that is added to something stands in
-// a conversion, or some machines fuse the two). A cell's numbers do not depend on
-// which other cells are asked for.
+// Equal options give equal samples: numbers come from PCG. A cell's numbers do not depend
+// on which other cells are asked for.
 package simulate

@@ -39,7 +39,7 @@ func (d draw) uniform() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53)
 
 // between is uniform in [low, high).
 func (d draw) between(low, high float64) float64 {
-	return low + float64((high-low)*d.uniform())
+	return low + (high-low)*d.uniform()
 }
 
 // normal has mean 0 and variance 1: the sum of twelve uniform numbers, which
@@ -59,7 +59,7 @@ func (d draw) heavy() float64 {
 	n, squares := d.normal(), 0.0
 	for range 4 {
 		x := d.normal()
-		squares += float64(x * x)
+		squares += x * x
 	}
 	return max(-8, min(8, n/math.Sqrt(squares/4)/scale))
 }

@@ -181,10 +181,10 @@ func (s *sweep) deviation(bytes uint64, run float64, d draw) float64 {
 	case bytes > 16<<20:
 		noise /= 2
 	}
-	off := float64(runPart*run) + float64(ownPart*d.heavy())
-	factor := max(.5, 1+float64(noise*off))
+	off := runPart*run + ownPart*d.heavy()
+	factor := max(.5, 1+noise*off)
 	if rare, far := d.uniform(), d.uniform(); rare < outlierRate {
-		factor *= 1.05 + float64(.6*float64(far*far))
+		factor *= 1.05 + .6*(far*far)
 	}
 	return factor
 }

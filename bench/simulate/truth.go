@@ -120,7 +120,7 @@ func (t *Truth) Micros(coll policy.Coll, algo policy.Algo, proto policy.Proto, c
 	}
 
 	// Latency.
-	more := float64(m.growth * (used - 1))
+	more := m.growth * (used - 1)
 	if nodes > 1 && min(share, chunkBytes[proto]) > rendezvousBytes {
 		more += m.rendezvous
 	}
@@ -129,18 +129,18 @@ func (t *Truth) Micros(coll policy.Coll, algo policy.Algo, proto policy.Proto, c
 			more += s.extra
 		}
 	}
-	latency := float64(m.latency * (1 + more))
+	latency := m.latency * (1 + more)
 
 	// Bandwidth.
 	bw := softMin(m.bandwidth, m.perChan*used)
-	if crowd := float64(2*used/float64(m.limit)) - 1; crowd > 0 {
-		bw *= 1 - float64(m.contention*float64(crowd*crowd))
+	if crowd := 2*used/float64(m.limit) - 1; crowd > 0 {
+		bw *= 1 - m.contention*(crowd*crowd)
 	}
 	stream := size / bw / 1000
 	loops := share / chunkBytes[proto]
 	slow := 1.0
 	if loops > 1 {
-		slow += float64(partialLoop * (math.Ceil(loops) - loops) / loops)
+		slow += partialLoop * (math.Ceil(loops) - loops) / loops
 	}
 	if algo == policy.AlgoTree {
 		slow += 1 / (1 + loops)
@@ -148,14 +148,14 @@ func (t *Truth) Micros(coll policy.Coll, algo policy.Algo, proto policy.Proto, c
 	if nodes == 1 && bytes > l2Bytes {
 		slow += l2Penalty
 	}
-	return latency + float64(stream*slow), true
+	return latency + stream*slow, true
 }
 
 // softMin is below both and near the smaller one: (a^-4 + b^-4)^(-1/4).
 func softMin(a, b float64) float64 {
 	low, high := min(a, b), max(a, b)
 	r := low / high
-	r = float64(r * r)
-	r = float64(r * r)
+	r = r * r
+	r = r * r
 	return low / math.Sqrt(math.Sqrt(1+r))
 }

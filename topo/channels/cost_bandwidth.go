@@ -133,7 +133,7 @@ func (m *costModel) oldNVLSBusBandwidth(coll, algo int) float32 {
 	case coll != tuning.CollAllReduce && f.NNodes > 1 && (!f.NCCL.Has(release.NVLSGatherShare) || !m.collNetGathers(coll)):
 		return 0
 	case coll != tuning.CollAllReduce && f.NCCL.Has(release.NVLSGatherShare):
-		bw = min(g.BWIntra*(m.ppn-1)/m.ppn, float32(g.BWInter*.9))
+		bw = min(g.BWIntra*(m.ppn-1)/m.ppn, g.BWInter*.9)
 	}
 	return float32(g.NChannels) * bw
 }
@@ -150,13 +150,13 @@ func (m *costModel) collNetBusBandwidth(coll, proto int, bus float32) float32 {
 		if !m.facts.NCCL.Has(release.NewCollNetGathers) {
 			// Measured with 1 and 8 ranks per node.
 			w := (m.ppn - 1) / 7
-			return float32(float64(m.ppn*g.BWIntra) * (float64(float64(w)*.85) + float64(float64(1-w)*.95)))
+			return float32(float64(m.ppn*g.BWIntra) * (float64(w)*.85 + float64(1-w)*.95))
 		}
-		return m.ppn * min(g.BWIntra, float32(g.BWInter*.9))
+		return m.ppn * min(g.BWIntra, g.BWInter*.9)
 	}
 	// Full speed wants a NIC next to each GPU.
 	gpusPerNIC := float32(float64(m.ppn) / float64(g.NChannels))
-	gpusPerNIC -= float32((gpusPerNIC - 1) / 2)
+	gpusPerNIC -= (gpusPerNIC - 1) / 2
 	bus /= gpusPerNIC
 	if m.facts.MinCompCap >= 90 {
 		bus = float32(float64(bus) * .85)

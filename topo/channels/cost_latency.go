@@ -36,22 +36,22 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 	case tuning.AlgoRing:
 		return base + m.ringLatency(coll, proto, near, intra, inter)
 	case tuning.AlgoTree:
-		return base + 2*(float32(float32(local)*intra)+float32(depth*inter))
+		return base + 2*(float32(local)*intra+depth*inter)
 	case tuning.AlgoCollNetDirect:
-		arity := float64(float32(min(1, local))*intra) + float64(float64(local)*m.costs.arityLatency)
-		return float32(float64(base) + (float64(2*arity) + float64(inter)))
+		arity := float64(float32(min(1, local))*intra) + float64(local)*m.costs.arityLatency
+		return float32(float64(base) + (2*arity + float64(inter)))
 	case tuning.AlgoCollNetChain:
-		return base + (float32(float32(2*local)*intra) + inter)
+		return base + (float32(2*local)*intra + inter)
 	case tuning.AlgoNVLS:
 		if f.NNodes > 1 {
 			return intra + inter
 		}
 		return intra
 	case tuning.AlgoNVLSTree:
-		return base + (intra + float32(2*depth*inter))
+		return base + (intra + 2*depth*inter)
 	case tuning.AlgoPAT:
-		log := float64(float64(depth) * (float64(inter) / m.costs.patLatencyDivisor))
-		return float32(float64(base) + (log + float64(float64(f.NRanks)*m.costs.patLinear)))
+		log := float64(depth) * (float64(inter) / m.costs.patLatencyDivisor)
+		return float32(float64(base) + (log + float64(f.NRanks)*m.costs.patLinear))
 	}
 	return base
 }
@@ -97,5 +97,5 @@ func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) flo
 			far *= 2
 		}
 	}
-	return float32(float32(steps-far)*intra) + float32(float32(far)*inter)
+	return float32(steps-far)*intra + float32(far)*inter
 }

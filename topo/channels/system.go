@@ -172,7 +172,7 @@ func minSM(s *topo.System) int {
 
 // round3 rounds to a thousandth, half away from zero, as NCCL does after each subtraction of a bandwidth.
 func round3(x float32) float32 {
-	return float32(math.Round(float64(float32(x*1000)))) / 1000
+	return float32(math.Round(float64(x*1000))) / 1000
 }
 
 // take subtracts bw from the links of a path, up to steps of them, and returns how many had enough. fromGPU says
@@ -180,7 +180,7 @@ func round3(x float32) float32 {
 func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) int {
 	pciBW := bw
 	if fromGPU && p.throughIntel {
-		pciBW = float32(bw*6) / 5
+		pciBW = bw * 6 / 5
 	}
 	for i, l := range p.links[:steps] {
 		link := &s.links[l]
@@ -193,7 +193,7 @@ func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) 
 		var back float32
 		to := s.nodes[link.to].node
 		if to.Dev != nil && to.Dev.SM < 80 && !fromGPU {
-			back += float32(forward / 8)
+			back += forward / 8
 		}
 		if to.CPU != nil && to.CPU.Arch == topo.ArchPOWER && link.kind == topo.LinkNVL {
 			back += forward

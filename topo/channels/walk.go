@@ -132,7 +132,7 @@ func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool
 		w.take(p, fromGPU, done, -bw)
 		return false
 	}
-	g.hops = int(float32(g.hops) + float32(share*float32(len(p.links))))
+	g.hops = int(float32(g.hops) + share*float32(len(p.links)))
 	return true
 }
 

@@ -81,7 +81,7 @@ func (t *Tuning) offers(coll, algo int) bool {
 }
 
 // micros is latency + bytes/bandwidth with NCCL's corrections. The conversions to float32 stand where NCCL stores
-// into a float, so that the result is the same to the last bit on every machine (no fused multiply-add).
+// into a float.
 func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32 {
 	bw := t.Bandwidths[coll][algo][proto]
 	lat := t.Latencies[coll][algo][proto]
@@ -107,7 +107,7 @@ func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32
 	if algo != AlgoRing {
 		launches = (pipeOps + opsPerBatch - 1) / opsPerBatch
 	}
-	us := float32(lat*float32(launches)) + float32(float32(bytes)/float32(1000*bw))
+	us := lat*float32(launches) + float32(bytes)/(1000*bw)
 	if models && us <= 0 {
 		return Unavailable
 	}

@@ -17,7 +17,7 @@ var (
 	// neither find in its own files nor get.
 	ErrOtherVersion = errors.New("the other ranks of the communicator start on another version than this rank's files")
 	// ErrMixedBuilds means that the ranks understand the same file differently.
-	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently; do they run the same build?")
+	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently (allowed: the same build of the library on one kind of processor, and machines of one kind where the policy asks for the topology)")
 )
 
 // joinRetry is the pause before a failed operation is repeated in Join.

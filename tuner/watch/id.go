@@ -18,7 +18,7 @@ type ID struct {
 func Identify(info fs.FileInfo) ID {
 	id := ID{size: info.Size(), mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.dev, id.ino, id.ctime = uint64(st.Dev), st.Ino, st.Ctim.Nano()
+		id.dev, id.ino, id.ctime = st.Dev, st.Ino, st.Ctim.Nano()
 	}
 	return id
 }
