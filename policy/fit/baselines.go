@@ -11,7 +11,6 @@ const (
 	baselineLogLog  = "log-log"
 	baselineNearest = "nearest"
 	baselineRows    = "arg-min"
-	baselineLinear  = "a + b*bytes"
 )
 
 // chooser decides for a size; ok is false where it cannot.
@@ -22,7 +21,6 @@ var baselines = map[string]func(*Group) chooser{
 	baselineLogLog:  logLogChoice,
 	baselineNearest: nearestChoice,
 	baselineRows:    argMinChoice,
-	baselineLinear:  linearChoice,
 }
 
 // leastOf learns a curve for each configuration and chooses the one with the
@@ -69,25 +67,6 @@ func newPolyline(cells []Cell) *polyline {
 		p.add(c)
 	}
 	return p
-}
-
-// linearChoice fits latency and bandwidth to each configuration, by least squares
-// of relative errors.
-func linearChoice(g *Group) chooser {
-	return leastOf(g, func(cells []Cell) func(uint64) float64 {
-		var w, ws, wss, wt, wst float64
-		for _, c := range cells {
-			s, k := float64(c.Bytes), 1/(c.Micros*c.Micros)
-			w, ws, wss, wt, wst = w+k, ws+k*s, wss+k*s*s, wt+k*c.Micros, wst+k*s*c.Micros
-		}
-		det := w*wss - ws*ws
-		b := (w*wst - ws*wt) / det
-		a := (wt - b*ws) / w
-		if len(cells) < 2 || det <= 0 {
-			a = math.NaN()
-		}
-		return func(bytes uint64) float64 { return a + b*float64(bytes) }
-	})
 }
 
 // winners are the sizes measured, ascending, and the fastest configuration at

@@ -301,8 +301,7 @@ type call struct {
 // outcome is what must be alike on all ranks.
 type outcome struct{ Coll, Size, Cell, Channels, Chunk, Other uint8 }
 
-func (c call) waited() bool    { return c.Flags&1 != 0 }
-func (c call) preempted() bool { return c.Flags&2 != 0 }
+func (c call) waited() bool { return c.Flags&1 != 0 }
 
 // count is how many calls a context has made so far.
 func (r *rank) count(context int) int {

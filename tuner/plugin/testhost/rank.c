@@ -136,7 +136,7 @@ static void ask(int i, struct host_call *c, float *table, struct rank_call *out)
     struct rusage after = switches();
     *out = (struct rank_call){
         .cell = (uint8_t)host_choose(table, c->num_algo, c->num_proto), .channels = (uint8_t)channels, .result = (uint8_t)result,
-        .waited = after.ru_nvcsw > before.ru_nvcsw, .preempted = after.ru_nivcsw > before.ru_nivcsw,
+        .waited = after.ru_nvcsw > before.ru_nvcsw,
         .nanos = t < UINT32_MAX ? (uint32_t)t : UINT32_MAX, .at = nanos(CLOCK_REALTIME),
     };
 }

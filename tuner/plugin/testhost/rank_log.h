@@ -15,7 +15,7 @@ struct rank_call {
     /* Alike on all ranks. The cell is the one that NCCL would take, the chunk sizes are
      * that of this cell and that of some other, in CHUNK_UNITs, 0 for NCCL's own. */
     uint8_t coll, size /* 2^size KiB */, cell, channels, chunk, other, result;
-    uint8_t waited : 1, preempted : 1; /* while it was asked, with measure=1 */
+    uint8_t waited : 1; /* while it was asked, with measure=1 */
     uint32_t nanos;                    /* that it took */
     uint32_t reserved;
     uint64_t at; /* since 1970, when the answer was there */
