@@ -301,3 +301,28 @@ func TestScenario48StoreIsFull(t *testing.T) {
 		}, endsOn("A"))
 	})
 }
+
+// A change is aborted before a rank comes to where it would stand, and the reply that
+// would tell it so is lost: nothing is wrong with the records, and the next try comes.
+func TestScenario49AbortedOutOfSight(t *testing.T) {
+	try(t, 10, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 1000
+		comes, looks := false, 0 // to n*, and from then on
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			switch {
+			case rank == 1 && op.Kind == "put" && strings.Contains(op.Key, "/a/1/"):
+				f.Lost = true // the proposer finds the others slow
+			case rank == 2 && op.Kind == "mark" && strings.Contains(op.Key, "/t/1-") && op.Nth > 0:
+				comes = true
+			case rank == 2 && op.Kind == "list" && op.Key == "c/comm/d":
+				if f.Lost = looks == 0; comes {
+					looks++
+				}
+			}
+			return f
+		}
+		p.saved(time.Second, "B", 0)
+		return p
+	}, endsOn("B"))
+}
