@@ -21,7 +21,7 @@ func (m *Member) run() {
 		wait := m.step()
 		m.flush()
 		m.handOver()
-		m.forgetAcks()
+		m.removeSpent()
 		if wait > 0 {
 			m.sleep(wait)
 		}
@@ -302,9 +302,9 @@ func (m *Member) handOver() {
 	}
 }
 
-// forgetAcks removes this rank's acknowledgements of decided changes, once and
+// removeSpent removes this rank's records that nobody looks for again, once and
 // without regard to success: they only take up room.
-func (m *Member) forgetAcks() {
+func (m *Member) removeSpent() {
 	m.lock()
 	spent := m.spent
 	m.spent = nil

@@ -100,7 +100,7 @@ type Member struct {
 	retired  []any
 	notes    []note
 	advised  map[Reason]bool
-	spent    []string // keys of own acknowledgements of decided changes
+	spent    []string // keys of own acknowledgements of decided changes, and of tokens of no proposal
 	hash     uint64   // at c
 	meeting  meeting  // of change k, while standing or committed
 	passed   uint64   // the call after the last one that Slow let pass undecided
