@@ -326,3 +326,51 @@ func TestScenario49AbortedOutOfSight(t *testing.T) {
 		return p
 	}, endsOn("B"))
 }
+
+// Whoever loses the race for a proposal takes its own token back: ranks that see the same
+// file all try, and would leave one behind each, at every change.
+func TestScenario50TokensOfLosers(t *testing.T) {
+	raced := 0
+	for _, node := range []int{0, 3} {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.node = node
+			p.timing.MinLead = 2
+			p.longest = 0
+			p.landed = func(w *world, _, key string) {
+				if strings.Contains(key, "/t/") {
+					raced++
+				}
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, func(t *testing.T, w *world) {
+			if left := w.store.Keys("c/comm/t/"); len(left) > 0 {
+				t.Errorf("%d proposals leave the tokens %q", w.proposals(), left)
+			}
+			raced -= w.proposals()
+		})
+	}
+	if raced == 0 {
+		t.Error("no rank lost a race")
+	}
+}
+
+// The store is lost at the moment when a rank has claimed its slot: the rank is one that
+// found no store.
+func TestScenario51StoreLostWithTheSlot(t *testing.T) {
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			f.Lost = f.Lost || rank == 1 && op.Kind == "mark"
+			return f
+		}
+		p.saved(20*time.Second, "B")
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("A")(t, w)
+		if err := w.rank(1).joinErr; err != nil || !w.rank(1).logged("stays for the life of the communicator") {
+			t.Errorf("%v, %q", err, w.rank(1).log)
+		}
+	})
+}
