@@ -277,7 +277,7 @@ func (m *Member) readDecision() (found bool, err error) {
 			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(k))
 			d.Detail = string(detail)
 		}
-		m.learn(d)
+		m.learn(d, counted)
 		return true, nil
 	}
 	return false, nil

@@ -111,7 +111,7 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 		return m.cfg.Timing.ActivePoll // it exists, and is read again
 	}
 	if p.Freeze {
-		m.learn(Decision{Abort: Duplicate, By: -1})
+		m.learn(Decision{Abort: Duplicate, By: -1}, false)
 		return 0
 	}
 	now := m.cfg.Clock.Now()

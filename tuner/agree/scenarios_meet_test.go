@@ -374,3 +374,25 @@ func TestScenario51StoreLostWithTheSlot(t *testing.T) {
 		}
 	})
 }
+
+// While a rank looks for the decision, it is signed for, and then a decision appears that
+// was not made of the proposal's token: it may be counted as standing by now.
+func TestScenario52ForeignDecisionWhileSigned(t *testing.T) {
+	try(t, 30, func(seed uint64) plan {
+		p := usual(seed)
+		p.ranks, p.thread, p.vanishes, p.longest = 2, 2, true, 0
+		p.saved(time.Second, "B")
+		p.landed = func(w *world, _, key string) {
+			if strings.Contains(key, "/m/1/") {
+				time.AfterFunc(time.Nanosecond, func() { w.store.Put(nil, "c/comm/d/1.stall.0.1", nil) })
+			}
+		}
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			if op.Kind == "list" && op.Key == "c/comm/d" && rank == 1 {
+				f.Request = 25 * time.Millisecond
+			}
+			return f
+		}
+		return p
+	}, endsOn("B"))
+}
