@@ -120,7 +120,7 @@ type Member struct {
 	calls     uint64        // decided, as last seen
 	callsAt   time.Duration // when they last rose
 	full      bool          // all slots are claimed
-	slowPut   time.Duration // the slowest put lately
+	slowPut   time.Duration // the slowest put lately; Slow reads it
 	urgent    bool          // the main thread waits for what this step does
 	hurried   bool          // and not for long yet
 	saidEmpty bool          // that slots are missing
