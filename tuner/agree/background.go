@@ -203,7 +203,9 @@ func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
 			return Decision{Abort: Misaligned}, true
 		}
 		for _, slot := range slots {
-			agreed[slot] = slot < m.cfg.Ranks
+			if slot < m.cfg.Ranks {
+				agreed[slot] = true
+			}
 		}
 	}
 	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
