@@ -21,7 +21,7 @@ func (m *Member) run() {
 		wait := m.step()
 		m.flush()
 		m.handOver()
-		m.forgetAcks()
+		m.removeSpent()
 		if wait > 0 {
 			m.sleep(wait)
 		}
@@ -203,7 +203,9 @@ func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
 			return Decision{Abort: Misaligned}, true
 		}
 		for _, slot := range slots {
-			agreed[slot] = slot < m.cfg.Ranks
+			if slot < m.cfg.Ranks {
+				agreed[slot] = true
+			}
 		}
 	}
 	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
@@ -277,7 +279,7 @@ func (m *Member) readDecision() (found bool, err error) {
 			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(k))
 			d.Detail = string(detail)
 		}
-		m.learn(d)
+		m.learn(d, counted)
 		return true, nil
 	}
 	return false, nil
@@ -302,9 +304,9 @@ func (m *Member) handOver() {
 	}
 }
 
-// forgetAcks removes this rank's acknowledgements of decided changes, once and
+// removeSpent removes this rank's records that nobody looks for again, once and
 // without regard to success: they only take up room.
-func (m *Member) forgetAcks() {
+func (m *Member) removeSpent() {
 	m.lock()
 	spent := m.spent
 	m.spent = nil

@@ -264,6 +264,9 @@ func (c *checker) end() {
 		}
 	}
 	for _, r := range c.w.ranks {
+		if r.logged("has emptied or replaced it; this communicator keeps") && !c.w.vanishes {
+			c.violation(0, "rank %d keeps its version for good as if records had vanished, and none has", r.id)
+		}
 		switch {
 		case errors.Is(r.callErr, ErrBroken):
 			c.violation(3, "rank %d: %v", r.id, r.callErr)

@@ -40,7 +40,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trig.Store(Never)
 	err := m.join(ctx)
-	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && m.slot < 0 && !m.duplicate {
+	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && !m.duplicate {
 		err = m.startAlone(err)
 	}
 	if err != nil {
@@ -187,7 +187,7 @@ func (m *Member) claim(ctx context.Context) error {
 }
 
 // claimSlot does not go on before it knows whose the slot is: a member must not
-// own two.
+// own two. One whose mark it cannot learn is nobody's, as that of a rank that crashed.
 func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) {
 	err = m.persist(ctx, func(ctx context.Context) error {
 		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), []byte(m.cfg.Identity))
@@ -197,7 +197,7 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 		}
 		return err
 	})
-	if won {
+	if err == nil && won {
 		m.slot = slot
 	}
 	return won, err

@@ -2,10 +2,14 @@ package agree
 
 import "fmt"
 
-// learn obeys the decision that stands for change k.
-func (m *Member) learn(d Decision) {
+// learn obeys the decision that stands for change k. isOurs: it is known to be made of
+// this proposal's token, which a rank that was signed for meanwhile needs to know.
+func (m *Member) learn(d Decision, isOurs bool) {
 	m.lock()
 	defer m.unlock()
+	if m.state == standing && m.meeting.attempted && !isOurs {
+		return // the next look makes sure
+	}
 	if m.failed != nil {
 		return // too late: a call has failed, so this rank is behind the others
 	}

@@ -41,11 +41,12 @@ func (m *Member) stepStanding(c change) time.Duration {
 // it may not, whether or not the put succeeds.
 func (m *Member) sign(at meeting, timeout bool) (wait time.Duration, ok bool) {
 	if !at.attempted {
-		switch intact, err := m.intact(); {
+		switch intact, gone, err := m.intact(); {
+		case err == nil && gone: // decided, most likely: a rank that is late finds out
+			m.giveUp(at, Stall)
+			return 0, false
 		case err == nil && !intact:
-			if m.look() > 0 { // it may be decided
-				m.lose()
-			}
+			m.lose()
 			return 0, false
 		case err != nil && timeout:
 			m.giveUp(at, Stall)
@@ -104,11 +105,11 @@ func (m *Member) giveUp(at meeting, why Reason) {
 // has made, so nothing that they say counts.
 func (m *Member) lose() {
 	m.lock()
-	all := append(slices.Clone(m.meeting.signed), m)
+	at := m.meeting
 	m.unlock()
-	for _, s := range all {
+	for _, s := range append(slices.Clone(at.signed), m) {
 		s.lock()
-		if s.failed == nil && s.state != frozen && s.state != static {
+		if stands := s.state == standing && s.meeting.key == at.key; s.failed == nil && (s == m || stands) {
 			if s.change.staged {
 				s.retired = append(s.retired, s.change.snapshot)
 			}
@@ -121,20 +122,22 @@ func (m *Member) lose() {
 }
 
 // intact reports whether the records that this rank relies on are still there, the very
-// ones that it knows: its slot and the proposal's token.
-func (m *Member) intact() (bool, error) {
+// ones that it knows: its slot and the proposal's token. gone: there is no token, as
+// after any decision.
+func (m *Member) intact() (intact, gone bool, err error) {
 	m.lock()
 	k, c := m.k, m.change
 	m.unlock()
-	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {m.keys.token(k, c.Tag), c.Token}} {
+	token := m.keys.token(k, c.Tag)
+	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {token, c.Token}} {
 		ctx, end := m.op()
 		mark, err := m.cfg.Store.Mark(ctx, r.key)
 		end()
 		if err != nil || mark != r.mark {
-			return false, err
+			return false, r.key == token && mark == "", err
 		}
 	}
-	return true, nil
+	return true, false, nil
 }
 
 // miss takes note that the proposal's token is gone and no decision is there. A rank

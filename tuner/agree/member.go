@@ -100,7 +100,7 @@ type Member struct {
 	retired  []any
 	notes    []note
 	advised  map[Reason]bool
-	spent    []string // keys of own acknowledgements of decided changes
+	spent    []string // keys of own acknowledgements of decided changes, and of tokens of no proposal
 	hash     uint64   // at c
 	meeting  meeting  // of change k, while standing or committed
 	passed   uint64   // the call after the last one that Slow let pass undecided
@@ -120,7 +120,7 @@ type Member struct {
 	calls     uint64        // decided, as last seen
 	callsAt   time.Duration // when they last rose
 	full      bool          // all slots are claimed
-	slowPut   time.Duration // the slowest put lately
+	slowPut   time.Duration // the slowest put lately; Slow reads it
 	urgent    bool          // the main thread waits for what this step does
 	hurried   bool          // and not for long yet
 	saidEmpty bool          // that slots are missing

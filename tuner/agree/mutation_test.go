@@ -25,7 +25,7 @@ type edit struct{ file, old, new string }
 var mutations = []mutation{
 	{"wait for the others without a bound", []edit{{"meeting.go", "if timeout {\n\t\treturn m.decide(Decision{Abort: Stall})\n\t}", ""}}, nil},
 	{"give up the wait without asking the store", []edit{{"meeting.go",
-		"return m.decide(Decision{Abort: Stall})", "m.learn(Decision{Abort: Stall}); return 0"}}, nil},
+		"return m.decide(Decision{Abort: Stall})", "m.learn(Decision{Abort: Stall}, true); return 0"}}, nil},
 	{"guess after the stall limit", []edit{{"slow.go",
 		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}, nil},
 	{"say that a rank stands, and go on", []edit{{"slow.go",
@@ -37,11 +37,12 @@ var mutations = []mutation{
 	{"sign for a rank of another thread", []edit{{"meet.go", "m.passedBy != thread ||", ""}}, []string{"TestScenario43RanksOfOneProcess"}},
 	{"sign for a rank that is behind", []edit{{"meet.go", "m.passedAt < since ||", ""}}, []string{"TestScenario43RanksOfOneThread"}},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
-		"found, lookErr := m.readDecision()", "m.learn(d)\n\tfound, lookErr := true, error(nil)"}}, nil},
+		"found, lookErr := m.readDecision()", "m.learn(d, true)\n\tfound, lookErr := true, error(nil)"}}, nil},
 	{"decide by a record, not by the token", []edit{{"background.go",
 		"err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+\"/\"+d.name(k))",
 		"_ = c\n\t_, err := m.cfg.Store.PutOnce(ctx, m.keys.decisions()+\"/\"+d.name(k), nil)"}}, nil},
-	{"obey any decision where records have vanished", []edit{{"background.go", "if counted {\n\t\t\tif mark", "if counted = false; counted {\n\t\t\tif mark"}}, []string{"TestScenario46OlderCopyRestored"}},
+	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && false {"}}, []string{"TestScenario46OlderCopyRestored"}},
+	{"obey a foreign decision once signed for", []edit{{"learn.go", "m.meeting.attempted && !isOurs", "m.meeting.attempted && !isOurs && false"}}, []string{"TestScenario52ForeignDecisionWhileSigned"}},
 	{"delete the decision", []edit{{"background.go",
 		"ctx, end := m.op()\n\t\tm.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		names, _ := m.cfg.Store.List(ctx, m.keys.decisions())

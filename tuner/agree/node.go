@@ -102,7 +102,12 @@ func (n *Node) mirrorDecision(ctx context.Context, key string) error {
 }
 
 // Remove implements Store.
-func (n *Node) Remove(ctx context.Context, key string) error { return n.local.Remove(ctx, key) }
+func (n *Node) Remove(ctx context.Context, key string) error {
+	if isAck(key) {
+		return n.local.Remove(ctx, key)
+	}
+	return n.upper.Remove(ctx, key)
+}
 
 type leader struct {
 	node   *Node

@@ -40,7 +40,10 @@ func (m *Member) put(ctx context.Context, key string, value []byte) ([]byte, err
 	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
 	if err == nil {
 		allowedFor := m.settle() / 4
-		m.slowPut = max(m.slowPut*3/4, min(m.cfg.Clock.Now()-began, 2*allowedFor))
+		slowPut := max(m.slowPut*3/4, min(m.cfg.Clock.Now()-began, 2*allowedFor))
+		m.lock() // Slow reads it
+		m.slowPut = slowPut
+		m.unlock()
 	}
 	return stands, err
 }

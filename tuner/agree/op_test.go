@@ -35,8 +35,13 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd}}
+				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}}
 				for range c.puts {
+					go func() { // as Slow does
+						m.lock()
+						defer m.unlock()
+						m.settle()
+					}()
 					m.put(t.Context(), "", nil)
 				}
 				if got := m.settle(); got != c.want {

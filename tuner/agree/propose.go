@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -39,20 +40,27 @@ func (m *Member) propose(k uint64) time.Duration {
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.tries)}
 	m.tries++
 	// A put that fails may land later: so each try has a token of its own.
+	token := m.keys.token(k, p.Tag)
 	ctx, end := m.op()
-	_, err := m.put(ctx, m.keys.token(k, p.Tag), nil)
+	_, err := m.put(ctx, token, nil)
 	if err == nil {
-		p.Token, err = m.cfg.Store.Mark(ctx, m.keys.token(k, p.Tag))
+		p.Token, err = m.cfg.Store.Mark(ctx, token)
 	}
 	end()
 	if err != nil || p.Token == "" {
 		return m.cfg.Timing.ActivePoll
 	}
 	ctx, end = m.op()
-	stands, err := m.put(ctx, m.keys.proposal(k), encode(p))
+	mine := encode(p)
+	stands, err := m.put(ctx, m.keys.proposal(k), mine)
 	end()
 	if err != nil {
 		return m.cfg.Timing.ActivePoll
+	}
+	if !bytes.Equal(stands, mine) { // another rank was first
+		m.lock()
+		m.spent = append(m.spent, token)
+		m.unlock()
 	}
 	return m.notice(k, stands)
 }
@@ -103,7 +111,7 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 		return m.cfg.Timing.ActivePoll // it exists, and is read again
 	}
 	if p.Freeze {
-		m.learn(Decision{Abort: Duplicate, By: -1})
+		m.learn(Decision{Abort: Duplicate, By: -1}, false)
 		return 0
 	}
 	now := m.cfg.Clock.Now()

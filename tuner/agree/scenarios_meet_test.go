@@ -301,3 +301,98 @@ func TestScenario48StoreIsFull(t *testing.T) {
 		}, endsOn("A"))
 	})
 }
+
+// A change is aborted before a rank comes to where it would stand, and the reply that
+// would tell it so is lost: nothing is wrong with the records, and the next try comes.
+func TestScenario49AbortedOutOfSight(t *testing.T) {
+	try(t, 10, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 1000
+		comes, looks := false, 0 // to n*, and from then on
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			switch {
+			case rank == 1 && op.Kind == "put" && strings.Contains(op.Key, "/a/1/"):
+				f.Lost = true // the proposer finds the others slow
+			case rank == 2 && op.Kind == "mark" && strings.Contains(op.Key, "/t/1-") && op.Nth > 0:
+				comes = true
+			case rank == 2 && op.Kind == "list" && op.Key == "c/comm/d":
+				if f.Lost = looks == 0; comes {
+					looks++
+				}
+			}
+			return f
+		}
+		p.saved(time.Second, "B", 0)
+		return p
+	}, endsOn("B"))
+}
+
+// Whoever loses the race for a proposal takes its own token back: ranks that see the same
+// file all try, and would leave one behind each, at every change.
+func TestScenario50TokensOfLosers(t *testing.T) {
+	raced := 0
+	for _, node := range []int{0, 3} {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.node = node
+			p.timing.MinLead = 2
+			p.longest = 0
+			p.landed = func(w *world, _, key string) {
+				if strings.Contains(key, "/t/") {
+					raced++
+				}
+			}
+			p.saved(time.Second, "B")
+			return p
+		}, func(t *testing.T, w *world) {
+			if left := w.store.Keys("c/comm/t/"); len(left) > 0 {
+				t.Errorf("%d proposals leave the tokens %q", w.proposals(), left)
+			}
+			raced -= w.proposals()
+		})
+	}
+	if raced == 0 {
+		t.Error("no rank lost a race")
+	}
+}
+
+// The store is lost at the moment when a rank has claimed its slot: the rank is one that
+// found no store.
+func TestScenario51StoreLostWithTheSlot(t *testing.T) {
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			f.Lost = f.Lost || rank == 1 && op.Kind == "mark"
+			return f
+		}
+		p.saved(20*time.Second, "B")
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("A")(t, w)
+		if err := w.rank(1).joinErr; err != nil || !w.rank(1).logged("stays for the life of the communicator") {
+			t.Errorf("%v, %q", err, w.rank(1).log)
+		}
+	})
+}
+
+// While a rank looks for the decision, it is signed for, and then a decision appears that
+// was not made of the proposal's token: it may be counted as standing by now.
+func TestScenario52ForeignDecisionWhileSigned(t *testing.T) {
+	try(t, 30, func(seed uint64) plan {
+		p := usual(seed)
+		p.ranks, p.thread, p.vanishes, p.longest = 2, 2, true, 0
+		p.saved(time.Second, "B")
+		p.landed = func(w *world, _, key string) {
+			if strings.Contains(key, "/m/1/") {
+				time.AfterFunc(time.Nanosecond, func() { w.store.Put(nil, "c/comm/d/1.stall.0.1", nil) })
+			}
+		}
+		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			if op.Kind == "list" && op.Key == "c/comm/d" && rank == 1 {
+				f.Request = 25 * time.Millisecond
+			}
+			return f
+		}
+		return p
+	}, endsOn("B"))
+}

@@ -13,9 +13,9 @@ import (
 // A small record may be a symbolic link with the value in place of a target. To make
 // one is as atomic as link(2), and a single call instead of five: a private directory,
 // where creating a communicator waits for records, has them so. And when a disk is
-// full, there is still room for them: file systems keep a short one in the inode. A
-// rank that has promised must be able to record a decision, or it waits until the job
-// fails. (Acknowledgements are empty and need no block either.)
+// full, there is still room for them: file systems keep a short one in the inode. So ranks
+// can still meet. (What a change needs of a rank from its promise on is empty and needs no
+// block either, and a decision is a rename; the first of them makes a directory.)
 
 // maxPrivate is what private directories keep so. Others try it for the same records
 // when the disk is full: ext4 has room for 59 bytes in an inode, tmpfs for all.

@@ -168,8 +168,8 @@ func TestFullDisk(t *testing.T) {
 	storetest.Put(t, s, "c/x/d/1", "commit")
 }
 
-// TestFullDiskLeavesRoomForDecisions: a rank that has promised must be able to record
-// its abort, in each of its communicators and however often.
+// TestFullDiskLeavesRoomForDecisions: ranks that stand must be able to decide, in each of
+// their communicators and however often, and small records still find room.
 func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 	parent := t.TempDir()
 	if err := syscall.Mount("tmpfs", parent, "tmpfs", 0, "size=64k"); err != nil {
@@ -180,6 +180,9 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range 20 {
+		storetest.Put(t, s, fmt.Sprintf("c/%d/t/1-0", i), "")
+	}
 	filler, err := os.Create(filepath.Join(parent, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -187,6 +190,11 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 	defer filler.Close()
 	for err == nil {
 		_, err = filler.Write(make([]byte, 512))
+	}
+	for i := range 20 {
+		if err := s.Move(t.Context(), fmt.Sprintf("c/%d/t/1-0", i), fmt.Sprintf("c/%d/d/1.stall.0.1", i)); err != nil {
+			t.Error(err)
+		}
 	}
 	for i := range 20 {
 		key := fmt.Sprintf("c/x/d/%d", i)

@@ -119,7 +119,13 @@ func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stan
 		Else(clientv3.OpGet(e.key), clientv3.OpGet(name)).
 		Commit()
 	if err != nil {
-		return nil, false, s.explain(e, err)
+		err = s.explain(e, err)
+		if errors.Is(err, agree.ErrRefused) { // the record may be there all the same
+			if there, err := s.ask(ctx, e, clientv3.OpGet(name)); err == nil && len(there.Kvs) > 0 {
+				return there.Kvs[0].Value, true, nil
+			}
+		}
+		return nil, false, err
 	}
 	if reply.Succeeded {
 		return nil, false, nil

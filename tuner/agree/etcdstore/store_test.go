@@ -171,6 +171,33 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// TestFull: an etcd without room takes no records, says so, and still tells those that
+// it has.
+func TestFull(t *testing.T) {
+	etcd := storetest.StartEtcd(t, "http", "--quota-backend-bytes=4000000")
+	url := Scheme + etcd.Address + "/test"
+	s := process(t, url)
+	storetest.Put(t, s, "c/x/slot/0", "first")
+	ctx := within(t, 30*time.Second)
+	var err error
+	for i := 0; err == nil; i++ {
+		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, partBytes))
+	}
+	if !errors.Is(err, agree.ErrRefused) {
+		t.Errorf("a blob: %v", err)
+	}
+	if got := storetest.Put(t, s, "c/x/slot/0", "second"); got != "first" {
+		t.Errorf("%q stands", got)
+	}
+	if _, err := s.PutOnce(ctx, "c/x/m/1/0", nil); !errors.Is(err, agree.ErrRefused) {
+		t.Errorf("a record: %v", err)
+	}
+	// Nor does one that begins to use it.
+	if _, err := process(t, url).PutOnce(ctx, "c/y/init", []byte("A")); !errors.Is(err, agree.ErrRefused) {
+		t.Errorf("the first record of a communicator: %v", err)
+	}
+}
+
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)

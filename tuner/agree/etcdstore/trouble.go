@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // trouble remembers why the last attempt to connect failed. An operation waits for
@@ -54,6 +56,8 @@ func (t *trouble) explain(err error) error {
 		return fmt.Errorf("etcd asks for a user: set %s and %s", envUser, envPassword)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("etcd does not let the user %q read and write here: %w", t.user, err)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w: %w", agree.ErrRefused, err)
 	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
 		return err
 	case t.refusal != nil: // the next attempt was under way

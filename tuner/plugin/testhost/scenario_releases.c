@@ -1,6 +1,12 @@
 /* What single releases of NCCL do with a tuner, beyond the ABI. */
 #include "scenario.h"
 
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "costs.h"
 
 static const struct release {
@@ -117,4 +123,99 @@ void asks_of_231(void) {
         }
     }
     finalize(&h, ctx);
+}
+
+/* NCCL 2.31 with NCCL_ENQUEUE_REARCH_ENABLE=1. A group has a thread for each rank of this
+ * process, where the communicator has several, and all of these ask at once. A collective
+ * is asked about once, with pipe_ops 1: the least of the costs that come back and of those
+ * of the symmetric kernels decides. It is asked about again if that is a symmetric kernel
+ * which cannot run, in buffers that are in no window. */
+enum { REARCH_RANKS = 2, MAX_REARCH_CALLS = 1 << 19 };
+struct rearch_rank {
+    const struct host *h;
+    void *ctx;
+    int next, last; /* the collectives of the group */
+    int calls;
+    int8_t cell[MAX_REARCH_CALLS], channels[MAX_REARCH_CALLS]; /* of each call */
+};
+
+static void rearch_collective(struct rearch_rank *r, int i) {
+    size_t bytes = (size_t)(1 + i % 5) * MiB;
+    float symmetric = i % 5 < 3 ? 1e6f : 1; /* above all that NCCL offers, or below */
+    bool can_run = i % 5 == 3;
+    float table[CELLS];
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, bytes);
+    for (int asked = 1;; asked++) {
+        struct outcome o = ask_table(r->h, r->ctx, COLL_ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
+        int cell = choose_last(&o);
+        CHECK(cell == o.chosen, "releases choose cells %d and %d", o.chosen, cell);
+        if (r->calls < MAX_REARCH_CALLS) {
+            r->cell[r->calls] = (int8_t)cell;
+            r->channels[r->calls++] = (int8_t)o.channels;
+        }
+        bool general = o.table[cell] < symmetric;
+        CHECK(general == (i % 5 < 3), "collective %d: an answer of %g beside a symmetric kernel of %g", i, o.table[cell], symmetric);
+        if (general || can_run || asked == 2) return;
+    }
+}
+
+static void *rearch_group(void *rank) {
+    struct rearch_rank *r = rank;
+    for (; r->next < r->last; r->next++) rearch_collective(r, r->next);
+    return NULL;
+}
+
+/* The call from which on a rank says that the second version is in force. */
+static atomic_int rearch_switches, rearch_call[REARCH_RANKS];
+static void note_switch(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+    (void)level, (void)flags, (void)file, (void)line;
+    va_list args;
+    va_start(args, fmt);
+    const char *at = strstr(va_arg(args, const char *), "is in force from call ");
+    int call;
+    if (at && sscanf(at, "is in force from call %d", &call) == 1 && rearch_switches < REARCH_RANKS) {
+        rearch_call[rearch_switches] = call;
+        rearch_switches++;
+    }
+    va_end(args);
+}
+
+void rearch(void) {
+    setenv("NCCL_TUNER_RELOAD", "live", 1);
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\n");
+    struct host h = load(releases[NUM_RELEASES - 2].abi);
+    static struct rearch_rank ranks[REARCH_RANKS];
+    struct host_comm spec = {.id = (uint64_t)getpid(), .ranks = REARCH_RANKS, .nodes = 1, .logger = note_switch};
+    for (int i = 0; i < REARCH_RANKS; i++) {
+        ranks[i].h = &h;
+        CHECK(host_init(&h, &spec, &ranks[i].ctx) == RESULT_SUCCESS, "init of rank %d", i);
+    }
+    time_t began = time(NULL);
+    for (int group = 0, after = 0; after < 100 && time(NULL) - began < 60 && ranks[0].calls < MAX_REARCH_CALLS; group++) {
+        if (group == 200) { /* at once, as an editor does */
+            char path[512];
+            write_policy("new.csv", "allreduce,0,inf,tree,ll,4,-1,-1\n");
+            snprintf(path, sizeof path, "%s", in_dir("new.csv"));
+            CHECK(rename(path, in_dir("p.csv")) == 0, "%s", path);
+        }
+        pthread_t threads[REARCH_RANKS];
+        for (int i = 0; i < REARCH_RANKS; i++) {
+            ranks[i].last = ranks[i].next + 1 + group % 3;
+            pthread_create(&threads[i], NULL, rearch_group, &ranks[i]);
+        }
+        for (int i = 0; i < REARCH_RANKS; i++) pthread_join(threads[i], NULL);
+        after += rearch_switches == REARCH_RANKS;
+        usleep(500);
+    }
+    CHECK(rearch_switches == REARCH_RANKS, "%d ranks have changed", rearch_switches);
+    CHECK(rearch_call[0] == rearch_call[1], "at calls %d and %d", rearch_call[0], rearch_call[1]);
+    CHECK(ranks[0].calls == ranks[1].calls, "%d and %d calls", ranks[0].calls, ranks[1].calls);
+    for (int i = 0; i < REARCH_RANKS; i++) {
+        for (int call = 0; call < ranks[i].calls; call++) {
+            bool old = call < rearch_call[i];
+            CHECK(ranks[i].cell[call] == (old ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_TREE, PROTO_LL)) && ranks[i].channels[call] == (old ? 12 : 4),
+                  "rank %d, call %d of %d: cell %d, %d channels, the version changes at %d", i, call, ranks[i].calls, ranks[i].cell[call], ranks[i].channels[call], rearch_call[i]);
+        }
+        finalize(&h, ranks[i].ctx);
+    }
 }
