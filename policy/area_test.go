@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // The tree finds what a scan of the list finds, with few areas and many, that
@@ -15,7 +17,7 @@ func TestAreasFindTheFirst(t *testing.T) {
 			randomRange := func() Range {
 				low := rng.Uint64N(1000)
 				if rng.IntN(50) == 0 {
-					return Range{low, Inf}
+					return Range{low, nccl.Inf}
 				}
 				return Range{low, low + rng.Uint64N(length)}
 			}

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // place is what a communicator and a collective have to be for a rule to match.
 type place struct {
-	coll                       Coll
+	coll                       nccl.Coll
 	nodes, ranks, ranksPerNode int32
 }
 
@@ -82,10 +83,10 @@ func (r *Rule) bytesOn(ranks uint64) Range {
 func (r Range) timesRanks(ranks uint64) Range {
 	high, least := bits.Mul64(r.Min, ranks)
 	if high > 0 {
-		return Range{Inf, 0} // empty: no collective is that large
+		return Range{nccl.Inf, 0} // empty: no collective is that large
 	}
-	most := uint64(Inf)
-	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= Inf-(ranks-1) {
+	most := uint64(nccl.Inf)
+	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= nccl.Inf-(ranks-1) {
 		most = low + ranks - 1
 	}
 	return Range{least, most}
@@ -121,7 +122,7 @@ func buildIndex(rules []Rule, isOfIt func(i int) bool) index {
 		switch r.Coll {
 		case collNeverAsked:
 		case anyColl:
-			for at.coll = range NumColls {
+			for at.coll = range nccl.Coll(nccl.NumColls) {
 				add(at, a)
 			}
 		default:
@@ -196,7 +197,7 @@ func firstWins(spans []span) []span {
 		if rule == nobody {
 			continue
 		}
-		end := uint64(Inf)
+		end := uint64(nccl.Inf)
 		if i+1 < len(starts) {
 			end = starts[i+1] - 1
 		}
@@ -214,7 +215,7 @@ func borders(spans []span) []uint64 {
 	starts := make([]uint64, 0, 2*len(spans))
 	for _, s := range spans {
 		starts = append(starts, s.Min)
-		if s.Max != Inf {
+		if s.Max != nccl.Inf {
 			starts = append(starts, s.Max+1)
 		}
 	}
@@ -239,7 +240,7 @@ type Comm struct {
 type View struct {
 	policy *Policy
 	comm   Comm
-	byCall [NumColls][]map[call][]layer
+	byCall [nccl.NumColls][]map[call][]layer
 	when   *whenView // nil without conditions
 }
 
@@ -260,7 +261,7 @@ func (p *Policy) For(c Comm) *View {
 			for _, n := range either(inRange(c.Nodes)) {
 				for _, r := range either(inRange(c.Ranks)) {
 					for _, rpn := range either(perNode) {
-						if byCall := ix[place{Coll(coll), n, r, rpn}]; byCall != nil {
+						if byCall := ix[place{nccl.Coll(coll), n, r, rpn}]; byCall != nil {
 							v.byCall[coll] = append(v.byCall[coll], byCall)
 						}
 					}

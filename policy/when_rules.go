@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // conditional are the rules that have a condition. What else they ask for comes
@@ -50,7 +52,7 @@ type commRules struct {
 }
 
 type stackKey struct {
-	coll Coll
+	coll nccl.Coll
 	call
 }
 

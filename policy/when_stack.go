@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"sort"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // stack holds ranges of sizes that lie one over the other, and lists those that
@@ -44,7 +46,7 @@ func (s *stack) nodes(r Range, visit func(node int)) {
 	n := len(s.starts)
 	low, _ := slices.BinarySearch(s.starts, r.Min)
 	high := n
-	if r.Max != Inf {
+	if r.Max != nccl.Inf {
 		high, _ = slices.BinarySearch(s.starts, r.Max+1)
 	}
 	for low, high = low+n, high+n; low < high; low, high = low/2, high/2 {

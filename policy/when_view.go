@@ -1,6 +1,10 @@
 package policy
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // whenView evaluates the conditions of one communicator.
 type whenView struct {
@@ -81,7 +85,7 @@ func (v *View) decideByCondition(q *Query, before int) (d Decision, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lists = w.lists[:0]
-	for _, coll := range [...]Coll{anyColl, q.Coll} {
+	for _, coll := range [...]nccl.Coll{anyColl, q.Coll} {
 		for c := range q.calls() {
 			if s := w.rules.stacks[stackKey{coll, c}]; s != nil {
 				w.lists = s.covering(q.Bytes, w.lists)
