@@ -144,3 +144,17 @@ func ExampleTuning_Choose() {
 	// 1048576 B: tree/ll128 83 us, 16 channels
 	// 1073741824 B: ring/simple 5814 us, 16 channels
 }
+
+// NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
+func TestChannels(t *testing.T) {
+	two := Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
+	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
+		if got := two.Channels(algo); got != want {
+			t.Errorf("%s: %d channels, want %d", algo, got, want)
+		}
+	}
+	two.NCCL = 22809
+	if got := two.Channels(nccl.AlgoNVLS); got != 16 {
+		t.Errorf("NCCL %s: %d channels, want 16", two.NCCL, got)
+	}
+}
