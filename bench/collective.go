@@ -3,7 +3,7 @@ package bench
 import (
 	"math"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // operation is what a run measured: one of the collectives that a tuner is
@@ -12,10 +12,10 @@ type operation string // folded name; empty: not known
 
 // collByName holds what nccl-tests can measure; -1 stands for what no tuner is
 // asked about.
-var collByName = func() map[string]policy.Coll {
-	m := map[string]policy.Coll{}
-	for c := range policy.Coll(policy.NumColls) {
-		m[fold(c.String())] = c
+var collByName = func() map[string]nccl.Coll {
+	m := map[string]nccl.Coll{}
+	for _, c := range nccl.AllColls() {
+		m[c.String()] = c
 	}
 	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
 		m[other] = -1

@@ -13,8 +13,8 @@ import (
 
 	"github.com/agext/levenshtein"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // column is what a column of a CSV file means, whatever its name.
@@ -110,7 +110,7 @@ type sweep struct {
 	cells []string
 
 	interned map[string]string
-	colls    map[string]policy.Coll
+	colls    map[string]nccl.Coll
 	setups   map[Setup]*Setup
 	hasSetup bool // a column of it is there
 	// named is what the file's name says where no column holds a label.
@@ -119,7 +119,7 @@ type sweep struct {
 }
 
 func readCSV(in *bufio.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]policy.Coll{}, setups: map[Setup]*Setup{}, run: &run{line: 1, cells: true}}
+	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]nccl.Coll{}, setups: map[Setup]*Setup{}, run: &run{line: 1, cells: true}}
 	s.in.Comment = '#'
 	s.in.FieldsPerRecord = -1
 	s.in.ReuseRecord = true
@@ -344,7 +344,7 @@ func (s *sweep) keep(m Sample, reason string) {
 	case !known:
 		coll, known = collByName[fold(name)]
 		if !known {
-			_, err := policy.ParseColl(name)
+			_, err := nccl.Colls.Parse(name)
 			s.bad(colCollective, "%v", err)
 			return
 		}
@@ -375,14 +375,14 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.cell(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			_, err := policy.ParseAlgo(v)
+			_, err := nccl.Algos.Parse(v)
 			s.bad(colAlgo, "%v", err)
 			return false
 		}
 	}
 	if v := s.cell(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			_, err := policy.ParseProto(v)
+			_, err := nccl.Protos.Parse(v)
 			s.bad(colProto, "%v", err)
 			return false
 		}

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Origin is where the label of a sample (its algorithm, protocol and channels)
@@ -33,9 +32,9 @@ func (o Origin) String() string { return originNames[o] }
 
 // label is a configuration or a part of one.
 type label struct {
-	algo     policy.Algo  // Unknown
-	proto    policy.Proto // Unknown
-	channels int          // 0: not known
+	algo     nccl.Algo  // Unknown
+	proto    nccl.Proto // Unknown
+	channels int        // 0: not known
 }
 
 var noLabel = label{Unknown, Unknown, 0}
@@ -102,30 +101,30 @@ func fold(s string) string {
 }
 
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
-func parseAlgo(s string) (policy.Algo, bool) {
-	if a, ok := policy.AlgoNamed(s); ok {
+func parseAlgo(s string) (nccl.Algo, bool) {
+	if a, ok := nccl.Algos.Named(s); ok {
 		return a, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumAlgos {
-		return policy.Algo(n), true
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < nccl.NumAlgos {
+		return nccl.Algo(n), true
 	}
-	if a, ok := policy.AlgoNamed(fold(s)); ok {
+	if a, ok := nccl.Algos.Named(fold(s)); ok {
 		return a, true
 	}
 	if fold(s) == "collnet" { // its only kind before NCCL 2.14
-		return policy.AlgoCollNetDirect, true
+		return nccl.AlgoCollNetDirect, true
 	}
 	return Unknown, false
 }
 
-func parseProto(s string) (policy.Proto, bool) {
-	if p, ok := policy.ProtoNamed(s); ok {
+func parseProto(s string) (nccl.Proto, bool) {
+	if p, ok := nccl.Protos.Named(s); ok {
 		return p, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < tuning.NumProtos {
-		return policy.Proto(n), true
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < nccl.NumProtos {
+		return nccl.Proto(n), true
 	}
-	if p, ok := policy.ProtoNamed(fold(s)); ok {
+	if p, ok := nccl.Protos.Named(fold(s)); ok {
 		return p, true
 	}
 	return Unknown, false
@@ -169,7 +168,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})
-	algos, protos, colls := map[policy.Algo]bool{}, map[policy.Proto]bool{}, map[string]bool{}
+	algos, protos, colls := map[nccl.Algo]bool{}, map[nccl.Proto]bool{}, map[string]bool{}
 	for i := 0; i < len(words); i++ {
 		pair := words[i]
 		if i+1 < len(words) {
@@ -177,8 +176,8 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 		}
 		// Two words first: nvls_tree is not nvls, all_reduce is not reduce.
 		for _, w := range []string{pair, words[i]} {
-			a, isAlgo := policy.AlgoNamed(w)
-			p, isProto := policy.ProtoNamed(w)
+			a, isAlgo := nccl.Algos.Named(w)
+			p, isProto := nccl.Protos.Named(w)
 			_, isColl := collByName[w]
 			switch {
 			case isAlgo:

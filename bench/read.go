@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Format is what a file turned out to be.
@@ -28,7 +28,7 @@ const (
 // Options say what a file may leave out. The zero value knows nothing.
 type Options struct {
 	// Coll is the collective of rows that do not name theirs; nil: not known.
-	Coll *policy.Coll
+	Coll *nccl.Coll
 	// Nodes and Ranks are those of rows that do not tell; 0: not known.
 	Nodes, Ranks int
 	// NamePattern finds labels in a file's name by its groups coll, algo, proto,

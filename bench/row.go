@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // row is one time of a run, half a line of nccl-tests.
@@ -283,7 +283,7 @@ func knownBandwidth(v float64) float64 {
 
 // sample turns a time into a sample. Collective, communicator and label are the
 // run's to fill in.
-func (r *row) sample(coll policy.Coll) Sample {
+func (r *row) sample(coll nccl.Coll) Sample {
 	return Sample{
 		Coll: coll, Bytes: r.bytes, DType: r.dtype, RedOp: r.redop, Algo: Unknown, Proto: Unknown,
 		InPlace: r.inPlace, Micros: r.micros, AlgBW: r.algBW, BusBW: r.busBW, Source: r.source,

@@ -1,19 +1,19 @@
 package bench
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // Sample is one measured time of one collective: a row of nccl-tests, with what
 // is known of the configuration it ran with.
 type Sample struct {
-	Coll  policy.Coll
+	Coll  nccl.Coll
 	Bytes uint64 // nccl-tests' size column, what NCCL calls nBytes
 	DType string // "float", ...; empty: not known
 	RedOp string // "sum", ...; empty: none or not known
 
 	// Algo and Proto are what ran, not what was asked for; Unknown where nothing
 	// says so.
-	Algo  policy.Algo
-	Proto policy.Proto
+	Algo  nccl.Algo
+	Proto nccl.Proto
 	// Channels is the number of channels that ran; 0: not known.
 	Channels int
 

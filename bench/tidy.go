@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // simulatedPrefix begins the source of every sample that was made up.
 const simulatedPrefix = "simulated:"
-
-// tidyColls spells collectives as nccl-tests' programs do, which is how sweep
-// files name them.
-var tidyColls = [...]string{"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce"}
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
 // is not known is left empty; the columns of Setup are left out where nothing is known of it.
@@ -40,7 +38,7 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 }
 
 func (s *Sample) appendTidy(b []byte, columns int) []byte {
-	b = append(b, tidyColls[s.Coll]...)
+	b = append(b, nccl.Colls.Apart[s.Coll]...)
 	b = append(b, ',')
 	b = strconv.AppendUint(b, s.Bytes, 10)
 	b = append(b, ',')

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -26,11 +27,11 @@ func TestHGXH100FollowsFromDGXH100(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := comms[0].Tuning
-		for coll := range tuning.NumColls {
+		for coll := range nccl.Coll(nccl.NumColls) {
 			for bytes := int64(1); bytes <= 1<<34; bytes = bytes*3/2 + 1 {
 				a, b := got.Table(coll, bytes, 1), want.Table(coll, bytes, 1)
 				if a != b || got.ChooseFrom(a, bytes) != want.ChooseFrom(b, bytes) {
-					t.Fatalf("%s of %d bytes on %d nodes: %v, want %v", tuning.CollNames[coll], bytes, want.NNodes, a, b)
+					t.Fatalf("%s of %d bytes on %d nodes: %v, want %v", coll, bytes, want.NNodes, a, b)
 				}
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // steps is a policy of n rows that cover 0..1 GiB in equal steps.
@@ -43,7 +45,7 @@ func files(n int) map[string][]byte {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	costs := nccl.Costs{Micros: make([]float32, 21), NumProto: 3}
 	for i := range costs.Micros {
 		costs.Micros[i] = float32(10 + i)
 	}
@@ -59,7 +61,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					i += 7919
-					v.Decide(Query{Coll: CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: i % n, Costs: costs})
+					v.Decide(Query{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: i % n, Costs: costs})
 				}
 			})
 		}
@@ -89,6 +91,6 @@ func BenchmarkExplain(b *testing.B) {
 	}
 	v := p.For(Comm{Nodes: 1, Ranks: 8})
 	for b.Loop() {
-		v.Explain(Query{Coll: CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costsOf(nil)})
+		v.Explain(Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costsOf(nil)})
 	}
 }

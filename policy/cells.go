@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-const (
-	// maxChannels is what NCCL can use. Files written for RCCL ask for more.
-	maxChannels = 64
-	// maxChannelsInFile is the last number that fits in NCCL's eight signed bits.
-	maxChannelsInFile = 127
-)
+// maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files
+// written for RCCL ask for more than NCCL can use.
+const maxChannelsInFile = 127
 
 // cellReader turns the cells of one row into a Rule and reports each cell that
 // it cannot read.
@@ -61,7 +61,7 @@ func (c *cellReader) blank() bool {
 func (c *cellReader) rule() Rule {
 	rw := c.row
 	if text := rw.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
-		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", quote(text)))
+		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", suggest.Quote(text)))
 		return Rule{}
 	}
 	c.checkLength()
@@ -98,7 +98,7 @@ func (c *cellReader) checkLength() {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(columns, ","))
 	}
 	if beyond {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", quote(c.row.Beyond), want))
+		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", suggest.Quote(c.row.Beyond), want))
 		return
 	}
 	for i, column := range columns {
@@ -128,16 +128,16 @@ func isAny(text string) bool {
 	return strings.EqualFold(text, "any")
 }
 
-func (c *cellReader) coll(cl string) Coll {
+func (c *cellReader) coll(cl string) nccl.Coll {
 	if isAny(cl) {
 		return anyColl
 	}
-	if NeverAsked(cl) {
+	if nccl.NeverAsked(cl) {
 		return collNeverAsked
 	}
-	coll, ok := collNames.parse(cl)
+	coll, ok := nccl.Colls.Named(cl)
 	if !ok {
-		c.fail("collective", fmt.Errorf("%w, -1 for any)", collNames.unknown("collective", cl)))
+		c.fail("collective", nccl.Colls.Unknown(cl, ", -1 for any"))
 	}
 	return coll
 }
@@ -147,13 +147,13 @@ func (c *cellReader) sizes(minName string, low string, maxName string, high stri
 	var err error
 	ok := true
 	if !isAny(low) {
-		if r.Min, err = ParseBytes(low); err != nil {
+		if r.Min, err = nccl.ParseBytes(low); err != nil {
 			c.fail(minName, fmt.Errorf("%s: %w", minName, err))
 			ok = false
 		}
 	}
 	if !isAny(high) && !strings.EqualFold(high, "inf") {
-		if r.Max, err = ParseBytes(high); err != nil {
+		if r.Max, err = nccl.ParseBytes(high); err != nil {
 			c.fail(maxName, fmt.Errorf("%s: %w", maxName, err))
 			ok = false
 		}
@@ -175,7 +175,7 @@ func (c *cellReader) count(name string, cl string, least, most int64) int64 {
 		if most < 1<<30 {
 			upper = fmt.Sprintf(" to %d", most)
 		}
-		c.fail(name, fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", name, quote(cl), least, upper))
+		c.fail(name, fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", name, suggest.Quote(cl), least, upper))
 		return anyInt
 	}
 	return n
@@ -189,10 +189,10 @@ func (c *cellReader) channels() int8 {
 	n, err := strconv.Atoi(cl)
 	if err != nil || n < 1 || n > maxChannelsInFile {
 		c.fail("channels", fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's own; up to %d is read as %d)",
-			quote(cl), maxChannels, maxChannelsInFile, maxChannels))
+			suggest.Quote(cl), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels))
 		return 0
 	}
-	return int8(min(n, maxChannels))
+	return int8(min(n, nccl.MaxChannels))
 }
 
 func (c *cellReader) chunkBytes() uint64 {
@@ -200,7 +200,7 @@ func (c *cellReader) chunkBytes() uint64 {
 	if isAny(cl) {
 		return 0
 	}
-	n, err := ParseBytes(cl)
+	n, err := nccl.ParseBytes(cl)
 	if err == nil && n == 0 {
 		err = errors.New("0 is no chunk size (allowed: 1 or more, or -1 for NCCL's own)")
 	}
@@ -225,21 +225,21 @@ func (c *cellReader) when() *Condition {
 func (c *cellReader) cellSet() CellSet {
 	set := everyCell
 	if cl := c.row.Algorithm; !isDefault(cl) {
-		set.algos = oneOrAllBut(c, "algorithm", cl, algoNames, everyCell.algos, "default, ")
+		set.algos = oneOrAllBut(c, "algorithm", cl, nccl.Algos, everyCell.algos, "default, ")
 	}
-	set.protos = oneOrAllBut(c, "protocol", c.row.Protocol, protoNames, everyCell.protos, "")
+	set.protos = oneOrAllBut(c, "protocol", c.row.Protocol, nccl.Protos, everyCell.protos, "")
 	return set
 }
 
 // oneOrAllBut reads a name, a name to avoid ("!tree") or any, as a set of bits.
-func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl string, known names[T], every Set, also string) Set {
+func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl string, known nccl.Names[T], every Set, also string) Set {
 	if isAny(cl) {
 		return every
 	}
 	name, avoid := strings.CutPrefix(cl, "!")
-	v, ok := known.parse(strings.TrimSpace(name))
+	v, ok := known.Named(strings.TrimSpace(name))
 	if !ok {
-		c.fail(column, fmt.Errorf("%w, %s-1 for any, !%s to avoid one)", known.unknown(column, cl), also, known.canonical[0]))
+		c.fail(column, known.Unknown(cl, fmt.Sprintf(", %s-1 for any, !%s to avoid one", also, known.Known[0])))
 		return every
 	}
 	if avoid {
@@ -261,7 +261,7 @@ func (c *cellReader) checkDefault() {
 	}{{"protocol", c.row.Protocol}, {"channels", c.row.Channels}, {"chunk_bytes", c.row.ChunkBytes}} {
 		if !isAny(other.cell) && !(other.name == "channels" && other.cell == "0") {
 			c.fail(other.name, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
-				other.name, quote(other.cell)))
+				other.name, suggest.Quote(other.cell)))
 		}
 	}
 }

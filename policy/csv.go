@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/gocarina/gocsv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // row is one line of a policy file before its cells are read. Without a header
@@ -52,7 +55,7 @@ var columnNames = []string{
 var columnBySpelling = func() map[string]string {
 	m := map[string]string{}
 	for _, name := range columnNames {
-		for _, s := range spellings(name) {
+		for _, s := range nccl.Spellings(name) {
 			m[s] = name
 		}
 	}
@@ -60,7 +63,7 @@ var columnBySpelling = func() map[string]string {
 		"collective_type": "collective", "coll_type": "collective", "coll": "collective", "algo": "algorithm", "proto": "protocol",
 		"n_channels": "channels", "n_nodes": "nodes", "n_ranks": "ranks", "num_pipe_ops": "pipe_ops",
 	} {
-		for _, s := range spellings(alias) {
+		for _, s := range nccl.Spellings(alias) {
 			m[s] = name
 		}
 	}
@@ -138,8 +141,8 @@ func (r *reader) readHeader(data []byte) {
 		name := column(s)
 		switch {
 		case name == "":
-			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", quote(s),
-				didYouMean(s, columnNames), strings.Join(columnNames, ", ")))
+			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
+				suggest.DidYouMean(s, columnNames), strings.Join(columnNames, ", ")))
 		case slices.Contains(r.columns, name):
 			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", name))
 			name = ""
@@ -275,13 +278,4 @@ func unindentComments(data []byte) []byte {
 		}
 	}
 	return bytes.Join(lines, nil)
-}
-
-// quote shows a cell in a message, cut where it would flood the log.
-func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%q...", strings.ToValidUTF8(s[:most], ""))
-	}
-	return fmt.Sprintf("%q", s)
 }

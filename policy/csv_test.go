@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -129,8 +131,8 @@ func TestRuleFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Rule{Line: 2, Coll: CollReduceScatter, Bytes: everySize, BytesPerRank: Range{1024, 2 << 20}, Nodes: -1, Ranks: -1, RanksPerNode: 4,
-		PipeOps: -1, RegBuff: -1, Cells: CellSet{everyCell.algos &^ (1 << AlgoNVLSTree), everyCell.protos &^ (1 << ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}
+	want := Rule{Line: 2, Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: Range{1024, 2 << 20}, Nodes: -1, Ranks: -1, RanksPerNode: 4,
+		PipeOps: -1, RegBuff: -1, Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}
 	if !reflect.DeepEqual(p.Rules[0], want) {
 		t.Errorf("got %+v\nwant %+v", p.Rules[0], want)
 	}
@@ -142,15 +144,15 @@ func TestRuleFields(t *testing.T) {
 func TestParseBytes(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "4096": 4096, "64KiB": 65536, "64k": 65536, "1M": 1 << 20, "1 MiB": 1 << 20, "3G": 3 << 30, "2TiB": 2 << 40,
 		"18446744073709551615": 1<<64 - 1, "16777215T": 16777215 << 40, "7b": 7} {
-		if got, err := ParseBytes(text); err != nil || got != want {
+		if got, err := nccl.ParseBytes(text); err != nil || got != want {
 			t.Errorf("%q = %d, %v; want %d", text, got, err, want)
 		}
-		if back, err := ParseBytes(FormatBytes(want)); want != Inf && (err != nil || back != want) {
-			t.Errorf("%d is written as %q, which reads as %d, %v", want, FormatBytes(want), back, err)
+		if back, err := nccl.ParseBytes(nccl.FormatBytes(want)); want != nccl.Inf && (err != nil || back != want) {
+			t.Errorf("%d is written as %q, which reads as %d, %v", want, nccl.FormatBytes(want), back, err)
 		}
 	}
 	for _, text := range []string{"", "-5", "1.5M", "1e6", "M", "1MB", "1gb", "1Q", "1 000", "0x10", "18446744073709551616", "16777216T", "١"} {
-		if got, err := ParseBytes(text); err == nil {
+		if got, err := nccl.ParseBytes(text); err == nil {
 			t.Errorf("%q is read as %d", text, got)
 		}
 	}
@@ -175,9 +177,9 @@ func FuzzReadCSV(f *testing.F) {
 		if err != nil {
 			return
 		}
-		costs := Costs{Micros: []float32{1, 2, 3, 4, 5, 6}, NumProto: 3}
-		for _, bytes := range []uint64{0, 1, 1 << 20, Inf} {
-			p.For(Comm{Nodes: 2, Ranks: 16}).Decide(Query{Coll: CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+		costs := nccl.Costs{Micros: []float32{1, 2, 3, 4, 5, 6}, NumProto: 3}
+		for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
+			p.For(Comm{Nodes: 2, Ranks: 16}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 		}
 	})
 }

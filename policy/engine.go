@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -123,7 +124,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 	if v.rows != nil {
 		for i := range v.rows.policy.Rules {
 			r := &v.rows.policy.Rules[i]
-			if r.Channels == 0 || r.Cells.algos&forAllGather == 0 || !r.IsFor(CollAllGather, v.comm.Nodes, v.comm.Ranks) {
+			if r.Channels == 0 || r.Cells.algos&forAllGather == 0 || !r.IsFor(nccl.CollAllGather, v.comm.Nodes, v.comm.Ranks) {
 				continue
 			}
 			if rows++; rows == 1 {
@@ -132,7 +133,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 		}
 	}
 	if v.model != nil {
-		if g := v.model.groups[CollAllGather]; g != nil {
+		if g := v.model.groups[nccl.CollAllGather]; g != nil {
 			model = slices.ContainsFunc(g.curves, func(c modelCurve) bool { return c.channels > 0 })
 		}
 	}
@@ -141,7 +142,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 
 // forAllGather are the algorithms that NCCL has for AllGather and whose channels can be
 // set at all.
-const forAllGather = 1<<AlgoRing | 1<<AlgoNVLS | 1<<AlgoPAT
+const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
 // By says who decided.
 type By int8
@@ -197,4 +198,4 @@ func (v *EngineView) Decide(q Query) Answer {
 	return a
 }
 
-func oneCell(a Algo, p Proto) CellSet { return CellSet{1 << a, 1 << p} }
+func oneCell(a nccl.Algo, p nccl.Proto) CellSet { return CellSet{1 << a, 1 << p} }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -39,22 +40,22 @@ func TestEngineOrder(t *testing.T) {
 		model  *Model
 		bytes  uint64
 		by     By
-		algo   Algo
+		algo   nccl.Algo
 		chosen int // channels
 		why    Silence
 	}{
-		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, AlgoNVLS, 0, Speaks},
-		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, AlgoTree, 0, Speaks},
-		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, AlgoRing, 8, Speaks},
-		{"the model", rows, compiled(t, nil), 16000, ByModel, AlgoRing, 8, Speaks},
-		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, AlgoRing, 8, Speaks},
-		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, AlgoTree, 0, SilentBest},
-		{"rows alone", rows, nil, 16000, ByNCCL, AlgoTree, 0, Speaks},
+		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, Speaks},
+		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, Speaks},
+		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, Speaks},
+		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, Speaks},
+		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, Speaks},
+		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, SilentBest},
+		{"rows alone", rows, nil, 16000, ByNCCL, nccl.AlgoTree, 0, Speaks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := NewEngine(test.rows, test.model, nil)
-			a := e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
-			if a.By != test.by || Algo(a.Algo) != test.algo || a.Channels != test.chosen || a.Silence != test.why {
+			a := e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
+			if a.By != test.by || a.Algo != test.algo || a.Channels != test.chosen || a.Silence != test.why {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -88,9 +89,9 @@ func TestModelAnswersAreSafe(t *testing.T) {
 			}
 		})
 		costs.AvailableOnly = rng.IntN(10) == 0
-		q := Query{Coll: Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64), PipeOps: 1, Costs: costs}
+		q := Query{Coll: nccl.Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64), PipeOps: 1, Costs: costs}
 		if rng.IntN(4) > 0 {
-			q.Coll = CollAllReduce
+			q.Coll = nccl.CollAllReduce
 			q.Bytes = 1<<10 + q.Bytes%(15<<10)
 		}
 		a := NewEngine(nil, m, nil).For(Comm{Nodes: g.Nodes, Ranks: g.Ranks}).Decide(q)
@@ -101,12 +102,12 @@ func TestModelAnswersAreSafe(t *testing.T) {
 			continue
 		}
 		spoke++
-		cell := a.Algo*costs.NumProto + a.Proto
+		cell := costs.Cell(a.Algo, a.Proto)
 		if before := costs.Micros[cell]; !(before >= 0) || before >= math.MaxFloat32 {
 			t.Fatalf("chose a cell of %g", before)
 		}
-		if a.Channels < 0 || a.Channels > 64 || a.Channels > 0 && Algo(a.Algo) == AlgoNVLS && g.Nodes > 1 {
-			t.Fatalf("%d channels for %v on %d nodes", a.Channels, Algo(a.Algo), g.Nodes)
+		if a.Channels < 0 || a.Channels > 64 || a.Channels > 0 && a.Algo == nccl.AlgoNVLS && g.Nodes > 1 {
+			t.Fatalf("%d channels for %v on %d nodes", a.Channels, a.Algo, g.Nodes)
 		}
 		if costs.AvailableOnly {
 			continue
@@ -137,7 +138,7 @@ func TestModelYieldsToOddTables(t *testing.T) {
 		"free": func(c []float32) { c[0] = 0 },
 		"tie":  func(c []float32) { c[1] = c[0] },
 	} {
-		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
+		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
 		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Silence == Speaks {
 			t.Errorf("%s: %+v", name, a)
 		}
@@ -155,7 +156,7 @@ func TestUnlabelledDefaultAndConstants(t *testing.T) {
 			}
 			f.Constants = constants
 		})
-		_, why := m.For(2, 8).Choose(CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 }))
+		_, why := m.For(2, 8).Choose(nccl.CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 }))
 		return why
 	}
 	if why := silence(nil); why != Speaks {
@@ -193,7 +194,7 @@ func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
 	by := func(here *Machine) (By, Digest) {
 		e := NewEngine(rows, nil, here)
-		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
+		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
 	seen := map[Digest]bool{}
 	for _, test := range []struct {
@@ -226,7 +227,7 @@ func BenchmarkEngine(b *testing.B) {
 	costs := costsOf(nil)
 	b.ReportAllocs()
 	for bytes := uint64(2000); b.Loop(); bytes = 2000 + bytes*7%14000 {
-		v.Decide(Query{Coll: CollAllGather, Bytes: bytes, PipeOps: 1, Costs: costs})
+		v.Decide(Query{Coll: nccl.CollAllGather, Bytes: bytes, PipeOps: 1, Costs: costs})
 	}
 }
 
@@ -251,17 +252,17 @@ func TestUncheckedAllGather(t *testing.T) {
 		}
 		v := NewEngine(p, m, nil).For(c)
 		for _, test := range []struct {
-			coll     Coll
+			coll     nccl.Coll
 			bytes    uint64
 			by       By
 			channels int
-		}{{CollAllGather, 1024, ByRow, own(8)}, {CollAllGather, 2048, ByRow, own(9)}, {CollAllReduce, 2048, ByRow, 6}} {
+		}{{nccl.CollAllGather, 1024, ByRow, own(8)}, {nccl.CollAllGather, 2048, ByRow, own(9)}, {nccl.CollAllReduce, 2048, ByRow, 6}} {
 			a := v.Decide(Query{Coll: test.coll, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
-			if a.By != test.by || a.Channels != test.channels || test.bytes == 1024 && Algo(a.Algo) != AlgoRing {
+			if a.By != test.by || a.Channels != test.channels || test.bytes == 1024 && a.Algo != nccl.AlgoRing {
 				t.Errorf("unchecked: %v, %s of %d: %+v", unchecked, test.coll, test.bytes, a)
 			}
 		}
-		a := v.Decide(Query{Coll: CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
+		a := v.Decide(Query{Coll: nccl.CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
 		if (a.By == ByModel) == unchecked || unchecked && a.Silence != SilentCells {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Tried is what became of one rule for one query, and why.
@@ -114,10 +116,11 @@ func (x *explainer) try(i int) Tried {
 		x.decided = i
 	case x.q.Costs.AvailableOnly && !r.Cells.single():
 		t.Verdict = RowUnpriced
-	case x.q.Costs.cheapest(r.Cells) < 0:
-		t.Verdict = RowUnavailable
 	default:
 		t.Verdict = RowBeaten
+		if _, _, offered := r.Cells.cheapest(x.q.Costs); !offered {
+			t.Verdict = RowUnavailable
+		}
 	}
 	return t
 }
@@ -160,7 +163,7 @@ func (r *Rule) misses(q *Query, c Comm) (misses []Miss) {
 			wantsColl = "any that tuners are asked about"
 		}
 	}
-	miss(r.isForColl(q.Coll) && q.Coll.isAsked(), "collective", wantsColl, q.Coll)
+	miss(r.isForColl(q.Coll) && q.Coll.IsAsked(), "collective", wantsColl, q.Coll)
 	miss(is(r.Nodes, c.Nodes), "nodes", r.Nodes, c.Nodes)
 	miss(is(r.Ranks, c.Ranks), "ranks", r.Ranks, c.Ranks)
 	perNode := strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
@@ -181,11 +184,11 @@ func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
 		near = r.Max
 	}
 	octaves := math.Abs(math.Log2(float64(max(size, 1))) - math.Log2(float64(max(near, 1))))
-	return append(misses, Miss{column, r.String(), FormatBytes(size), octaves})
+	return append(misses, Miss{column, r.String(), nccl.FormatBytes(size), octaves})
 }
 
 // String writes a range as files do: 64KiB - inf.
-func (r Range) String() string { return FormatBytes(r.Min) + " - " + FormatBytes(r.Max) }
+func (r Range) String() string { return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max) }
 
 // String is the condition as it stands in the file.
 func (c *Condition) String() string { return c.text }

@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // columnsOf says of each column of a row, by the plain reading of the format, whether
 // it matches.
 func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 	alone := func(change func(only *plainRow)) bool {
-		only := plainRow{coll: "any", max: Inf, maxPerRank: Inf, nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1}
+		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1}
 		change(&only)
 		return only.matches(q, c)
 	}
@@ -32,7 +34,7 @@ func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 }
 
 // oddTable makes costs such as no NCCL would send: free, endless, of unknown price.
-func oddTable(rng dice, c *Costs) {
+func oddTable(rng dice, c *nccl.Costs) {
 	switch rng.IntN(8) {
 	case 0: // nothing at all
 		for i := range c.Micros {
@@ -136,12 +138,12 @@ func TestExplainNamesColumns(t *testing.T) {
 		"allreduce,,,,pat,ll,,,,,\n"+
 		"allreduce,,,,tree,ll,,,,,\n"+
 		"allreduce,,,,tree,ll,,,,,\n")
-	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	costs := nccl.Costs{Micros: make([]float32, 21), NumProto: 3}
 	for i := range costs.Micros {
 		costs.Micros[i] = -1
 	}
 	costs.Micros[0], costs.Micros[5] = 2, 1
-	got := p.For(Comm{Nodes: 2, Ranks: 16}).Explain(Query{Coll: CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costs})
+	got := p.For(Comm{Nodes: 2, Ranks: 16}).Explain(Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costs})
 	want := []string{
 		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
 		"its condition does not hold: bytes=1048576 nodes=2",
@@ -170,7 +172,7 @@ func TestExplainNamesColumns(t *testing.T) {
 // Where NCCL offers nothing at all, no row decides, not even one that leaves it to NCCL.
 func TestExplainNothingOffered(t *testing.T) {
 	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Nodes: 1, Ranks: 8})
-	q := Query{Coll: CollAllReduce, Bytes: 1, PipeOps: 1, Costs: Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
+	q := Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
 	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
 		t.Errorf("%s", got)
 	}
@@ -189,9 +191,9 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 		v := m.For(1+rng.IntN(2), 8)
 		costs := randomCosts(rng)
 		oddTable(rng, &costs)
-		coll, bytes := Coll(rng.IntN(NumColls)), rng.Uint64N(20<<10)
+		coll, bytes := nccl.Coll(rng.IntN(nccl.NumColls)), rng.Uint64N(20<<10)
 		if rng.IntN(3) > 0 {
-			coll = CollAllReduce
+			coll = nccl.CollAllReduce
 		}
 		choice, why := v.Choose(coll, bytes, costs)
 		all := v.Candidates(coll, bytes, costs)
@@ -201,7 +203,7 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 			t.Fatalf("chose %+v of %+v", choice, all)
 		}
 		for i, c := range all {
-			if c.Bar == BarNone && !costs.offers(c.Algo, c.Proto) || c.Bar == BarNotOffered && costs.offers(c.Algo, c.Proto) {
+			if c.Bar == BarNone && !costs.Offers(c.Algo, c.Proto) || c.Bar == BarNotOffered && costs.Offers(c.Algo, c.Proto) {
 				t.Fatalf("%+v of %+v", c, costs)
 			}
 			if i > 0 && c.Bar == BarNone && (all[i-1].Bar != BarNone || all[i-1].LnMicros > c.LnMicros) {
@@ -223,7 +225,7 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 // A row keeps the model from being asked, not from being shown.
 func TestExplainShowsTheModelBehindARow(t *testing.T) {
 	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Nodes: 2, Ranks: 8})
-	q := Query{Coll: CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
+	q := Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
 	x := v.Explain(q)
 	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != Speaks || len(x.Candidates) != 4 {
 		t.Errorf("%+v", x)

@@ -3,24 +3,22 @@ package policy
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // What tools that look at rules, not at queries, want to know of them.
 
 // Colls lists the collectives that the rule can match: all for a rule that names
 // none, no one for an operation that no tuner is asked about.
-func (r *Rule) Colls() []Coll {
+func (r *Rule) Colls() []nccl.Coll {
 	switch r.Coll {
 	case anyColl:
-		all := make([]Coll, NumColls)
-		for c := range all {
-			all[c] = Coll(c)
-		}
-		return all
+		return nccl.AllColls()
 	case collNeverAsked:
 		return nil
 	}
-	return []Coll{r.Coll}
+	return []nccl.Coll{r.Coll}
 }
 
 // BytesFor returns the sizes that the rule matches on a communicator of so many
@@ -35,10 +33,10 @@ func (r *Rule) BytesFor(ranks int) (sizes Range, ok bool) {
 func (r Range) timesRanks(ranks uint64) Range {
 	high, least := bits.Mul64(r.Min, ranks)
 	if high > 0 {
-		return Range{Inf, 0} // empty: no collective is that large
+		return Range{nccl.Inf, 0} // empty: no collective is that large
 	}
-	most := uint64(Inf)
-	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= Inf-(ranks-1) {
+	most := uint64(nccl.Inf)
+	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= nccl.Inf-(ranks-1) {
 		most = low + ranks - 1
 	}
 	return Range{least, most}
@@ -56,14 +54,14 @@ func (s CellSet) String() string {
 	if s == everyCell {
 		return "any"
 	}
-	return setText(s.algos, everyCell.algos, algoNames) + "/" + setText(s.protos, everyCell.protos, protoNames)
+	return setText(s.algos, everyCell.algos, nccl.Algos) + "/" + setText(s.protos, everyCell.protos, nccl.Protos)
 }
 
-func setText[T ~int8, Set uint8 | uint16](set, every Set, known names[T]) string {
+func setText[T ~int8, Set uint8 | uint16](set, every Set, known nccl.Names[T]) string {
 	if set == every {
 		return "any"
 	}
-	for v, name := range known.canonical {
+	for v, name := range known.Known {
 		switch set {
 		case 1 << v:
 			return name
@@ -84,10 +82,7 @@ func (r *Rule) Asks() string {
 		text += fmt.Sprintf(", %d channels", r.Channels)
 	}
 	if r.ChunkBytes > 0 {
-		text += ", chunks of " + FormatBytes(r.ChunkBytes)
+		text += ", chunks of " + nccl.FormatBytes(r.ChunkBytes)
 	}
 	return text
 }
-
-// Contains reports whether a cell of NCCL's cost table belongs to the set.
-func (s CellSet) Contains(a Algo, p Proto) bool { return s.contains(int(a), int(p)) }

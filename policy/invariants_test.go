@@ -6,15 +6,20 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // oddMicros are costs that no cost model should give and a table may still hold.
 var oddMicros = []float32{0, -0.5, -1, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
 
+// available: NCCL may choose a cell of that cost.
+func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
+
 // anyCosts draws a table of either size that NCCL has had, with believable costs and
 // others.
-func anyCosts(t *rapid.T) Costs {
-	c := Costs{Micros: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: 3}
+func anyCosts(t *rapid.T) nccl.Costs {
+	c := nccl.Costs{Micros: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: 3}
 	odd := rapid.IntRange(0, 4).Draw(t, "odd")
 	for i := range c.Micros {
 		switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
@@ -30,7 +35,7 @@ func anyCosts(t *rapid.T) Costs {
 }
 
 // chosen is what NCCL takes from a table, and whether another cell costs the same.
-func chosen(c Costs) (cell int, tied bool) {
+func chosen(c nccl.Costs) (cell int, tied bool) {
 	cell = -1
 	for i, m := range c.Micros {
 		if m >= 0 && m < math.MaxFloat32 && (cell < 0 || m < c.Micros[cell]) {
@@ -71,7 +76,7 @@ func TestWhateverIsDecided(t *testing.T) {
 		comm, q := randomCall(rng)
 		if rapid.Bool().Draw(t, "of the model") {
 			comm = Comm{Nodes: rapid.IntRange(1, 2).Draw(t, "nodes"), Ranks: 8}
-			q.Coll, q.Bytes = CollAllReduce, rapid.Uint64Range(0, 40<<10).Draw(t, "bytes")
+			q.Coll, q.Bytes = nccl.CollAllReduce, rapid.Uint64Range(0, 40<<10).Draw(t, "bytes")
 		}
 		q.Costs = anyCosts(t)
 		before := slices.Clone(q.Costs.Micros)
@@ -89,7 +94,7 @@ func TestWhateverIsDecided(t *testing.T) {
 			t.Fatalf("NCCL decides, yet %+v", a)
 		case ncclCell < 0 && (a.By != ByNCCL || a.Rule >= 0):
 			t.Fatalf("there is nothing to choose from, yet %+v", a)
-		case a.Channels < 0 || a.Channels > maxChannels:
+		case a.Channels < 0 || a.Channels > nccl.MaxChannels:
 			t.Fatalf("%d channels", a.Channels)
 		case a.Channels > 0 && a.Algo < 0, a.ChunkBytes > 0 && a.Algo < 0:
 			t.Fatalf("it is not known what NCCL chooses, yet %+v", a)
@@ -97,7 +102,7 @@ func TestWhateverIsDecided(t *testing.T) {
 		if a.Algo < 0 {
 			return
 		}
-		cell := a.Algo*q.Costs.NumProto + a.Proto
+		cell := q.Costs.Cell(a.Algo, a.Proto)
 		if !a.Write {
 			if cell != ncclCell || tied {
 				t.Fatalf("cell %d is left to NCCL, which takes %d (tied: %v) of %v", cell, ncclCell, tied, before)
@@ -114,14 +119,14 @@ func TestWhateverIsDecided(t *testing.T) {
 				t.Fatalf("%+v makes NCCL take %d (tied: %v) of %v", a, now, tied, before)
 			}
 		}
-		if a.Channels > 0 && (Algo(a.Algo) == AlgoCollNetDirect || Algo(a.Algo) == AlgoCollNetChain || Algo(a.Algo) == AlgoNVLS && comm.Nodes > 1) {
-			t.Fatalf("channels for %s on %d nodes", Algo(a.Algo), comm.Nodes)
+		if a.Channels > 0 && (a.Algo == nccl.AlgoCollNetDirect || a.Algo == nccl.AlgoCollNetChain || a.Algo == nccl.AlgoNVLS && comm.Nodes > 1) {
+			t.Fatalf("channels for %s on %d nodes", a.Algo, comm.Nodes)
 		}
-		if a.Channels > 0 && q.Coll == CollAllGather && comm.UncheckedAllGather {
+		if a.Channels > 0 && q.Coll == nccl.CollAllGather && comm.UncheckedAllGather {
 			t.Fatal("channels for an AllGather that NCCL would not check")
 		}
-		if a.ChunkBytes > 0 && a.ChunkBytes < Proto(a.Proto).Grain() {
-			t.Fatalf("chunks of %d bytes for %s", a.ChunkBytes, Proto(a.Proto))
+		if a.ChunkBytes > 0 && a.ChunkBytes < a.Proto.Grain() {
+			t.Fatalf("chunks of %d bytes for %s", a.ChunkBytes, a.Proto)
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -28,7 +30,7 @@ type Model struct {
 }
 
 type modelKey struct {
-	coll         Coll
+	coll         nccl.Coll
 	nodes, ranks int
 }
 
@@ -49,8 +51,8 @@ type modelTable struct{ ln, sigma []float64 }
 type modelCurve struct {
 	modelTable
 	family   *ModelFamily
-	algo     Algo
-	proto    Proto
+	algo     nccl.Algo
+	proto    nccl.Proto
 	channels int
 	measured []bool // at the sizes of the axis
 	own      Range  // of the sizes measured
@@ -59,8 +61,8 @@ type modelCurve struct {
 
 type modelDefault struct {
 	bytes    uint64
-	algo     Algo // -1: not known
-	proto    Proto
+	algo     nccl.Algo // -1: not known
+	proto    nccl.Proto
 	channels int
 }
 
@@ -108,7 +110,7 @@ func checkHead(name string, text []byte) error {
 func (f *ModelFile) checkHead(name string) error {
 	switch {
 	case f.Format != ModelFormat:
-		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, quote(f.Format), ModelFormat)
+		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), ModelFormat)
 	case f.Version != ModelVersion:
 		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, ModelVersion)
 	}
@@ -208,9 +210,9 @@ func (c *modelChecker) err() error {
 
 func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey) {
 	g := &modelGroup{file: f, axis: f.Axis}
-	coll, ok := collNames.parse(f.Coll)
+	coll, ok := nccl.Colls.Named(f.Coll)
 	if !ok {
-		c.problem(path+".collective", "%v)", collNames.unknown("collective", f.Coll))
+		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
 	}
 	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
@@ -233,7 +235,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 			if p.Algo != "" || p.Proto != "" {
 				def.algo, def.proto = c.label(at, p.Algo, p.Proto)
 			}
-			c.isTrue(p.Channels >= 0 && p.Channels <= maxChannels, at+".channels", "%d (allowed: 0 to %d)", p.Channels, maxChannels)
+			c.isTrue(p.Channels >= 0 && p.Channels <= nccl.MaxChannels, at+".channels", "%d (allowed: 0 to %d)", p.Channels, nccl.MaxChannels)
 			g.defaults = append(g.defaults, def)
 		}
 		if c.isTrue(len(d.Measured) > 0, path+".measured", "no sizes") {
@@ -248,22 +250,22 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	return g, modelKey{coll, f.Nodes, f.Ranks}
 }
 
-func (c *modelChecker) label(path, algo, proto string) (Algo, Proto) {
-	a, ok := algoNames.parse(algo)
+func (c *modelChecker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
+	a, ok := nccl.Algos.Named(algo)
 	if !ok {
-		c.problem(path+".algorithm", "%v)", algoNames.unknown("algorithm", algo))
+		c.problem(path+".algorithm", "%v", nccl.Algos.Unknown(algo, ""))
 	}
-	p, ok := protoNames.parse(proto)
+	p, ok := nccl.Protos.Named(proto)
 	if !ok {
-		c.problem(path+".protocol", "%v)", protoNames.unknown("protocol", proto))
+		c.problem(path+".protocol", "%v", nccl.Protos.Unknown(proto, ""))
 	}
 	return a, p
 }
 
 // curveKey is what a group has no two curves of.
 type curveKey struct {
-	algo     Algo
-	proto    Proto
+	algo     nccl.Algo
+	proto    nccl.Proto
 	channels int
 }
 
@@ -280,12 +282,12 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen m
 	}
 	for i, curve := range f.Curves {
 		path := fmt.Sprintf("%s.curves[%d]", path, i)
-		c.isTrue(curve.Channels >= 0 && curve.Channels <= maxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, maxChannels)
+		c.isTrue(curve.Channels >= 0 && curve.Channels <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, nccl.MaxChannels)
 		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{Inf, 0}}
+		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{nccl.Inf, 0}}
 		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
 			if !(m[0] >= 1 && m[0] < maxModelBytes) {

@@ -3,12 +3,14 @@ package policy
 import (
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // ModelChoice is a configuration and what the model expects of it.
 type ModelChoice struct {
-	Algo     Algo // -1: none
-	Proto    Proto
+	Algo     nccl.Algo // -1: none
+	Proto    nccl.Proto
 	Channels int // 0: leave NCCL's count
 
 	LnMicros, Sigma               float64 // expected ln(us) and its standard deviation
@@ -48,10 +50,6 @@ const (
 	leastSpread       = 0.15
 	spreadPerDoubling = 0.07
 	spreadsOfGain     = 2.5
-
-	// guardedRing: NCCL multiplies ring's costs by 1024 where FP8 sums would lose
-	// precision. No measured pair of configurations is this far apart.
-	guardedRing = 250
 )
 
 // Choose returns the fastest configuration known among the available cells, and
@@ -60,7 +58,7 @@ const (
 //
 // It reads nothing but its arguments and the model, in a fixed order of
 // operations: equal arguments give equal answers on all ranks.
-func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, Silence) {
+func (v *ModelView) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, Silence) {
 	g, at, why := v.place(coll, bytes)
 	if g == nil {
 		return noChoice, why
@@ -97,9 +95,9 @@ func (v *ModelView) Choose(coll Coll, bytes uint64, costs Costs) (ModelChoice, S
 var noChoice = ModelChoice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
 
 // place finds a group and a size in it, or says why there is none.
-func (v *ModelView) place(coll Coll, bytes uint64) (*modelGroup, spot, Silence) {
+func (v *ModelView) place(coll nccl.Coll, bytes uint64) (*modelGroup, spot, Silence) {
 	switch {
-	case coll < 0 || coll >= NumColls:
+	case !coll.IsAsked():
 		return nil, spot{}, SilentColl
 	case v.groups[coll] == nil:
 		return nil, spot{}, v.silent[coll]
@@ -114,7 +112,7 @@ func (v *ModelView) place(coll Coll, bytes uint64) (*modelGroup, spot, Silence) 
 // Fastest returns the configuration that should be the fastest among the
 // available cells, with no regard to what NCCL would do or whether it is sure.
 // It says what a model predicts; what a policy does, Choose decides.
-func (v *ModelView) Fastest(coll Coll, bytes uint64, costs Costs) (ModelChoice, bool) {
+func (v *ModelView) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, bool) {
 	g, at, _ := v.place(coll, bytes)
 	if g == nil {
 		return noChoice, false
@@ -126,10 +124,10 @@ func (v *ModelView) Fastest(coll Coll, bytes uint64, costs Costs) (ModelChoice, 
 // fastest finds the curve with the least time, -1 for none. Beyond the sizes
 // measured with a configuration itself, where a prediction rests on its relatives
 // alone, it counts only if asked for.
-func (v *ModelView) fastest(coll Coll, g *modelGroup, at spot, costs Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
+func (v *ModelView) fastest(coll nccl.Coll, g *modelGroup, at spot, costs nccl.Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
 	best, why, choice = -1, SilentSize, noChoice
 	least := math.Inf(1)
-	noRing := costs.ringIsGuarded()
+	noRing := costs.RingIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
 		if v.offer(coll, c, &costs, noRing) != BarNone {
@@ -185,11 +183,11 @@ var bars = [...]string{
 func (b Bar) String() string { return bars[b] }
 
 // offer is what NCCL's table has against a curve.
-func (v *ModelView) offer(coll Coll, c *modelCurve, costs *Costs, noRing bool) Bar {
+func (v *ModelView) offer(coll nccl.Coll, c *modelCurve, costs *nccl.Costs, noRing bool) Bar {
 	switch {
-	case !costs.offers(c.algo, c.proto):
+	case !costs.Offers(c.algo, c.proto):
 		return BarNotOffered
-	case noRing && c.algo == AlgoRing:
+	case noRing && c.algo == nccl.AlgoRing:
 		return BarGuarded
 	case c.channels > 0 && !v.comm.checksChannels(coll, c.algo):
 		return BarChannels
@@ -208,7 +206,7 @@ func (c *modelCurve) trust(bytes uint64) Bar {
 	return BarNone
 }
 
-func (g *modelGroup) curve(algo Algo, proto Proto, channels int) *modelCurve {
+func (g *modelGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *modelCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.algo == algo && c.proto == proto && c.channels == channels {
 			return c
@@ -219,7 +217,7 @@ func (g *modelGroup) curve(algo Algo, proto Proto, channels int) *modelCurve {
 
 // Predict returns what the model expects of a configuration: ln(us) and its
 // standard deviation, which includes the noise of measuring it once.
-func (v *ModelView) Predict(coll Coll, algo Algo, proto Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
+func (v *ModelView) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
 	g, at, _ := v.place(coll, bytes)
 	if g == nil {
 		return 0, 0, false
@@ -230,32 +228,4 @@ func (v *ModelView) Predict(coll Coll, algo Algo, proto Proto, channels int, byt
 	}
 	lnMicros, sigma = at.in(c.modelTable)
 	return lnMicros, sigma, sigma > 0
-}
-
-// offers reports whether NCCL can use a cell.
-func (c Costs) offers(algo Algo, proto Proto) bool {
-	if c.NumProto == 0 || int(proto) >= c.NumProto {
-		return false
-	}
-	i := int(algo)*c.NumProto + int(proto)
-	return i < len(c.Micros) && available(c.Micros[i])
-}
-
-// ringIsGuarded reports NCCL's precision guard: every ring cell far above the
-// cheapest other one.
-func (c Costs) ringIsGuarded() bool {
-	if c.AvailableOnly {
-		return false
-	}
-	ring, other := float32(math.MaxFloat32), float32(math.MaxFloat32)
-	for i, micros := range c.Micros {
-		switch {
-		case !available(micros):
-		case i/c.NumProto == int(AlgoRing):
-			ring = min(ring, micros)
-		default:
-			other = min(other, micros)
-		}
-	}
-	return other < math.MaxFloat32 && ring < math.MaxFloat32 && ring > guardedRing*other
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // ModelConstants replace constants of NCCL's own cost model, which NCCL hands to a
@@ -132,11 +135,11 @@ func (c *ModelConstants) each(f func(path string, v Constant, err error)) {
 }
 
 func (l *LatencyConstant) constant(table ConstantTable) (Constant, error) {
-	algo, err := ParseAlgo(l.Algo)
+	algo, err := nccl.Algos.Parse(l.Algo)
 	if err != nil {
 		return Constant{}, err
 	}
-	proto, err := ParseProto(l.Proto)
+	proto, err := nccl.Protos.Parse(l.Proto)
 	if err != nil {
 		return Constant{}, err
 	}
@@ -149,7 +152,7 @@ func (l *LatencyConstant) constant(table ConstantTable) (Constant, error) {
 		}
 		v.Index = [3]int{link, int(algo), int(proto)}
 	case l.Link != "":
-		return Constant{}, fmt.Errorf("link is %s (allowed: none, a base latency is paid once)", quote(l.Link))
+		return Constant{}, fmt.Errorf("link is %s (allowed: none, a base latency is paid once)", suggest.Quote(l.Link))
 	}
 	return v, inConstantRange("us", l.Micros, 0, maxConstantMicros, l.Sigma)
 }
@@ -170,7 +173,7 @@ func (b *BandwidthConstant) constant(table ConstantTable) (Constant, error) {
 func indexOf(what, got string, known []string) (int, error) {
 	i := slices.Index(known, got)
 	if i < 0 {
-		return 0, fmt.Errorf("unknown %s %s (%sallowed: %s)", what, quote(got), didYouMean(got, known), strings.Join(known, ", "))
+		return 0, fmt.Errorf("unknown %s %s (%sallowed: %s)", what, suggest.Quote(got), suggest.DidYouMean(got, known), strings.Join(known, ", "))
 	}
 	return i, nil
 }

@@ -3,13 +3,15 @@ package policy
 import (
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were
 // measured it is the choice at the nearer one.
 type OwnChoice struct {
-	Algo     Algo // -1: the time was measured, and nobody wrote down what took it
-	Proto    Proto
+	Algo     nccl.Algo // -1: the time was measured, and nobody wrote down what took it
+	Proto    nccl.Proto
 	Channels int // 0: not known
 
 	LnMicros, Sigma float64 // ln(us) and its standard deviation, as decisions reckon with
@@ -19,7 +21,7 @@ type OwnChoice struct {
 func (c OwnChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Own returns what NCCL does by itself where that was measured on this communicator.
-func (v *ModelView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
+func (v *ModelView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	g, at, _ := v.place(coll, bytes)
 	if g == nil || g.file.Nodes != v.comm.Nodes {
 		return own, false
@@ -46,31 +48,11 @@ func (v *ModelView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
 }
 
 // Own is ModelView.Own. Without a model nothing was measured.
-func (v *EngineView) Own(coll Coll, bytes uint64) (own OwnChoice, ok bool) {
+func (v *EngineView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	if v.model == nil {
 		return own, false
 	}
 	return v.model.Own(coll, bytes)
-}
-
-// Choosing returns the table with a cost for the cell at which NCCL chooses it: its
-// own, if that does, else one just below all others. Where another cell costs nothing,
-// there is none and the table stays as it is.
-func (c Costs) Choosing(algo Algo, proto Proto) Costs {
-	cell := int(algo)*c.NumProto + int(proto)
-	if cell >= len(c.Micros) {
-		return c
-	}
-	offered := c
-	offered.Micros = slices.Clone(c.Micros)
-	if !available(offered.Micros[cell]) {
-		offered.Micros[cell] = math.MaxFloat32
-	}
-	if micros, _, ok := offered.makeCheapest(cell); ok {
-		offered.Micros[cell] = micros
-		return offered
-	}
-	return c
 }
 
 type defaultTime struct {
@@ -81,13 +63,12 @@ type defaultTime struct {
 // defaultTime is what NCCL's own choice takes. Where what it would choose now is
 // not what it chose when measured, the fastest that its cell can be stands in, so
 // that a gain is never assumed.
-func (v *ModelView) defaultTime(g *modelGroup, at spot, costs Costs, best *modelCurve) (d defaultTime, same, ok bool) {
-	own := costs.cheapest(everyCell)
-	if own >= 0 && costs.tied(own) {
+func (v *ModelView) defaultTime(g *modelGroup, at spot, costs nccl.Costs, best *modelCurve) (d defaultTime, same, ok bool) {
+	pickAlgo, pickProto, tied := costs.Own()
+	if tied {
 		return d, false, false // releases take different ones
 	}
-	pickAlgo, pickProto := costs.split(own)
-	is := func(algo Algo, proto Proto) bool { return int(algo) == pickAlgo && int(proto) == pickProto }
+	is := func(algo nccl.Algo, proto nccl.Proto) bool { return algo == pickAlgo && proto == pickProto }
 	below, above, known := g.defaultsAround(at.bytes)
 	if known {
 		unlabelled := below.algo < 0 || above.algo < 0

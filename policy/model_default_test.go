@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // NCCL's own choice is told where it was measured, and nowhere else.
@@ -18,23 +20,23 @@ func TestOwnChoice(t *testing.T) {
 	tree, ring := ModelDefaultPoint{4 << 10, 10, "tree", "ll", 2}, ModelDefaultPoint{64 << 10, 40, "ring", "simple", 8}
 	wider := ModelDefaultPoint{64 << 10, 40, "tree", "ll", 4}
 	nameless := ModelDefaultPoint{Bytes: 64 << 10, Micros: 40}
-	const none = Algo(-1)
+	const none = nccl.Algo(-1)
 	for _, c := range []struct {
 		name     string
 		file     *ModelFile
 		bytes    uint64
 		known    bool
-		algo     Algo
+		algo     nccl.Algo
 		channels int
 		micros   float64
 	}{
-		{"where it was measured", model(tree, ring), 4 << 10, true, AlgoTree, 2, 10},
-		{"at the other end", model(tree, ring), 64 << 10, true, AlgoRing, 8, 40},
+		{"where it was measured", model(tree, ring), 4 << 10, true, nccl.AlgoTree, 2, 10},
+		{"at the other end", model(tree, ring), 64 << 10, true, nccl.AlgoRing, 8, 40},
 		{"before the first", model(tree, ring), 4<<10 - 1, false, 0, 0, 0},
 		{"after the last", model(tree, ring), 64<<10 + 1, false, 0, 0, 0},
-		{"nearer to the lower one, whose curve is not known", model(tree, ring), 8 << 10, true, AlgoTree, 0, math.Sqrt(10 * 20)},
-		{"nearer to the upper one, whose curve is", model(tree, ring), 32 << 10, true, AlgoRing, 0, 30},
-		{"between two of one kind", model(tree, wider), 32 << 10, true, AlgoTree, 0, math.Sqrt(20 * 40)},
+		{"nearer to the lower one, whose curve is not known", model(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
+		{"nearer to the upper one, whose curve is", model(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 30},
+		{"between two of one kind", model(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", model(tree, nameless), 4<<10 + 1, true, none, 0, 10},
 		{"no default", func() *ModelFile { f := model(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
 	} {
@@ -43,7 +45,7 @@ func TestOwnChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := c.file.Groups[0]
-		own, known := m.For(g.Nodes, g.Ranks).Own(CollAllReduce, c.bytes)
+		own, known := m.For(g.Nodes, g.Ranks).Own(nccl.CollAllReduce, c.bytes)
 		if known != c.known {
 			t.Errorf("%s: known: %v", c.name, known)
 			continue
@@ -51,7 +53,7 @@ func TestOwnChoice(t *testing.T) {
 		if known && (own.Algo != c.algo || own.Channels != c.channels || math.Abs(own.Micros()/c.micros-1) > 0.001) {
 			t.Errorf("%s: %+v, %g us", c.name, own, own.Micros())
 		}
-		if _, known := m.For(g.Nodes, g.Ranks).Own(CollAllGather, c.bytes); known {
+		if _, known := m.For(g.Nodes, g.Ranks).Own(nccl.CollAllGather, c.bytes); known {
 			t.Errorf("%s: known of another collective", c.name)
 		}
 	}
@@ -64,10 +66,10 @@ func TestOwnChoice(t *testing.T) {
 	}
 	if view := m.For(4, 32); view.Empty() {
 		t.Error("the group does not stand in for more nodes")
-	} else if _, known := view.Own(CollAllReduce, 4<<10); known {
+	} else if _, known := view.Own(nccl.CollAllReduce, 4<<10); known {
 		t.Error("known of another number of nodes")
 	}
-	if _, known := (&EngineView{}).Own(CollAllReduce, 4<<10); known {
+	if _, known := (&EngineView{}).Own(nccl.CollAllReduce, 4<<10); known {
 		t.Error("known without a model")
 	}
 }
@@ -78,15 +80,15 @@ func TestChoosing(t *testing.T) {
 		for i := range micros {
 			micros[i] = float32(10 + i)
 		}
-		micros[int(AlgoNVLS)*3+int(ProtoSimple)] = -1
+		micros[int(nccl.AlgoNVLS)*3+int(nccl.ProtoSimple)] = -1
 	})
 	for _, c := range []struct {
-		algo  Algo
-		proto Proto
-	}{{AlgoTree, ProtoLL}, {AlgoRing, ProtoSimple}, {AlgoNVLS, ProtoSimple}} {
+		algo  nccl.Algo
+		proto nccl.Proto
+	}{{nccl.AlgoTree, nccl.ProtoLL}, {nccl.AlgoRing, nccl.ProtoSimple}, {nccl.AlgoNVLS, nccl.ProtoSimple}} {
 		got := costs.Choosing(c.algo, c.proto)
-		algo, proto, known := got.NCCLsOwn()
-		if !known || algo != c.algo || proto != c.proto {
+		algo, proto, tied := got.Own()
+		if tied || algo != c.algo || proto != c.proto {
 			t.Errorf("%v/%v: NCCL chooses %v/%v", c.algo, c.proto, algo, proto)
 		}
 		for i := range costs.Micros {
@@ -95,11 +97,11 @@ func TestChoosing(t *testing.T) {
 			}
 		}
 	}
-	if costs.Micros[int(AlgoRing)*3+int(ProtoSimple)] != 15 {
+	if costs.Micros[int(nccl.AlgoRing)*3+int(nccl.ProtoSimple)] != 15 {
 		t.Error("the table given was changed")
 	}
 	costs.Micros[0] = 0
-	if algo, _, _ := costs.Choosing(AlgoRing, ProtoLL).NCCLsOwn(); algo != AlgoTree {
+	if algo, _, _ := costs.Choosing(nccl.AlgoRing, nccl.ProtoLL).Own(); algo != nccl.AlgoTree {
 		t.Error("no positive cost beats 0")
 	}
 }

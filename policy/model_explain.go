@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Candidate is a configuration that a model knows, and what keeps it from being
 // chosen, if anything does.
 type Candidate struct {
-	Algo            Algo
-	Proto           Proto
+	Algo            nccl.Algo
+	Proto           nccl.Proto
 	Channels        int     // 0: NCCL's own count
 	LnMicros, Sigma float64 // NaN where the model knows none at the size
 	Bar             Bar
@@ -21,12 +23,12 @@ func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Candidates lists what Choose chooses from, the fastest first, then what may not be
 // chosen. It is empty where the model says nothing of the collective or the size.
-func (v *ModelView) Candidates(coll Coll, bytes uint64, costs Costs) []Candidate {
+func (v *ModelView) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Candidate {
 	g, at, _ := v.place(coll, bytes)
 	if g == nil {
 		return nil
 	}
-	noRing := costs.ringIsGuarded()
+	noRing := costs.RingIsGuarded()
 	all := make([]Candidate, len(g.curves))
 	for i := range g.curves {
 		c := &g.curves[i]
@@ -57,7 +59,7 @@ func unknownLast(ln float64) float64 {
 
 // Expect returns what the model expects of a configuration beside what NCCL would do.
 // ok is false where it does not know one of both at this size from measurements.
-func (v *ModelView) Expect(coll Coll, bytes uint64, costs Costs, algo Algo, proto Proto, channels int) (choice ModelChoice, ok bool) {
+func (v *ModelView) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice ModelChoice, ok bool) {
 	g, at, _ := v.place(coll, bytes)
 	if g == nil {
 		return noChoice, false
@@ -107,5 +109,5 @@ func (v *EngineView) Expect(q Query, d Decision) (choice ModelChoice, ok bool) {
 	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
 		return noChoice, false
 	}
-	return v.model.Expect(q.Coll, q.Bytes, q.Costs, Algo(d.Algo), Proto(d.Proto), d.Channels)
+	return v.model.Expect(q.Coll, q.Bytes, q.Costs, d.Algo, d.Proto, d.Channels)
 }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -136,18 +137,18 @@ func physicsMicros(w []float64, s, c, links, channels float64) float64 {
 
 // networkHops is how many times in a row a collective crosses the network, as
 // NCCL 2.30.7 counts them (graph/tuning.cc).
-func networkHops(coll Coll, a Algo, nodes int) int {
+func networkHops(coll nccl.Coll, a nccl.Algo, nodes int) int {
 	if nodes < 2 {
 		return 0
 	}
 	depth := bits.Len(uint(nodes)) - 1
 	switch a {
-	case AlgoTree, AlgoNVLSTree:
+	case nccl.AlgoTree, nccl.AlgoNVLSTree:
 		return 2 * depth
-	case AlgoPAT:
+	case nccl.AlgoPAT:
 		return depth
-	case AlgoRing:
-		if coll == CollAllReduce {
+	case nccl.AlgoRing:
+		if coll == nccl.CollAllReduce {
 			return 2 * (nodes - 1)
 		}
 		return nodes - 1

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -78,11 +79,11 @@ func TestScaling(t *testing.T) {
 				t.Fatalf("standing %q", e.Standing)
 			}
 			v := e.Model.For(2, 8)
-			for algo, want := range map[Algo]float64{AlgoRing: test.ring, AlgoTree: test.tree} {
-				ln, sigma, ok := v.Predict(CollAllReduce, algo, ProtoSimple, map[Algo]int{AlgoRing: 8, AlgoTree: 4}[algo], mib)
+			for algo, want := range map[nccl.Algo]float64{nccl.AlgoRing: test.ring, nccl.AlgoTree: test.tree} {
+				ln, sigma, ok := v.Predict(nccl.CollAllReduce, algo, nccl.ProtoSimple, map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoTree: 4}[algo], mib)
 				// Tree's bytes are per channel: they may wait for the link or not.
 				open := math.Hypot(0.03, math.Log(test.tree/(20+1e-4*mib)))
-				if algo == AlgoRing || test.name == "longer network" {
+				if algo == nccl.AlgoRing || test.name == "longer network" {
 					open = 0.03
 				}
 				if !ok || math.Abs(ln-math.Log(want)) > 1e-12 || math.Abs(sigma-open) > 1e-12 {
@@ -172,7 +173,7 @@ func TestScaledModelIsCautious(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := Query{Coll: CollAllReduce, Bytes: 1 << 20, Costs: costsOf(func(c []float32) { c[2], c[0] = 1, -1 })}
+		q := Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, Costs: costsOf(func(c []float32) { c[2], c[0] = 1, -1 })}
 		home := m.File.Provenance.Topology.Summary
 		if a := NewEngine(nil, m, machineOf(t, sameKind, home)).For(Comm{Nodes: 2, Ranks: 8}).Decide(q); a.By != ByModel {
 			t.Errorf("%g us at home: %s", test.ring, a.Silence)

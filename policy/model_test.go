@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -33,7 +34,7 @@ func smallModel() *ModelFile {
 }
 
 // costsOf is a table with tree/ll at 1, ring/simple at 2 and nvls/simple at 3.
-func costsOf(change func(micros []float32)) Costs {
+func costsOf(change func(micros []float32)) nccl.Costs {
 	micros := make([]float32, 21)
 	for i := range micros {
 		micros[i] = -1
@@ -42,7 +43,7 @@ func costsOf(change func(micros []float32)) Costs {
 	if change != nil {
 		change(micros)
 	}
-	return Costs{Micros: micros, NumProto: 3}
+	return nccl.Costs{Micros: micros, NumProto: 3}
 }
 
 func TestModelChooses(t *testing.T) {
@@ -51,7 +52,7 @@ func TestModelChooses(t *testing.T) {
 		change       func(*ModelFile)
 		costs        func([]float32)
 		nodes, ranks int
-		coll         Coll
+		coll         nccl.Coll
 		bytes        uint64
 		want         string
 		why          Silence
@@ -77,7 +78,7 @@ func TestModelChooses(t *testing.T) {
 		}, why: SilentBest},
 		{name: "the default not measured", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
 		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: SilentDefault},
-		{name: "another collective", coll: CollReduce, bytes: 16 << 10, why: SilentColl},
+		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: SilentColl},
 		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: SilentOneNode},
 		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: SilentPerNode},
 		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: SilentNodes},
@@ -94,7 +95,7 @@ func TestModelChooses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			nodes, ranks, coll := 2, 8, CollAllReduce
+			nodes, ranks, coll := 2, 8, nccl.CollAllReduce
 			if test.nodes > 0 {
 				nodes, ranks = test.nodes, test.ranks
 			}
@@ -213,14 +214,14 @@ func FuzzReadModel(f *testing.F) {
 		for _, g := range m.File.Groups {
 			scaled := e.For(Comm{Nodes: g.Nodes, Ranks: g.Ranks})
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
-				a := scaled.Decide(Query{Coll: CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
+				a := scaled.Decide(Query{Coll: nccl.CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
 				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
 					t.Errorf("%+v", a)
 				}
 			}
 			v := m.For(g.Nodes, g.Ranks)
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
-				for coll := range Coll(NumColls) {
+				for coll := range nccl.Coll(nccl.NumColls) {
 					if c, why := v.Choose(coll, b, costsOf(nil)); why == Speaks && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
 					}
@@ -247,7 +248,7 @@ func BenchmarkModelChoose(b *testing.B) {
 			g.Default.Micros, g.Default.Sigma = us, sigma
 			families := 15
 			for i := range families {
-				f := ModelFamily{Algo: Algo(i / 3).String(), Proto: Proto(i % 3).String()}
+				f := ModelFamily{Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String()}
 				for c := 1; c <= (configs+families-1)/families; c++ {
 					f.Curves = append(f.Curves, ModelCurve{Channels: c, Min: g.Axis[0], Max: last, Micros: us, Sigma: sigma})
 				}
@@ -265,7 +266,7 @@ func BenchmarkModelChoose(b *testing.B) {
 			})
 			b.ReportAllocs()
 			for bytes := uint64(5000); b.Loop(); bytes = 5000 + bytes*7%100_000_000 {
-				v.Choose(CollAllReduce, bytes, costs)
+				v.Choose(nccl.CollAllReduce, bytes, costs)
 			}
 		})
 	}

@@ -3,17 +3,19 @@ package policy
 import (
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // ModelView is a model for one communicator.
 type ModelView struct {
 	comm   Comm
-	groups [NumColls]*modelGroup
-	silent [NumColls]Silence // why there is no group
+	groups [nccl.NumColls]*modelGroup
+	silent [nccl.NumColls]Silence // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been
 	// measured on fewer nodes or on another machine; 0 where it was measured on as
 	// many and such a one.
-	farther [NumColls]float64
+	farther [nccl.NumColls]float64
 	// relabels says that NCCL's constants are not what they were when its own choice
 	// was measured.
 	relabels bool
@@ -25,7 +27,7 @@ func (m *Model) For(nodes, ranks int) *ModelView { return m.forComm(Comm{Nodes: 
 func (m *Model) forComm(c Comm) *ModelView {
 	nodes, ranks := c.Nodes, c.Ranks
 	v := &ModelView{comm: c, relabels: m.File.Constants != nil}
-	for coll := range Coll(NumColls) {
+	for coll := range nccl.Coll(nccl.NumColls) {
 		v.groups[coll] = m.groups[modelKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
 			v.groups[coll], v.silent[coll] = m.nearest(coll, nodes, ranks)
@@ -47,7 +49,7 @@ func (m *Model) forComm(c Comm) *ModelView {
 
 // nearest finds a group to stand in for one that was not measured, or says why
 // none may.
-func (m *Model) nearest(coll Coll, nodes, ranks int) (*modelGroup, Silence) {
+func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*modelGroup, Silence) {
 	why := SilentColl
 	var best *modelGroup
 	for key, g := range m.groups {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // plainRow is a row as a reader of the format's description would scan it: one
@@ -92,7 +94,7 @@ type dice interface {
 }
 
 // randomCosts fills a table of which some cells are unavailable.
-func randomCosts(rng dice) Costs {
+func randomCosts(rng dice) nccl.Costs {
 	micros := make([]float32, 21)
 	for i := range micros {
 		micros[i] = float32(5 + rng.IntN(40)) // whole numbers, so that ties occur
@@ -100,7 +102,7 @@ func randomCosts(rng dice) Costs {
 			micros[i] = -1
 		}
 	}
-	return Costs{Micros: micros, NumProto: 3}
+	return nccl.Costs{Micros: micros, NumProto: 3}
 }
 
 // fataler is a *testing.T or a *rapid.T.
@@ -113,7 +115,7 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 	t.Helper()
 	wantRow, wantCell := plainScan(rows, &q, comm)
 	got := v.Decide(q)
-	gotCell := got.Algo*3 + got.Proto
+	gotCell := q.Costs.Cell(got.Algo, got.Proto)
 	if got.Tied { // NCCL's own choice among equals: the scan takes the first, releases of NCCL differ
 		gotCell = wantCell
 	}
@@ -131,9 +133,9 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 
 // checkWins applies a decision to the table: NCCL must then choose that cell,
 // with no tie, and whatever was written must be a believable time.
-func checkWins(t fataler, costs Costs, d Decision) {
+func checkWins(t fataler, costs nccl.Costs, d Decision) {
 	t.Helper()
-	cell := d.Algo*costs.NumProto + d.Proto
+	cell := costs.Cell(d.Algo, d.Proto)
 	after := append([]float32(nil), costs.Micros...)
 	if d.Write {
 		after[cell] = d.Micros
@@ -172,7 +174,7 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			}
 			return n
 		}
-		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: Inf, algo: f[3], proto: f[4],
+		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: nccl.Inf, algo: f[3], proto: f[4],
 			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9), channels: number(5)})
 	}
 	if len(p.Rules) != len(rows) || len(rows) < 3000 {
@@ -182,7 +184,7 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 	decided := 0
 	for range 40_000 {
 		nodes := 1 + rng.IntN(10)
-		q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(600 << 20), PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
+		q := Query{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(600 << 20), PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
 		if rng.IntN(2) == 0 { // at an edge of some row
 			r := rows[rng.IntN(len(rows))]
 			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
@@ -218,9 +220,9 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 func randomCall(rng dice) (Comm, Query) {
 	nodes := 1 + rng.IntN(3)
 	comm := Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2), NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
-	q := Query{Coll: Coll(rng.IntN(NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
+	q := Query{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
 	if rng.IntN(20) == 0 {
-		q.Bytes = Inf - rng.Uint64N(3)
+		q.Bytes = nccl.Inf - rng.Uint64N(3)
 	}
 	return comm, q
 }
@@ -239,12 +241,12 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 	}
 	for range n {
 		r := plainRow{
-			coll: either(append(plainColls, "any")...), maxPerRank: Inf, max: Inf,
+			coll: either(append(plainColls, "any")...), maxPerRank: nccl.Inf, max: nccl.Inf,
 			algo: either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"), proto: either("ll", "simple", "ll128", "-1", "!ll"),
 			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2), channels: small(1, 100),
 		}
 		if narrow { // rows that differ only in their conditions and sizes
-			r = plainRow{coll: "any", maxPerRank: Inf, max: Inf, algo: either("ring", "tree"), proto: either("-1", "simple"),
+			r = plainRow{coll: "any", maxPerRank: nccl.Inf, max: nccl.Inf, algo: either("ring", "tree"), proto: either("-1", "simple"),
 				nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1, channels: small(1, 100)}
 		}
 		for r.nodes > r.ranks && r.ranks > 0 || r.perNode > 0 && r.ranks > 0 && (r.ranks%r.perNode != 0 || r.nodes > 0 && r.nodes*r.perNode != r.ranks) {
@@ -269,7 +271,7 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 		}
 		rows = append(rows, r)
 		max := func(n uint64) string {
-			if n == Inf {
+			if n == nccl.Inf {
 				return either("inf", "-1", "any", "", "18446744073709551615")
 			}
 			return strconv.FormatUint(n, 10)

@@ -3,19 +3,27 @@ package policy
 import (
 	"math"
 	"math/bits"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // anyInt in a rule's Nodes, Ranks, RanksPerNode, PipeOps or RegBuff matches
 // every value.
 const anyInt = -1
 
-// Inf is the open upper end of a Range.
-const Inf = math.MaxUint64
+const (
+	// anyColl in a rule means each of the collectives that tuners are asked about.
+	anyColl nccl.Coll = -1
+	// collNeverAsked stands for operations that RCCL's and newer NCCL's files
+	// name but that no tuner is ever asked about. Their rows are checked like
+	// all others and then have no effect.
+	collNeverAsked nccl.Coll = -2
+)
 
 // Range is an inclusive range of bytes.
 type Range struct{ Min, Max uint64 }
 
-var everySize = Range{0, Inf}
+var everySize = Range{0, nccl.Inf}
 
 func (r Range) contains(n uint64) bool { return r.Min <= n && n <= r.Max }
 
@@ -27,7 +35,7 @@ type Rule struct {
 	// named here, with one exception: RegBuff is what the local rank found, and
 	// NCCL may find it different elsewhere. It is there because NCCL's example
 	// format has it.
-	Coll         Coll
+	Coll         nccl.Coll
 	Bytes        Range
 	BytesPerRank Range // of Bytes / Ranks, rounded down
 	Nodes        int32
@@ -46,11 +54,11 @@ type Rule struct {
 
 // IsFor reports whether the rule can match a collective on a communicator of that
 // many nodes and ranks, both at least 1, its condition aside.
-func (r *Rule) IsFor(coll Coll, nodes, ranks int) bool {
+func (r *Rule) IsFor(coll nccl.Coll, nodes, ranks int) bool {
 	return r.isForColl(coll) && r.isForComm(nodes, ranks)
 }
 
-func (r *Rule) isForColl(coll Coll) bool { return r.Coll == anyColl || r.Coll == coll }
+func (r *Rule) isForColl(coll nccl.Coll) bool { return r.Coll == anyColl || r.Coll == coll }
 
 func (r *Rule) isForComm(nodes, ranks int) bool {
 	return is(r.Nodes, nodes) && is(r.Ranks, ranks) && r.isForPerNode(nodes, ranks)
@@ -73,8 +81,20 @@ type CellSet struct {
 
 var everyCell = CellSet{math.MaxUint16, math.MaxUint8}
 
-func (s CellSet) contains(a, p int) bool {
+// Contains reports whether a cell of NCCL's cost table belongs to the set.
+func (s CellSet) Contains(a nccl.Algo, p nccl.Proto) bool {
 	return s.algos>>a&1 != 0 && s.protos>>p&1 != 0
+}
+
+// cheapest returns the cheapest available cell of the set, the first of equals. Where
+// costs are unknown there is no telling which of several is the cheapest, and only a
+// set of one cell has an answer.
+func (s CellSet) cheapest(c nccl.Costs) (a nccl.Algo, p nccl.Proto, ok bool) {
+	if c.AvailableOnly && !s.single() {
+		return -1, -1, false
+	}
+	a, p = c.Cheapest(s.Contains)
+	return a, p, a >= 0
 }
 
 // single reports whether the set is one cell.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A sheet finds each cell where it is, whatever stands around it.
@@ -88,7 +90,7 @@ func FuzzReadSheet(f *testing.F) {
 			}
 			last = row.End
 			if coll := s.String(r.Line, "collective"); r.Coll >= 0 {
-				if c, err := ParseColl(coll); err != nil || c != r.Coll {
+				if c, err := nccl.Colls.Parse(coll); err != nil || c != r.Coll {
 					t.Fatalf("line %d: %q is not %s", r.Line, coll, r.Coll)
 				}
 			}

@@ -123,7 +123,7 @@ func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
 	d.setNCCLsOwn(q.Costs)
-	if !q.Coll.isAsked() || d.offersNothing(q.Costs) {
+	if !q.Coll.IsAsked() || d.offersNothing(q.Costs) {
 		return d
 	}
 	if v.rows.perCall {

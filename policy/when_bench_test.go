@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 const whenHeader = "collective,min_bytes,max_bytes,algorithm,protocol,when\n"
@@ -31,7 +33,7 @@ func conditionFiles(n int) map[string][]byte {
 }
 
 func BenchmarkDecideByCondition(b *testing.B) {
-	costs := Costs{Micros: make([]float32, 21), NumProto: 3}
+	costs := nccl.Costs{Micros: make([]float32, 21), NumProto: 3}
 	for i := range costs.Micros {
 		costs.Micros[i] = float32(10 + i)
 	}
@@ -46,7 +48,7 @@ func BenchmarkDecideByCondition(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i += 7919
-				v.Decide(Query{Coll: CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: 1, Costs: costs})
+				v.Decide(Query{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: 1, Costs: costs})
 			}
 		})
 	}

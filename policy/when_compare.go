@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // How comparisons and lists are rewritten. The numbers that names are compared with
 // are noted: there, what the condition says may change.
@@ -39,7 +43,7 @@ func (r *rewriter) textComparison(t tree, operator, name string, other tree) (tr
 	}
 	text := other.part()
 	if text.kind != partText {
-		return tree{}, errorAt(other, "%s is text (allowed: to compare it with one of %s)", name, strings.Join(quoted(known.texts.canonical), ", "))
+		return tree{}, errorAt(other, "%s is text (allowed: to compare it with one of %s)", name, strings.Join(quoted(known.texts.known), ", "))
 	}
 	if operator != "==" && operator != "!=" {
 		return tree{}, errorAt(t, "%s is text (allowed: ==, != and in)", name)
@@ -58,7 +62,7 @@ func (r *rewriter) membership(t, left, right tree) (tree, error) {
 		return r.membershipOfRange(t, left, right, in.of[0], in.of[1])
 	}
 	if in.kind != partList || len(in.list) == 0 {
-		return tree{}, errorAt(t, "in takes a list or a range of numbers (allowed: in [8, 16], in 8..16, in [%q, %q])", CollAllReduce, CollAllGather)
+		return tree{}, errorAt(t, "in takes a list or a range of numbers (allowed: in [8, 16], in 8..16, in [%q, %q])", nccl.CollAllReduce, nccl.CollAllGather)
 	}
 	var any tree
 	for i, element := range in.list {

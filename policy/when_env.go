@@ -2,12 +2,15 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -27,20 +30,23 @@ const (
 
 // whenName is a name that a condition may use.
 type whenName struct {
-	zero    any               // a value of its type: int, float64, bool or string
-	perCall bool              // it differs between the calls of one communicator
-	texts   *names[textValue] // what a string can be
-	field   int               // in topo.Summary, for the names that begin with topoPrefix
+	zero    any        // a value of its type: int, float64, bool or string
+	perCall bool       // it differs between the calls of one communicator
+	texts   *whenTexts // what a string can be
+	field   int        // in topo.Summary, for the names that begin with topoPrefix
 }
 
-// textValue numbers what one string can be.
-type textValue int8
+// whenTexts are the values that a string can have.
+type whenTexts struct {
+	known      []string
+	bySpelling map[string]string // in lower case
+}
 
 // whenNames are all names but the constants, in the order of whenOrder.
 var whenNames, whenOrder = func() (map[string]whenName, []string) {
-	colls := newNames[textValue](collNames.canonical)
-	for spelling, c := range collNames.bySpelling {
-		colls.bySpelling[spelling] = textValue(c)
+	colls := whenTexts{nccl.Colls.Known, map[string]string{}}
+	for spelling, c := range nccl.Colls.Spellings() {
+		colls.bySpelling[spelling] = c.String()
 	}
 	known := map[string]whenName{}
 	var order []string
@@ -61,9 +67,9 @@ var whenNames, whenOrder = func() (map[string]whenName, []string) {
 		tag := summary.Field(i).Tag.Get("expr")
 		n := whenName{zero: reflect.Zero(summary.Field(i).Type).Interface(), field: i}
 		if values, ok := texts[tag]; ok {
-			n.texts = &names[textValue]{values, map[string]textValue{}}
-			for v, text := range values {
-				n.texts.bySpelling[strings.ToLower(text)] = textValue(v)
+			n.texts = &whenTexts{values, map[string]string{}}
+			for _, text := range values {
+				n.texts.bySpelling[strings.ToLower(text)] = text
 			}
 		}
 		add(topoPrefix+tag, n)
@@ -76,7 +82,7 @@ var whenConstants = map[string]int{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 3
 
 // unknownWhenName is the error for a name that a condition may not use.
 func unknownWhenName(got string) error {
-	hint := didYouMean(got, append(slices.Clone(whenOrder), "kib", "mib", "gib"))
+	hint := suggest.DidYouMean(got, append(slices.Clone(whenOrder), "kib", "mib", "gib"))
 	allowed := append(slices.Clone(whenOrder), "KiB", "MiB", "GiB")
 	inTopo := func(name string) bool { return strings.HasPrefix(name, topoPrefix) }
 	if got+"." == topoPrefix {
@@ -87,7 +93,7 @@ func unknownWhenName(got string) error {
 	} else {
 		allowed = append(slices.DeleteFunc(allowed, inTopo), "topo.gpus and the like")
 	}
-	return fmt.Errorf("unknown name %s (%sallowed: %s)", quote(got), hint, strings.Join(allowed, ", "))
+	return fmt.Errorf("unknown name %s (%sallowed: %s)", suggest.Quote(got), hint, strings.Join(allowed, ", "))
 }
 
 func not(is func(string) bool) func(string) bool { return func(s string) bool { return !is(s) } }
@@ -104,12 +110,12 @@ func textNames() (texts []string) {
 
 // text returns the canonical spelling of a value that the name can have.
 func (n whenName) text(name, got string) (string, error) {
-	v, ok := n.texts.parse(got)
+	text, ok := n.texts.bySpelling[strings.ToLower(got)]
 	if !ok {
-		return "", fmt.Errorf("%s is never %s (%sallowed: %s)", name, quote(got),
-			didYouMean(got, slices.Sorted(n.texts.spellings())), strings.Join(n.texts.canonical, ", "))
+		return "", fmt.Errorf("%s is never %s (%sallowed: %s)", name, suggest.Quote(got),
+			suggest.DidYouMean(got, slices.Sorted(maps.Keys(n.texts.bySpelling))), strings.Join(n.texts.known, ", "))
 	}
-	return n.texts.canonical[v], nil
+	return text, nil
 }
 
 func quoted(texts []string) []string {

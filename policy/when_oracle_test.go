@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -165,13 +166,13 @@ func (g conditionWriter) truth(depth int) (string, truth) {
 			return z(q, c)
 		}
 	case 5:
-		coll := Coll(g.rng.IntN(NumColls))
+		coll := nccl.Coll(g.rng.IntN(nccl.NumColls))
 		spelling := g.either(coll.String(), strings.ToUpper(coll.String()))
 		switch g.rng.IntN(3) {
 		case 0:
 			return fmt.Sprintf("coll != %q", spelling), func(q *Query, c Comm) bool { return q.Coll != coll }
 		case 1:
-			return fmt.Sprintf("coll in ['reduce', %q]", spelling), func(q *Query, c Comm) bool { return q.Coll == coll || q.Coll == CollReduce }
+			return fmt.Sprintf("coll in ['reduce', %q]", spelling), func(q *Query, c Comm) bool { return q.Coll == coll || q.Coll == nccl.CollReduce }
 		}
 		return fmt.Sprintf("%q == coll", spelling), func(q *Query, c Comm) bool { return q.Coll == coll }
 	case 6:
@@ -296,7 +297,7 @@ func TestEveryPolicy(t *testing.T) {
 			if first.Rule < 0 && (first.Write || first.Channels != 0 || first.ChunkBytes != 0) {
 				t.Fatalf("%+v on %+v: no row decides, yet %+v", q, comm, first)
 			}
-			if first.Channels < 0 || first.Channels > maxChannels {
+			if first.Channels < 0 || first.Channels > nccl.MaxChannels {
 				t.Fatalf("%d channels", first.Channels)
 			}
 		}

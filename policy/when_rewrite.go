@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // rewriter turns a parsed expression into what is evaluated: names of constants
@@ -135,7 +137,7 @@ func (r *rewriter) binary(t tree, operator string, left, right tree) (tree, erro
 
 func (r *rewriter) call(t tree, name string, arguments []tree) (tree, error) {
 	if !slices.Contains(whenFunctions, name) {
-		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", quote(name), didYouMean(name, whenFunctions), strings.Join(whenFunctions, ", "))
+		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, whenFunctions), strings.Join(whenFunctions, ", "))
 	}
 	want := arithmetic[name].arguments
 	if len(arguments) < want || len(arguments) > want && want == 1 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // ruleWhen is a policy of rows with only a condition.
@@ -25,11 +27,11 @@ func ruleWhen(t testing.TB, conditions ...string) *Policy {
 	return p
 }
 
-var ringAndTree = Costs{Micros: []float32{10, 20}, NumProto: 1}
+var ringAndTree = nccl.Costs{Micros: []float32{10, 20}, NumProto: 1}
 
 func TestConditions(t *testing.T) {
 	comm := Comm{Nodes: 2, Ranks: 16, NVLDomains: 2, Topo: testTopology()}
-	q := Query{Coll: CollAllReduce, Bytes: 4 << 20, PipeOps: 1, Costs: ringAndTree}
+	q := Query{Coll: nccl.CollAllReduce, Bytes: 4 << 20, PipeOps: 1, Costs: ringAndTree}
 	for condition, want := range map[string]bool{
 		`bytes == 4*MiB`:                          true,
 		`BYTES == 4*mib`:                          true,
@@ -93,7 +95,7 @@ func TestFailedConditionIsReportedOnce(t *testing.T) {
 		v := p.For(Comm{Nodes: 1, Ranks: 8})
 		v.ReportConditions(func(p Problem) { said = append(said, p.String()) })
 		for bytes := range uint64(10) {
-			if got := v.Decide(Query{Coll: CollReduce, Bytes: 100 + bytes, Costs: ringAndTree}).Rule; got != 2 {
+			if got := v.Decide(Query{Coll: nccl.CollReduce, Bytes: 100 + bytes, Costs: ringAndTree}).Rule; got != 2 {
 				t.Fatalf("row %d", got)
 			}
 		}
@@ -231,8 +233,8 @@ func FuzzCondition(f *testing.F) {
 			if c.topology && comm.Topo == nil || c.ranksPerNode && env[nameRanksPerNode] == nil {
 				continue
 			}
-			for _, bytes := range []uint64{0, 1, 1 << 20, Inf} {
-				env.setCall(&Query{Coll: CollAllGather, Bytes: bytes, PipeOps: 1}, comm.Ranks)
+			for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
+				env.setCall(&Query{Coll: nccl.CollAllGather, Bytes: bytes, PipeOps: 1}, comm.Ranks)
 				if _, err := m.holds(c, env); err != nil && !isArithmetic(err) {
 					t.Fatalf("%s: %v", text, err)
 				}

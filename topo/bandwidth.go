@@ -3,7 +3,7 @@ package topo
 import (
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Bandwidths in GB/s, as in NCCL's graph/topo.h and topo.cc. They are what one direction of a link sustains for NCCL's traffic, which is
@@ -27,11 +27,11 @@ const (
 )
 
 // NVLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
-func NVLinkBW(sm int, nccl release.Version) float32 {
+func NVLinkBW(sm int, version nccl.Version) float32 {
 	switch {
-	case sm >= 100 && nccl.Has(release.WiderBlackwellLinks):
+	case sm >= 100 && version.Has(nccl.WiderBlackwellLinks):
 		return 40.1
-	case sm >= 100 && nccl.Has(release.BlackwellLinks):
+	case sm >= 100 && version.Has(nccl.BlackwellLinks):
 		return 40
 	case sm >= 90:
 		return 20.6

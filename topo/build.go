@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // BuildOptions are the settings that change the graph itself. The zero value is the default of NCCL's reference release.
 type BuildOptions struct {
-	NCCL release.Version // whose rules hold, for the paths of the system too
+	NCCL nccl.Version // whose rules hold, for the paths of the system too
 	// WholeMLOPart keeps a GPU with memory partitions one device (NCCL_TOPO_SPLIT_MLOPART=0).
 	WholeMLOPart bool
 }
@@ -139,7 +139,7 @@ func (b *builder) cpu(e *Element) {
 		case VendorIntel:
 			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"), b.opts.NCCL)
 		case VendorAMD:
-			if b.opts.NCCL.Has(release.NewerCPUs) {
+			if b.opts.NCCL.Has(nccl.NewerCPUs) {
 				c.Model = amdModel(b.number(e, "familyid"))
 			}
 		case VendorZhaoxin:
@@ -260,9 +260,6 @@ func (b *builder) nic(e *Element, nic *Node, system int, pciID uint64) {
 	}
 }
 
-// maxChannels is NCCL's MAXCHANNELS, and the connections of a port whose file does not say how many it takes.
-const maxChannels = 64
-
 func netOf(e *Element, id ID) *Net {
 	guid := uint64(id)
 	if s, ok := e.Attr("guid"); ok {
@@ -281,6 +278,6 @@ func netOf(e *Element, id ID) *Net {
 		Latency: cnum.Float(latency),
 		GDR:     e.Int("gdr", 0) != 0,
 		Coll:    e.Int("coll", 0) != 0,
-		MaxConn: e.Int("maxconn", maxChannels),
+		MaxConn: e.Int("maxconn", nccl.MaxChannels),
 	}
 }

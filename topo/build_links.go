@@ -3,8 +3,8 @@ package topo
 import (
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // links adds the links that are not PCI, when all nodes are there. The order of the passes is that of NCCL and shows in
@@ -99,7 +99,7 @@ func (b *builder) c2c(at site, e *Element) {
 	}
 	if len(b.devicesAt(dev.ID)) == 1 {
 		kind := LinkC2C
-		if !b.opts.NCCL.Has(release.C2CLinks) {
+		if !b.opts.NCCL.Has(nccl.C2CLinks) {
 			kind = LinkNVL
 		}
 		b.connectBoth(e, dev, cpu, kind, bw)

@@ -3,7 +3,7 @@ package topo
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // SetPaths finds the best path from every node to every CPU, DEV, GPU, NET, GIN, RMA and NVS node, before any diversion
@@ -124,7 +124,7 @@ func (s *System) divert(from, via, to *Node) error {
 
 // mergeTypes is the type of two paths in a row.
 func (s *System) mergeTypes(a, b PathType) PathType {
-	if min(a, b) == PathC2C && max(a, b) == PathPHB && s.NCCL.Has(release.P2CPaths) {
+	if min(a, b) == PathC2C && max(a, b) == PathPHB && s.NCCL.Has(nccl.P2CPaths) {
 		return PathP2C
 	}
 	return max(a, b)

@@ -1,12 +1,12 @@
 package topo
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // CPU is one NUMA domain.
 type CPU struct {
 	Arch   CPUArch
 	Vendor CPUVendor // -1 unless x86
-	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from release.NewerCPUs on
+	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from nccl.NewerCPUs on
 }
 
 // CPUArch, CPUVendor and CPUModel have NCCL's values, since NCCL prints them. 0 is one that NCCL does not know, -1 one that
@@ -18,9 +18,9 @@ type (
 )
 
 const (
-	ArchX86   CPUArch = 1
+	ArchX86   CPUArch = nccl.ArchX86
 	ArchPOWER CPUArch = 2
-	ArchARM   CPUArch = 3
+	ArchARM   CPUArch = nccl.ArchARM
 
 	VendorIntel   CPUVendor = 1
 	VendorAMD     CPUVendor = 2
@@ -48,10 +48,10 @@ var cpuVendors = []keyword[CPUVendor]{
 
 // intelModel tells generations apart by CPUID family and model. Family 6: 0x55 Skylake-SP, 0x8f Sapphire Rapids, 0xcf
 // Emerald Rapids, 0xad to 0xaf Granite Rapids.
-func intelModel(family, model int, nccl release.Version) CPUModel {
-	granite := model >= 0xad && model <= 0xaf && nccl.Has(release.NewerCPUs)
+func intelModel(family, model int, version nccl.Version) CPUModel {
+	granite := model >= 0xad && model <= 0xaf && version.Has(nccl.NewerCPUs)
 	switch {
-	case family == 6 && model >= 0x55 && !nccl.Has(release.ServerCPUs):
+	case family == 6 && model >= 0x55 && !version.Has(nccl.ServerCPUs):
 		return ModelSkylake
 	case family == 6 && (model >= 0xcf || granite):
 		return ModelEmerald

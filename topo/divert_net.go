@@ -1,6 +1,6 @@
 package topo
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // markP2C gives GPUs on C2C the type P2C for their nearest ports, if those hang off the CPU. Farther ports keep their
 // type, so that PXN is preferred for them.
@@ -11,7 +11,7 @@ func (s *System) markP2C() error {
 			return err
 		}
 		nets := s.local(gpu, NodeNET)
-		if !s.NCCL.Has(release.P2CNearestNICs) {
+		if !s.NCCL.Has(nccl.P2CNearestNICs) {
 			nets = s.Nodes[NodeNET]
 		}
 		for _, net := range nets {
@@ -62,7 +62,7 @@ func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error)
 		return false, err
 	}
 	farthest := PathP2C
-	if set.PXNC2CDisable || !s.NCCL.Has(release.PXNThroughC2C) {
+	if set.PXNC2CDisable || !s.NCCL.Has(nccl.PXNThroughC2C) {
 		farthest = PathPXB
 	}
 	there, here := own.path(net), gpu.path(net)

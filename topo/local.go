@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // local returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
@@ -91,8 +91,8 @@ func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
 
 // sharesNICs says whether NCCL numbers the GPUs that are near the same NICs anew for that.
 func (s *System) sharesNICs(gpu *Node, nets []*Node) bool {
-	if !s.NCCL.Has(release.NICsSharedOnCX8) {
-		return s.NCCL.Has(release.NICsSharedByGPUs)
+	if !s.NCCL.Has(nccl.NICsSharedOnCX8) {
+		return s.NCCL.Has(nccl.NICsSharedByGPUs)
 	}
 	return gpu.GPU.SM >= 100 && slices.ContainsFunc(nets, func(n *Node) bool { return n.Net.ConnectX8 })
 }
@@ -118,7 +118,7 @@ func (s *System) LocalGPU(net *Node, policy NetDevs) (*Node, error) {
 		rotations[i] = r
 		longest = max(longest, r.perGPU)
 	}
-	for c := range min(longest, maxChannels) {
+	for c := range min(longest, nccl.MaxChannels) {
 		for i, g := range gpus {
 			if rotations[i].port(c).ID == net.ID {
 				return g, nil

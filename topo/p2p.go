@@ -3,7 +3,7 @@ package topo
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // P2P says how two GPUs can use each other's memory.
@@ -79,7 +79,7 @@ func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
 // defaultP2PLevel: not through a CPU, except for a pair of GPUs on AMD.
 func (s *System) defaultP2PLevel() PathType {
 	cpu := s.Nodes[NodeCPU][0].CPU
-	if !s.NCCL.Has(release.P2PNotThroughCPUs) {
+	if !s.NCCL.Has(nccl.P2PNotThroughCPUs) {
 		if cpu.Arch == ArchARM || cpu.Arch == ArchX86 && (cpu.Vendor == VendorIntel || cpu.Vendor == VendorZhaoxin) {
 			return PathPXB
 		}

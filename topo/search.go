@@ -3,7 +3,7 @@ package topo
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // PathRule says which of two paths is better.
@@ -59,7 +59,7 @@ type search struct {
 func newSearch(sys *System, rule PathRule, noBridge bool) *search {
 	if rule == RuleOfRelease {
 		rule = RuleBestType
-		if !sys.NCCL.Has(release.BestTypePaths) {
+		if !sys.NCCL.Has(nccl.BestTypePaths) {
 			rule = RuleWider
 		}
 	}

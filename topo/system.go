@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Limits of NCCL 2.30.7 on a system.
@@ -20,7 +20,7 @@ type System struct {
 	Nodes      [numNodeTypes][]*Node // by type, in the order NCCL creates them
 	HostHashes []uint64              // one per host, in file order
 	Inter      bool                  // the communicator has ranks beyond this system; set by Trim
-	NCCL       release.Version       // whose rules hold
+	NCCL       nccl.Version          // whose rules hold
 }
 
 // Node is one vertex. Of the pointers below Links, the one that belongs to the type is set.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -102,7 +103,7 @@ func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err erro
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
-	case info.ABI == 2 && settings.envChooses && own.engine != nil:
+	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.engine != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
 		return c, nil

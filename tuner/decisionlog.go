@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -50,7 +51,7 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 	if l.full {
 		return
 	}
-	line := fmt.Sprintf("%s %s, %d pipelined: %s", q.Coll, policy.FormatBytes(q.Bytes), q.PipeOps, l.outcome(q, a))
+	line := fmt.Sprintf("%s %s, %d pipelined: %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, l.outcome(q, a))
 	key := maphash.String(sumSeed, line)
 	if _, known := l.seen[key]; known {
 		return
@@ -74,14 +75,14 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 
 // outcome is what was decided instead of what, why, and by whom.
 func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
-	ncclAlgo, ncclProto, known := q.Costs.NCCLsOwn()
-	nccl := "NCCL's choice"
-	if known {
-		nccl = fmt.Sprintf("%s/%s", ncclAlgo, ncclProto)
+	algo, proto, _ := q.Costs.Own()
+	own := "NCCL's choice"
+	if algo >= 0 {
+		own = fmt.Sprintf("%s/%s", algo, proto)
 	}
 	ours := choice(a.Decision)
-	if a.Algo >= 0 && !(known && ncclAlgo == policy.Algo(a.Algo) && ncclProto == policy.Proto(a.Proto)) {
-		ours += " instead of " + nccl
+	if a.Algo >= 0 && (a.Algo != algo || a.Proto != proto) {
+		ours += " instead of " + own
 	}
 	switch a.By {
 	case policy.ByRow:
@@ -116,13 +117,13 @@ func choice(d policy.Decision) string {
 	case d.Algo < 0:
 		s.WriteString("NCCL's choice")
 	default:
-		fmt.Fprintf(&s, "%s/%s", policy.Algo(d.Algo), policy.Proto(d.Proto))
+		fmt.Fprintf(&s, "%s/%s", d.Algo, d.Proto)
 	}
 	if d.Channels > 0 {
 		fmt.Fprintf(&s, ", %s", plural(d.Channels, "channel", "channels"))
 	}
 	if d.ChunkBytes > 0 {
-		fmt.Fprintf(&s, ", chunks of %s", policy.FormatBytes(d.ChunkBytes))
+		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
 	}
 	return s.String()
 }

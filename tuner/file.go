@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -223,10 +224,10 @@ func read(path string, before fileState, most int64) (c content, err error) {
 
 func tooLarge(size, most int64) error {
 	if most == maxFileBytes {
-		return fmt.Errorf("%s is too large (allowed: up to %s)", policy.FormatBytes(uint64(size)), policy.FormatBytes(maxFileBytes))
+		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)), nccl.FormatBytes(maxFileBytes))
 	}
 	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created later read up to %s)",
-		policy.FormatBytes(uint64(size)), policy.FormatBytes(uint64(most)), policy.FormatBytes(maxFileBytes))
+		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(maxFileBytes))
 }
 
 // reason drops the path that the caller's message names already.

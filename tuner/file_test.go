@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -55,7 +56,7 @@ func write(t *testing.T, file, text string) {
 var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
 
 // decidedAlgo opens a communicator and asks for one collective.
-func decidedAlgo(t *testing.T, file string) policy.Algo {
+func decidedAlgo(t *testing.T, file string) nccl.Algo {
 	t.Helper()
 	c, err := Open(eightRanks, env(EnvConfigFile, file), Log{})
 	if err != nil {
@@ -64,8 +65,8 @@ func decidedAlgo(t *testing.T, file string) policy.Algo {
 	if c.Idle() {
 		return -1
 	}
-	costs := policy.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
-	return policy.Algo(c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}).Algo)
+	costs := nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
+	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}).Algo
 }
 
 // Whatever happens to a file between two communicators, the second one gets what
@@ -99,11 +100,11 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 				write(t, file, ring)
 				then := time.Now().Add(-age)
 				os.Chtimes(file, then, then)
-				if got := decidedAlgo(t, file); got != policy.AlgoRing {
+				if got := decidedAlgo(t, file); got != nccl.AlgoRing {
 					t.Fatalf("first: %v", got)
 				}
 				change(t, file)
-				if got := decidedAlgo(t, file); got != policy.AlgoTree {
+				if got := decidedAlgo(t, file); got != nccl.AlgoTree {
 					t.Errorf("after the change: %v", got)
 				}
 			})
@@ -228,9 +229,9 @@ func TestDecisionLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := policy.Costs{Micros: []float32{4, 5, 6, 7, 8, 9}, NumProto: 3}
+	costs := nccl.Costs{Micros: []float32{4, 5, 6, 7, 8, 9}, NumProto: 3}
 	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20, 2 << 20} {
-		c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+		c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 	}
 	want := []string{
 		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, decided by " + file + ":2",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -19,7 +20,7 @@ type keepingHost struct {
 }
 
 type shape struct {
-	coll             policy.Coll
+	coll             nccl.Coll
 	bytes            uint64
 	pipeOps, regBuff int
 	numProto         int
@@ -63,7 +64,7 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	costs := make([]float32, 6)
 	query := func(n uint64) policy.Query {
 		copy(costs, []float32{float32(n) + 1, 30, 31, 32, 33, 34}) // NCCL's table, filled anew for each call
-		return policy.Query{Coll: policy.CollAllReduce, Bytes: n, PipeOps: 1 + int(n%3), RegBuff: int(n % 2), Costs: policy.Costs{Micros: costs, NumProto: 3}}
+		return policy.Query{Coll: nccl.CollAllReduce, Bytes: n, PipeOps: 1 + int(n%3), RegBuff: int(n % 2), Costs: nccl.Costs{Micros: costs, NumProto: 3}}
 	}
 	for n := range uint64(shapes) {
 		c.Decide(query(n))

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -26,7 +27,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 	switch {
 	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
 		return false, ""
-	case c.info.ABI < 5:
+	case c.info.ABI < nccl.ABIComms:
 		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
 	case c.info.Nodes > 1 && s.rendezvous == "":
 		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -41,7 +42,7 @@ type job struct {
 const skew = 100
 
 func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
-	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
 	for {
 		j.mu.Lock()
 		for j.end == 0 && j.calls[rank] > slices.Min(j.calls)+skew {
@@ -52,7 +53,7 @@ func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
 		if end > 0 && n >= end {
 			return
 		}
-		call := agree.HashCall(int(policy.CollAllReduce), n%7, 1)
+		call := agree.HashCall(int(nccl.CollAllReduce), n%7, 1)
 		if counter.Seq.Load() >= counter.Trig.Load() && !counter.TryMove(n) {
 			if err := c.Turn(call); err != nil {
 				t.Error(err)
@@ -60,7 +61,7 @@ func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
 			}
 		}
 		counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
-		d := c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: n % 7, PipeOps: 1, Costs: costs})
+		d := c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: n % 7, PipeOps: 1, Costs: costs})
 		counter.Seq.Store(n + 1)
 		j.mu.Lock()
 		if s := j.seen[rank]; len(s) == 0 || s[len(s)-1].channels != d.Channels {
@@ -232,7 +233,7 @@ func TestReloadOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+		d := c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		if d.Channels != 1 {
 			t.Errorf("%d channels", d.Channels)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -61,14 +62,14 @@ func runOn(t *testing.T, fingerprint string) (looked *int) {
 	return looked
 }
 
-var treeIsCheaper = policy.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}
+var treeIsCheaper = nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}
 
 func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	t.Helper()
 	if c.Idle() {
 		return policy.Decision{Algo: -1}
 	}
-	return c.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper})
+	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper})
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {
@@ -146,7 +147,7 @@ func TestModelAndMachine(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if used := decide(t, c, 8192).Algo == int(policy.AlgoRing); used != test.used {
+				if used := decide(t, c, 8192).Algo == nccl.AlgoRing; used != test.used {
 					t.Errorf("used: %v", used)
 				}
 			}
@@ -174,9 +175,9 @@ func TestBadModel(t *testing.T) {
 	write(t, filepath.Join(dir, "faulty.csv"), "allreduce,0,inf,rign,ll\n")
 	for name, test := range map[string]struct {
 		rows, model string
-		strict      bool // fails
-		atRow       int  // what is chosen where a row is, and
-		elsewhere   int
+		strict      bool      // fails
+		atRow       nccl.Algo // what is chosen where a row is, and
+		elsewhere   nccl.Algo
 		says        []string
 	}{
 		"bad model": {rows, bad, true, 1, 0, []string{
@@ -218,12 +219,12 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 	for _, test := range []struct {
 		here         string
 		domains      int
-		small, large policy.Proto
+		small, large nccl.Proto
 		warns        string
 	}{
-		{home, 2, policy.ProtoLL, policy.ProtoLL128, ""},
-		{home, 1, policy.ProtoLL128, policy.ProtoLL128, ""},
-		{"", 2, policy.ProtoLL, policy.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
+		{home, 2, nccl.ProtoLL, nccl.ProtoLL128, ""},
+		{home, 1, nccl.ProtoLL128, nccl.ProtoLL128, ""},
+		{"", 2, nccl.ProtoLL, nccl.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
 	} {
 		looked := runOn(t, test.here)
 		var r recorder
@@ -234,7 +235,7 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != int(test.small) || large != int(test.large) {
+			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != test.small || large != test.large {
 				t.Errorf("%+v: %d and %d", test, small, large)
 			}
 		}
@@ -327,7 +328,7 @@ func TestDecisionLogEnds(t *testing.T) {
 	v := e.For(policy.Comm{Nodes: 1, Ranks: 8})
 	l := newDecisionLog(r.log(), e)
 	for i := range maxDecisions + 1000 {
-		q := policy.Query{Coll: policy.CollAllReduce, Bytes: uint64(i), PipeOps: 1, Costs: treeIsCheaper}
+		q := policy.Query{Coll: nccl.CollAllReduce, Bytes: uint64(i), PipeOps: 1, Costs: treeIsCheaper}
 		l.add(q, v.Decide(q))
 	}
 	l.sumUp()

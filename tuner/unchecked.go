@@ -1,6 +1,9 @@
 package tuner
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
 
 // UncheckedAllGather reports whether an NCCL may use a tuner's channel count for an
 // AllGather without a check against what the communicator has. Releases 2.29.2 to 2.30.7
@@ -13,7 +16,7 @@ import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
 // 2.28, 34.5 or 40 in the releases meant, and not set yet from 2.31 on. Another value is
 // of an NCCL that is not known.
 func UncheckedAllGather(abi int, ringLL128 float64) bool {
-	return abi >= 5 && ringLL128 != 2*36.7 && ringLL128 != 0
+	return abi >= nccl.ABIComms && ringLL128 != 2*36.7 && ringLL128 != 0
 }
 
 // sayUnchecked says, of the first version that asks for any, which channel counts are

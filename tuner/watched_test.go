@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -58,7 +59,7 @@ func TestChangeDuringInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
 		if n >= counter.Trig.Load() {
@@ -66,7 +67,7 @@ func TestChangeDuringInit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := second.Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs})
+		d := second.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs})
 		counter.Seq.Store(n + 1)
 		if d.Channels == 2 {
 			return
@@ -120,8 +121,8 @@ func TestTooLargeAnEdit(t *testing.T) {
 	save(large)
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")
-	costs := policy.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
-	if d := open().Decide(policy.Query{Coll: policy.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}); d.Channels != 2 {
+	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
+	if d := open().Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}); d.Channels != 2 {
 		t.Errorf("a communicator that is created later: %+v", d)
 	}
 	heard("keeping version") // by the one that was there

@@ -12,13 +12,13 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-var swept = []policy.Coll{policy.CollAllReduce, policy.CollAllGather, policy.CollReduceScatter}
+var swept = []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter}
 
-func tuningOf(t *testing.T, nodes int) *Tuning {
+func tuningOf(t *testing.T, nodes int) *tuning.Tuning {
 	t.Helper()
 	set, err := tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
 	if err != nil {
@@ -56,7 +56,7 @@ func tidy(t *testing.T, samples []bench.Sample) []byte {
 // A sweep is read back as it was, marked in every row.
 func TestReadBack(t *testing.T) {
 	o := options(t, 2)
-	o.Colls = colls()
+	o.Colls = nccl.AllColls()
 	samples := mustSweep(t, o)
 	r, err := bench.Read(bytes.NewReader(tidy(t, samples)), "sweep.csv", bench.Options{})
 	if err != nil {
@@ -198,8 +198,8 @@ func TestTimesRise(t *testing.T) {
 func TestEffects(t *testing.T) {
 	for seed := range uint64(10) {
 		one, four := NewTruth(tuningOf(t, 1), seed), NewTruth(tuningOf(t, 4), seed)
-		us := func(truth *Truth, algo policy.Algo, proto policy.Proto, channels int, bytes uint64) float64 {
-			us, ok := truth.Micros(policy.CollAllReduce, algo, proto, channels, bytes)
+		us := func(truth *Truth, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) float64 {
+			us, ok := truth.Micros(nccl.CollAllReduce, algo, proto, channels, bytes)
 			if !ok {
 				t.Fatalf("%v %v with %d channels is not there", algo, proto, channels)
 			}
@@ -210,22 +210,22 @@ func TestEffects(t *testing.T) {
 			ratio   float64
 			low, up float64
 		}{
-			{"24 channels move more than 1", us(one, policy.AlgoRing, policy.ProtoSimple, 1, 1<<30) / us(one, policy.AlgoRing, policy.ProtoSimple, 24, 1<<30), 8, 24},
-			{"the last 4 of 24 add little", us(one, policy.AlgoRing, policy.ProtoSimple, 20, 1<<30) / us(one, policy.AlgoRing, policy.ProtoSimple, 24, 1<<30), .9, 1.2},
-			{"small sizes do not use many channels", us(one, policy.AlgoRing, policy.ProtoLL, 24, 8<<10) / us(one, policy.AlgoRing, policy.ProtoLL, 8, 8<<10), 1, 1},
-			{"latency grows with channels over nodes", us(four, policy.AlgoRing, policy.ProtoSimple, 16, 1<<18) / us(four, policy.AlgoRing, policy.ProtoSimple, 4, 1<<18), 1.1, 1.6},
-			{"and hardly on one", us(one, policy.AlgoRing, policy.ProtoSimple, 16, 1<<18) / us(one, policy.AlgoRing, policy.ProtoSimple, 4, 1<<18), .85, 1.1},
-			{"NICs are contended for", us(four, policy.AlgoRing, policy.ProtoSimple, 16, 1<<34) / us(four, policy.AlgoRing, policy.ProtoSimple, 12, 1<<34), .85, 1.2},
-			{"a partial loop costs", us(one, policy.AlgoRing, policy.ProtoSimple, 1, 4<<20+4096) / us(one, policy.AlgoRing, policy.ProtoSimple, 1, 4<<20), 1.1, 1.4},
+			{"24 channels move more than 1", us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24, 1<<30), 8, 24},
+			{"the last 4 of 24 add little", us(one, nccl.AlgoRing, nccl.ProtoSimple, 20, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24, 1<<30), .9, 1.2},
+			{"small sizes do not use many channels", us(one, nccl.AlgoRing, nccl.ProtoLL, 24, 8<<10) / us(one, nccl.AlgoRing, nccl.ProtoLL, 8, 8<<10), 1, 1},
+			{"latency grows with channels over nodes", us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(four, nccl.AlgoRing, nccl.ProtoSimple, 4, 1<<18), 1.1, 1.6},
+			{"and hardly on one", us(one, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 4, 1<<18), .85, 1.1},
+			{"NICs are contended for", us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<34) / us(four, nccl.AlgoRing, nccl.ProtoSimple, 12, 1<<34), .85, 1.2},
+			{"a partial loop costs", us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 4<<20+4096) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 4<<20), 1.1, 1.4},
 		} {
 			if !(c.ratio >= c.low && c.ratio <= c.up) {
 				t.Errorf("seed %d: %s: ratio %.3f, want %v to %v", seed, c.what, c.ratio, c.low, c.up)
 			}
 		}
-		if _, ok := one.Micros(policy.CollAllReduce, policy.AlgoNVLSTree, policy.ProtoSimple, 16, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce, nccl.AlgoNVLSTree, nccl.ProtoSimple, 16, 1<<20); ok {
 			t.Error("NVLSTree on one node")
 		}
-		if _, ok := one.Micros(policy.CollAllReduce, policy.AlgoRing, policy.ProtoSimple, 25, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce, nccl.AlgoRing, nccl.ProtoSimple, 25, 1<<20); ok {
 			t.Error("25 of 24 channels")
 		}
 	}
@@ -275,11 +275,11 @@ func TestGrid(t *testing.T) {
 		{2, "ring [1 4 8 16] tree [1 4 8 16] nvls_tree [1 4 8 16]"},
 	} {
 		o := options(t, c.nodes)
-		counts := map[policy.Algo][]int{}
-		var algos []policy.Algo
+		counts := map[nccl.Algo][]int{}
+		var algos []nccl.Algo
 		rows := 0
 		for _, m := range mustSweep(t, o) {
-			if m.Coll != policy.CollAllReduce || m.Selection != bench.SelectionForced {
+			if m.Coll != nccl.CollAllReduce || m.Selection != bench.SelectionForced {
 				continue
 			}
 			rows++
@@ -295,7 +295,7 @@ func TestGrid(t *testing.T) {
 		for _, a := range algos {
 			got = append(got, fmt.Sprint(a, counts[a]))
 			protos := 3
-			if a == policy.AlgoNVLS || a == policy.AlgoNVLSTree {
+			if a == nccl.AlgoNVLS || a == nccl.AlgoNVLSTree {
 				protos = 1
 			}
 			configurations += protos * len(counts[a])

@@ -8,16 +8,17 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Options say what to sweep on which communicator.
 type Options struct {
-	Tuning *Tuning // of a communicator with 2 ranks or more
-	System string  // names the cluster in the samples' source, without a comma
-	Seed   uint64  // picks the cluster and the noise
+	Tuning *tuning.Tuning // of a communicator with 2 ranks or more
+	System string         // names the cluster in the samples' source, without a comma
+	Seed   uint64         // picks the cluster and the noise
 
-	Colls []policy.Coll
+	Colls []nccl.Coll
 	Sizes []uint64 // bytes, 1 to MaxBytes
 	// Channels are the counts to force, 1 or more. Those that an algorithm does not
 	// have are left out for it; where NCCL obeys no count, its own is the only one.
@@ -54,7 +55,7 @@ func (o *Options) check() error {
 	}
 	for _, n := range o.Sizes {
 		if n < 1 || n > MaxBytes {
-			bad("size %d (allowed: 1 to %s)", n, policy.FormatBytes(MaxBytes))
+			bad("size %d (allowed: 1 to %s)", n, nccl.FormatBytes(MaxBytes))
 		}
 	}
 	for _, n := range o.Channels {
@@ -79,14 +80,14 @@ func Sweep(o Options) ([]bench.Sample, error) {
 		return nil, err
 	}
 	s := sweep{
-		Options: o, truth: NewTruth(o.Tuning, o.Seed), costs: costs{o.Tuning},
+		Options: o, truth: NewTruth(o.Tuning, o.Seed),
 		source: "simulated:" + o.System + "/seed" + strconv.FormatUint(o.Seed, 10),
 	}
 	for _, coll := range o.Colls {
 		for rep := range o.Repetitions {
 			s.defaults(coll, rep)
 		}
-		for _, x := range s.costs.cells(coll) {
+		for _, x := range offered(o.Tuning, coll) {
 			for _, channels := range s.counts(x.algo) {
 				for rep := range o.Repetitions {
 					s.forced(x, channels, rep)
@@ -100,15 +101,14 @@ func Sweep(o Options) ([]bench.Sample, error) {
 type sweep struct {
 	Options
 	truth   *Truth
-	costs   costs
 	source  string
 	samples []bench.Sample
 }
 
 // counts returns the numbers of channels to force.
-func (s *sweep) counts(a policy.Algo) (counts []int) {
-	limit := s.costs.channels(a)
-	if !policy.ChannelsCanBeSet(a, s.costs.nodes()) {
+func (s *sweep) counts(a nccl.Algo) (counts []int) {
+	limit := s.Tuning.Channels(a)
+	if !nccl.ChannelsCanBeSet(a, s.Tuning.NNodes) {
 		return []int{limit}
 	}
 	for _, n := range s.Channels {
@@ -119,15 +119,15 @@ func (s *sweep) counts(a policy.Algo) (counts []int) {
 	return counts
 }
 
-func (s *sweep) defaults(coll policy.Coll, rep int) {
+func (s *sweep) defaults(coll nccl.Coll, rep int) {
 	run := s.draw(aboutRun, int64(coll), -1, -1, 0, int64(rep)).heavy()
 	for _, bytes := range s.Sizes {
-		x, channels, ok := s.costs.choose(coll, bytes)
-		if !ok {
+		c := s.Tuning.Choose(coll, int64(bytes), 1)
+		if c.Algo < 0 {
 			continue
 		}
 		d := s.draw(aboutTime, int64(coll), -1, -1, 0, int64(rep), int64(bytes))
-		s.add(x, channels, bytes, bench.SelectionDefault, run, d)
+		s.add(cell{coll, c.Algo, c.Proto}, c.Channels, bytes, bench.SelectionDefault, run, d)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *sweep) forced(x cell, channels, rep int) {
 }
 
 func (s *sweep) draw(about int, key ...int64) draw {
-	return newDraw(s.Seed, about, append([]int64{int64(s.costs.nodes()), int64(s.costs.ranks())}, key...)...)
+	return newDraw(s.Seed, about, append([]int64{int64(s.Tuning.NNodes), int64(s.Tuning.NRanks)}, key...)...)
 }
 
 // add times a configuration once. run is the run's deviation, d the time's own.
@@ -153,11 +153,11 @@ func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run 
 	algBW := float64(bytes) / 1000 / us
 	m := bench.Sample{
 		Coll: x.coll, Bytes: bytes, DType: "float", Algo: x.algo, Proto: x.proto, Channels: channels,
-		Nodes: s.costs.nodes(), Ranks: s.costs.ranks(), Selection: by,
-		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * busFactor(x.coll, s.costs.ranks())),
+		Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks, Selection: by,
+		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.NRanks))),
 		Source: s.source, Simulated: true,
 	}
-	if x.coll == policy.CollAllReduce || x.coll == policy.CollReduceScatter || x.coll == policy.CollReduce {
+	if x.coll == nccl.CollAllReduce || x.coll == nccl.CollReduceScatter || x.coll == nccl.CollReduce {
 		m.RedOp = "sum"
 	}
 	s.samples = append(s.samples, m)
@@ -205,16 +205,4 @@ func printedBW(gbps float64) float64 {
 		return math.Round(gbps*1e4) / 1e4
 	}
 	return math.Round(gbps*100) / 100
-}
-
-// busFactor is busbw/algbw, from nccl-tests' PERFORMANCE.md.
-func busFactor(coll policy.Coll, ranks int) float64 {
-	n := float64(ranks)
-	switch coll {
-	case policy.CollAllReduce:
-		return 2 * (n - 1) / n
-	case policy.CollAllGather, policy.CollReduceScatter:
-		return (n - 1) / n
-	}
-	return 1
 }

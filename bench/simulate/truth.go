@@ -3,15 +3,43 @@ package simulate
 import (
 	"math"
 	"math/bits"
+	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Truth is how long collectives really take on one communicator of a simulated
 // cluster. It may be used by several goroutines.
 type Truth struct {
-	costs costs
-	cells map[cell]machine
+	tuning *tuning.Tuning
+	cells  map[cell]machine
+}
+
+// cell is an algorithm with a protocol, run for one collective.
+type cell struct {
+	coll  nccl.Coll
+	algo  nccl.Algo
+	proto nccl.Proto
+}
+
+// offered returns what NCCL offers for a collective, in the order ring, tree, then
+// the others as NCCL numbers them, which is how people sweep.
+func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
+	table := t.Table(coll, 1<<20, 1)
+	for a, p := range nccl.Cells {
+		if table[a][p] >= 0 {
+			all = append(all, cell{coll, a, p})
+		}
+	}
+	place := func(c cell) int {
+		if c.algo == nccl.AlgoRing {
+			return -1
+		}
+		return int(c.algo)
+	}
+	slices.SortStableFunc(all, func(x, y cell) int { return place(x) - place(y) })
+	return all
 }
 
 // machine is how one cell behaves on this cluster, unknown to NCCL's model.
@@ -34,10 +62,10 @@ type step struct {
 }
 
 // NewTruth draws a cluster. Each seed is another one.
-func NewTruth(t *Tuning, seed uint64) *Truth {
-	truth := &Truth{costs{t}, map[cell]machine{}}
-	for _, coll := range colls() {
-		for _, x := range truth.costs.cells(coll) {
+func NewTruth(t *tuning.Tuning, seed uint64) *Truth {
+	truth := &Truth{t, map[cell]machine{}}
+	for coll := range nccl.Coll(nccl.NumColls) {
+		for _, x := range offered(t, coll) {
 			truth.cells[x] = truth.draw(x, seed)
 		}
 	}
@@ -45,15 +73,15 @@ func NewTruth(t *Tuning, seed uint64) *Truth {
 }
 
 func (t *Truth) draw(x cell, seed uint64) machine {
-	c := t.costs
-	d := newDraw(seed, aboutCell, int64(c.nodes()), int64(c.ranks()), int64(x.coll), int64(x.algo), int64(x.proto))
-	m := machine{limit: c.channels(x.algo)}
-	m.latency = c.latency(x) * d.between(.7, 1.4)
-	m.bandwidth = c.bandwidth(x)
+	nodes := t.tuning.NNodes
+	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.NRanks), int64(x.coll), int64(x.algo), int64(x.proto))
+	m := machine{limit: t.tuning.Channels(x.algo)}
+	m.latency = float64(t.tuning.Latencies[x.coll][x.algo][x.proto]) * d.between(.7, 1.4)
+	m.bandwidth = float64(t.tuning.Bandwidths[x.coll][x.algo][x.proto])
 	switch x.proto {
-	case policy.ProtoLL:
+	case nccl.ProtoLL:
 		m.bandwidth *= d.between(.9, 2.2)
-	case policy.ProtoLL128:
+	case nccl.ProtoLL128:
 		m.bandwidth *= d.between(.8, 1.2)
 	default:
 		m.bandwidth *= d.between(.75, 1.05)
@@ -61,12 +89,12 @@ func (t *Truth) draw(x cell, seed uint64) machine {
 	// All channels together could move a little to much more than the links.
 	m.perChan = m.bandwidth * d.between(1.15, 1.9) / float64(m.limit)
 	m.growth = d.between(.001, .004) // launching blocks
-	if c.nodes() > 1 {
+	if nodes > 1 {
 		m.growth = d.between(.004, .01)
-		if x.algo == policy.AlgoRing { // every step of a ring waits for a NIC
+		if x.algo == nccl.AlgoRing { // every step of a ring waits for a NIC
 			m.growth = d.between(.02, .04)
 		}
-		m.contention = d.between(.05, .12) * float64(1+bits.Len(uint(c.nodes()))) / 3
+		m.contention = d.between(.05, .12) * float64(1+bits.Len(uint(nodes))) / 3
 		m.contention = min(m.contention, .3)
 		m.rendezvous = d.between(.06, .16)
 	}
@@ -80,9 +108,9 @@ func (t *Truth) draw(x cell, seed uint64) machine {
 // buffer is cut into, less the flags of LL and LL128 (NCCL 2.30.7, device.h and
 // enqueue.cc).
 var chunkBytes = [...]float64{
-	policy.ProtoLL:     32 << 10,
-	policy.ProtoLL128:  576000,
-	policy.ProtoSimple: 512 << 10,
+	nccl.ProtoLL:     32 << 10,
+	nccl.ProtoLL128:  576000,
+	nccl.ProtoSimple: 512 << 10,
 }
 
 const (
@@ -98,24 +126,24 @@ const (
 
 // Micros returns the time without noise; ok is false where NCCL does not offer
 // the cell or has fewer channels. bytes is NCCL's nBytes, > 0.
-func (t *Truth) Micros(coll policy.Coll, algo policy.Algo, proto policy.Proto, channels int, bytes uint64) (us float64, ok bool) {
+func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (us float64, ok bool) {
 	m, ok := t.cells[cell{coll, algo, proto}]
 	if !ok || channels < 1 || channels > m.limit {
 		return 0, false
 	}
 	size := float64(bytes)
-	nodes, ranks := t.costs.nodes(), float64(t.costs.ranks())
+	nodes, ranks := t.tuning.NNodes, float64(t.tuning.NRanks)
 
 	// Not rounded to whole channels, so that times do not fall where one is added.
 	traffic := size
-	if coll == policy.CollAllReduce {
+	if coll == nccl.CollAllReduce {
 		traffic = 2 * size
 	}
 	used := max(1, min(float64(channels), traffic/trafficPerChannel))
 
 	// The part of the data that is one rank's, in one channel.
 	share := size / used
-	if algo != policy.AlgoTree {
+	if algo != nccl.AlgoTree {
 		share /= ranks
 	}
 
@@ -142,7 +170,7 @@ func (t *Truth) Micros(coll policy.Coll, algo policy.Algo, proto policy.Proto, c
 	if loops > 1 {
 		slow += partialLoop * (math.Ceil(loops) - loops) / loops
 	}
-	if algo == policy.AlgoTree {
+	if algo == nccl.AlgoTree {
 		slow += 1 / (1 + loops)
 	}
 	if nodes == 1 && bytes > l2Bytes {

@@ -11,9 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -41,17 +40,17 @@ func anyRows(t *rapid.T) string {
 // anyCall draws a call of which the table may hold what no NCCL sends.
 func anyCall(t *rapid.T) host.Call {
 	c := host.Call{
-		Coll: rapid.IntRange(0, tuning.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+		Coll: rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
 		Bytes: rapid.OneOf(rapid.SampledFrom([]int64{1, 1023, 1024, 4096, 5000, 32 << 10, 1 << 20, 1<<20 + 1, 8 << 20}), rapid.Int64Range(1<<10, 1<<23), rapid.Int64Range(1, 1<<40)).Draw(t, "bytes"),
-		Table: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: tuning.NumProtos,
+		Table: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: nccl.NumProtos,
 	}
 	if rapid.IntRange(0, 2).Draw(t, "collective of a model") > 0 {
-		c.Coll = tuning.CollAllReduce
+		c.Coll = int(nccl.CollAllReduce)
 	}
 	kinds := rapid.IntRange(1, 6).Draw(t, "kinds") // 1: nothing is available
 	few := rapid.Bool().Draw(t, "tree and ring only")
 	for i := range c.Table {
-		if few && i/c.NumProto > tuning.AlgoRing {
+		if few && i/c.NumProto > int(nccl.AlgoRing) {
 			c.Table[i] = -1
 			continue
 		}
@@ -76,7 +75,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
 	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
-	plugin, err := host.Load(library, host.NewestABI)
+	plugin, err := host.Load(library, nccl.NewestABI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +131,12 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			if !sameAnswer(answers[i], backwards[i]) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
-			q := question{policy.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
-			x := engine.For(s.comm(release.Reference)).Explain(q.query(c.Table, host.NewestABI))
+			q := question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
+			x := engine.For(s.comm(nccl.Reference)).Explain(q.query(c.Table, nccl.NewestABI))
 			by[x.By]++
 			want := host.Answer{Table: slices.Clone(c.Table), Channels: x.Channels, ChunkBytes: int64(x.ChunkBytes)}
 			if x.Write {
-				want.Table[x.Algo*c.NumProto+x.Proto] = x.Micros
+				want.Table[int(x.Algo)*c.NumProto+int(x.Proto)] = x.Micros
 			}
 			if !sameAnswer(answers[i], want) {
 				t.Fatalf("%+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", c, s, answers[i], want, text)
@@ -185,13 +184,13 @@ func breaks(c host.Call, a host.Answer, s shape) string {
 		}
 		return ""
 	}
-	algo, proto := policy.Algo(choice/c.NumProto), policy.Proto(choice%c.NumProto)
+	algo, proto := nccl.Algo(choice/c.NumProto), nccl.Proto(choice%c.NumProto)
 	for i, after := range a.Table {
 		if written >= 0 && i != choice && after == a.Table[choice] {
 			return "a tie"
 		}
 	}
-	unchecked := algo == policy.AlgoCollNetDirect || algo == policy.AlgoCollNetChain || algo == policy.AlgoNVLS && s.nodes > 1
+	unchecked := algo == nccl.AlgoCollNetDirect || algo == nccl.AlgoCollNetChain || algo == nccl.AlgoNVLS && s.nodes > 1
 	switch {
 	case written >= 0 && written != choice:
 		return "the cell written is not chosen"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -69,7 +70,7 @@ func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, erro
 	}
 	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
 	a.engine, _ = files.engine(from) // the plugin says what is not known of the machine
-	a.abi = ncclVersion(costs.nccl).abi(nil)
+	a.abi = costs.nccl.ABI(nil)
 	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		outcomes[i] = a.alone(q, view, plain, costs)
-		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, Table: outcomes[i].table, NumProto: tuning.NumProtos}
+		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, Table: outcomes[i].table, NumProto: nccl.NumProtos}
 	}
 	answers, err := comm.Ask(calls)
 	if err != nil {
@@ -199,9 +200,9 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 
 // choose returns what NCCL chooses from a flat table.
 func choose(costs *tuning.Tuning, flat []float32, bytes uint64) tuning.Choice {
-	var table tuning.CostTable
+	var table nccl.CostTable
 	for i, micros := range flat {
-		table[i/tuning.NumProtos][i%tuning.NumProtos] = micros
+		table[i/nccl.NumProtos][i%nccl.NumProtos] = micros
 	}
 	return costs.ChooseFrom(table, int64(bytes))
 }

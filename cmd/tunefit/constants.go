@@ -7,10 +7,10 @@ import (
 	"io"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -70,11 +70,11 @@ func (m *costModel) noteIgnored(w io.Writer) {
 }
 
 // writes reports whether the constants written are those that are to be replaced.
-func writes(written []host.Constant, replaced []policy.Constant, nccl release.Version) bool {
+func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
 	want := map[host.Constant]bool{}
 	for _, c := range replaced {
 		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
 	}
-	delete(want, host.RingLL128(nccl)) // NCCL's own value, which does not show as written
+	delete(want, host.RingLL128(version)) // NCCL's own value, which does not show as written
 	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
 }

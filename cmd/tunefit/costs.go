@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -33,9 +33,9 @@ type costModel struct {
 	set     *tuning.Set
 	machine *topo.Document // to derive more of the set from; nil without
 	options channels.TuneOptions
-	nccl    release.Version // that asks the tuner; the set's or a newer one
-	ignored int             // constants that a tuner replaces and that the set does not know
-	notes   []string        // what the costs do not reckon with
+	nccl    nccl.Version // that asks the tuner; the set's or a newer one
+	ignored int          // constants that a tuner replaces and that the set does not know
+	notes   []string     // what the costs do not reckon with
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[shape]shape
 }
@@ -55,15 +55,15 @@ func (f *costFlags) read() (*costModel, error) {
 	if f.tuning != "" {
 		return f.readTuning()
 	}
-	nccl, note, err := whichNCCL(f.nccl)
+	version, note, err := whichNCCL(f.nccl)
 	if err != nil {
 		return nil, err
 	}
-	m := &costModel{standIns: map[shape]shape{}, nccl: nccl, notes: uncountedVariables()}
+	m := &costModel{standIns: map[shape]shape{}, nccl: version, notes: uncountedVariables()}
 	if note != "" {
 		m.notes = append(m.notes, note)
 	}
-	if m.options, err = tuneOptions(nccl); err != nil {
+	if m.options, err = tuneOptions(version); err != nil {
 		return nil, err
 	}
 	if f.topo == "" {
@@ -77,9 +77,9 @@ func (f *costFlags) read() (*costModel, error) {
 }
 
 // tuneOptions are for costs as this environment's variables make them.
-func tuneOptions(nccl release.Version) (channels.TuneOptions, error) {
-	variables, err := channels.VariablesFromEnv(os.Getenv, nccl.Rules())
-	return channels.TuneOptions{NCCL: nccl.Rules(), Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+func tuneOptions(version nccl.Version) (channels.TuneOptions, error) {
+	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
+	return channels.TuneOptions{NCCL: version.Rules(), Build: buildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
 }
 
 // readTuning reads a file of costs, which is of one release and of the variables that it was made with.
@@ -97,7 +97,7 @@ func (f *costFlags) readTuning() (*costModel, error) {
 	}
 	m.nccl, m.set.System = m.set.NCCL, cmp.Or(m.set.System, f.tuning)
 	if f.nccl != "" {
-		if v, err := release.Parse(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
+		if v, err := nccl.ParseVersion(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
 			return nil, usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -55,9 +55,9 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 
 // uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
 // of NCCL.
-func (d decider) uncheckedNotes(view *policy.EngineView, nccl release.Version) (notes []string) {
+func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
 	rows, first, model := view.UncheckedAllGathers()
-	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", nccl)
+	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
 	if rows > 0 {
 		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, countOf(rows, "row"), why))
 	}
@@ -68,19 +68,19 @@ func (d decider) uncheckedNotes(view *policy.EngineView, nccl release.Version) (
 }
 
 // comm is the communicator as the plugin sees it in a release of NCCL.
-func (s shape) comm(nccl release.Version) policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: uncheckedAllGather(nccl)}
+func (s shape) comm(version nccl.Version) policy.Comm {
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: uncheckedAllGather(version)}
 }
 
 // uncheckedAllGather reports of a release what tuner.UncheckedAllGather tells from within.
-func uncheckedAllGather(nccl release.Version) bool {
-	return nccl.Has(release.UncheckedAllGathers) && !nccl.Has(release.CheckedAllGathers)
+func uncheckedAllGather(version nccl.Version) bool {
+	return version.Has(nccl.UncheckedAllGathers) && !version.Has(nccl.CheckedAllGathers)
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
 
 // rules are those that can match a collective on a communicator.
-func (f deciderFiles) rules(coll policy.Coll, s shape) (rules []*policy.Rule) {
+func (f deciderFiles) rules(coll nccl.Coll, s shape) (rules []*policy.Rule) {
 	for _, p := range f.policies {
 		rules = append(rules, rulesFor(p, coll, s)...)
 	}
@@ -89,13 +89,13 @@ func (f deciderFiles) rules(coll policy.Coll, s shape) (rules []*policy.Rule) {
 
 // sizes adds to samples those at which a rule begins or ends and at which the model
 // was measured.
-func (f deciderFiles) sizes(samples []uint64, coll policy.Coll, s shape) []uint64 {
+func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s shape) []uint64 {
 	sizes := withEdges(samples, s.ranks, f.rules(coll, s))
 	if f.model == nil {
 		return sizes
 	}
 	for _, g := range f.model.File.Groups {
-		if c, err := policy.ParseColl(g.Coll); err != nil || c != coll || g.Ranks*s.nodes != s.ranks*g.Nodes {
+		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.nodes != s.ranks*g.Nodes {
 			continue
 		}
 		for _, family := range g.Families {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -129,7 +130,7 @@ func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comp
 }
 
 // compare adds the differences of one collective on one communicator.
-func (c *comparison) compare(a *asker, coll policy.Coll, s shape, call question, sizes []uint64) error {
+func (c *comparison) compare(a *asker, coll nccl.Coll, s shape, call question, sizes []uint64) error {
 	questions := make([]question, len(sizes))
 	for i, bytes := range sizes {
 		questions[i] = question{coll, s, bytes, call.pipeOps, call.regBuff}

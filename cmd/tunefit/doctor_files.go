@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -43,7 +44,7 @@ func (d *doctor) readFiles() (f filesFound) {
 			} else if wrong := is.accept(file.name, []kind{want}); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > tuner.MaxFileBytes {
-				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", policy.FormatBytes(tuner.MaxFileBytes))
+				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(tuner.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
 				file.err = owner.CheckFile(info, d.env.get(tuner.EnvFilesTrust) == "1")
 			}

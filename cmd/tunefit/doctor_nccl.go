@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -25,30 +25,16 @@ func (v ncclVersion) String() string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// tunerABIs are the versions of the tuner ABI by the NCCL that brought them.
-var tunerABIs = []struct {
-	since ncclVersion
-	abi   int
-}{{23206, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {22105, 2}}
-
 // takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
 const takesNoPath ncclVersion = 22703
 
 // abi is the newest version of the tuner ABI that this NCCL knows and that the library
-// has; 0 for none. Without a library, ours is assumed.
+// has; 0 for none.
 func (v ncclVersion) abi(lib *host.Library) int {
-	for _, t := range tunerABIs {
-		if v < t.since {
-			continue
-		}
-		if lib == nil {
-			return t.abi
-		}
-		if _, has := lib.Tuners[t.abi]; has {
-			return t.abi
-		}
-	}
-	return 0
+	return nccl.Version(v).ABI(func(abi int) bool {
+		_, has := lib.Tuners[abi]
+		return has
+	})
 }
 
 func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
@@ -123,7 +109,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	switch {
 	case len(lacks) == 0:
 		return append(found, fine("%s", what))
-	case abi < 5 && d.env.get(tuner.EnvReload) == "live":
+	case abi < nccl.ABIComms && d.env.get(tuner.EnvReload) == "live":
 		return append(found, warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; ")))
 	}
 	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
@@ -140,7 +126,7 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.show(ncclxTuner)))
 		}
 	}
-	if lib.NCCL >= int(release.Models) && d.env.get("NCCL_ALGO") != "" && d.env.get("NCCL_SYM_KERNEL") == "" {
+	if lib.NCCL >= int(nccl.Models) && d.env.get("NCCL_ALGO") != "" && d.env.get("NCCL_SYM_KERNEL") == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.show("NCCL_ALGO")))
 	}
@@ -152,27 +138,27 @@ const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 // lacking says what this version of the ABI cannot do of what is asked for.
 func (d *doctor) lacking(version ncclVersion, abi int) (lacks []string) {
 	f := d.files()
-	if abi < 5 && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
+	if abi < nccl.ABIComms && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
 		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
 	}
 	if f.compiled == nil && f.fitted == nil {
 		return lacks
 	}
-	if abi == 2 {
+	if abi == nccl.ABINoCosts {
 		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model is silent (since 2.22.3)")
 	}
 	if f.fitted != nil && len(f.fitted.File.Constants.Values()) > 0 {
 		switch {
-		case abi < 5:
+		case abi < nccl.ABIComms:
 			lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
-		case version >= ncclVersion(release.TunerConstantsLost):
+		case version >= ncclVersion(nccl.TunerConstantsLost):
 			lacks = append(lacks, "the model's tuning constants are not used (since 2.31 NCCL sets its own after the tuner's)")
 		}
 	}
-	if version >= ncclVersion(release.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
+	if version >= ncclVersion(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}
-	if abi < 6 && f.compiled != nil {
+	if abi < nccl.ABIChunks && f.compiled != nil {
 		for _, r := range f.compiled.Rules {
 			if r.ChunkBytes > 0 {
 				return append(lacks, "chunk_bytes is not used (since 2.30.3)")

@@ -3,8 +3,8 @@ package main
 import (
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -21,7 +21,7 @@ func (d *doctor) releaseFaults(lib *host.Library) (found []finding) {
 		found = append(found, warned("use NCCL 2.31.2 or later, or no ll for allreduce, allgather and reducescatter",
 			"NCCL %s, a preview, takes a symmetric kernel where a tuner chooses ll for allreduce, allgather or reducescatter: a process with several GPUs hangs, a group of allgathers fails", version))
 	}
-	if lib.NCCL > 0 && uncheckedAllGather(release.Version(lib.NCCL)) && asks(func(r *policy.Rule) bool { return r.Channels > 0 && slices.Contains(r.Colls(), policy.CollAllGather) }) {
+	if lib.NCCL > 0 && uncheckedAllGather(nccl.Version(lib.NCCL)) && asks(func(r *policy.Rule) bool { return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather) }) {
 		found = append(found, noted("", "NCCL %s may use an allgather's channel count unchecked and crash: rows set none there, and keep to algorithm and protocol", version))
 	}
 	return found
@@ -29,7 +29,7 @@ func (d *doctor) releaseFaults(lib *host.Library) (found []finding) {
 
 // asksForLL reports whether a row may choose LL for a collective that has symmetric kernels.
 func asksForLL(r *policy.Rule) bool {
-	symmetric := []policy.Coll{policy.CollAllReduce, policy.CollAllGather, policy.CollReduceScatter}
-	return !r.LeavesToNCCL() && (r.Cells.Contains(policy.AlgoRing, policy.ProtoLL) || r.Cells.Contains(policy.AlgoTree, policy.ProtoLL)) &&
-		slices.ContainsFunc(r.Colls(), func(c policy.Coll) bool { return slices.Contains(symmetric, c) })
+	symmetric := []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter}
+	return !r.LeavesToNCCL() && (r.Cells.Contains(nccl.AlgoRing, nccl.ProtoLL) || r.Cells.Contains(nccl.AlgoTree, nccl.ProtoLL)) &&
+		slices.ContainsFunc(r.Colls(), func(c nccl.Coll) bool { return slices.Contains(symmetric, c) })
 }

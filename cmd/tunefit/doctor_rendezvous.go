@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
@@ -162,7 +162,7 @@ func (s fileSystem) scarce() string {
 	const bytes, files = 16 << 20, 4096
 	switch {
 	case s.freeBytes < bytes:
-		return policy.FormatBytes(s.freeBytes) + " left"
+		return nccl.FormatBytes(s.freeBytes) + " left"
 	case s.files > 0 && s.freeFiles < files:
 		return countOf(int(s.freeFiles), "inode") + " left"
 	}

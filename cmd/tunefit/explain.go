@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -104,7 +104,7 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, 
 		}
 		return q, usageError{err}
 	}
-	if q.bytes, err = policy.ParseBytes(args[1]); err != nil {
+	if q.bytes, err = nccl.ParseBytes(args[1]); err != nil {
 		return q, usageError{err}
 	}
 	if q.bytes < 1 || q.bytes > 1<<50 {
@@ -214,7 +214,7 @@ func (p *decisionPath) decidedBy() string {
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
 // sets its own after that.
 func (p *decisionPath) constants() []policy.Constant {
-	if p.asked.release.Has(release.TunerConstants) && !p.asked.release.Has(release.TunerConstantsLost) {
+	if p.asked.release.Has(nccl.TunerConstants) && !p.asked.release.Has(nccl.TunerConstantsLost) {
 		return p.engine.Constants()
 	}
 	return nil
@@ -225,17 +225,18 @@ func (p *decisionPath) explained() outcome {
 	table := slices.Clone(p.asked.table)
 	channels := p.Channels
 	if p.Write {
-		table[p.Algo*tuning.NumProtos+p.Proto] = p.Micros
-		if p.asked.abi == 2 {
-			table[p.Algo*tuning.NumProtos+p.Proto] = 0
+		at := int(p.Algo)*nccl.NumProtos + int(p.Proto)
+		table[at] = p.Micros
+		if p.asked.abi == nccl.ABINoCosts {
+			table[at] = 0
 		}
-	} else if p.asked.abi == 2 {
+	} else if p.asked.abi == nccl.ABINoCosts {
 		channels = 0 // they go with an algorithm there
 	}
 	after := choose(p.costs, table, p.question.bytes)
 	o := outcome{policy: cellOf(after), channels: channels, release: p.asked.release}
 	o.keepLower(after.Channels)
-	if p.asked.abi >= firstABIWithChunks {
+	if p.asked.abi >= nccl.ABIChunks {
 		o.chunk = int64(p.ChunkBytes)
 	}
 	return o

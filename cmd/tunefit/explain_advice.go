@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -17,7 +18,7 @@ func (p *decisionPath) advice() []string {
 	case policy.SilentNodes:
 		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.nodes)}
 	case policy.SilentSize:
-		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, policy.FormatBytes(q.bytes))}
+		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.bytes))}
 	case policy.SilentCells:
 		names := make([]string, 0, len(p.estimated))
 		for _, e := range p.estimates() {
@@ -29,7 +30,7 @@ func (p *decisionPath) advice() []string {
 	case policy.SilentDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
 	case policy.SilentGain:
-		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", policy.FormatBytes(q.bytes))}
+		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.bytes))}
 	case policy.SilentFarther:
 		return []string{"measure " + where + " itself"}
 	}

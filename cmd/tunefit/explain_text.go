@@ -11,9 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // maxExplained is how many configurations are shown without --all.
@@ -23,7 +22,7 @@ const maxExplained = 10
 func (p *decisionPath) write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.question
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, policy.FormatBytes(q.bytes), countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"), q.callText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"), q.callText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -49,7 +48,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 	}
 	if n := len(p.engine.Constants()); n > 0 && p.constants() == nil {
 		why := "which lets no tuner replace any"
-		if p.asked.release.Has(release.TunerConstantsLost) {
+		if p.asked.release.Has(nccl.TunerConstantsLost) {
 			why = "which sets its own after the tuner's"
 		}
 		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", countOf(n, "constant"), p.asked.release, why)
@@ -145,7 +144,7 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 	o := p.asked
 	switch micros := microsText(float64(o.ncclMicros)); o.known {
 	case measured:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.model, configText(policy.Algo(o.nccl.algo), policy.Proto(o.nccl.proto), o.ncclChannels), micros)
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.model, configText(o.nccl.algo, o.nccl.proto, o.ncclChannels), micros)
 	case timed:
 		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.by.model, micros)
 	}
@@ -186,7 +185,7 @@ type estimate struct {
 func (p *decisionPath) estimates() (all []estimate) {
 	for i, micros := range p.estimated {
 		if micros >= 0 {
-			all = append(all, estimate{cell{i / tuning.NumProtos, i % tuning.NumProtos}, micros})
+			all = append(all, estimate{cellAt(i), micros})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b estimate) int {
@@ -222,7 +221,7 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 	}
 }
 
-func configText(a policy.Algo, pr policy.Proto, channels int) string {
+func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 	if channels == 0 {
 		return fmt.Sprintf("%s/%s", a, pr)
 	}

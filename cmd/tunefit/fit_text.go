@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
@@ -64,7 +64,7 @@ func sizesOf(cells []fit.Cell) string {
 	for _, c := range cells {
 		least, most = min(least, c.Bytes), max(most, c.Bytes)
 	}
-	return policy.FormatBytes(least) + " - " + policy.FormatBytes(most)
+	return nccl.FormatBytes(least) + " - " + nccl.FormatBytes(most)
 }
 
 // writeVerdicts prints what decisions cost on data left out: mean [90 % interval],
@@ -144,7 +144,7 @@ func writeShortlist(w io.Writer, report *fit.Report) {
 		for _, c := range r.Shortlist {
 			var sizes []string
 			for _, b := range c.Sizes {
-				sizes = append(sizes, policy.FormatBytes(b))
+				sizes = append(sizes, nccl.FormatBytes(b))
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\n", r.Group.Key, c.Config, strings.Join(sizes, " "))
 		}

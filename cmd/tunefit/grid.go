@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // shape is a communicator's number of nodes and of ranks in all, and what NCCL says of
@@ -43,11 +43,11 @@ func (f *gridFlags) register(cmd *cobra.Command) {
 	f.nvl.register(cmd)
 }
 
-func (f *gridFlags) parseColls() ([]policy.Coll, error) {
+func (f *gridFlags) parseColls() ([]nccl.Coll, error) {
 	if len(f.colls) == 0 {
-		return []policy.Coll{policy.CollAllReduce, policy.CollAllGather, policy.CollReduceScatter, policy.CollBroadcast, policy.CollReduce}, nil
+		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast, nccl.CollReduce}, nil
 	}
-	var colls []policy.Coll
+	var colls []nccl.Coll
 	for _, name := range f.colls {
 		c, err := parseColl(name)
 		if err != nil {
@@ -70,7 +70,7 @@ func parseSizes(text string) (sizes []uint64, isRange bool, err error) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
 		for s := range strings.SplitSeq(text, ",") {
-			n, err := policy.ParseBytes(strings.TrimSpace(s))
+			n, err := nccl.ParseBytes(strings.TrimSpace(s))
 			if err != nil {
 				return nil, false, err
 			}
@@ -79,11 +79,11 @@ func parseSizes(text string) (sizes []uint64, isRange bool, err error) {
 		slices.Sort(sizes)
 		return slices.Compact(sizes), false, nil
 	}
-	first, err := policy.ParseBytes(strings.TrimSpace(from))
+	first, err := nccl.ParseBytes(strings.TrimSpace(from))
 	if err != nil {
 		return nil, false, err
 	}
-	last, err := policy.ParseBytes(strings.TrimSpace(to))
+	last, err := nccl.ParseBytes(strings.TrimSpace(to))
 	if err != nil {
 		return nil, false, err
 	}

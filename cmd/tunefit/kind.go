@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -205,7 +206,7 @@ func (s *sniffed) table(line string, separator rune) bool {
 		}
 		return n
 	}
-	_, err := policy.ParseColl(strings.Trim(cells[0], `" `))
+	_, err := nccl.Colls.Parse(strings.Trim(cells[0], `" `))
 	switch {
 	case len(cells) < 2:
 		return false

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The machine's own NCCL is not the tests' affair.
-	installedNCCL = func() release.Version { return release.Reference }
+	installedNCCL = func() nccl.Version { return nccl.Reference }
 	os.Exit(func() int {
 		var err error
 		if root, err = filepath.Abs("../.."); err != nil {

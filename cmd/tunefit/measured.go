@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // knowledge is how it is known what NCCL does by itself.
@@ -38,7 +38,7 @@ func (a *asker) alone(q question, view *policy.EngineView, plain, costs *tuning.
 	o.ncclMicros, o.ncclChannels = before.Micros, before.Channels
 	replaced := o.nccl != o.own // by constants with which nobody measured
 	if own, ok := measurement(view, q); ok {
-		chosen := cell{int(own.Algo), int(own.Proto)}
+		chosen := cell{own.Algo, own.Proto}
 		switch {
 		case chosen == noCell:
 			o.known = timed
@@ -70,12 +70,12 @@ func measurement(view *policy.EngineView, q question) (own policy.OwnChoice, ok 
 // table is what NCCL's cost model says of a question, flat, and changed so that NCCL
 // chooses a cell, if one is given.
 func (a *asker) table(costs *tuning.Tuning, q question, chosen cell) (flat []float32) {
-	table := costs.Table(int(q.coll), int64(q.bytes), q.pipeOps)
+	table := costs.Table(q.coll, int64(q.bytes), q.pipeOps)
 	for _, row := range table {
 		flat = append(flat, row[:]...)
 	}
 	if chosen != noCell {
-		flat = q.query(flat, host.NewestABI).Costs.Choosing(policy.Algo(chosen.algo), policy.Proto(chosen.proto)).Micros
+		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen.algo, chosen.proto).Micros
 	}
 	if a.offers != nil {
 		a.offers.limit(flat)

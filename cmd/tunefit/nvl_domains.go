@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -72,7 +73,7 @@ func (s shape) spanning(n nvlDomains) (shape, error) {
 
 // through is the communicator as a tuner of that version of the ABI hears of it.
 func (s shape) through(abi int) shape {
-	if s.nvl == 0 && abi < host.FirstABIWithNVLDomains {
+	if s.nvl == 0 && abi < nccl.ABIComms {
 		s.nvl = nvlUntold
 	}
 	return s
@@ -80,8 +81,8 @@ func (s shape) through(abi int) shape {
 
 // hears fails for a number that a person gave and that the tuner is never told.
 func (s shape) hears(c *host.Comm) error {
-	if s.nvl > 0 && c.ABI < host.FirstABIWithNVLDomains {
-		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, host.FirstABIWithNVLDomains)
+	if s.nvl > 0 && c.ABI < nccl.ABIComms {
+		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, nccl.ABIComms)
 	}
 	return nil
 }

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // question is one call of a collective, but for what NCCL thinks of it.
 type question struct {
-	coll    policy.Coll
+	coll    nccl.Coll
 	shape   shape
 	bytes   uint64
 	pipeOps int
@@ -21,11 +21,11 @@ type question struct {
 
 // query is the question as the tuner hears it through a version of its ABI.
 func (q question) query(table []float32, abi int) policy.Query {
-	asked := policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: policy.Costs{Micros: table, NumProto: tuning.NumProtos}}
-	if abi < 4 {
+	asked := policy.Query{Coll: q.coll, Bytes: q.bytes, PipeOps: q.pipeOps, RegBuff: q.regBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	if abi < nccl.ABIRegBuff {
 		asked.RegBuff = -1
 	}
-	if abi == 2 {
+	if abi == nccl.ABINoCosts {
 		asked.Costs.Micros, asked.Costs.AvailableOnly = availableV2(q, table), true
 	}
 	return asked
@@ -33,34 +33,35 @@ func (q question) query(table []float32, abi int) policy.Query {
 
 // availableV2 is what the library takes for available where the ABI does not tell, as tables.c does.
 func availableV2(q question, table []float32) []float32 {
-	cells := make([]float32, tuning.AlgoPAT*tuning.NumProtos)
+	cells := make([]float32, int(nccl.AlgoPAT)*nccl.NumProtos)
 	for i := range cells {
-		cells[i] = tuning.Unavailable
+		cells[i] = nccl.Unavailable
 	}
-	offer := func(algo, proto int) { cells[algo*tuning.NumProtos+proto] = 0 }
-	told := func(algo int) bool { return table[algo*tuning.NumProtos+tuning.ProtoSimple] >= 0 }
-	for _, proto := range []int{tuning.ProtoLL, tuning.ProtoSimple} {
-		offer(tuning.AlgoRing, proto)
-		if q.coll == policy.CollAllReduce {
-			offer(tuning.AlgoTree, proto)
+	costs := nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
+	offer := func(algo nccl.Algo, proto nccl.Proto) { cells[costs.Cell(algo, proto)] = 0 }
+	told := func(algo nccl.Algo) bool { return costs.Offers(algo, nccl.ProtoSimple) }
+	for _, proto := range []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple} {
+		offer(nccl.AlgoRing, proto)
+		if q.coll == nccl.CollAllReduce {
+			offer(nccl.AlgoTree, proto)
 		}
 	}
-	oneNode, collNet, nvls := q.shape.nodes == 1, told(tuning.AlgoCollNetChain), told(tuning.AlgoNVLS) || told(tuning.AlgoNVLSTree)
+	oneNode, collNet, nvls := q.shape.nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
 	switch q.coll {
-	case policy.CollAllReduce:
+	case nccl.CollAllReduce:
 		if collNet {
-			offer(tuning.AlgoCollNetDirect, tuning.ProtoSimple)
-			offer(tuning.AlgoCollNetChain, tuning.ProtoSimple)
+			offer(nccl.AlgoCollNetDirect, nccl.ProtoSimple)
+			offer(nccl.AlgoCollNetChain, nccl.ProtoSimple)
 		}
 		if nvls && (oneNode || collNet) {
-			offer(tuning.AlgoNVLS, tuning.ProtoSimple)
+			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
 		}
 		if nvls && !oneNode {
-			offer(tuning.AlgoNVLSTree, tuning.ProtoSimple)
+			offer(nccl.AlgoNVLSTree, nccl.ProtoSimple)
 		}
-	case policy.CollAllGather, policy.CollReduceScatter:
+	case nccl.CollAllGather, nccl.CollReduceScatter:
 		if nvls && oneNode {
-			offer(tuning.AlgoNVLS, tuning.ProtoSimple)
+			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
 		}
 	}
 	return cells
@@ -81,8 +82,14 @@ func (q question) callText() string {
 	return s
 }
 
-// cell is an algorithm and a protocol, as NCCL numbers them.
-type cell struct{ algo, proto int }
+// cell is an algorithm and a protocol.
+type cell struct {
+	algo  nccl.Algo
+	proto nccl.Proto
+}
+
+// cellAt is the cell at a place in a flat table.
+func cellAt(i int) cell { return cell{nccl.Algo(i / nccl.NumProtos), nccl.Proto(i % nccl.NumProtos)} }
 
 // noCell is the choice of an NCCL that has nothing to choose from.
 var noCell = cell{-1, -1}
@@ -93,7 +100,7 @@ func (c cell) String() string {
 	if c.algo < 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%s/%s", policy.Algo(c.algo), policy.Proto(c.proto))
+	return fmt.Sprintf("%s/%s", c.algo, c.proto)
 }
 
 // outcome is what NCCL does with one call, without and with the policy.
@@ -113,17 +120,14 @@ type outcome struct {
 	chunk    int64
 	by       tuner.DecidedBy
 
-	release   release.Version // of NCCL
-	notRaised int             // channels that the policy asks for and that NCCL does not raise its own number to
-	abi       int             // version of the tuner ABI that the plugin was asked by
+	release   nccl.Version // of NCCL
+	notRaised int          // channels that the policy asks for and that NCCL does not raise its own number to
+	abi       int          // version of the tuner ABI that the plugin was asked by
 }
-
-// firstABIWithChunks is the first version of the tuner ABI that asks for chunk sizes.
-const firstABIWithChunks = 6
 
 // keepLower drops a channel count that NCCL does not raise its own to, where that is so.
 func (o *outcome) keepLower(own int) {
-	if o.release.Has(release.ChannelsOnlyLower) && o.channels > own {
+	if o.release.Has(nccl.ChannelsOnlyLower) && o.channels > own {
 		o.channels, o.notRaised = 0, o.channels
 	}
 }
@@ -165,7 +169,7 @@ func (o outcome) choice() string {
 		words = append(words, fmt.Sprintf("%d ch", o.channels))
 	}
 	if o.chunk > 0 {
-		words = append(words, "chunks of "+policy.FormatBytes(uint64(o.chunk)))
+		words = append(words, "chunks of "+nccl.FormatBytes(uint64(o.chunk)))
 	}
 	return strings.Join(words, ", ")
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -100,7 +100,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 func (f *planFlags) candidates() (space fit.Space, err error) {
 	space.Channels = sortedOnce(f.channels)
 	for _, c := range space.Channels {
-		if c < 1 || c > 64 {
+		if c < 1 || c > nccl.MaxChannels {
 			return space, usagef("--channels %d (allowed: 1 to 64)", c)
 		}
 	}
@@ -119,7 +119,7 @@ func (f *planFlags) candidates() (space fit.Space, err error) {
 		counts := append([]int{0}, space.Channels...)
 		if len(parts) == 3 {
 			n, err := strconv.Atoi(parts[2])
-			if err != nil || n < 1 || n > 64 {
+			if err != nil || n < 1 || n > nccl.MaxChannels {
 				return space, usagef("--skip %q: channels are %q (allowed: 1 to 64)", text, parts[2])
 			}
 			counts = []int{n}
@@ -132,10 +132,10 @@ func (f *planFlags) candidates() (space fit.Space, err error) {
 }
 
 func parseFamily(algo, proto string) (f fit.FamilyKey, err error) {
-	if f.Algo, err = policy.ParseAlgo(algo); err != nil {
+	if f.Algo, err = nccl.Algos.Parse(algo); err != nil {
 		return f, err
 	}
-	f.Proto, err = policy.ParseProto(proto)
+	f.Proto, err = nccl.Protos.Parse(proto)
 	return f, err
 }
 
@@ -197,7 +197,7 @@ func (f *planFlags) families(space *fit.Space) error {
 			if err != nil {
 				return usageError{err}
 			}
-			if nccl(space.Coll, family) && !slices.Contains(space.Families, family) {
+			if nccl.Offers(space.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
 				space.Families = append(space.Families, family)
 			}
 		}
@@ -206,19 +206,4 @@ func (f *planFlags) families(space *fit.Space) error {
 		return usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(f.algos, ","), strings.Join(f.protos, ","), space.Coll)
 	}
 	return nil
-}
-
-// nccl reports whether NCCL has an algorithm with a protocol for a collective at
-// all, from the conditions at the head of ncclTopoTuneModel (tuning.cc, 2.30).
-func nccl(coll policy.Coll, f fit.FamilyKey) bool {
-	if f.Algo != policy.AlgoRing && f.Algo != policy.AlgoTree && f.Proto != policy.ProtoSimple {
-		return false
-	}
-	switch coll {
-	case policy.CollBroadcast, policy.CollReduce:
-		return f.Algo == policy.AlgoRing
-	case policy.CollAllGather, policy.CollReduceScatter:
-		return slices.Contains([]policy.Algo{policy.AlgoRing, policy.AlgoCollNetDirect, policy.AlgoNVLS, policy.AlgoPAT}, f.Algo)
-	}
-	return f.Algo != policy.AlgoPAT
 }

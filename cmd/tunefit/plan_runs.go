@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -60,9 +60,9 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	return p
 }
 
-var perfPrograms = map[policy.Coll]string{
-	policy.CollBroadcast: "broadcast_perf", policy.CollReduce: "reduce_perf", policy.CollAllGather: "all_gather_perf",
-	policy.CollReduceScatter: "reduce_scatter_perf", policy.CollAllReduce: "all_reduce_perf",
+var perfPrograms = map[nccl.Coll]string{
+	nccl.CollBroadcast: "broadcast_perf", nccl.CollReduce: "reduce_perf", nccl.CollAllGather: "all_gather_perf",
+	nccl.CollReduceScatter: "reduce_scatter_perf", nccl.CollAllReduce: "all_reduce_perf",
 }
 
 // commands writes a run down: one command for each stretch of sizes that

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -188,12 +188,12 @@ func TestPlanBadInput(t *testing.T) {
 
 // plannedRuns are one run of each algorithm, and the default.
 var plannedRuns = func() (all []plannedRun) {
-	key := fit.Key{Coll: policy.CollAllReduce, Nodes: 2, Ranks: 16}
+	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 2, Ranks: 16}
 	all = append(all, plannedRun{key, fit.Run{Default: true, Sizes: []uint64{1 << 20}}})
-	for algo := range policy.AlgoPAT + 1 {
-		key.Coll = policy.Coll(int(algo) % policy.NumColls)
+	for algo := range nccl.AlgoPAT + 1 {
+		key.Coll = nccl.Coll(int(algo) % nccl.NumColls)
 		all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}, Config: fit.Config{
-			FamilyKey: fit.FamilyKey{Algo: algo, Proto: policy.Proto(algo % 3)}, Channels: 1 + 3*int(algo),
+			FamilyKey: fit.FamilyKey{Algo: algo, Proto: nccl.Proto(algo % 3)}, Channels: 1 + 3*int(algo),
 		}}})
 	}
 	return all

@@ -10,9 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // policyTests is a file of tests of one policy, one model, or both.
@@ -43,39 +41,40 @@ type offers struct {
 }
 
 // cellName names cells: -1 is any.
-type cellName struct{ algo, proto int }
+type cellName cell
 
-func (n cellName) names(algo, proto int) bool {
+func (n cellName) names(algo nccl.Algo, proto nccl.Proto) bool {
 	return (n.algo < 0 || n.algo == algo) && (n.proto < 0 || n.proto == proto)
 }
 
 // limit makes of NCCL's table what a test says.
 func (o *offers) limit(table []float32) {
 	for i := range table {
-		at := cell{i / tuning.NumProtos, i % tuning.NumProtos}
+		at := cellAt(i)
 		in := func(names []cellName) bool {
 			return slices.ContainsFunc(names, func(n cellName) bool { return n.names(at.algo, at.proto) })
 		}
 		if o.micros != nil {
-			table[i] = tuning.Unavailable
+			table[i] = nccl.Unavailable
 			if micros, ok := o.micros[at]; ok {
 				table[i] = micros
 			}
 		}
 		if in(o.never) || len(o.only) > 0 && !in(o.only) {
-			table[i] = tuning.Unavailable
+			table[i] = nccl.Unavailable
 		}
 	}
 }
 
 // expectation is what a test expects; nil where it does not say.
 type expectation struct {
-	algo, proto *int
-	channels    *int   // 0: NCCL's own
-	chunk       *int64 // 0: NCCL's own
-	row         *int
-	comment     *string
-	by          *string // one of deciders
+	algo     *nccl.Algo
+	proto    *nccl.Proto
+	channels *int   // 0: NCCL's own
+	chunk    *int64 // 0: NCCL's own
+	row      *int
+	comment  *string
+	by       *string // one of deciders
 }
 
 // deciders are what can be expected to decide.
@@ -113,7 +112,7 @@ func readPolicyTests(file string) (*policyTests, error) {
 		"model":    path("model", &t.model),
 		"topology": path("topology", &t.costs.topo),
 		"tuning":   path("tuning", &t.costs.tuning),
-		"nccl":     func(n *yaml.Node) { t.costs.nccl = named(y, n, "nccl", release.Parse).String() },
+		"nccl":     func(n *yaml.Node) { t.costs.nccl = named(y, n, "nccl", nccl.ParseVersion).String() },
 		"tests":    func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { t.cases = append(t.cases, y.policyCase(n)) }) },
 	})
 	if len(y.problems) == 0 {
@@ -136,7 +135,7 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 	var nvl *yaml.Node
 	y.mapping(n, "a test", fields{
 		"name":           func(n *yaml.Node) { c.name, _ = y.text(n, "name") },
-		"collective":     func(n *yaml.Node) { c.call.coll = named(y, n, "collective", policy.ParseColl) },
+		"collective":     func(n *yaml.Node) { c.call.coll = named(y, n, "collective", nccl.Colls.Parse) },
 		"nodes":          func(n *yaml.Node) { c.call.shape.nodes = y.number(n, "nodes", 1, 1<<24) },
 		"ranks":          func(n *yaml.Node) { c.call.shape.ranks = y.number(n, "ranks", 2, 1<<24) },
 		"ranks_per_node": func(n *yaml.Node) { perNode = y.number(n, "ranks_per_node", 1, 1<<24) },
@@ -222,18 +221,18 @@ func (y *strictYAML) cells(n *yaml.Node) (c cellName) {
 	algo, proto, both := strings.Cut(s, "/")
 	c = cellName{-1, -1}
 	if algo != "any" {
-		a, err := policy.ParseAlgo(algo)
+		a, err := nccl.Algos.Parse(algo)
 		if err != nil {
 			y.fail(n, "%v", err)
 		}
-		c.algo = int(a)
+		c.algo = a
 	}
 	if both && proto != "any" {
-		p, err := policy.ParseProto(proto)
+		p, err := nccl.Protos.Parse(proto)
 		if err != nil {
 			y.fail(n, "%v", err)
 		}
-		c.proto = int(p)
+		c.proto = p
 	}
 	return c
 }
@@ -265,19 +264,19 @@ func (y *strictYAML) costs(n *yaml.Node) map[cell]float32 {
 func (y *strictYAML) expectation(n *yaml.Node, e *expectation) {
 	orNCCL := func(n *yaml.Node) bool { return resolved(n).Kind == yaml.ScalarNode && resolved(n).Value == "nccl" }
 	y.mapping(n, "expect", fields{
-		"algorithm": func(n *yaml.Node) { a := int(named(y, n, "algorithm", policy.ParseAlgo)); e.algo = &a },
-		"protocol":  func(n *yaml.Node) { p := int(named(y, n, "protocol", policy.ParseProto)); e.proto = &p },
+		"algorithm": func(n *yaml.Node) { a := named(y, n, "algorithm", nccl.Algos.Parse); e.algo = &a },
+		"protocol":  func(n *yaml.Node) { p := named(y, n, "protocol", nccl.Protos.Parse); e.proto = &p },
 		"channels": func(n *yaml.Node) {
 			v := 0
 			if !orNCCL(n) {
-				v = y.number(n, "channels", 1, tuning.MaxChannels)
+				v = y.number(n, "channels", 1, nccl.MaxChannels)
 			}
 			e.channels = &v
 		},
 		"chunk": func(n *yaml.Node) {
 			v := int64(0)
 			if !orNCCL(n) {
-				v = int64(named(y, n, "chunk", policy.ParseBytes))
+				v = int64(named(y, n, "chunk", nccl.ParseBytes))
 			}
 			e.chunk = &v
 		},

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -87,7 +88,7 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 	r := caseResult{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, policy.FormatBytes(o.bytes), countOf(o.shape.nodes, "node"), countOf(o.shape.ranks, "rank"), o.callText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), countOf(o.shape.nodes, "node"), countOf(o.shape.ranks, "rank"), o.callText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.bytes, diff})
 		}
 	}
@@ -136,16 +137,16 @@ func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
 		return text
 	}
 	if e.algo != nil {
-		differs(*e.algo == o.policy.algo, "algorithm", policy.Algo(*e.algo).String(), got(policy.Algo(o.policy.algo).String()))
+		differs(*e.algo == o.policy.algo, "algorithm", e.algo.String(), got(o.policy.algo.String()))
 	}
 	if e.proto != nil {
-		differs(*e.proto == o.policy.proto, "protocol", policy.Proto(*e.proto).String(), got(policy.Proto(o.policy.proto).String()))
+		differs(*e.proto == o.policy.proto, "protocol", e.proto.String(), got(o.policy.proto.String()))
 	}
 	if e.channels != nil {
 		differs(*e.channels == o.channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.channels), fmt.Sprint(o.channels)))
 	}
 	if e.chunk != nil {
-		size := func(n int64) string { return ncclOr(n, policy.FormatBytes(uint64(n))) }
+		size := func(n int64) string { return ncclOr(n, nccl.FormatBytes(uint64(n))) }
 		differs(*e.chunk == o.chunk, "chunk", size(*e.chunk), size(o.chunk))
 	}
 	if e.row != nil {

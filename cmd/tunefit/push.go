@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -68,7 +69,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	}
 	text, err := file.unpacked()
 	if err == nil && len(text) > tuner.MaxLiveBytes {
-		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, policy.FormatBytes(tuner.MaxLiveBytes))
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(tuner.MaxLiveBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n%s stays as it is", err, to)

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // installedNCCL says which NCCL a job here would use, 0 if none is found. Tests replace it.
-var installedNCCL = func() release.Version {
+var installedNCCL = func() nccl.Version {
 	const limit = time.Second
 	ctx, end := context.WithTimeout(context.Background(), limit)
 	defer end()
@@ -30,25 +30,25 @@ var installedNCCL = func() release.Version {
 	if err != nil {
 		return 0
 	}
-	return release.Version(lib.NCCL)
+	return nccl.Version(lib.NCCL)
 }
 
 // whichNCCL is the release that --nccl names, or the installed one, or the newest that is
 // known. The note is for a release whose rules are not known.
-func whichNCCL(named string) (v release.Version, note string, err error) {
+func whichNCCL(named string) (v nccl.Version, note string, err error) {
 	if named == "" {
 		v = installedNCCL()
 		switch {
 		case v == 0:
-			return release.Newest, "", nil
-		case v < release.Oldest:
-			return release.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, release.Newest), nil
+			return nccl.Newest, "", nil
+		case v < nccl.Oldest:
+			return nccl.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest), nil
 		}
-	} else if v, err = release.Parse(named); err != nil {
+	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, "", usagef("--nccl: %w", err)
 	}
-	if v > release.Newest {
-		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, release.Newest)
+	if v > nccl.Newest {
+		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)
 	}
 	return v, note, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // showOne shows one outcome. The notes are without the one that names the cost model, which
@@ -46,7 +46,7 @@ func TestWhichNCCL(t *testing.T) {
 	defer func() { installedNCCL = installed }()
 	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
-		installed release.Version
+		installed nccl.Version
 		named     string
 		want      string // release and choice
 		note      string
@@ -58,7 +58,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		installedNCCL = func() release.Version { return test.installed }
+		installedNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)
@@ -92,7 +92,7 @@ allreduce,1M,tree,simple,4,0,,
 allreduce,2M,ring,simple,,,64K,nvl_domains == 2
 allreduce,inf,ring,simple,60,,64K,
 `)
-	for nccl, want := range map[string][5]string{ // by size: the row that decides, its channels, and its chunk size
+	for version, want := range map[string][5]string{ // by size: the row that decides, its channels, and its chunk size
 		"2.21.5": {"6 60", "6 60", "6 60", "6 60", "6 60"}, // no costs, no reg_buff: rows 2 to 5 never match
 		"2.22.3": {"2 -", "3 2", "6 60", "6 60", "6 60"},
 		"2.27.7": {"2 -", "3 2", "4 4", "6 60", "6 60"},
@@ -102,7 +102,7 @@ allreduce,inf,ring,simple,60,,64K,
 		"2.32.6": {"2 -", "3 2", "4 4", "5 - 64KiB", "6 (60) 64KiB"},
 	} {
 		for i, size := range []string{"4K", "64K", "1M", "2M", "64M"} {
-			o, notes := showOne(t, rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", size, "--nccl", nccl)
+			o, notes := showOne(t, rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", size, "--nccl", version)
 			got := "NCCL"
 			if o.Row > 0 {
 				channels := "-"
@@ -118,14 +118,14 @@ allreduce,inf,ring,simple,60,,64K,
 				}
 			}
 			if got != want[i] {
-				t.Errorf("NCCL %s, %s: %s, want %s", nccl, size, got, want[i])
+				t.Errorf("NCCL %s, %s: %s, want %s", version, size, got, want[i])
 			}
 			if said := strings.Contains(notes, "takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the 60 of p.csv:6"); said != (o.NotRaised > 0) {
-				t.Errorf("NCCL %s, %s: %s", nccl, size, notes)
+				t.Errorf("NCCL %s, %s: %s", version, size, notes)
 			}
-			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", nccl)
+			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
 			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
-				t.Errorf("NCCL %s, %s:\n%s", nccl, size, explained)
+				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}
 		}
 	}
@@ -141,15 +141,15 @@ func TestConstantsOfReleases(t *testing.T) {
 	needPlugin(t)
 	noJob(t)
 	model := withConstants(t)
-	for nccl, want := range map[string]string{
+	for version, want := range map[string]string{
 		"2.30.7": "it replaces 2 constants of NCCL's\n",
 		"2.31.2": "it has 2 constants of NCCL's; they are not set with NCCL 2.31.2, which sets its own after the tuner's",
 		"2.27.7": "it has 2 constants of NCCL's; they are not set with NCCL 2.27.7, which lets no tuner replace any",
 	} {
-		explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", nccl)
-		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", nccl)
-		if !strings.Contains(explained, want) || o.Constants != (nccl == "2.30.7") {
-			t.Errorf("NCCL %s: %+v\n%s", nccl, o, explained)
+		explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
+		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", version)
+		if !strings.Contains(explained, want) || o.Constants != (version == "2.30.7") {
+			t.Errorf("NCCL %s: %+v\n%s", version, o, explained)
 		}
 	}
 }

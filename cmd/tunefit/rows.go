@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -92,7 +93,7 @@ func inShapes(limits []uint64) (numbers []int) {
 
 // rulesFor returns the rules of a policy that can match a collective on a
 // communicator.
-func rulesFor(p *policy.Policy, coll policy.Coll, s shape) []*policy.Rule {
+func rulesFor(p *policy.Policy, coll nccl.Coll, s shape) []*policy.Rule {
 	var rules []*policy.Rule
 	for i := range p.Rules {
 		if r := &p.Rules[i]; r.IsFor(coll, s.nodes, s.ranks) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -143,7 +144,7 @@ func show(d decider, grid gridFlags, call question, who pluginFlags, from costFl
 	if d.model != "" {
 		t.notes = a.notes
 	}
-	if slices.Contains(colls, policy.CollAllGather) {
+	if slices.Contains(colls, nccl.CollAllGather) {
 		for _, s := range t.shapes {
 			for _, note := range d.uncheckedNotes(a.engine.For(s.comm(a.costs.nccl)), a.costs.nccl) {
 				if !slices.Contains(t.notes, note) {
@@ -186,7 +187,7 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = o
 		}
-		line(first.known.String(), orNCCL(first.chunk, policy.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
+		line(first.known.String(), orNCCL(first.chunk, nccl.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
 			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
 	}
@@ -199,7 +200,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.notRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, policy.FormatBytes(o.bytes), o.shape)
+				t.asked.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
 			return
 		}
 	}
@@ -245,9 +246,9 @@ func gains(of []*policy.ModelChoice) string {
 
 func sizeRange(first, last uint64) string {
 	if first == last {
-		return policy.FormatBytes(first)
+		return nccl.FormatBytes(first)
 	}
-	return policy.FormatBytes(first) + " - " + policy.FormatBytes(last)
+	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
 }
 
 // orNCCL writes - for what the policy leaves to NCCL.

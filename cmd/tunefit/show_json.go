@@ -49,7 +49,7 @@ func (c cell) json() choiceJSON {
 	if c.algo < 0 {
 		return choiceJSON{}
 	}
-	return choiceJSON{Algorithm: policy.Algo(c.algo).String(), Protocol: policy.Proto(c.proto).String()}
+	return choiceJSON{Algorithm: c.algo.String(), Protocol: c.proto.String()}
 }
 
 func (o outcome) json(d decider) outcomeJSON {

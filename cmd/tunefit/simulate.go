@@ -14,8 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 type simulateFlags struct {
@@ -80,7 +79,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
-		f.nccl = cmp.Or(f.nccl, release.Reference.String())
+		f.nccl = cmp.Or(f.nccl, nccl.Reference.String())
 	}
 	costs, err := f.read()
 	if err != nil {
@@ -135,7 +134,7 @@ func (f *simulateFlags) options() (simulate.Options, error) {
 		return o, err
 	}
 	if n := o.Sizes[len(o.Sizes)-1]; o.Sizes[0] < 1 || n > simulate.MaxBytes {
-		return o, usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, policy.FormatBytes(simulate.MaxBytes))
+		return o, usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, nccl.FormatBytes(simulate.MaxBytes))
 	}
 	if f.perNode < 1 || f.perNode > 1<<16 {
 		return o, usagef("--ranks-per-node %d (allowed: 1 or more)", f.perNode)
@@ -148,7 +147,7 @@ func (f *simulateFlags) options() (simulate.Options, error) {
 	}
 	o.Channels = sortedOnce(f.channels)
 	for _, n := range o.Channels {
-		if n < 1 || n > 64 {
+		if n < 1 || n > nccl.MaxChannels {
 			return o, usagef("--channels %d (allowed: 1 to 64)", n)
 		}
 	}
@@ -188,7 +187,7 @@ type sweepSummary struct {
 
 func summarise(s shape, o simulate.Options, samples []bench.Sample) sweepSummary {
 	type question struct {
-		coll  policy.Coll
+		coll  nccl.Coll
 		bytes uint64
 	}
 	truth := simulate.NewTruth(o.Tuning, o.Seed)

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
@@ -35,7 +35,7 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			nccl, note, err := whichNCCL(named)
+			version, note, err := whichNCCL(named)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			opt, err := tuneOptions(nccl)
+			opt, err := tuneOptions(version)
 			if err != nil {
 				return err
 			}
@@ -99,17 +99,15 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 	for _, c := range comms {
 		t := c.Tuning
 		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
-		for coll := range slices.Backward(tuning.CollNames[:]) {
+		for _, coll := range slices.Backward(nccl.AllColls()) {
 			chosen := chosenSizes(t, coll)
-			for a := range tuning.AlgoNames {
-				for p := range tuning.ProtoNames {
-					if t.Bandwidths[coll][a][p] == 0 || t.Table(coll, 1, 1)[a][p] < 0 {
-						continue
-					}
-					n, _ := t.ChannelsAndWarps(a, p, 1<<40)
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, strconv.Itoa(n), tuning.CollNames[coll], tuning.AlgoNames[a],
-						tuning.ProtoNames[p], gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[[2]int{a, p}]))
+			for a, p := range nccl.Cells {
+				if t.Bandwidths[coll][a][p] == 0 || t.Table(coll, 1, 1)[a][p] < 0 {
+					continue
 				}
+				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
+				fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, n, coll, a, p,
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[cell{a, p}]))
 			}
 		}
 	}
@@ -117,9 +115,9 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll int) map[[2]int]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
 	const smallest, largest = 3, 34
-	text := map[[2]int]string{}
+	text := map[cell]string{}
 	for from := smallest; from <= largest; {
 		c := t.Choose(coll, 1<<from, 1)
 		to := from
@@ -129,11 +127,11 @@ func chosenSizes(t *tuning.Tuning, coll int) map[[2]int]string {
 			}
 			to++
 		}
-		cell := [2]int{c.Algo, c.Proto}
-		if text[cell] != "" {
-			text[cell] += ", "
+		at := cellOf(c)
+		if text[at] != "" {
+			text[at] += ", "
 		}
-		text[cell] += sizeRange(1<<from, 1<<to)
+		text[at] += sizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // unknownCommand says what a word that is no command may have been meant as.
@@ -78,9 +78,9 @@ func oneDash(root *cobra.Command, args []string) error {
 }
 
 // parseColl reads a collective, and knows those that NCCL asks no tuner about.
-func parseColl(name string) (policy.Coll, error) {
-	c, err := policy.ParseColl(name)
-	if err != nil && policy.NeverAsked(name) {
+func parseColl(name string) (nccl.Coll, error) {
+	c, err := nccl.Colls.Parse(name)
+	if err != nil && nccl.NeverAsked(name) {
 		err = fmt.Errorf("%s: NCCL asks no tuner about it, it always chooses by itself (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)
 	}
 	return c, err

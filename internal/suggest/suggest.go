@@ -28,3 +28,12 @@ func DidYouMean(got string, known []string) string {
 	}
 	return fmt.Sprintf("did you mean %q; ", best)
 }
+
+// Quote shows a word in a message, cut where it would flood the log.
+func Quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%q...", strings.ToValidUTF8(s[:most], ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

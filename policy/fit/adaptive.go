@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Space is what may be measured on one communicator.
@@ -113,7 +113,7 @@ const leastImprovement = 0.01
 // config is a family with a channel count, or with NCCL's own where that is not
 // to be set.
 func (s Space) config(f FamilyKey, channels int) Config {
-	if !policy.ChannelsCanBeSet(f.Algo, s.Nodes) {
+	if !nccl.ChannelsCanBeSet(f.Algo, s.Nodes) {
 		channels = 0
 	}
 	return Config{f, channels}
@@ -172,7 +172,7 @@ func (s Space) edge(g *Group) int {
 	low, high := s.Channels[0], s.Channels[len(s.Channels)-1]
 	switch {
 	case low == high:
-	case high < maxChannels && wins[high] > 0:
+	case high < nccl.MaxChannels && wins[high] > 0:
 		return high
 	case low > 1 && wins[low] > 0:
 		return low

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -143,7 +143,7 @@ func TestAdaptiveSweepOfSimulatedMachines(t *testing.T) {
 		for _, nodes := range []int{1, 2} {
 			o := simulate.Options{
 				Tuning: set.For(nodes, 8*nodes), System: "test", Seed: seed, Repetitions: 1, Noise: 0.007,
-				Colls: []policy.Coll{policy.CollAllReduce, policy.CollReduceScatter}, Channels: []int{1, 2, 4, 8, 16, 24, 32},
+				Colls: []nccl.Coll{nccl.CollAllReduce, nccl.CollReduceScatter}, Channels: []int{1, 2, 4, 8, 16, 24, 32},
 			}
 			for n := uint64(4 << 10); n <= 1<<30; n *= 2 {
 				o.Sizes = append(o.Sizes, n)

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Key names a group: what NCCL decides about separately, and what no model
 // crosses.
 type Key struct {
-	Coll  policy.Coll
+	Coll  nccl.Coll
 	Nodes int // >= 1
 	Ranks int // of all nodes together, >= 1
 }
@@ -28,8 +28,8 @@ func (k Key) String() string {
 
 // FamilyKey is an algorithm with a protocol: a cell of NCCL's cost table.
 type FamilyKey struct {
-	Algo  policy.Algo
-	Proto policy.Proto
+	Algo  nccl.Algo
+	Proto nccl.Proto
 }
 
 func (f FamilyKey) compare(o FamilyKey) int {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -111,15 +112,15 @@ func (g *Group) latency(cells []Cell) (best latencyPoint) {
 }
 
 // nodeSteps is the number of hops of a collective on one node.
-func nodeSteps(k Key, a policy.Algo) (steps int, ok bool) {
+func nodeSteps(k Key, a nccl.Algo) (steps int, ok bool) {
 	switch {
-	case a == policy.AlgoNVLS:
-		return 1, k.Coll != policy.CollBroadcast && k.Coll != policy.CollReduce
-	case a != policy.AlgoRing && a != policy.AlgoTree:
+	case a == nccl.AlgoNVLS:
+		return 1, k.Coll != nccl.CollBroadcast && k.Coll != nccl.CollReduce
+	case a != nccl.AlgoRing && a != nccl.AlgoTree:
 		return 0, false
-	case k.Coll == policy.CollAllReduce:
+	case k.Coll == nccl.CollAllReduce:
 		return 2 * (k.Ranks - 1), true
-	case a == policy.AlgoRing && (k.Coll == policy.CollAllGather || k.Coll == policy.CollReduceScatter):
+	case a == nccl.AlgoRing && (k.Coll == nccl.CollAllGather || k.Coll == nccl.CollReduceScatter):
 		return k.Ranks - 1, true
 	}
 	return 0, false
@@ -159,7 +160,7 @@ func findConstants(f FamilyKey, all []latencyPoint, home *topo.Summary) []Consta
 		base.Why = all[0].why
 		return []ConstantFinding{base}
 	}
-	if f.Algo == policy.AlgoNVLS {
+	if f.Algo == nccl.AlgoNVLS {
 		hop.Link = "nvlink"
 		hop.Micros, hop.Sigma = average(points)
 		hop.Why = undetermined(hop.Micros, hop.Sigma)
@@ -168,7 +169,7 @@ func findConstants(f FamilyKey, all []latencyPoint, home *topo.Summary) []Consta
 	line, ok := fitLine(points)
 	if !ok {
 		base.Why = fmt.Sprintf("with %.0f hops it takes %.3g us in all: measure another number of ranks on one node", points[0].x, points[0].micros)
-		if f.Algo == policy.AlgoRing {
+		if f.Algo == nccl.AlgoRing {
 			base.Why += ", or both allreduce and allgather"
 		}
 		return []ConstantFinding{base}

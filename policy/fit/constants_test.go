@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -24,9 +24,9 @@ func latencyGroup(rng *rand.Rand, key Key, f FamilyKey, latency float64, least u
 }
 
 var (
-	ringLL     = FamilyKey{policy.AlgoRing, policy.ProtoLL}
-	treeLL     = FamilyKey{policy.AlgoTree, policy.ProtoLL}
-	nvlsSimple = FamilyKey{policy.AlgoNVLS, policy.ProtoSimple}
+	ringLL     = FamilyKey{nccl.AlgoRing, nccl.ProtoLL}
+	treeLL     = FamilyKey{nccl.AlgoTree, nccl.ProtoLL}
+	nvlsSimple = FamilyKey{nccl.AlgoNVLS, nccl.ProtoSimple}
 	nvlink     = &topo.Summary{Intra: "NVL"}
 )
 
@@ -36,10 +36,10 @@ func TestConstantsAreFound(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		set := &Set{Groups: []*Group{
-			latencyGroup(rng, Key{policy.CollAllGather, 1, 8}, ringLL, base+7*hop, 64),
-			latencyGroup(rng, Key{policy.CollAllReduce, 1, 4}, ringLL, base+6*hop, 64),
-			latencyGroup(rng, Key{policy.CollAllReduce, 1, 8}, ringLL, base+14*hop, 64),
-			latencyGroup(rng, Key{policy.CollAllReduce, 1, 8}, nvlsSimple, nvls, 64),
+			latencyGroup(rng, Key{nccl.CollAllGather, 1, 8}, ringLL, base+7*hop, 64),
+			latencyGroup(rng, Key{nccl.CollAllReduce, 1, 4}, ringLL, base+6*hop, 64),
+			latencyGroup(rng, Key{nccl.CollAllReduce, 1, 8}, ringLL, base+14*hop, 64),
+			latencyGroup(rng, Key{nccl.CollAllReduce, 1, 8}, nvlsSimple, nvls, 64),
 		}}
 		c, findings := Constants(set, nvlink)
 		want := map[string]float64{
@@ -74,7 +74,7 @@ func TestConstantsAreFound(t *testing.T) {
 // What is not determined is not written, and there is a reason.
 func TestConstantsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	ar8, ag8 := Key{policy.CollAllReduce, 1, 8}, Key{policy.CollAllGather, 1, 8}
+	ar8, ag8 := Key{nccl.CollAllReduce, 1, 8}, Key{nccl.CollAllGather, 1, 8}
 	both := []*Group{latencyGroup(rng, ag8, ringLL, 11, 64), latencyGroup(rng, ar8, ringLL, 15, 64)}
 	for name, test := range map[string]struct {
 		groups []*Group
@@ -83,13 +83,13 @@ func TestConstantsRefused(t *testing.T) {
 	}{
 		"one number of hops": {[]*Group{latencyGroup(rng, ar8, treeLL, 12, 64)}, nvlink, "with 14 hops it takes 12"},
 		"no small sizes":     {[]*Group{latencyGroup(rng, ar8, ringLL, 12, 1<<20), latencyGroup(rng, ag8, ringLL, 12, 1<<20)}, nvlink, "the smallest sizes measured are not small enough"},
-		"several nodes":      {[]*Group{latencyGroup(rng, Key{policy.CollAllReduce, 2, 16}, ringLL, 12, 64)}, nvlink, "measured over several nodes only"},
+		"several nodes":      {[]*Group{latencyGroup(rng, Key{nccl.CollAllReduce, 2, 16}, ringLL, 12, 64)}, nvlink, "measured over several nodes only"},
 		"no topology":        {both, nil, "without the machine's topology"},
 		"base without hop":   {both, nil, "holds only together with the latency per hop"},
-		"uncertain": {[]*Group{latencyGroup(rng, Key{policy.CollAllReduce, 1, 8}, ringLL, 30, 64), latencyGroup(rng, Key{policy.CollAllGather, 1, 16}, ringLL, 30.2, 64)}, nvlink,
+		"uncertain": {[]*Group{latencyGroup(rng, Key{nccl.CollAllReduce, 1, 8}, ringLL, 30, 64), latencyGroup(rng, Key{nccl.CollAllGather, 1, 16}, ringLL, 30.2, 64)}, nvlink,
 			" us is uncertain by "},
 		"less than nothing": {[]*Group{latencyGroup(rng, ag8, ringLL, 20, 64), latencyGroup(rng, ar8, ringLL, 10, 64)}, nvlink, "which cannot be"},
-		"no such constant":  {[]*Group{latencyGroup(rng, Key{policy.CollBroadcast, 1, 8}, ringLL, 12, 64)}, nvlink, "no such latency for broadcast"},
+		"no such constant":  {[]*Group{latencyGroup(rng, Key{nccl.CollBroadcast, 1, 8}, ringLL, 12, 64)}, nvlink, "no such latency for broadcast"},
 	} {
 		c, findings := Constants(&Set{Groups: test.groups}, test.home)
 		found := false

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // How far a configuration is predicted from what was measured of its family, and
@@ -12,7 +12,7 @@ import (
 func TestDomain(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 9)).Groups[0]
-	family := FamilyKey{policy.AlgoRing, policy.ProtoSimple}
+	family := FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}
 	const first, last = 4 << 10, 256 << 20
 	for _, test := range []struct {
 		name           string
@@ -46,12 +46,12 @@ func TestDomain(t *testing.T) {
 			ln, sigma, ok := view.Predict(m.Coll, family.Algo, family.Proto, test.channels, b)
 			off := math.Abs(ln - math.Log(m.micros(config, b)))
 			if !ok || !(off < max(0.02, quantile95*sigma)) || off > 0.5 {
-				t.Errorf("%s: %s at %s is predicted %.1f us, sigma %.3f (%v), takes %.1f", test.name, config, policy.FormatBytes(b), math.Exp(ln), sigma, ok, m.micros(config, b))
+				t.Errorf("%s: %s at %s is predicted %.1f us, sigma %.3f (%v), takes %.1f", test.name, config, nccl.FormatBytes(b), math.Exp(ln), sigma, ok, m.micros(config, b))
 			}
 		}
 		for _, b := range test.unknown {
 			if ln, sigma, ok := view.Predict(m.Coll, family.Algo, family.Proto, test.channels, b); ok {
-				t.Errorf("%s: %s at %s is predicted %.1f us, sigma %.3f, want nothing", test.name, config, policy.FormatBytes(b), math.Exp(ln), sigma)
+				t.Errorf("%s: %s at %s is predicted %.1f us, sigma %.3f, want nothing", test.name, config, nccl.FormatBytes(b), math.Exp(ln), sigma)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -191,7 +192,7 @@ func (g *Group) edge() int {
 	for _, c := range fastest {
 		wins[c.Config.Channels]++
 	}
-	if high < maxChannels && wins[high] > 0 {
+	if high < nccl.MaxChannels && wins[high] > 0 {
 		return high
 	}
 	if low > 1 && wins[low] > 0 {

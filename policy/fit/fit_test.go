@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -35,8 +36,8 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	spoke := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
 		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
-			{Config: Config{FamilyKey: FamilyKey{policy.AlgoTree, policy.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{policy.AlgoTree, policy.ProtoSimple}}},
-			{Config: Config{FamilyKey: FamilyKey{policy.AlgoRing, policy.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{policy.AlgoRing, policy.ProtoSimple}}},
+			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoSimple}}},
+			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}}},
 		}, b)
 		choice, why := view.Choose(m.Coll, b, costs)
 		if why != policy.Speaks {
@@ -69,7 +70,7 @@ func TestLittleData(t *testing.T) {
 	for name, keep := range map[string]func(*bench.Sample) bool{
 		"one size": func(s *bench.Sample) bool { return s.Bytes == 1<<20 },
 		"one configuration": func(s *bench.Sample) bool {
-			return s.Algo == policy.AlgoRing && s.Channels == 8 && s.Proto == policy.ProtoSimple
+			return s.Algo == nccl.AlgoRing && s.Channels == 8 && s.Proto == nccl.ProtoSimple
 		},
 		"one row":      func(s *bench.Sample) bool { return s == &all[1] },
 		"no default":   func(s *bench.Sample) bool { return s.Selection == bench.SelectionForced },
@@ -111,18 +112,18 @@ func TestFamilyReachesFurther(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 8)).Groups[0]
 	last := m.sizes[len(m.sizes)-1]
-	part := g.subset(func(c Cell) bool { return c.Config.Proto != policy.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
+	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
 	model := compile(0, part)
 	view := model.For(m.Nodes, m.Ranks)
 	costs := costsAt(g, g.bySize()[last], last)
-	if c, ok := view.Fastest(m.Coll, last, costs); !ok || c.Proto != policy.ProtoSimple {
+	if c, ok := view.Fastest(m.Coll, last, costs); !ok || c.Proto != nccl.ProtoSimple {
 		t.Errorf("the fastest at %d is %+v, want one with Simple", last, c)
 	}
-	if c, why := view.Choose(m.Coll, last, costs); why == policy.Speaks && c.Proto == policy.ProtoSimple {
+	if c, why := view.Choose(m.Coll, last, costs); why == policy.Speaks && c.Proto == nccl.ProtoSimple {
 		t.Errorf("a policy chooses %+v at a size where it was not measured", c)
 	}
 	for _, r := range Rows(model, RowOptions{UnknownDefault: true}) {
-		if r.Proto == policy.ProtoSimple && r.Bytes.Max >= last && r.Bytes.Max != policy.Inf {
+		if r.Proto == nccl.ProtoSimple && r.Bytes.Max >= last && r.Bytes.Max != nccl.Inf {
 			t.Errorf("row %+v reaches sizes where it was not measured", r)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // machine is a made-up communicator whose true times are known.
@@ -20,7 +20,7 @@ type machine struct {
 }
 
 func smallMachine() machine {
-	m := machine{Key: Key{policy.CollAllReduce, 2, 16}, channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
+	m := machine{Key: Key{nccl.CollAllReduce, 2, 16}, channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
 	for b := uint64(4 << 10); b <= 256<<20; b *= 2 {
 		m.sizes = append(m.sizes, b)
 	}
@@ -31,10 +31,10 @@ func smallMachine() machine {
 // until the links are full: LL early and slow, Simple late and fast.
 func (m machine) micros(c Config, bytes uint64) float64 {
 	latency, perChannel, link := 12.0, 1.2, 90.0 // us, GB/s, GB/s
-	if c.Proto == policy.ProtoSimple {
+	if c.Proto == nccl.ProtoSimple {
 		latency, perChannel, link = 35, 6, 180
 	}
-	if c.Algo == policy.AlgoTree {
+	if c.Algo == nccl.AlgoTree {
 		latency, perChannel, link = 0.7*latency, 0.8*perChannel, 0.6*link
 	}
 	channels := float64(c.Channels)
@@ -43,7 +43,7 @@ func (m machine) micros(c Config, bytes uint64) float64 {
 		step = 1.15
 	}
 	perStep := 0.15 // us: more for the longer way around a ring
-	if c.Algo == policy.AlgoRing {
+	if c.Algo == nccl.AlgoRing {
 		perStep = 0.4
 	}
 	return step * (latency + perStep*channels + float64(bytes)/1000*(1/(perChannel*channels)+1/link))
@@ -51,10 +51,10 @@ func (m machine) micros(c Config, bytes uint64) float64 {
 
 func (m machine) configs() []Config {
 	var all []Config
-	algos, protos := []policy.Algo{policy.AlgoTree, policy.AlgoRing}, []policy.Proto{policy.ProtoLL, policy.ProtoSimple}
+	algos, protos := []nccl.Algo{nccl.AlgoTree, nccl.AlgoRing}, []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple}
 	if m.everyCell {
-		algos, protos = nil, []policy.Proto{policy.ProtoLL, policy.ProtoLL128, policy.ProtoSimple}
-		for a := range policy.AlgoPAT + 1 {
+		algos, protos = nil, []nccl.Proto{nccl.ProtoLL, nccl.ProtoLL128, nccl.ProtoSimple}
+		for a := range nccl.AlgoPAT + 1 {
 			algos = append(algos, a)
 		}
 	}
@@ -71,9 +71,9 @@ func (m machine) configs() []Config {
 // byDefault is what the made-up library chooses: not badly, not well.
 func (m machine) byDefault(bytes uint64) Config {
 	if bytes < 512<<10 {
-		return Config{FamilyKey{policy.AlgoTree, policy.ProtoLL}, 16}
+		return Config{FamilyKey{nccl.AlgoTree, nccl.ProtoLL}, 16}
 	}
-	return Config{FamilyKey{policy.AlgoRing, policy.ProtoSimple}, 8}
+	return Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, 8}
 }
 
 func (m machine) sample(c Config, bytes uint64, by bench.Selection, rng *rand.Rand) bench.Sample {

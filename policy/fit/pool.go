@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Pool collects samples, one at a time, in 24 bytes each.
@@ -37,7 +37,6 @@ const (
 	RefusedChannels  = "channel count is not 1 to 64"
 	RefusedColl      = "not a collective that tuners are asked about"
 	RefusedOneRank   = "1 rank communicates with nobody"
-	maxChannels      = 64 // of NCCL
 	probableNoiseMax = 0.5
 )
 
@@ -66,7 +65,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	config := Config{FamilyKey{s.Algo, s.Proto}, s.Channels}
 	labelled := s.Algo >= 0 && s.Proto >= 0
 	switch {
-	case s.Coll < 0 || s.Coll >= policy.NumColls:
+	case !s.Coll.IsAsked():
 		p.refused[RefusedColl]++
 		return
 	case !(s.Micros > 0) || math.IsInf(s.Micros, 0):
@@ -84,7 +83,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	case !labelled && !byDefault:
 		p.refused[RefusedLabel]++
 		return
-	case s.Channels < 0 || s.Channels > maxChannels:
+	case s.Channels < 0 || s.Channels > nccl.MaxChannels:
 		p.refused[RefusedChannels]++
 		return
 	}

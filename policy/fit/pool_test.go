@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func TestRefusedSamples(t *testing.T) {
-	good := smallMachine().sample(Config{FamilyKey{policy.AlgoRing, policy.ProtoLL}, 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
+	good := smallMachine().sample(Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
 	for _, test := range []struct {
 		reason string
 		change func(*bench.Sample)
@@ -49,7 +49,7 @@ func TestRefusedSamples(t *testing.T) {
 func TestOutlierIsFlaggedAndNotChosen(t *testing.T) {
 	m := smallMachine()
 	samples := m.sweep(1, 2)
-	at := Config{FamilyKey{policy.AlgoRing, policy.ProtoSimple}, 4}
+	at := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, 4}
 	for i, s := range samples {
 		if s.Selection == bench.SelectionForced && s.Bytes == 64<<10 && (Config{FamilyKey{s.Algo, s.Proto}, s.Channels}) == at {
 			samples[i].Micros /= 20
@@ -74,8 +74,8 @@ func TestTwinsAreNotChosen(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for i := range samples {
 		s := &samples[i]
-		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == policy.AlgoRing && s.Proto == policy.ProtoLL {
-			c := Config{FamilyKey{policy.AlgoRing, policy.ProtoSimple}, s.Channels}
+		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == nccl.AlgoRing && s.Proto == nccl.ProtoLL {
+			c := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, s.Channels}
 			s.Micros = m.micros(c, s.Bytes) * math.Exp(0.005*rng.NormFloat64())
 		}
 	}
@@ -85,7 +85,7 @@ func TestTwinsAreNotChosen(t *testing.T) {
 	}
 	view := compile(0, g).For(m.Nodes, m.Ranks)
 	for _, b := range []uint64{600 << 10, 1 << 20, 2<<20 - 1} {
-		if c, why := view.Choose(m.Coll, b, costsAt(g, g.bySize()[1<<20], 1<<20)); c.Algo == policy.AlgoRing {
+		if c, why := view.Choose(m.Coll, b, costsAt(g, g.bySize()[1<<20], 1<<20)); c.Algo == nccl.AlgoRing {
 			t.Errorf("at %d bytes %v is chosen (%v)", b, c, why)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // variantPool holds what was measured in the order of arrival, or sorted.
@@ -31,7 +31,7 @@ func newCellLabel(c Config, byDefault bool) cellLabel {
 }
 
 func (l cellLabel) config() Config {
-	return Config{FamilyKey{policy.Algo(l>>24) - 1, policy.Proto(l>>16&0xff) - 1}, int(l >> 8 & 0xff)}
+	return Config{FamilyKey{nccl.Algo(l>>24) - 1, nccl.Proto(l>>16&0xff) - 1}, int(l >> 8 & 0xff)}
 }
 
 func (l cellLabel) byDefault() bool { return l&1 == 1 }

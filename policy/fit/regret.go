@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -103,16 +104,16 @@ func (g *Group) timeOf(choice policy.ModelChoice, bytes uint64) float64 {
 
 // costsAt is the cost table NCCL would hand over: what was measured at a size is
 // available, what it chose by itself is the cheapest.
-func costsAt(g *Group, cells []Cell, bytes uint64) policy.Costs {
-	costs := policy.Costs{Micros: make([]float32, numCells), NumProto: numProtos, AvailableOnly: true}
+func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
+	costs := nccl.Everything()
 	for i := range costs.Micros {
 		costs.Micros[i] = -1
 	}
 	for _, c := range cells {
-		costs.Micros[int(c.Config.Algo)*numProtos+int(c.Config.Proto)] = 2
+		costs.Micros[costs.Cell(c.Config.Algo, c.Config.Proto)] = 2
 	}
 	if d, ok := g.defaultAt(bytes); ok && d.Config.Algo >= 0 {
-		costs.Micros[int(d.Config.Algo)*numProtos+int(d.Config.Proto)] = 1
+		costs.Micros[costs.Cell(d.Config.Algo, d.Config.Proto)] = 1
 		costs.AvailableOnly = false
 	}
 	return costs

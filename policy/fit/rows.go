@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -75,7 +76,7 @@ func groupRows(m *policy.Model, g *policy.ModelGroup, opts RowOptions) []Row {
 				r.Bytes.Max = g.Axis[j+1] - 1
 			}
 			if j+1 == len(path) && speaks[j] && log2(g.Axis[j])-log2(g.Axis[i]) >= tailOctaves && leads(options, path[i], g.Axis) {
-				r.Bytes.Max = policy.Inf
+				r.Bytes.Max = nccl.Inf
 			}
 			rows = append(rows, r)
 		}
@@ -100,7 +101,7 @@ func leads(options []option, at int, axis []uint64) bool {
 // rowOptions lists what rows can ask for. The first option is to leave a size to
 // the library.
 func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key, options []option, speaks []bool) {
-	coll, err := policy.ParseColl(g.Coll)
+	coll, err := nccl.Colls.Parse(g.Coll)
 	if err != nil {
 		panic(err) // m is compiled
 	}
@@ -109,7 +110,7 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 	n := len(g.Axis)
 	speaks = make([]bool, n)
 	least, leave := make([]float64, n), make([]float64, n)
-	everything := policy.Costs{Micros: make([]float32, numCells), NumProto: numProtos, AvailableOnly: true}
+	everything := nccl.Everything()
 	choices := make([]policy.ModelChoice, n)
 	for k, b := range g.Axis {
 		choice, why := view.Choose(coll, b, everything)
@@ -146,7 +147,7 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 				ln, _, ok := view.Predict(coll, algo, proto, c.Channels, b)
 				distrusted := slices.ContainsFunc(f.Distrust, func(d policy.ModelDistrust) bool { return d.Min <= b && b <= d.Max })
 				switch {
-				case !ok || distrusted || b < first || b > last || !policy.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
+				case !ok || distrusted || b < first || b > last || !nccl.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
 				case speaks[k]:
 					o.cost[k] = max(0, ln-least[k]) * octaveShare(g.Axis, k)
 				case ln <= leave[k]: // false where the default is not known
@@ -159,14 +160,9 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 	return key, options, speaks
 }
 
-const (
-	numProtos = int(policy.ProtoSimple) + 1
-	numCells  = (int(policy.AlgoPAT) + 1) * numProtos
-)
-
-func parseFamily(f policy.ModelFamily) (policy.Algo, policy.Proto) {
-	algo, err1 := policy.ParseAlgo(f.Algo)
-	proto, err2 := policy.ParseProto(f.Proto)
+func parseFamily(f policy.ModelFamily) (nccl.Algo, nccl.Proto) {
+	algo, err1 := nccl.Algos.Parse(f.Algo)
+	proto, err2 := nccl.Protos.Parse(f.Proto)
 	if err1 != nil || err2 != nil {
 		panic("fit: a compiled model names an unknown algorithm or protocol")
 	}

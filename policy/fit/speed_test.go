@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // shapes are the ways in which a million rows come about. Each yields rows until
@@ -52,7 +52,7 @@ var shapes = []struct {
 		m := smallMachine()
 		m.everyCell = true
 		m.channels = nil
-		for c := 1; c <= maxChannels; c++ {
+		for c := 1; c <= nccl.MaxChannels; c++ {
 			m.channels = append(m.channels, c)
 		}
 		for _, m := range machines(1<<20, m) {
@@ -92,8 +92,8 @@ func machines(n int, like machine) func(func(int, machine) bool) {
 	return func(yield func(int, machine) bool) {
 		for i := range n {
 			m := like
-			m.Coll = policy.Coll(i % policy.NumColls)
-			m.Nodes = 1 + i/policy.NumColls
+			m.Coll = nccl.Coll(i % nccl.NumColls)
+			m.Nodes = 1 + i/nccl.NumColls
 			m.Ranks = 8 * m.Nodes
 			if !yield(i, m) {
 				return

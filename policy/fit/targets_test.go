@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -144,7 +145,7 @@ func TestTargetNodes(t *testing.T) {
 			t.Errorf("fitted on two nodes, asked about one, the model is silent because %q", why)
 		}
 	}
-	if _, why := compile(8, two).For(2, 8).Choose(two.Coll, 1<<20, policy.Costs{}); why != policy.SilentPerNode {
+	if _, why := compile(8, two).For(2, 8).Choose(two.Coll, 1<<20, nccl.Costs{}); why != policy.SilentPerNode {
 		t.Errorf("with another number of ranks per node the model is silent because %q", why)
 	}
 }
@@ -156,7 +157,7 @@ func TestTargetTwins(t *testing.T) {
 		g := grids[name]
 		var found []string
 		for _, twin := range g.Twins {
-			found = append(found, fmt.Sprintf("%s=%s@%s", twin.A, twin.B, policy.FormatBytes(twin.Bytes)))
+			found = append(found, fmt.Sprintf("%s=%s@%s", twin.A, twin.B, nccl.FormatBytes(twin.Bytes)))
 		}
 		t.Logf("%s: %d twins %s", name, len(found), strings.Join(found, " "))
 		if name != "RS2" {
@@ -173,14 +174,14 @@ func TestTargetTwins(t *testing.T) {
 				}
 			}
 			if n != 3 {
-				t.Errorf("%d pairs found at %s, want all three", n, policy.FormatBytes(b))
+				t.Errorf("%d pairs found at %s, want all three", n, nccl.FormatBytes(b))
 			}
 		}
 		// Nothing is chosen there.
 		view := compile(0, g).For(g.Nodes, g.Ranks)
 		for _, o := range decide(view, g, []uint64{256 << 10, 1 << 20}) {
 			if o.Silence != policy.SilentTwins {
-				t.Errorf("at %s the model says %+v (%v)", policy.FormatBytes(o.Bytes), o.Choice, o.Silence)
+				t.Errorf("at %s the model says %+v (%v)", nccl.FormatBytes(o.Bytes), o.Choice, o.Silence)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Twin is a size at which two families take the same time at nearly all channel
@@ -106,7 +106,7 @@ func DescribeTwins(twins []Twin) string {
 		j := i
 		var sizes []string
 		for ; j < len(twins) && twins[j].A == twins[i].A && twins[j].B == twins[i].B; j++ {
-			sizes = append(sizes, policy.FormatBytes(twins[j].Bytes))
+			sizes = append(sizes, nccl.FormatBytes(twins[j].Bytes))
 		}
 		parts = append(parts, twins[i].A.String()+" = "+twins[i].B.String()+" at "+strings.Join(sizes, ", "))
 		i = j

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // What coarser fits decide on the real grids, beside the finest.
@@ -55,7 +55,7 @@ func TestPlanOfWork(t *testing.T) {
 		}
 		many = append(many, g)
 	}
-	many = append(many, &Group{Key: Key{policy.CollReduce, 99, 990}}) // default only
+	many = append(many, &Group{Key: Key{nccl.CollReduce, 99, 990}}) // default only
 	tasks := plan(many)
 	checkWork(t, many, tasks)
 	validated := 0

@@ -3,6 +3,7 @@ package lint
 import (
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -52,7 +53,7 @@ func (rs *ranges) add(r policy.Range) {
 		first = rs.after(r.Min - 1)
 	}
 	last := first
-	for ; last < len(*rs) && (r.Max == policy.Inf || (*rs)[last].Min <= r.Max+1); last++ {
+	for ; last < len(*rs) && (r.Max == nccl.Inf || (*rs)[last].Min <= r.Max+1); last++ {
 		r.Min, r.Max = min(r.Min, (*rs)[last].Min), max(r.Max, (*rs)[last].Max)
 	}
 	*rs = slices.Replace(*rs, first, last, r)
@@ -112,7 +113,7 @@ func holdAll(all []covered, r policy.Range, ask cells, ranks uint64) bool {
 			}
 			if s, ok := all[i].perRank.at(at / ranks); ok {
 				have |= all[i].cells
-				if s.Max < policy.Inf/ranks {
+				if s.Max < nccl.Inf/ranks {
 					end = min(end, (s.Max+1)*ranks-1)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -81,7 +82,7 @@ func TestFixKeepsDecisions(t *testing.T) {
 		for range 200 {
 			nodes := 1 + rng.IntN(3)
 			micros := make([]float32, 21)
-			can := offered(policy.CollAllReduce, key{nodes: int32(nodes), ranks: int32(8 * nodes), perNode: 8})
+			can := offered(nccl.CollAllReduce, key{nodes: int32(nodes), ranks: int32(8 * nodes), perNode: 8})
 			for i := range micros {
 				micros[i] = -1
 				if can&(1<<i) != 0 {
@@ -89,7 +90,7 @@ func TestFixKeepsDecisions(t *testing.T) {
 				}
 			}
 			micros[5] = 17.5 // ring/simple is always there
-			q := policy.Query{Coll: policy.CollAllReduce, Bytes: rng.Uint64N(6 << 30), PipeOps: 1, Costs: policy.Costs{Micros: micros, NumProto: 3}}
+			q := policy.Query{Coll: nccl.CollAllReduce, Bytes: rng.Uint64N(6 << 30), PipeOps: 1, Costs: nccl.Costs{Micros: micros, NumProto: 3}}
 			comm := policy.Comm{Nodes: nodes, Ranks: 8 * nodes}
 			was, is := old.For(comm).Decide(q), new.For(comm).Decide(q)
 			was.Rule, is.Rule = 0, 0

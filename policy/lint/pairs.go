@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -98,7 +99,7 @@ func (c *check) gaps() {
 func (c *check) gapsBetween(rows []*row, at place) {
 	last := rows[0]
 	for _, r := range rows[1:] {
-		if last.sizes.Max < policy.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {
+		if last.sizes.Max < nccl.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {
 			left := policy.Range{Min: last.sizes.Max + 1, Max: r.sizes.Min - 1}
 			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(), at.key, sizeText(left), at.axis, last.Line, r.Line)
 			if left.Max/2 >= left.Min {

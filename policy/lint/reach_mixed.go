@@ -3,6 +3,7 @@ package lint
 import (
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -12,7 +13,7 @@ type area struct {
 	bytes, perRank policy.Range
 }
 
-var everySize = policy.Range{Min: 0, Max: policy.Inf}
+var everySize = policy.Range{Min: 0, Max: nccl.Inf}
 
 // reachedMixed answers for communicators of any number of ranks where rows limit
 // bytes, bytes per rank or both. The limits cut the pairs of both into
@@ -49,7 +50,7 @@ func (a *reach) reachedMixed(k key, r *row, all []covered, mixed [][]*row) bool 
 				return true // any number of ranks above b
 			}
 			fewest, most := uint64(1), b.Max/p.Min
-			if p.Max < policy.Inf {
+			if p.Max < nccl.Inf {
 				fewest = b.Min/(p.Max+1) + 1
 			}
 			if most > 1<<30 {
@@ -124,7 +125,7 @@ func cuts(whole policy.Range, areas []area, on func(area) policy.Range) []policy
 	for _, x := range areas {
 		r := on(x)
 		add(r.Min)
-		if r.Max < policy.Inf {
+		if r.Max < nccl.Inf {
 			add(r.Max + 1)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -145,11 +146,11 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 		}
 		slices.Sort(sizes)
 		for _, bytes := range slices.Compact(sizes) {
-			for _, coll := range []policy.Coll{policy.CollAllReduce, policy.CollBroadcast} {
+			for _, coll := range []nccl.Coll{nccl.CollAllReduce, nccl.CollBroadcast} {
 				for _, pipeOps := range []int{1, 9} {
 					for regBuff := -1; regBuff <= 1; regBuff++ {
 						for _, micros := range tables {
-							d := v.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: pipeOps, RegBuff: regBuff, Costs: policy.Costs{Micros: micros, NumProto: 3}})
+							d := v.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: pipeOps, RegBuff: regBuff, Costs: nccl.Costs{Micros: micros, NumProto: 3}})
 							if d.Rule >= 0 {
 								reached[d.Rule] = true
 							}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // key is what a row requires of a call besides its size and its condition. -1 is
 // any value, as in policy.Rule.
 type key struct {
-	coll                  policy.Coll
+	coll                  nccl.Coll
 	nodes, ranks, perNode int32
 	pipeOps               int32
 	regBuff               int8
@@ -18,7 +19,7 @@ type key struct {
 
 const (
 	anyValue = -1
-	anyColl  = policy.Coll(anyValue)
+	anyColl  = nccl.Coll(anyValue)
 	// uneven stands for the ranks per node of a communicator that has no whole number
 	// of them. No row can ask for it.
 	uneven = 0
@@ -171,9 +172,9 @@ func (r *row) collName() string {
 
 func sizeText(r policy.Range) string {
 	if r.Min == r.Max {
-		return policy.FormatBytes(r.Min)
+		return nccl.FormatBytes(r.Min)
 	}
-	return policy.FormatBytes(r.Min) + " - " + policy.FormatBytes(r.Max)
+	return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max)
 }
 
 // both returns the sizes in both ranges, if there are any.

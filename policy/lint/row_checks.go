@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -57,9 +57,8 @@ func (c *check) onMachine(r *row) bool {
 	for _, t := range c.machines(r) {
 		can := cells(0)
 		for _, coll := range r.Colls() {
-			can |= cellsWhere(func(a policy.Algo, p policy.Proto) bool {
-				return t.Table(int(coll), 1<<20, 1)[a][p] >= 0
-			})
+			table := t.Table(coll, 1<<20, 1)
+			can |= cellsWhere(func(a nccl.Algo, p nccl.Proto) bool { return table[a][p] >= 0 })
 		}
 		if can&r.cells == 0 {
 			c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
@@ -75,8 +74,8 @@ func (c *check) channels(r *row) {
 		return
 	}
 	settable := cells(0)
-	(r.cells & r.offered()).each(func(a policy.Algo, p policy.Proto) {
-		if policy.ChannelsCanBeSet(a, max(1, int(r.key.nodes))) {
+	(r.cells & r.offered()).each(func(a nccl.Algo, p nccl.Proto) {
+		if nccl.ChannelsCanBeSet(a, max(1, int(r.key.nodes))) {
 			settable |= cellBit(a, p)
 		}
 	})
@@ -85,27 +84,24 @@ func (c *check) channels(r *row) {
 			c.sheet.String(r.Line, "channels"), r.cells&r.offered(), r.key).fixBy("-1")
 		return
 	}
-	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > tuning.MaxChannels {
-		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, tuning.MaxChannels).fixBy(strconv.Itoa(tuning.MaxChannels))
+	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
+		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, nccl.MaxChannels).fixBy(strconv.Itoa(nccl.MaxChannels))
 	}
-	if slices.Contains(r.Colls(), policy.CollAllGather) && settable&offered(policy.CollAllGather, r.key) != 0 {
+	if slices.Contains(r.Colls(), nccl.CollAllGather) && settable&offered(nccl.CollAllGather, r.key) != 0 {
 		c.report(channelsUnchecked, r.Line, "channels", "NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it alone there")
 	}
 	for _, t := range c.machines(r) {
 		most := 0
-		settable.each(func(a policy.Algo, p policy.Proto) {
-			has := t.NChannels
-			if a == policy.AlgoNVLS || a == policy.AlgoNVLSTree {
-				has = t.NVLSChannels
-			}
-			if t.NCCL.Has(release.ChannelsOnlyLower) {
-				has, _ = t.ChannelsAndWarps(int(a), int(p), int64(min(r.Bytes.Max, math.MaxInt64)))
+		settable.each(func(a nccl.Algo, p nccl.Proto) {
+			has := t.Channels(a)
+			if t.NCCL.Has(nccl.ChannelsOnlyLower) {
+				has, _ = t.ChannelsAndWarps(a, p, int64(min(r.Bytes.Max, math.MaxInt64)))
 			}
 			most = max(most, has)
 		})
 		switch {
 		case int(r.Channels) <= most || most == 0:
-		case t.NCCL.Has(release.ChannelsOnlyLower):
+		case t.NCCL.Has(nccl.ChannelsOnlyLower):
 			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
 		default:
 			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key, most, settable)
@@ -119,8 +115,8 @@ func (c *check) chunk(r *row) {
 	if r.ChunkBytes == 0 {
 		return
 	}
-	var protos []policy.Proto
-	(r.cells & r.offered()).each(func(_ policy.Algo, p policy.Proto) {
+	var protos []nccl.Proto
+	(r.cells & r.offered()).each(func(_ nccl.Algo, p nccl.Proto) {
 		if !slices.Contains(protos, p) {
 			protos = append(protos, p)
 		}
@@ -136,14 +132,14 @@ func (c *check) chunk(r *row) {
 	grain := worst.Grain()
 	switch {
 	case r.ChunkBytes < grain:
-		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes", policy.FormatBytes(r.ChunkBytes), worst, grain)
+		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes", nccl.FormatBytes(r.ChunkBytes), worst, grain)
 		if len(protos) == 1 {
 			f.fixBy(strconv.FormatUint(grain, 10))
 		}
 	case !multiple && len(protos) == 1:
 		rounded := r.ChunkBytes / grain * grain
 		c.report(chunkNotMultiple, r.Line, "chunk_bytes", "NCCL rounds chunk_bytes %s down to %d, a multiple of %s's grain of %d bytes",
-			policy.FormatBytes(r.ChunkBytes), rounded, worst, grain).fixBy(strconv.FormatUint(rounded, 10))
+			nccl.FormatBytes(r.ChunkBytes), rounded, worst, grain).fixBy(strconv.FormatUint(rounded, 10))
 	}
 }
 

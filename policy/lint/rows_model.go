@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -19,7 +20,7 @@ const (
 func (c *check) againstModel() {
 	for i := range c.opt.Model.File.Groups {
 		g := &c.opt.Model.File.Groups[i]
-		coll, err := policy.ParseColl(g.Coll)
+		coll, err := nccl.Colls.Parse(g.Coll)
 		if err != nil {
 			continue
 		}
@@ -53,7 +54,7 @@ func (c *check) againstModel() {
 type groupView struct {
 	*policy.ModelView
 	group *policy.ModelGroup
-	coll  policy.Coll
+	coll  nccl.Coll
 }
 
 // expected is a time in ln(us) and its standard deviation.
@@ -61,10 +62,10 @@ type expected struct{ mean, sigma float64 }
 
 // fastest returns the least time expected among configurations; ok is false where
 // none of them is known at that size.
-func (v groupView) fastest(bytes uint64, is func(policy.Algo, policy.Proto, int) bool) (best expected, ok bool) {
+func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) bool) (best expected, ok bool) {
 	for _, f := range v.group.Families {
-		algo, err1 := policy.ParseAlgo(f.Algo)
-		proto, err2 := policy.ParseProto(f.Proto)
+		algo, err1 := nccl.Algos.Parse(f.Algo)
+		proto, err2 := nccl.Protos.Parse(f.Proto)
 		if err1 != nil || err2 != nil {
 			continue
 		}
@@ -89,18 +90,18 @@ func (v groupView) fastest(bytes uint64, is func(policy.Algo, policy.Proto, int)
 }
 
 // holds reports whether a configuration was measured at any size.
-func (v groupView) holds(is func(policy.Algo, policy.Proto, int) bool) bool {
+func (v groupView) holds(is func(nccl.Algo, nccl.Proto, int) bool) bool {
 	return slices.ContainsFunc(v.group.Families, func(f policy.ModelFamily) bool {
-		algo, err1 := policy.ParseAlgo(f.Algo)
-		proto, err2 := policy.ParseProto(f.Proto)
+		algo, err1 := nccl.Algos.Parse(f.Algo)
+		proto, err2 := nccl.Protos.Parse(f.Proto)
 		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c policy.ModelCurve) bool { return is(algo, proto, c.Channels) })
 	})
 }
 
 // rowAgainst compares one row at the sizes that the model holds.
 func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
-	any := func(policy.Algo, policy.Proto, int) bool { return true }
-	asked := func(a policy.Algo, p policy.Proto, channels int) bool {
+	any := func(nccl.Algo, nccl.Proto, int) bool { return true }
+	asked := func(a nccl.Algo, p nccl.Proto, channels int) bool {
 		return r.Cells.Contains(a, p) && (r.Channels == 0 || channels == int(r.Channels))
 	}
 	within := false
@@ -122,7 +123,7 @@ func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
 	}
 	switch {
 	case slowest > 0:
-		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), policy.FormatBytes(at), times[0], times[1])
+		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), nccl.FormatBytes(at), times[0], times[1])
 	case within && !v.holds(asked):
 		c.report(modelChannelsUnseen, r.Line, "", "%s: what the row asks for was not measured", groupName(v.group))
 	}

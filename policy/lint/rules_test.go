@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -19,8 +19,8 @@ func machine(nodes, ranks int) *tuning.Tuning {
 	}
 	t := &tuning.Tuning{NNodes: nodes, NRanks: ranks, NChannels: 16, NVLSChannels: 8, NVLS: true}
 	for coll := range t.Bandwidths {
-		t.Bandwidths[coll][tuning.AlgoRing] = [3]float32{1, 1, 1}
-		t.Bandwidths[coll][tuning.AlgoNVLS] = [3]float32{0, 0, 1}
+		t.Bandwidths[coll][nccl.AlgoRing] = [3]float32{1, 1, 1}
+		t.Bandwidths[coll][nccl.AlgoNVLS] = [3]float32{0, 0, 1}
 	}
 	return t
 }
@@ -192,9 +192,9 @@ func TestChannelsThatNCCLDoesNotRaise(t *testing.T) {
 	newest := func(nodes, ranks int) *tuning.Tuning {
 		m := machine(nodes, ranks)
 		if m != nil {
-			m.NCCL = release.Newest
-			m.MaxThreads[tuning.AlgoRing] = [3]int{512, 640, 512}
-			m.ThreadThresholds[tuning.AlgoRing] = [3]int64{8, 8, 64}
+			m.NCCL = nccl.Newest
+			m.MaxThreads[nccl.AlgoRing] = [3]int{512, 640, 512}
+			m.ThreadThresholds[nccl.AlgoRing] = [3]int64{8, 8, 64}
 		}
 		return m
 	}

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Speeds per channel in GB/s that NCCL tries, fastest first, inside a node and over the network, by GPU generation.
@@ -26,12 +25,12 @@ var (
 // sinceSpeed is a speed that NCCL tries since a release, always (0), or up to that release (negative).
 type sinceSpeed struct {
 	speed float32
-	since release.Change
+	since nccl.Change
 }
 
-func speedsOf(table []sinceSpeed, nccl release.Version) (speeds []float32) {
+func speedsOf(table []sinceSpeed, version nccl.Version) (speeds []float32) {
 	for _, s := range table {
-		if s.since >= 0 && nccl.Has(s.since) || s.since < 0 && !nccl.Has(-s.since) {
+		if s.since >= 0 && version.Has(s.since) || s.since < 0 && !version.Has(-s.since) {
 			speeds = append(speeds, s.speed)
 		}
 	}
@@ -39,7 +38,7 @@ func speedsOf(table []sinceSpeed, nccl release.Version) (speeds []float32) {
 }
 
 func (s *searchSystem) speeds() []float32 {
-	blackwell := s.minCC >= 100 && s.nccl.Has(release.BlackwellSpeeds)
+	blackwell := s.minCC >= 100 && s.nccl.Has(nccl.BlackwellSpeeds)
 	switch {
 	case blackwell && s.inter:
 		return speedsOf(speedsInterBlackwell, s.nccl)
@@ -92,9 +91,9 @@ func (s *searchSystem) search(graph *searchGraph) error {
 		if s.nvs == 0 || s.minCC < 90 {
 			return nil
 		}
-		graph.maxChannels = min(tuning.MaxNVLSRanks, gpus)
+		graph.maxChannels = min(nccl.MaxNVLSRanks, gpus)
 	case PatternCollNetDirect:
-		graph.maxChannels = min(tuning.MaxDirectRanks, gpus)
+		graph.maxChannels = min(nccl.MaxDirectRanks, gpus)
 	}
 	if gpus == 1 && graph.pattern != PatternRing {
 		graph.pattern = PatternTree
@@ -102,7 +101,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	if !s.inter && graph.pattern == PatternNVLS {
 		graph.minChannels = graph.maxChannels // pull evenly from all GPUs
 	}
-	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.nccl.Has(release.TwoRingsAcrossSockets) && s.splitNVLink() {
+	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.nccl.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
 		graph.minChannels = 2 // trees do better there, but need two channels, and rings must have as many
 	}
 
@@ -122,7 +121,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 func (a *attempts) limits() {
 	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
 	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
-	if !a.nccl.Has(release.PathRange) {
+	if !a.nccl.Has(nccl.PathRange) {
 		if len(a.gpus) > 1 {
 			a.typeIntra = topo.PathNVL
 		}
@@ -135,7 +134,7 @@ func (a *attempts) limits() {
 		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
 		a.maxIntra = a.maxInter
 	}
-	if a.minCC < 90 && a.nccl.Has(release.FarNICsBeforeHopper) {
+	if a.minCC < 90 && a.nccl.Has(nccl.FarNICsBeforeHopper) {
 		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
 	}
 }
@@ -218,7 +217,7 @@ func (a *attempts) relax(steps int) bool {
 	}
 	t.typeInter = a.typeInter
 
-	mayCross := best.pattern == PatternRing || best.pattern == PatternBalancedTree || !a.nccl.Has(release.CrossedRings)
+	mayCross := best.pattern == PatternRing || best.pattern == PatternBalancedTree || !a.nccl.Has(nccl.CrossedRings)
 	if a.crossNIC == 2 && t.crossNIC == 0 && mayCross {
 		t.crossNIC = 2
 		return true

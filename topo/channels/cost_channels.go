@@ -1,16 +1,13 @@
 package channels
 
-import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // maxChannels is the most channels that a communicator can have (device.h).
-func maxChannels(nccl release.Version) int {
-	if !nccl.Has(release.Channels64) {
+func maxChannels(version nccl.Version) int {
+	if !version.Has(nccl.Channels64) {
 		return 32
 	}
-	return tuning.MaxChannels
+	return nccl.MaxChannels
 }
 
 // collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
@@ -23,7 +20,7 @@ func collChannels(graphs Graphs, f CommFacts) int {
 		n = min(most, n+n/2)
 	}
 	// Fewer than 8 ranks per node: four compute channels per channel found.
-	few := f.MinCompCap == 90 || f.MinCompCap > 90 && f.NCCL.Has(release.FourPerRingOnBlackwell)
+	few := f.MinCompCap == 90 || f.MinCompCap > 90 && f.NCCL.Has(nccl.FourPerRingOnBlackwell)
 	if few && f.NNodes > 1 && ring.BWIntra > 45 && n < 16 {
 		n *= 2
 	}
@@ -64,11 +61,11 @@ func defaultNVLSChannels(f CommFacts) int {
 		xdrGBps         = 96
 	)
 	switch {
-	case f.MinCompCap < 100 || !f.NCCL.Has(release.NVLSChannels32):
+	case f.MinCompCap < 100 || !f.NCCL.Has(nccl.NVLSChannels32):
 		return hopper
-	case f.NNodes == 1 && f.NCCL.Has(release.NVLSChannels24):
+	case f.NNodes == 1 && f.NCCL.Has(nccl.NVLSChannels24):
 		return blackwellDomain
-	case !f.NCCL.Has(release.NVLSChannelsByNIC):
+	case !f.NCCL.Has(nccl.NVLSChannelsByNIC):
 		return blackwell
 	case f.NNodes == 1:
 		return blackwellDomain

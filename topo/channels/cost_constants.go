@@ -1,9 +1,6 @@
 package channels
 
-import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // Compute capability classes and link classes that index the tables below.
 const (
@@ -27,8 +24,8 @@ type perScale [3]float64
 // costConstants are NCCL's measured constants; latencies in microseconds, bandwidths in GB/s.
 // Source of all of them: graph/tuning.cc.
 type costConstants struct {
-	baseLatency [tuning.NumAlgos][tuning.NumProtos]float64           // paid once per collective
-	hopLatency  [numWires][tuning.NumAlgos][tuning.NumProtos]float64 // paid per step
+	baseLatency nccl.PerCell[float64]           // paid once per collective
+	hopLatency  [numWires]nccl.PerCell[float64] // paid per step
 
 	llMax             [numGPUClasses]perScale // all channels together; over nodes row 0 is for Intel, row 1 for AMD CPUs
 	ringLL128PerChan  [numGPUClasses]perScale
@@ -43,36 +40,36 @@ type costConstants struct {
 
 // defaultCosts are those of NCCL 2.30.7 and 2.31.2.
 var defaultCosts = costConstants{
-	baseLatency: [tuning.NumAlgos][tuning.NumProtos]float64{
-		tuning.AlgoTree: {6.8, 14, 8.4},
-		tuning.AlgoRing: {6.6, 14, 8.4},
-		tuning.AlgoPAT:  {8, 8, 8},
+	baseLatency: nccl.PerCell[float64]{
+		nccl.AlgoTree: {6.8, 14, 8.4},
+		nccl.AlgoRing: {6.6, 14, 8.4},
+		nccl.AlgoPAT:  {8, 8, 8},
 	},
-	hopLatency: [numWires][tuning.NumAlgos][tuning.NumProtos]float64{
+	hopLatency: [numWires]nccl.PerCell[float64]{
 		wireNVLink: {
-			tuning.AlgoTree:          {.6, 1.25, 4},
-			tuning.AlgoRing:          {.6, 1.9, 3.4},
-			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 3.7},
-			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 2.8},
-			tuning.AlgoNVLS:          {tuning.ProtoSimple: 25},
-			tuning.AlgoNVLSTree:      {tuning.ProtoSimple: 25},
-			tuning.AlgoPAT:           {tuning.ProtoSimple: 4},
+			nccl.AlgoTree:          {.6, 1.25, 4},
+			nccl.AlgoRing:          {.6, 1.9, 3.4},
+			nccl.AlgoCollNetDirect: {nccl.ProtoSimple: 3.7},
+			nccl.AlgoCollNetChain:  {nccl.ProtoSimple: 2.8},
+			nccl.AlgoNVLS:          {nccl.ProtoSimple: 25},
+			nccl.AlgoNVLSTree:      {nccl.ProtoSimple: 25},
+			nccl.AlgoPAT:           {nccl.ProtoSimple: 4},
 		},
 		wirePCI: {
-			tuning.AlgoTree:          {1, 1.9, 4},
-			tuning.AlgoRing:          {1, 2.5, 5.7},
-			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 3.7},
-			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 2.8},
-			tuning.AlgoPAT:           {tuning.ProtoSimple: 4},
+			nccl.AlgoTree:          {1, 1.9, 4},
+			nccl.AlgoRing:          {1, 2.5, 5.7},
+			nccl.AlgoCollNetDirect: {nccl.ProtoSimple: 3.7},
+			nccl.AlgoCollNetChain:  {nccl.ProtoSimple: 2.8},
+			nccl.AlgoPAT:           {nccl.ProtoSimple: 4},
 		},
 		wireNet: {
-			tuning.AlgoTree:          {5, 8.5, 14},
-			tuning.AlgoRing:          {2.7, 4, 14},
-			tuning.AlgoCollNetDirect: {tuning.ProtoSimple: 31},
-			tuning.AlgoCollNetChain:  {tuning.ProtoSimple: 30},
-			tuning.AlgoNVLS:          {tuning.ProtoSimple: 18},
-			tuning.AlgoNVLSTree:      {tuning.ProtoSimple: 20.9},
-			tuning.AlgoPAT:           {tuning.ProtoSimple: 14},
+			nccl.AlgoTree:          {5, 8.5, 14},
+			nccl.AlgoRing:          {2.7, 4, 14},
+			nccl.AlgoCollNetDirect: {nccl.ProtoSimple: 31},
+			nccl.AlgoCollNetChain:  {nccl.ProtoSimple: 30},
+			nccl.AlgoNVLS:          {nccl.ProtoSimple: 18},
+			nccl.AlgoNVLSTree:      {nccl.ProtoSimple: 20.9},
+			nccl.AlgoPAT:           {nccl.ProtoSimple: 14},
 		},
 	},
 	llMax: [numGPUClasses]perScale{
@@ -113,7 +110,7 @@ var defaultCosts = costConstants{
 
 // earlierCosts are what constants were before a release, the latest one first.
 var earlierCosts = []struct {
-	until release.Change // a named one, or the release alone
+	until nccl.Change // a named one, or the release alone
 	set   func(*costConstants)
 }{
 	{23003, func(c *costConstants) { c.nvlsTreePerChan[gpuBlackwell][2] = 43.8 }},
@@ -121,25 +118,25 @@ var earlierCosts = []struct {
 	{22902, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{73.4, 34.6, 73.4} }},
 	{22809, func(c *costConstants) {
 		c.nvlsTreePerChan[gpuBlackwell][2] = 43.1
-		c.hopLatency[wireNet][tuning.AlgoNVLSTree][tuning.ProtoSimple] = 14
+		c.hopLatency[wireNet][nccl.AlgoNVLSTree][nccl.ProtoSimple] = 14
 	}},
 	{22807, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{73.4, 73.4, 73.4} }},
-	{release.NVLSEfficiency, func(c *costConstants) {
+	{nccl.NVLSEfficiency, func(c *costConstants) {
 		c.treeLL128PerChan[gpuBlackwell] = perScale{73.4, 73.4, 58}
 		c.treePerChan[gpuBlackwell] = perScale{77.4, 82.8, 72}
 	}},
-	{release.NewTreeLatencies, func(c *costConstants) {
-		c.baseLatency[tuning.AlgoTree][tuning.ProtoSimple] = 0
+	{nccl.NewTreeLatencies, func(c *costConstants) {
+		c.baseLatency[nccl.AlgoTree][nccl.ProtoSimple] = 0
 		for wire := range c.hopLatency {
-			c.hopLatency[wire][tuning.AlgoTree][tuning.ProtoSimple] = 28
+			c.hopLatency[wire][nccl.AlgoTree][nccl.ProtoSimple] = 28
 		}
 	}},
 }
 
-func costsOf(nccl release.Version) costConstants {
+func costsOf(version nccl.Version) costConstants {
 	costs := defaultCosts
 	for _, e := range earlierCosts {
-		if !nccl.Has(e.until) {
+		if !version.Has(e.until) {
 			e.set(&costs)
 		}
 	}
@@ -172,9 +169,9 @@ func (c *costConstants) replace(by Constant) {
 }
 
 // gpuClass puts a compute capability (10*major+minor) into the row that NCCL uses for it.
-func gpuClass(compCap int, nccl release.Version) int {
+func gpuClass(compCap int, version nccl.Version) int {
 	switch {
-	case compCap >= 100 && nccl.Has(release.BlackwellCosts):
+	case compCap >= 100 && version.Has(nccl.BlackwellCosts):
 		return gpuBlackwell
 	case compCap >= 90:
 		return gpuHopper

@@ -5,26 +5,26 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 type goldenNode struct {
-	NNodes           int                                                         `json:"nNodes"`
-	NRanks           int                                                         `json:"nRanks"`
-	NChannels        int                                                         `json:"nChannels"`
-	NVLSChannels     int                                                         `json:"nvlsChannels"`
-	NVLSSupport      int                                                         `json:"nvlsSupport"`
-	MinCompCap       int                                                         `json:"minCompCap"`
-	MaxCompCap       int                                                         `json:"maxCompCap"`
-	CPUArch          topo.CPUArch                                                `json:"cpuArch"`
-	CPUVendor        topo.CPUVendor                                              `json:"cpuVendor"`
-	MinNetBW         float32                                                     `json:"minNetBw"`
-	Graphs           Graphs                                                      `json:"graphs"`
-	MaxThreads       [tuning.NumAlgos][tuning.NumProtos]int                      `json:"maxThreads"`
-	ThreadThresholds [tuning.NumAlgos][tuning.NumProtos]int64                    `json:"threadThresholds"`
-	Lat              [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]float32 `json:"lat"`
-	Bw               [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]float32 `json:"bw"`
+	NNodes           int                                  `json:"nNodes"`
+	NRanks           int                                  `json:"nRanks"`
+	NChannels        int                                  `json:"nChannels"`
+	NVLSChannels     int                                  `json:"nvlsChannels"`
+	NVLSSupport      int                                  `json:"nvlsSupport"`
+	MinCompCap       int                                  `json:"minCompCap"`
+	MaxCompCap       int                                  `json:"maxCompCap"`
+	CPUArch          topo.CPUArch                         `json:"cpuArch"`
+	CPUVendor        topo.CPUVendor                       `json:"cpuVendor"`
+	MinNetBW         float32                              `json:"minNetBw"`
+	Graphs           Graphs                               `json:"graphs"`
+	MaxThreads       nccl.PerCell[int]                    `json:"maxThreads"`
+	ThreadThresholds nccl.PerCell[int64]                  `json:"threadThresholds"`
+	Lat              [nccl.NumColls]nccl.PerCell[float32] `json:"lat"`
+	Bw               [nccl.NumColls]nccl.PerCell[float32] `json:"bw"`
 }
 
 // facts leaves MaxTreePattern empty: the reference was made without the exchange of tree patterns between ranks.
@@ -47,10 +47,10 @@ func TestDeriveTuningAgreesWithNCCL(t *testing.T) {
 			golden.Same(&a, "NVLS channels", where, n.NVLSChannels, got.NVLSChannels)
 			golden.Same(&a, "max threads", where, n.MaxThreads, got.MaxThreads)
 			golden.Same(&a, "thread thresholds", where, n.ThreadThresholds, got.ThreadThresholds)
-			for c := range tuning.CollNames {
-				for al := range tuning.AlgoNames {
-					for p := range tuning.ProtoNames {
-						at := fmt.Sprintf("%s %s %s/%s", where, tuning.CollNames[c], tuning.AlgoNames[al], tuning.ProtoNames[p])
+			for c := range nccl.Coll(nccl.NumColls) {
+				for al := range nccl.Algo(nccl.NumAlgos) {
+					for p := range nccl.Proto(nccl.NumProtos) {
+						at := fmt.Sprintf("%s %s %s/%s", where, c, al, p)
 						golden.Same(&a, "latency", at, n.Lat[c][al][p], got.Latencies[c][al][p])
 						golden.Same(&a, "bandwidth", at, n.Bw[c][al][p], got.Bandwidths[c][al][p])
 					}

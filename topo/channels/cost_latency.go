@@ -3,14 +3,13 @@ package channels
 import (
 	"math/bits"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // latency is NCCL's fixed part of the time in microseconds. Steps inside a node and over the network count
 // separately.
-func (m *costModel) latency(coll, algo, proto int) float32 {
+func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
 	f := m.facts
 	g := m.graph[algo]
 	hop := &m.costs.hopLatency
@@ -21,35 +20,35 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 	base := float32(m.costs.baseLatency[algo][proto])
 	intra := float32(hop[near][algo][proto])
 	inter := float32(hop[wireNet][algo][proto])
-	models := f.NCCL.Has(release.Models)
-	if m.ppn == 1 && f.NCCL.Has(release.ExposedNetLatency) && (!models || algo == tuning.AlgoRing) {
-		inter = float32(hop[wireNet][tuning.AlgoTree][proto]) // nothing hides the network's latency
+	models := f.NCCL.Has(nccl.Models)
+	if m.ppn == 1 && f.NCCL.Has(nccl.ExposedNetLatency) && (!models || algo == nccl.AlgoRing) {
+		inter = float32(hop[wireNet][nccl.AlgoTree][proto]) // nothing hides the network's latency
 	}
 	inter += g.LatencyInter
-	if proto == tuning.ProtoSimple && !(models && algo == tuning.AlgoPAT) {
+	if proto == nccl.ProtoSimple && !(models && algo == nccl.AlgoPAT) {
 		inter += g.LatencyInter // the flush after a receive
 	}
 	local := f.NRanks/f.NNodes - 1 // steps to the other ranks of a node
 	depth := float32(bits.Len(uint(f.NNodes)) - 1)
 
 	switch algo {
-	case tuning.AlgoRing:
+	case nccl.AlgoRing:
 		return base + m.ringLatency(coll, proto, near, intra, inter)
-	case tuning.AlgoTree:
+	case nccl.AlgoTree:
 		return base + 2*(float32(local)*intra+depth*inter)
-	case tuning.AlgoCollNetDirect:
+	case nccl.AlgoCollNetDirect:
 		arity := float64(float32(min(1, local))*intra) + float64(local)*m.costs.arityLatency
 		return float32(float64(base) + (2*arity + float64(inter)))
-	case tuning.AlgoCollNetChain:
+	case nccl.AlgoCollNetChain:
 		return base + (float32(2*local)*intra + inter)
-	case tuning.AlgoNVLS:
+	case nccl.AlgoNVLS:
 		if f.NNodes > 1 {
 			return intra + inter
 		}
 		return intra
-	case tuning.AlgoNVLSTree:
+	case nccl.AlgoNVLSTree:
 		return base + (intra + 2*depth*inter)
-	case tuning.AlgoPAT:
+	case nccl.AlgoPAT:
 		log := float64(depth) * (float64(inter) / m.costs.patLatencyDivisor)
 		return float32(float64(base) + (log + float64(f.NRanks)*m.costs.patLinear))
 	}
@@ -57,21 +56,21 @@ func (m *costModel) latency(coll, algo, proto int) float32 {
 }
 
 // ringLatency is the latency of a ring's steps. near is the wire inside a node.
-func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) float32 {
+func (m *costModel) ringLatency(coll nccl.Coll, proto nccl.Proto, near int, intra, inter float32) float32 {
 	f := m.facts
 	steps := m.steps(coll)
-	if coll == tuning.CollReduce || coll == tuning.CollBroadcast {
+	if coll == nccl.CollReduce || coll == nccl.CollBroadcast {
 		wire := near
 		if f.NNodes > 1 {
 			wire = wireNet
 		}
-		if m.graph[tuning.AlgoRing].SameChannels != 0 {
-			return float32(m.costs.hopLatency[wire][tuning.AlgoRing][proto])
+		if m.graph[nccl.AlgoRing].SameChannels != 0 {
+			return float32(m.costs.hopLatency[wire][nccl.AlgoRing][proto])
 		}
 		// Rings that differ make each rank wait for a chunk.
-		waits := tuning.AlgoRing
-		if proto == tuning.ProtoSimple {
-			waits = tuning.AlgoTree
+		waits := nccl.AlgoRing
+		if proto == nccl.ProtoSimple {
+			waits = nccl.AlgoTree
 		}
 		return float32(steps) * float32(m.costs.hopLatency[wire][waits][proto])
 	}
@@ -85,13 +84,13 @@ func (m *costModel) ringLatency(coll, proto, near int, intra, inter float32) flo
 		if set := f.Variables.NetOverhead; set != 0 {
 			post = set - 1
 		}
-		if proto == tuning.ProtoSimple {
+		if proto == nccl.ProtoSimple {
 			post *= 3
 		}
 		intra = max(intra, post)
 		far = f.NNodes - 1
-		if coll == tuning.CollAllReduce {
-			if !f.NCCL.Has(release.ExposedNetLatency) {
+		if coll == nccl.CollAllReduce {
+			if !f.NCCL.Has(nccl.ExposedNetLatency) {
 				far++
 			}
 			far *= 2

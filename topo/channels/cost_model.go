@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -14,7 +14,7 @@ const VendorMixed topo.CPUVendor = 4
 
 // CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
 type CommFacts struct {
-	NCCL      release.Version // whose rules hold
+	NCCL      nccl.Version // whose rules hold
 	Variables Variables
 
 	NNodes        int // nodes as NCCL counts them, >= 1
@@ -60,14 +60,14 @@ func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.
 		CollNet:       facts.CollNet && facts.NNodes >= cmp.Or(facts.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0,
 		CollNetHeads:  facts.CollNetHeads,
 	}
-	if facts.NCCL.Has(release.Models) {
+	if facts.NCCL.Has(nccl.Models) {
 		t.MinLocalRanks, t.MinNetBW, t.RingNVLink = facts.MinLocalRanks, facts.MinNetBW, graphs.Ring.TypeIntra == topo.PathNVL
 	}
 	facts.CollNet, facts.NVLS = t.CollNet, t.NVLS
 	t.NChannels = collChannels(graphs, facts)
 	if t.NVLS {
 		t.NVLSChannels = nvlsChannels(facts)
-		if facts.NCCL.Has(release.NVLSChannelsCount) && !facts.NCCL.Has(release.OwnNVLSChannels) {
+		if facts.NCCL.Has(nccl.NVLSChannelsCount) && !facts.NCCL.Has(nccl.OwnNVLSChannels) {
 			t.NChannels = max(t.NChannels, t.NVLSChannels)
 		}
 	}
@@ -76,21 +76,19 @@ func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.
 	if facts.NRanks <= 1 || facts.NNodes < 1 {
 		return t
 	}
-	for coll := range t.Bandwidths {
-		for a := range t.Bandwidths[coll] {
-			for p := range t.Bandwidths[coll][a] {
-				if !m.modelled(coll, a, p) {
-					continue
-				}
-				t.Latencies[coll][a][p] = m.latency(coll, a, p)
-				if m.enabled(coll, a, p) && m.wanted(coll, a, p) {
-					t.Bandwidths[coll][a][p] = m.bandwidth(coll, a, p)
-				}
+	for coll := range nccl.Coll(nccl.NumColls) {
+		for a, p := range nccl.Cells {
+			if !m.modelled(coll, a, p) {
+				continue
+			}
+			t.Latencies[coll][a][p] = m.latency(coll, a, p)
+			if m.enabled(coll, a, p) && m.wanted(coll, a, p) {
+				t.Bandwidths[coll][a][p] = m.bandwidth(coll, a, p)
 			}
 		}
-		if !facts.NCCL.Has(release.NoBackupRing) && !t.Offers(coll) {
-			for p := range t.Bandwidths[coll][tuning.AlgoRing] {
-				t.Bandwidths[coll][tuning.AlgoRing][p] = m.bandwidth(coll, tuning.AlgoRing, p)
+		if !facts.NCCL.Has(nccl.NoBackupRing) && !t.Offers(coll) {
+			for p := range nccl.Proto(nccl.NumProtos) {
+				t.Bandwidths[coll][nccl.AlgoRing][p] = m.bandwidth(coll, nccl.AlgoRing, p)
 			}
 		}
 	}
@@ -101,7 +99,7 @@ func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.
 type costModel struct {
 	facts CommFacts
 	costs costConstants
-	graph [tuning.NumAlgos]Graph
+	graph [nccl.NumAlgos]Graph
 
 	gpu   int     // row of the per-GPU tables
 	scale int     // column of the per-scale tables
@@ -123,116 +121,116 @@ func newCostModel(graphs Graphs, facts CommFacts, replaced []Constant) *costMode
 	row := m.gpu
 	if facts.NNodes > 1 {
 		row = 0
-		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == VendorMixed && facts.NCCL.Has(release.MixedCPUs) {
+		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == VendorMixed && facts.NCCL.Has(nccl.MixedCPUs) {
 			row = 1
 		}
 	}
 	m.llMax = m.costs.llMax[row][m.scale]
 	if facts.CPUArch == topo.ArchPOWER {
-		m.costs.hopLatency[wirePCI][tuning.AlgoTree][tuning.ProtoSimple] = m.costs.hopLatency[wirePCI][tuning.AlgoRing][tuning.ProtoSimple]
+		m.costs.hopLatency[wirePCI][nccl.AlgoTree][nccl.ProtoSimple] = m.costs.hopLatency[wirePCI][nccl.AlgoRing][nccl.ProtoSimple]
 	}
 	return m
 }
 
 // modelled says whether NCCL computes the cell at all. The others stay 0 in both tables.
-func (m *costModel) modelled(coll, algo, proto int) bool {
+func (m *costModel) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	switch coll {
-	case tuning.CollBroadcast, tuning.CollReduce:
-		return algo == tuning.AlgoRing
-	case tuning.CollAllGather, tuning.CollReduceScatter:
+	case nccl.CollBroadcast, nccl.CollReduce:
+		return algo == nccl.AlgoRing
+	case nccl.CollAllGather, nccl.CollReduceScatter:
 		switch algo {
-		case tuning.AlgoPAT:
-			return proto == tuning.ProtoSimple && m.patEnabled()
-		case tuning.AlgoNVLS:
-			return proto == tuning.ProtoSimple && m.graph[algo].NChannels >= 2
+		case nccl.AlgoPAT:
+			return proto == nccl.ProtoSimple && m.patEnabled()
+		case nccl.AlgoNVLS:
+			return proto == nccl.ProtoSimple && m.graph[algo].NChannels >= 2
 		}
-		return algo == tuning.AlgoRing || algo == tuning.AlgoCollNetDirect
-	case tuning.CollAllReduce:
+		return algo == nccl.AlgoRing || algo == nccl.AlgoCollNetDirect
+	case nccl.CollAllReduce:
 		switch algo {
-		case tuning.AlgoPAT:
+		case nccl.AlgoPAT:
 			return false
-		case tuning.AlgoNVLS, tuning.AlgoNVLSTree:
-			return proto == tuning.ProtoSimple && m.graph[algo].NChannels >= 2
+		case nccl.AlgoNVLS, nccl.AlgoNVLSTree:
+			return proto == nccl.ProtoSimple && m.graph[algo].NChannels >= 2
 		}
 		return true
 	}
 	return false
 }
 
-// patEnabled: PAT wants one GPU per node, or since release.Models NVLS in each of several nodes, and atomics of compute
+// patEnabled: PAT wants one GPU per node, or since nccl.Models NVLS in each of several nodes, and atomics of compute
 // capability 6.0.
 func (m *costModel) patEnabled() bool {
 	f := &m.facts
 	oneRank := f.NNodes == f.NRanks
 	switch {
-	case !f.NCCL.Has(release.PAT), f.MinCompCap < 60 && f.NCCL.Has(release.SharedTreePattern):
+	case !f.NCCL.Has(nccl.PAT), f.MinCompCap < 60 && f.NCCL.Has(nccl.SharedTreePattern):
 		return false
-	case f.NCCL.Has(release.Models) && !oneRank && (!f.NVLS || m.graph[tuning.AlgoNVLS].NChannels != f.MaxLocalRanks || f.MinLocalRanks != f.MaxLocalRanks):
+	case f.NCCL.Has(nccl.Models) && !oneRank && (!f.NVLS || m.graph[nccl.AlgoNVLS].NChannels != f.MaxLocalRanks || f.MinLocalRanks != f.MaxLocalRanks):
 		return false
 	case f.Variables.PAT != ToggleAuto:
 		return f.Variables.PAT == ToggleOn
 	}
-	return oneRank || f.NCCL.Has(release.Models) && f.NNodes > 1
+	return oneRank || f.NCCL.Has(nccl.Models) && f.NNodes > 1
 }
 
 // wanted says what the variables leave.
-func (m *costModel) wanted(coll, algo, proto int) bool {
+func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	v := &m.facts.Variables
-	if !v.Protos.has(coll, proto) {
+	if !v.Protos.has(coll, int(proto)) {
 		return false
 	}
-	if m.facts.NCCL.Has(release.Models) && !v.Algos[coll].Set {
+	if m.facts.NCCL.Has(nccl.Models) && !v.Algos[coll].Set {
 		// A list of algorithms for other collectives alone leaves none where protocols are chosen, too.
 		return !v.Protos[coll].Set || v.Algos == Choices{}
 	}
-	if v.Algos.has(coll, algo) {
+	if v.Algos.has(coll, int(algo)) {
 		return true
 	}
 	// Without a network that reduces, old releases ignore that only CollNet is wanted.
-	if m.facts.NCCL.Has(release.NoBackupRing) || m.facts.CollNet || algo != tuning.AlgoRing && algo != tuning.AlgoTree {
+	if m.facts.NCCL.Has(nccl.NoBackupRing) || m.facts.CollNet || algo != nccl.AlgoRing && algo != nccl.AlgoTree {
 		return false
 	}
-	others := []int{tuning.AlgoRing, tuning.AlgoTree, tuning.AlgoNVLS}
+	others := []nccl.Algo{nccl.AlgoRing, nccl.AlgoTree, nccl.AlgoNVLS}
 	if m.facts.NNodes > 1 {
-		others[2] = tuning.AlgoNVLSTree
+		others[2] = nccl.AlgoNVLSTree
 	}
-	return !slices.ContainsFunc(others, func(a int) bool { return v.Algos.has(coll, a) })
+	return !slices.ContainsFunc(others, func(a nccl.Algo) bool { return v.Algos.has(coll, int(a)) })
 }
 
 // enabled applies NCCL's defaults for what may be used: LL128 only over paths known to keep 128-byte stores whole.
-func (m *costModel) enabled(coll, algo, proto int) bool {
+func (m *costModel) enabled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	f := &m.facts
 	switch algo {
-	case tuning.AlgoNVLSTree:
+	case nccl.AlgoNVLSTree:
 		if f.NNodes == 1 {
 			return false
 		}
-	case tuning.AlgoNVLS:
+	case nccl.AlgoNVLS:
 		if f.NNodes > 1 && !f.CollNet {
 			return false
 		}
-	case tuning.AlgoCollNetDirect:
-		if !f.CollNet || f.NVSwitches == 0 && !f.NCCL.Has(release.Models) || !m.enoughHeads() {
+	case nccl.AlgoCollNetDirect:
+		if !f.CollNet || f.NVSwitches == 0 && !f.NCCL.Has(nccl.Models) || !m.enoughHeads() {
 			return false
 		}
-	case tuning.AlgoCollNetChain:
+	case nccl.AlgoCollNetChain:
 		if !f.CollNet || !m.enoughHeads() {
 			return false
 		}
 	}
-	if proto != tuning.ProtoLL128 || f.Variables.Protos.named(coll, proto) {
+	if proto != nccl.ProtoLL128 || f.Variables.Protos.named(coll, int(proto)) {
 		return true
 	}
 	worstInter := topo.PathPXB
-	if f.MinCompCap >= 90 && !(f.Variables.LL128NoC2C && f.NCCL.Has(release.LL128Everywhere)) {
+	if f.MinCompCap >= 90 && !(f.Variables.LL128NoC2C && f.NCCL.Has(nccl.LL128Everywhere)) {
 		worstInter = topo.PathPXN
 	}
 	if m.graph[algo].TypeInter > worstInter || m.graph[algo].TypeIntra > topo.PathNVB {
 		return false
 	}
-	if !f.NCCL.Has(release.LL128Everywhere) {
+	if !f.NCCL.Has(nccl.LL128Everywhere) {
 		known := []int{70, 80, 90, 100, 120}
-		if !f.NCCL.Has(release.BlackwellCosts) {
+		if !f.NCCL.Has(nccl.BlackwellCosts) {
 			known = known[:3]
 		}
 		return f.MinCompCap == f.MaxCompCap && slices.Contains(known, f.MinCompCap)
@@ -241,9 +239,9 @@ func (m *costModel) enabled(coll, algo, proto int) bool {
 }
 
 // enoughHeads says whether each rank of a node has a way of its own to a network that reduces, which CollNet needs for
-// AllReduce since release.Models.
+// AllReduce since nccl.Models.
 func (m *costModel) enoughHeads() bool {
-	return !m.facts.NCCL.Has(release.Models) || m.facts.NNodes == 1 || m.localRanks() <= m.facts.CollNetHeads
+	return !m.facts.NCCL.Has(nccl.Models) || m.facts.NNodes == 1 || m.localRanks() <= m.facts.CollNetHeads
 }
 
 // localRanks is the most ranks on a node.
@@ -253,41 +251,41 @@ func (m *costModel) localRanks() int {
 
 // threads sets the limits on threads and the sizes at which NCCL starts to save them.
 func (m *costModel) threads(t *tuning.Tuning) {
-	ring := m.graph[tuning.AlgoRing]
+	ring := m.graph[nccl.AlgoRing]
 	v := &m.facts.Variables
 	simple := maxSimpleThreads
-	if !m.facts.NCCL.Has(release.Models) && float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
+	if !m.facts.NCCL.Has(nccl.Models) && float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
 		simple = fewSimpleThreads
 	}
-	most, ll128 := cmp.Or(v.Threads, maxSimpleThreads), cmp.Or(v.LL128Threads, tuning.MaxThreads)
-	t.MaxThreads[tuning.AlgoRing] = [tuning.NumProtos]int{most, ll128, cmp.Or(v.Threads, simple)}
-	t.MaxThreads[tuning.AlgoTree] = [tuning.NumProtos]int{most, ll128, most}
-	for _, a := range []int{tuning.AlgoCollNetDirect, tuning.AlgoCollNetChain, tuning.AlgoNVLS, tuning.AlgoNVLSTree} {
-		t.MaxThreads[a][tuning.ProtoSimple] = tuning.MaxThreads
+	most, ll128 := cmp.Or(v.Threads, maxSimpleThreads), cmp.Or(v.LL128Threads, nccl.MaxThreads)
+	t.MaxThreads[nccl.AlgoRing] = [nccl.NumProtos]int{most, ll128, cmp.Or(v.Threads, simple)}
+	t.MaxThreads[nccl.AlgoTree] = [nccl.NumProtos]int{most, ll128, most}
+	for _, a := range []nccl.Algo{nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain, nccl.AlgoNVLS, nccl.AlgoNVLSTree} {
+		t.MaxThreads[a][nccl.ProtoSimple] = nccl.MaxThreads
 	}
 	if m.facts.NRanks <= 1 {
 		return
 	}
 	for a := range t.ThreadThresholds {
-		t.ThreadThresholds[a] = [tuning.NumProtos]int64{8, 8, 64}
+		t.ThreadThresholds[a] = [nccl.NumProtos]int64{8, 8, 64}
 	}
-	t.ThreadThresholds[tuning.AlgoRing][tuning.ProtoLL] *= int64(m.facts.NRanks)
-	t.ThreadThresholds[tuning.AlgoCollNetDirect][tuning.ProtoSimple] = 512
-	t.ThreadThresholds[tuning.AlgoCollNetChain][tuning.ProtoSimple] = 512
+	t.ThreadThresholds[nccl.AlgoRing][nccl.ProtoLL] *= int64(m.facts.NRanks)
+	t.ThreadThresholds[nccl.AlgoCollNetDirect][nccl.ProtoSimple] = 512
+	t.ThreadThresholds[nccl.AlgoCollNetChain][nccl.ProtoSimple] = 512
 	for i, set := range v.ThreadThresholds {
 		if set > 0 {
-			algo := [...]int{tuning.AlgoTree, tuning.AlgoRing}[i/tuning.NumProtos]
-			t.ThreadThresholds[algo][i%tuning.NumProtos] = set - 1
+			algo := [...]nccl.Algo{nccl.AlgoTree, nccl.AlgoRing}[i/nccl.NumProtos]
+			t.ThreadThresholds[algo][i%nccl.NumProtos] = set - 1
 		}
 	}
 }
 
 // steps is the number of steps of a ring.
-func (m *costModel) steps(coll int) int {
+func (m *costModel) steps(coll nccl.Coll) int {
 	switch coll {
-	case tuning.CollAllReduce:
+	case nccl.CollAllReduce:
 		return 2 * (m.facts.NRanks - 1)
-	case tuning.CollReduceScatter, tuning.CollAllGather:
+	case nccl.CollReduceScatter, nccl.CollAllGather:
 		return m.facts.NRanks - 1
 	}
 	return m.facts.NRanks

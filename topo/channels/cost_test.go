@@ -8,8 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -49,7 +49,7 @@ func TestReferenceTuningIsUpToDate(t *testing.T) {
 		System: "HGX H100: 8 GPUs on NVSwitch, Intel CPUs, 8 NICs of 400 Gb/s, one per GPU",
 		Source: "NCCL 2.30.7's cost model (graph/tuning.cc), computed by package channels from the channels that NCCL's " +
 			"search finds on this system: 12 x 30 GB/s on one node, 8 x 48 GB/s over nodes, NVLS with 8 heads",
-		NCCL: release.Reference,
+		NCCL: nccl.Reference,
 	}
 	comms, err := Tune(hgxH100.document(), TuneOptions{}, 1, 2, 4, 8, 16, 32, 64)
 	if err != nil {
@@ -80,10 +80,10 @@ func TestReferenceTuningIsUpToDate(t *testing.T) {
 	}
 	for _, want := range set.Tunings {
 		got := read.For(want.NNodes, want.NRanks)
-		for coll := range tuning.CollNames {
+		for coll := range nccl.Coll(nccl.NumColls) {
 			for bytes := int64(8); bytes <= 1<<34; bytes *= 2 {
 				if got.Table(coll, bytes, 1) != want.Table(coll, bytes, 1) {
-					t.Fatalf("%d nodes, %s, %d B: table changes by writing and reading", want.NNodes, tuning.CollNames[coll], bytes)
+					t.Fatalf("%d nodes, %s, %d B: table changes by writing and reading", want.NNodes, coll, bytes)
 				}
 			}
 		}
@@ -99,27 +99,27 @@ func TestDeriveTuningHGXH100(t *testing.T) {
 	for _, c := range []struct {
 		where     string
 		tuning    *tuning.Tuning
-		coll      int
-		algo      int
-		proto     int
+		coll      nccl.Coll
+		algo      nccl.Algo
+		proto     nccl.Proto
 		lat, bw   float32
 		available bool
 	}{
-		{"1 node", one, tuning.CollBroadcast, tuning.AlgoRing, tuning.ProtoLL, 7.2, 141, true},
-		{"1 node", one, tuning.CollBroadcast, tuning.AlgoRing, tuning.ProtoLL128, 15.9, 331.2, true},
-		{"1 node", one, tuning.CollBroadcast, tuning.AlgoRing, tuning.ProtoSimple, 11.799999, 360, true},
-		{"1 node", one, tuning.CollBroadcast, tuning.AlgoTree, tuning.ProtoSimple, 0, 0, false},
-		{"1 node", one, tuning.CollAllReduce, tuning.AlgoNVLSTree, tuning.ProtoSimple, 25, 0, false},
-		{"2 nodes", two, tuning.CollAllReduce, tuning.AlgoNVLS, tuning.ProtoSimple, 43, 0, false},
+		{"1 node", one, nccl.CollBroadcast, nccl.AlgoRing, nccl.ProtoLL, 7.2, 141, true},
+		{"1 node", one, nccl.CollBroadcast, nccl.AlgoRing, nccl.ProtoLL128, 15.9, 331.2, true},
+		{"1 node", one, nccl.CollBroadcast, nccl.AlgoRing, nccl.ProtoSimple, 11.799999, 360, true},
+		{"1 node", one, nccl.CollBroadcast, nccl.AlgoTree, nccl.ProtoSimple, 0, 0, false},
+		{"1 node", one, nccl.CollAllReduce, nccl.AlgoNVLSTree, nccl.ProtoSimple, 25, 0, false},
+		{"2 nodes", two, nccl.CollAllReduce, nccl.AlgoNVLS, nccl.ProtoSimple, 43, 0, false},
 	} {
-		at := fmt.Sprintf("%s %s %s/%s", c.where, tuning.CollNames[c.coll], tuning.AlgoNames[c.algo], tuning.ProtoNames[c.proto])
+		at := fmt.Sprintf("%s %s %s/%s", c.where, c.coll, c.algo, c.proto)
 		if got := c.tuning.Latencies[c.coll][c.algo][c.proto]; got != c.lat {
 			t.Errorf("%s: latency %v us, want %v", at, got, c.lat)
 		}
 		if got := c.tuning.Bandwidths[c.coll][c.algo][c.proto]; got != c.bw {
 			t.Errorf("%s: bandwidth %v GB/s, want %v", at, got, c.bw)
 		}
-		if us := c.tuning.Table(c.coll, 1<<20, 1)[c.algo][c.proto]; (us != tuning.Unavailable) != c.available {
+		if us := c.tuning.Table(c.coll, 1<<20, 1)[c.algo][c.proto]; (us != nccl.Unavailable) != c.available {
 			t.Errorf("%s: %v us", at, us)
 		}
 	}
@@ -128,9 +128,9 @@ func TestDeriveTuningHGXH100(t *testing.T) {
 func TestDeriveTuningTreePattern(t *testing.T) {
 	_, multi := hgxH100Graphs(t)
 	facts := CommFacts{NNodes: 4, NRanks: 32, MinCompCap: 90, MaxCompCap: 90, CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel}
-	without := DeriveTuning(multi, facts).Bandwidths[tuning.CollAllReduce][tuning.AlgoTree][tuning.ProtoSimple]
+	without := DeriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
 	facts.MaxTreePattern = PatternTree
-	with := DeriveTuning(multi, facts).Bandwidths[tuning.CollAllReduce][tuning.AlgoTree][tuning.ProtoSimple]
+	with := DeriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
 	if without != 144 || with != 122.4 {
 		t.Errorf("tree bandwidth %v and %v GB/s with all traffic on one GPU; want 144 and 122.4", without, with)
 	}

@@ -3,8 +3,8 @@ package channels
 import (
 	"encoding/json"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Graph is the outcome of NCCL's channel search for one pattern: how many channels fit on a system and how
@@ -59,11 +59,11 @@ type Graphs struct {
 }
 
 // byAlgo returns the graph each algorithm runs on. Ring and tree use the same number of channels, the smaller one.
-func (g Graphs) byAlgo() [tuning.NumAlgos]Graph {
+func (g Graphs) byAlgo() [nccl.NumAlgos]Graph {
 	n := min(g.Ring.NChannels, g.Tree.NChannels)
 	g.Ring.NChannels, g.Tree.NChannels = n, n
-	return [tuning.NumAlgos]Graph{
-		tuning.AlgoTree: g.Tree, tuning.AlgoRing: g.Ring, tuning.AlgoCollNetDirect: g.CollNetDirect, tuning.AlgoCollNetChain: g.CollNetChain,
-		tuning.AlgoNVLS: g.NVLS, tuning.AlgoNVLSTree: g.NVLS, tuning.AlgoPAT: g.Tree,
+	return [nccl.NumAlgos]Graph{
+		nccl.AlgoTree: g.Tree, nccl.AlgoRing: g.Ring, nccl.AlgoCollNetDirect: g.CollNetDirect, nccl.AlgoCollNetChain: g.CollNetChain,
+		nccl.AlgoNVLS: g.NVLS, nccl.AlgoNVLSTree: g.NVLS, nccl.AlgoPAT: g.Tree,
 	}
 }

@@ -3,8 +3,8 @@ package channels
 import (
 	"math"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // fromNets begins a channel at each NIC in turn.
@@ -36,7 +36,7 @@ func (w *walk) fromNets(goal goals) {
 				w.startFromNet(n, net.LocalGPU, goal, orderFree)
 				found = true
 			}
-		case !w.nccl.Has(release.NICsOwnGPU):
+		case !w.nccl.Has(nccl.NICsOwnGPU):
 			w.startNearest(n, goal)
 		case g.channels > 0 && g.same:
 			w.startFromNet(n, w.previous(0), goal, orderReplay)
@@ -76,7 +76,7 @@ func (w *walk) startInOrder(n int, goal goals) {
 	}
 }
 
-// startNearest begins a channel at NIC n as before release.NICsOwnGPU: like the channel before, and if channels may differ
+// startNearest begins a channel at NIC n as before nccl.NICsOwnGPU: like the channel before, and if channels may differ
 // with each of the GPUs that have the widest and then the shortest path.
 func (w *walk) startNearest(n int, goal goals) {
 	g := w.graph

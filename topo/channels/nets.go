@@ -1,9 +1,8 @@
 package channels
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // closest returns the ends of the widest paths; among equally wide ones those of the best type. kind is that type.
@@ -47,7 +46,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 		}
 	}
 	if s.hosts > 1 {
-		for channel := range tuning.MaxChannels {
+		for channel := range nccl.MaxChannels {
 			for _, g := range gpus {
 				if own := s.gpus[g].nets; channel < len(own) {
 					add(own[channel])
@@ -63,7 +62,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 	}
 	for kind := topo.PathLOC; kind <= worst; kind++ {
 		for _, g := range gpus {
-			for n := range min(len(s.nets), tuning.MaxChannels) {
+			for n := range min(len(s.nets), nccl.MaxChannels) {
 				if s.gpuNet[g][n].kind == kind {
 					add(n)
 				}
@@ -105,8 +104,8 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 }
 
 // alternates says whether channels that change NICs come in pairs, of which one goes the other's way back.
-func (g *searchGraph) alternates(nccl release.Version) bool {
-	if !nccl.Has(release.CrossedRings) {
+func (g *searchGraph) alternates(version nccl.Version) bool {
+	if !version.Has(nccl.CrossedRings) {
 		return g.crossNIC != 0
 	}
 	return g.pattern == PatternRing && g.crossNIC == 2

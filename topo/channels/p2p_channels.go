@@ -1,8 +1,8 @@
 package channels
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Constants of NCCL 2.30.7, graph/paths.cc and device.h.
@@ -27,7 +27,7 @@ func gpuPathRange(s *topo.System) (best, worst topo.PathType) {
 // ownPorts lists the ports of a GPU by channel, until the first one comes again.
 func ownPorts(s *topo.System, gpu *topo.Node, policy topo.NetDevs) ([]*topo.Node, error) {
 	var ports []*topo.Node
-	for channel := range tuning.MaxChannels {
+	for channel := range nccl.MaxChannels {
 		p, err := s.LocalNet(gpu, channel, policy)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func minNetBW(s *topo.System, policy topo.NetDevs) (float32, error) {
 // p2pChannelsPerPeer is the number of channels that each pair of ranks could use, before it is fitted to the
 // communicator's channels: as many as the narrowest connection needs.
 func p2pChannelsPerPeer(s *topo.System, policy topo.NetDevs) (int, error) {
-	lowest := tuning.MaxChannels
+	lowest := nccl.MaxChannels
 	for _, g := range s.Nodes[topo.NodeGPU] {
 		for _, peer := range s.Nodes[topo.NodeGPU] {
 			if peer == g {
@@ -112,7 +112,7 @@ func netChannels(s *topo.System, gpu *topo.Node, policy topo.NetDevs) (int, erro
 
 // fitP2PChannels fits point-to-point to the channels of the communicator, both in powers of two.
 func (c *CommTuning) fitP2PChannels() {
-	c.P2PChannels = min(pow2Up(max(1, c.Tuning.NChannels)), tuning.MaxChannels)
+	c.P2PChannels = min(pow2Up(max(1, c.Tuning.NChannels)), nccl.MaxChannels)
 	c.P2PChannelsPerPeer = pow2Up(c.P2PChannelsPerPeer)
 	if c.Facts.NNodes == 1 {
 		c.P2PChannelsPerPeer = min(c.P2PChannels, c.P2PChannelsPerPeer)

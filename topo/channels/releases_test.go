@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -21,22 +21,22 @@ type decided struct {
 }
 
 // choose is what the rules of a release say.
-func (d *decided) choose(t *testing.T, nccl release.Version, topology string, nodes int, coll string, bytes int64) string {
+func (d *decided) choose(t *testing.T, version nccl.Version, topology string, nodes int, coll string, bytes int64) string {
 	t.Helper()
-	key := fmt.Sprint(nccl, topology, nodes)
+	key := fmt.Sprint(version, topology, nodes)
 	if d.tuned[key] == nil {
 		doc, err := topo.ReadFile("../../configs/topo/" + topology + ".xml")
 		if err != nil {
 			t.Fatal(err)
 		}
-		comms, err := Tune(doc, TuneOptions{NCCL: nccl}, nodes)
+		comms, err := Tune(doc, TuneOptions{NCCL: version}, nodes)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.tuned[key] = comms[0].Tuning
 	}
-	c := d.tuned[key].Choose(slices.Index(tuning.CollNames[:], coll), bytes, 1)
-	return fmt.Sprintf("%s/%s/%d", tuning.AlgoNames[c.Algo], tuning.ProtoNames[c.Proto], c.Channels)
+	c := d.tuned[key].Choose(nccl.Coll(slices.Index(nccl.Colls.Known, coll)), bytes, 1)
+	return fmt.Sprintf("%s/%s/%d", c.Algo, c.Proto, c.Channels)
 }
 
 func readRows(t *testing.T, file string) [][]string {
@@ -71,12 +71,12 @@ func TestReleasesDiffer(t *testing.T) {
 			if want == "" {
 				continue // not known
 			}
-			nccl, err := release.Parse(rows[0][4+i])
+			version, err := nccl.ParseVersion(rows[0][4+i])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := by.choose(t, nccl, row[0], number(t, row[1]), row[2], int64(number(t, row[3]))); got != want {
-				t.Errorf("NCCL %s, %s of %s bytes on %s hosts of %s: %s, want %s", nccl, row[2], row[3], row[1], row[0], got, want)
+			if got := by.choose(t, version, row[0], number(t, row[1]), row[2], int64(number(t, row[3]))); got != want {
+				t.Errorf("NCCL %s, %s of %s bytes on %s hosts of %s: %s, want %s", version, row[2], row[3], row[1], row[0], got, want)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestReleasesAgree(t *testing.T) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "v"), ".csv")
-		nccl, err := release.Parse(name)
+		version, err := nccl.ParseVersion(name)
 		if err != nil {
 			t.Logf("%s: left out: %v", name, err)
 			continue
@@ -104,14 +104,14 @@ func TestReleasesAgree(t *testing.T) {
 		var wrong []string
 		for _, row := range rows { // version,topology,nodes,ranks,collective,bytes,algorithm,protocol,channels
 			want := strings.Join(row[6:9], "/")
-			if got := by.choose(t, nccl, row[1], number(t, row[2]), row[4], int64(number(t, row[5]))); got != want {
+			if got := by.choose(t, version, row[1], number(t, row[2]), row[4], int64(number(t, row[5]))); got != want {
 				wrong = append(wrong, fmt.Sprintf("%s: %s", strings.Join(row, ","), got))
 			}
 		}
 		share := 1 - float64(len(wrong))/float64(len(rows))
-		t.Logf("NCCL %s: %.2f %% of %d choices", nccl, 100*share, len(rows))
+		t.Logf("NCCL %s: %.2f %% of %d choices", version, 100*share, len(rows))
 		if share < least {
-			t.Errorf("NCCL %s: %s", nccl, strings.Join(wrong[:min(20, len(wrong))], "\n"))
+			t.Errorf("NCCL %s: %s", version, strings.Join(wrong[:min(20, len(wrong))], "\n"))
 		}
 	}
 }

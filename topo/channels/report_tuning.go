@@ -5,16 +5,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Names as NCCL prints them.
+// Names as NCCL's log prints them.
 var (
-	ncclColls  = [tuning.NumColls]string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
-	ncclAlgos  = upper(tuning.AlgoNames[:])
-	ncclProtos = upper(tuning.ProtoNames[:])
+	ncclAlgos  = upper(nccl.Algos.Known)
+	ncclProtos = upper(nccl.Protos.Known)
 )
 
 func upper(names []string) []string {
@@ -43,29 +43,29 @@ type TuningReport struct {
 
 // NodeTuning is the cost model for one number of hosts.
 type NodeTuning struct {
-	NHosts             int                                                              `json:"nHosts"`
-	NNodes             int                                                              `json:"nNodes"`
-	NRanks             int                                                              `json:"nRanks"`
-	NChannels          int                                                              `json:"nChannels"`
-	NVLSChannels       int                                                              `json:"nvlsChannels"`
-	P2PChannels        int                                                              `json:"p2pnChannels"`
-	P2PChannelsPerPeer int                                                              `json:"p2pnChannelsPerPeer"`
-	NVLSSupport        int                                                              `json:"nvlsSupport"`
-	MinLocalRanks      int                                                              `json:"minLocalRanks"`
-	RingNVLink         bool                                                             `json:"ringNvlink,omitempty"`
-	MinCompCap         int                                                              `json:"minCompCap"`
-	MaxCompCap         int                                                              `json:"maxCompCap"`
-	CPUArch            topo.CPUArch                                                     `json:"cpuArch"`
-	CPUVendor          topo.CPUVendor                                                   `json:"cpuVendor"`
-	MinNetBW           topo.Float32                                                     `json:"minNetBw"`
-	AllNVLink          int                                                              `json:"isAllNvlink"`
-	Graphs             map[string]Graph                                                 `json:"graphs"`
-	MaxThreads         [tuning.NumAlgos][tuning.NumProtos]int                           `json:"maxThreads"`
-	ThreadThresholds   [tuning.NumAlgos][tuning.NumProtos]int64                         `json:"threadThresholds"`
-	Latencies          [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]topo.Float32 `json:"lat"`
-	Bandwidths         [tuning.NumColls][tuning.NumAlgos][tuning.NumProtos]topo.Float32 `json:"bw"`
-	Pipe1              map[string]CollTimes                                             `json:"pipe1"` // one operation
-	Pipe4              map[string]CollTimes                                             `json:"pipe4"` // four pipelined ones
+	NHosts             int                                       `json:"nHosts"`
+	NNodes             int                                       `json:"nNodes"`
+	NRanks             int                                       `json:"nRanks"`
+	NChannels          int                                       `json:"nChannels"`
+	NVLSChannels       int                                       `json:"nvlsChannels"`
+	P2PChannels        int                                       `json:"p2pnChannels"`
+	P2PChannelsPerPeer int                                       `json:"p2pnChannelsPerPeer"`
+	NVLSSupport        int                                       `json:"nvlsSupport"`
+	MinLocalRanks      int                                       `json:"minLocalRanks"`
+	RingNVLink         bool                                      `json:"ringNvlink,omitempty"`
+	MinCompCap         int                                       `json:"minCompCap"`
+	MaxCompCap         int                                       `json:"maxCompCap"`
+	CPUArch            topo.CPUArch                              `json:"cpuArch"`
+	CPUVendor          topo.CPUVendor                            `json:"cpuVendor"`
+	MinNetBW           topo.Float32                              `json:"minNetBw"`
+	AllNVLink          int                                       `json:"isAllNvlink"`
+	Graphs             map[string]Graph                          `json:"graphs"`
+	MaxThreads         nccl.PerCell[int]                         `json:"maxThreads"`
+	ThreadThresholds   nccl.PerCell[int64]                       `json:"threadThresholds"`
+	Latencies          [nccl.NumColls]nccl.PerCell[topo.Float32] `json:"lat"`
+	Bandwidths         [nccl.NumColls]nccl.PerCell[topo.Float32] `json:"bw"`
+	Pipe1              map[string]CollTimes                      `json:"pipe1"` // one operation
+	Pipe4              map[string]CollTimes                      `json:"pipe4"` // four pipelined ones
 }
 
 // CollTimes holds predicted microseconds of one collective by "ALGO/PROTO", and NCCL's choice, for each size.
@@ -85,14 +85,16 @@ func (c ChoiceEntry) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{cellName(c.Algo, c.Proto), topo.Float32(c.Micros), c.Channels, c.Warps})
 }
 
-func cellName(algo, proto int) string { return ncclAlgos[algo] + "/" + ncclProtos[proto] }
+func cellName(algo nccl.Algo, proto nccl.Proto) string {
+	return ncclAlgos[algo] + "/" + ncclProtos[proto]
+}
 
 // ReportTuning computes the cost model for several numbers of hosts. A communicator of one rank is left out, since NCCL has nothing to tune there.
 func ReportTuning(doc *topo.Document, opt TuneOptions, hosts []int) (*TuningReport, error) {
 	r := &TuningReport{
 		NCCL:  opt.NCCL.String(),
 		Sizes: "2^" + strconv.Itoa(minReportedSize) + "..2^" + strconv.Itoa(maxReportedSize) + " bytes",
-		Algos: ncclAlgos, Protos: ncclProtos, Colls: ncclColls[:],
+		Algos: ncclAlgos, Protos: ncclProtos, Colls: nccl.Colls.Words,
 		Nodes: map[string]NodeTuning{},
 	}
 	comms, err := Tune(doc, opt, hosts...)
@@ -127,11 +129,9 @@ func (c *CommTuning) report() NodeTuning {
 		n.Graphs[name] = g
 	}
 	for coll := range t.Latencies {
-		for a := range t.Latencies[coll] {
-			for p := range t.Latencies[coll][a] {
-				n.Latencies[coll][a][p] = topo.Float32(t.Latencies[coll][a][p])
-				n.Bandwidths[coll][a][p] = topo.Float32(t.Bandwidths[coll][a][p])
-			}
+		for a, p := range nccl.Cells {
+			n.Latencies[coll][a][p] = topo.Float32(t.Latencies[coll][a][p])
+			n.Bandwidths[coll][a][p] = topo.Float32(t.Bandwidths[coll][a][p])
 		}
 	}
 	return n
@@ -139,16 +139,14 @@ func (c *CommTuning) report() NodeTuning {
 
 func collTimes(t *tuning.Tuning, pipeOps int) map[string]CollTimes {
 	all := map[string]CollTimes{}
-	for coll, name := range ncclColls {
+	for coll, name := range nccl.Colls.Words {
 		c := CollTimes{Times: map[string][]topo.Float32{}}
 		for size := minReportedSize; size <= maxReportedSize; size++ {
-			table := t.Table(coll, 1<<size, pipeOps)
-			for a := range table {
-				for p, us := range table[a] {
-					if us >= 0 {
-						cell := cellName(a, p)
-						c.Times[cell] = append(c.Times[cell], topo.Float32(us))
-					}
+			table := t.Table(nccl.Coll(coll), 1<<size, pipeOps)
+			for a, p := range nccl.Cells {
+				if us := table[a][p]; us >= 0 {
+					cell := cellName(a, p)
+					c.Times[cell] = append(c.Times[cell], topo.Float32(us))
 				}
 			}
 			c.Choice = append(c.Choice, ChoiceEntry(t.ChooseFrom(table, 1<<size)))

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 func tuneOne(t testing.TB, m machine, hosts int) *CommTuning {
@@ -156,7 +156,7 @@ func TestTuneCollNet(t *testing.T) {
 	if !four.CollNet || four.CollNetHeads != 8 {
 		t.Errorf("CollNet %v with %d heads over four nodes, want all 8 GPUs", four.CollNet, four.CollNetHeads)
 	}
-	if us := four.Table(tuning.CollAllReduce, 1<<20, 1)[tuning.AlgoNVLS][tuning.ProtoSimple]; us <= 0 {
+	if us := four.Table(nccl.CollAllReduce, 1<<20, 1)[nccl.AlgoNVLS][nccl.ProtoSimple]; us <= 0 {
 		t.Errorf("NVLS over nodes with CollNet takes %v us", us)
 	}
 }

@@ -1,8 +1,8 @@
 package channels
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // searchGraph is a set of channels under construction, with the limits that the current attempt works under.
@@ -20,8 +20,8 @@ type searchGraph struct {
 	typeIntra, typeInter topo.PathType
 	hops                 int
 
-	intra [tuning.MaxChannels + 1][]int      // per channel the ranks in order
-	inter [tuning.MaxChannels + 1][2]topo.ID // per channel the NICs it comes from and goes to
+	intra [nccl.MaxChannels + 1][]int      // per channel the ranks in order
+	inter [nccl.MaxChannels + 1][2]topo.ID // per channel the NICs it comes from and goes to
 }
 
 func newSearchGraph(pattern string, gpus, minChannels, maxChans int) *searchGraph {

@@ -3,8 +3,8 @@ package channels
 import (
 	"math"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 )
 
 // searchSystem is what the channel search works on: a private copy of the topology's links, whose bandwidths the
@@ -31,7 +31,7 @@ type searchSystem struct {
 	cpuArch   topo.CPUArch // of the first CPU
 	cpuVendor topo.CPUVendor
 	hosts     int // hosts that share the NVLink domain
-	nccl      release.Version
+	nccl      nccl.Version
 	crossNIC  CrossNIC
 
 	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
 type TuneOptions struct {
-	NCCL      release.Version // whose rules hold
+	NCCL      nccl.Version // whose rules hold
 	Build     topo.BuildOptions
 	Settings  topo.Settings
 	Variables Variables
@@ -161,7 +161,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 
 // canNVLS says whether NCCL uses multicast where the hardware can.
 func (opt *TuneOptions) canNVLS(sys *topo.System) bool {
-	return !opt.Variables.NVLSDisable && sys.CanMultimem() && (len(sys.Nodes[topo.NodeGPU]) > 2 || sys.NCCL.Has(release.NVLSForTwo))
+	return !opt.Variables.NVLSDisable && sys.CanMultimem() && (len(sys.Nodes[topo.NodeGPU]) > 2 || sys.NCCL.Has(nccl.NVLSForTwo))
 }
 
 // settle lowers graphs to what other ranks have found.

@@ -5,9 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Variables are the NCCL_* variables that the cost model and the number of channels depend on. The zero value is NCCL's
@@ -46,15 +45,17 @@ const (
 )
 
 // Choices is what a list of names leaves of each collective's algorithms or protocols.
-type Choices [tuning.NumColls]struct {
+type Choices [nccl.NumColls]struct {
 	Set  bool // the variable says something about the collective
 	Left uint // one bit for each; without Set all are left
 }
 
-func (c *Choices) has(coll, which int) bool { return !c[coll].Set || c[coll].Left>>which&1 != 0 }
+func (c *Choices) has(coll nccl.Coll, which int) bool {
+	return !c[coll].Set || c[coll].Left>>which&1 != 0
+}
 
 // named reports whether the list itself asks for it.
-func (c *Choices) named(coll, which int) bool { return c[coll].Set && c.has(coll, which) }
+func (c *Choices) named(coll nccl.Coll, which int) bool { return c[coll].Set && c.has(coll, which) }
 
 // Counted are the variables that VariablesFromEnv reads.
 var Counted = []string{
@@ -82,7 +83,7 @@ var NotCounted = []struct{ Name, Does string }{
 
 // VariablesFromEnv fills the variables; getenv returns "" for those that are not set. A value that NCCL refuses to start with
 // is an error.
-func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variables, error) {
+func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variables, error) {
 	// number is NCCL's NCCL_PARAM: what is out of range counts as not set.
 	number := func(name string, unset int64) int64 {
 		text := getenv(name)
@@ -95,7 +96,7 @@ func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variabl
 	count := func(names ...string) int {
 		for _, name := range names {
 			if n := number(name, -2); n != -2 {
-				return clampInt(n, 1, maxChannels(nccl))
+				return clampInt(n, 1, maxChannels(version))
 			}
 		}
 		return 0
@@ -103,7 +104,7 @@ func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variabl
 	// CTAs of 0 and below count as not set.
 	ctas := func(name string) int {
 		if n := number(name, 0); n > 0 {
-			return clampInt(n, 1, maxChannels(nccl))
+			return clampInt(n, 1, maxChannels(version))
 		}
 		return 0
 	}
@@ -111,8 +112,8 @@ func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variabl
 		NVLSDisable: number("NCCL_NVLS_ENABLE", 2) == 0,
 		MaxChannels: count("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"), MinChannels: count("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
 		MinCTAs: ctas("NCCL_MIN_CTAS"), MaxCTAs: ctas("NCCL_MAX_CTAS"), NVLSChannels: ctas("NCCL_NVLS_NCHANNELS"),
-		Threads:              threads(number("NCCL_NTHREADS", 0), 2*warp, maxSimpleThreads),
-		LL128Threads:         threads(number("NCCL_LL128_NTHREADS", 0), tuning.MaxThreads/4, tuning.MaxThreads),
+		Threads:              threads(number("NCCL_NTHREADS", 0), 2*nccl.WarpSize, maxSimpleThreads),
+		LL128Threads:         threads(number("NCCL_LL128_NTHREADS", 0), nccl.MaxThreads/4, nccl.MaxThreads),
 		LL128NoC2C:           number("NCCL_LL128_C2C", 1) == 0,
 		CollNetNodeThreshold: int(min(max(number("NCCL_COLLNET_NODE_THRESHOLD", 0), 0), math.MaxInt32)),
 	}
@@ -139,10 +140,10 @@ func VariablesFromEnv(getenv func(string) string, nccl release.Version) (Variabl
 		v.ThreadThresholds[i] = max(-1, cnum.Int(field, 10)) + 1
 	}
 	var err error
-	if v.Algos, err = parseChoices("NCCL_ALGO", getenv("NCCL_ALGO"), algoWords(nccl), nccl); err != nil {
+	if v.Algos, err = parseChoices("NCCL_ALGO", getenv("NCCL_ALGO"), algoWords(version), version); err != nil {
 		return v, err
 	}
-	v.Protos, err = parseChoices("NCCL_PROTO", getenv("NCCL_PROTO"), ncclProtos[:], nccl)
+	v.Protos, err = parseChoices("NCCL_PROTO", getenv("NCCL_PROTO"), ncclProtos, version)
 	return v, err
 }
 
@@ -151,14 +152,12 @@ func startsNumber(text string) bool {
 	return text != "" && text[0] >= '0' && text[0] <= '9'
 }
 
-const warp = 32
-
 // threads is what NCCL makes of a number of threads per block, 0 if it is not set.
 func threads(n int64, least, most int) int {
 	switch {
 	case n <= 0:
 		return 0
-	case n%warp != 0:
+	case n%nccl.WarpSize != 0:
 		return most
 	}
 	return clampInt(n, least, most)
@@ -167,24 +166,23 @@ func threads(n int64, least, most int) int {
 func clampInt(n int64, least, most int) int { return int(min(max(n, int64(least)), int64(most))) }
 
 // algoWords are NCCL's words for algorithms, by number.
-func algoWords(nccl release.Version) []string {
-	words := []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
-	if !nccl.Has(release.PAT) {
-		words = words[:tuning.AlgoPAT]
+func algoWords(version nccl.Version) []string {
+	if !version.Has(nccl.PAT) {
+		return nccl.Algos.Words[:nccl.AlgoPAT]
 	}
-	return words
+	return nccl.Algos.Words
 }
 
-// parseChoices reads a list of names, with ^ for anything but these. Since release.PerCollective there may be lists for
+// parseChoices reads a list of names, with ^ for anything but these. Since nccl.PerCollective there may be lists for
 // collectives after one for all, as in "^tree;broadcast:ring", and NCCL refuses words that it does not know.
-func parseChoices(variable, text string, words []string, nccl release.Version) (c Choices, err error) {
+func parseChoices(variable, text string, words []string, version nccl.Version) (c Choices, err error) {
 	if text == "" {
 		return c, nil
 	}
 	refuse := func(what string) error {
-		return fmt.Errorf("%s=%s: %s; NCCL %s does not start with that", variable, text, what, nccl)
+		return fmt.Errorf("%s=%s: %s; NCCL %s does not start with that", variable, text, what, version)
 	}
-	if !nccl.Has(release.PerCollective) {
+	if !version.Has(nccl.PerCollective) {
 		left, _ := names(text, words)
 		for coll := range c {
 			c[coll].Set, c[coll].Left = true, left
@@ -205,13 +203,13 @@ func parseChoices(variable, text string, words []string, nccl release.Version) (
 			return c, refuse(fmt.Sprintf("unknown word %q (allowed: %s)", unknown, strings.Join(words, ", ")))
 		}
 		matched := false
-		for k, name := range ncclColls {
+		for k, name := range nccl.Colls.Words {
 			if coll == "" || strings.EqualFold(coll, name) {
 				c[k].Set, c[k].Left, matched = true, left, true
 			}
 		}
 		if !matched {
-			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll, strings.Join(ncclColls[:], ", ")))
+			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll, strings.Join(nccl.Colls.Words, ", ")))
 		}
 	}
 	return c, nil

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -21,21 +21,21 @@ func environ(settings string) func(string) string {
 }
 
 // choices are those for every collective and power of two from 1 KiB to 1 GiB on one HGX H100.
-func choices(t *testing.T, nccl release.Version, settings string) (all []tuning.Choice) {
+func choices(t *testing.T, version nccl.Version, settings string) (all []tuning.Choice) {
 	t.Helper()
 	doc, err := topo.ReadFile("../../configs/topo/dgx-h100.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := VariablesFromEnv(environ(settings), nccl)
+	v, err := VariablesFromEnv(environ(settings), version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := Tune(doc, TuneOptions{NCCL: nccl, Variables: v}, 1)
+	comms, err := Tune(doc, TuneOptions{NCCL: version, Variables: v}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for coll := range tuning.NumColls {
+	for coll := range nccl.Coll(nccl.NumColls) {
 		for size := 10; size <= 30; size++ {
 			all = append(all, comms[0].Tuning.Choose(coll, 1<<size, 1))
 		}
@@ -45,7 +45,7 @@ func choices(t *testing.T, nccl release.Version, settings string) (all []tuning.
 
 // As many of 105 choices differ as in the host code of NCCL 2.30.7 with the variables set.
 func TestVariablesCount(t *testing.T) {
-	alone := choices(t, release.Reference, "")
+	alone := choices(t, nccl.Reference, "")
 	for settings, want := range map[string]int{
 		"NCCL_NVLS_ENABLE=0":                          10,
 		"NCCL_NVLS_ENABLE=1":                          0,
@@ -69,7 +69,7 @@ func TestVariablesCount(t *testing.T) {
 		"NCCL_THREAD_THRESHOLDS=8 8 64 64 8 64 & x=1": 0,
 	} {
 		changed := 0
-		for i, c := range choices(t, release.Reference, settings) {
+		for i, c := range choices(t, nccl.Reference, settings) {
 			if c.Algo != alone[i].Algo || c.Proto != alone[i].Proto || c.Channels != alone[i].Channels {
 				changed++
 			}
@@ -83,18 +83,18 @@ func TestVariablesCount(t *testing.T) {
 // What NCCL_ALGO and NCCL_PROTO leave, which releases read differently.
 func TestWhatVariablesLeave(t *testing.T) {
 	for _, test := range []struct {
-		nccl     release.Version
+		nccl     nccl.Version
 		settings string
-		want     [tuning.NumColls]string // of broadcast, ..., allreduce at 1 MiB; "" is nothing
+		want     [nccl.NumColls]string // of broadcast, ..., allreduce at 1 MiB; "" is nothing
 	}{
-		{release.Reference, "NCCL_ALGO=tree", [...]string{"", "", "", "", "tree/ll128"}},
-		{release.Reference, "NCCL_ALGO=tree;broadcast:ring", [...]string{"ring/ll", "", "", "", "tree/ll128"}},
-		{release.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "nvls/simple"}},
-		{release.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "nvls/simple"}},
-		{release.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "ring/simple"}},
+		{nccl.Reference, "NCCL_ALGO=tree", [...]string{"", "", "", "", "tree/ll128"}},
+		{nccl.Reference, "NCCL_ALGO=tree;broadcast:ring", [...]string{"ring/ll", "", "", "", "tree/ll128"}},
+		{nccl.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "nvls/simple"}},
+		{nccl.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "nvls/simple"}},
+		{nccl.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "ring/simple"}},
 		// 2.31 takes an algorithm for one collective as none for the others, once their protocol is chosen.
-		{release.Newest, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"", "", "", "", "ring/simple"}},
-		{release.Newest, "NCCL_ALGO=allreduce:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
+		{nccl.Newest, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"", "", "", "", "ring/simple"}},
+		{nccl.Newest, "NCCL_ALGO=allreduce:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
 		// Until 2.23 there is always a ring, and words that mean nothing do nothing.
 		{22304, "NCCL_ALGO=tree", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
 		{22304, "NCCL_ALGO=tree,rign", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
@@ -104,10 +104,10 @@ func TestWhatVariablesLeave(t *testing.T) {
 		for coll, want := range test.want {
 			got := ""
 			if c := all[coll*21+10]; c.Algo >= 0 {
-				got = tuning.AlgoNames[c.Algo] + "/" + tuning.ProtoNames[c.Proto]
+				got = nccl.Algos.Known[c.Algo] + "/" + nccl.Protos.Known[c.Proto]
 			}
 			if got != want {
-				t.Errorf("NCCL %s with %s, %s: %q, want %q", test.nccl, test.settings, tuning.CollNames[coll], got, want)
+				t.Errorf("NCCL %s with %s, %s: %q, want %q", test.nccl, test.settings, nccl.Colls.Known[coll], got, want)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func TestVariablesThatNCCLRefuses(t *testing.T) {
 		"NCCL_ALGO=ring;alltoall:ring":  `unknown collective "alltoall" (allowed: Broadcast, `,
 		"NCCL_PROTO=allreduce:ll,ll256": `unknown word "ll256" (allowed: LL, LL128, SIMPLE)`,
 	} {
-		if _, err := VariablesFromEnv(environ(settings), release.Reference); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
+		if _, err := VariablesFromEnv(environ(settings), nccl.Reference); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
 			t.Errorf("%s: %v, want %s", settings, err, want)
 		}
 	}

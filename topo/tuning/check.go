@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // validate checks what Table and Choose rely on.
@@ -23,26 +25,23 @@ func validate(name string, set *Set) error {
 		if t.NNodes < 1 || t.NRanks < t.NNodes {
 			bad(t, "%d ranks on %d nodes is impossible", t.NRanks, t.NNodes)
 		}
-		if t.NChannels < 1 || t.NChannels > MaxChannels || t.NVLSChannels < 0 || t.NVLSChannels > MaxChannels {
-			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels, MaxChannels, MaxChannels)
+		if t.NChannels < 1 || t.NChannels > nccl.MaxChannels || t.NVLSChannels < 0 || t.NVLSChannels > nccl.MaxChannels {
+			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels, nccl.MaxChannels, nccl.MaxChannels)
 		}
 		if i > 0 && set.Tunings[i-1].NNodes == t.NNodes && set.Tunings[i-1].NRanks == t.NRanks {
 			bad(t, "given twice with %d ranks", t.NRanks)
 		}
-		for a := range AlgoNames {
-			for p := range ProtoNames {
-				if n := t.MaxThreads[a][p]; n < 0 || n > MaxThreads {
-					bad(t, "%s/%s: %d threads; 0..%d are possible", AlgoNames[a], ProtoNames[p], n, MaxThreads)
-				}
-				if n := t.ThreadThresholds[a][p]; n < 0 || n > math.MaxInt32 {
-					bad(t, "%s/%s: thread threshold %d is not a 31-bit number", AlgoNames[a], ProtoNames[p], n)
-				}
-				for c := range CollNames {
-					lat, bw := t.Latencies[c][a][p], t.Bandwidths[c][a][p]
-					if !(lat >= 0) || !(bw >= 0) {
-						bad(t, "%s %s/%s: latency %v, bandwidth %v; both must be 0 or more", CollNames[c], AlgoNames[a],
-							ProtoNames[p], lat, bw)
-					}
+		for a, p := range nccl.Cells {
+			if n := t.MaxThreads[a][p]; n < 0 || n > nccl.MaxThreads {
+				bad(t, "%s/%s: %d threads; 0..%d are possible", a, p, n, nccl.MaxThreads)
+			}
+			if n := t.ThreadThresholds[a][p]; n < 0 || n > math.MaxInt32 {
+				bad(t, "%s/%s: thread threshold %d is not a 31-bit number", a, p, n)
+			}
+			for c := range nccl.Coll(nccl.NumColls) {
+				lat, bw := t.Latencies[c][a][p], t.Bandwidths[c][a][p]
+				if !(lat >= 0) || !(bw >= 0) {
+					bad(t, "%s %s/%s: latency %v, bandwidth %v; both must be 0 or more", c, a, p, lat, bw)
 				}
 			}
 		}

@@ -1,75 +1,57 @@
 package tuning
 
-import (
-	"math"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // Choice is what NCCL would run for one collective.
 type Choice struct {
-	Algo, Proto int     // NCCL's numbers; both -1 when no cell is available
-	Micros      float32 // predicted time in microseconds
-	Channels    int     // at most that many channels, 1..64
-	Warps       int     // warps per block
+	Algo     nccl.Algo  // -1 when no cell is available
+	Proto    nccl.Proto // likewise
+	Micros   float32    // predicted time in microseconds
+	Channels int        // at most that many channels, 1..64
+	Warps    int        // warps per block
 }
 
-// Limits of NCCL 2.30.7 (device.h).
-const (
-	MaxChannels    = 64
-	MaxThreads     = 640 // per block
-	MaxDirectRanks = 8   // ranks per node that CollNet can serve
-	MaxNVLSRanks   = 32  // ranks per node that NVLS serves for AllGather and ReduceScatter
-
-	warpSize = 32
-)
-
 // Choose returns what NCCL would run without a tuner.
-func (t *Tuning) Choose(coll int, bytes int64, pipeOps int) Choice {
+func (t *Tuning) Choose(coll nccl.Coll, bytes int64, pipeOps int) Choice {
 	return t.ChooseFrom(t.Table(coll, bytes, pipeOps), bytes)
 }
 
-// ChooseFrom returns what NCCL would run given that table: the smallest cell that is not negative, the first one on
-// a tie (algorithm before protocol; the last one from release.Models on), then channels and warps by size.
-func (t *Tuning) ChooseFrom(table CostTable, bytes int64) Choice {
-	best := Choice{Algo: -1, Proto: -1, Micros: math.MaxFloat32}
-	lastWins := t.NCCL.Has(release.Models)
-	for a := range table {
-		for p, us := range table[a] {
-			if us >= 0 && (us < best.Micros || us == best.Micros && lastWins && best.Algo >= 0) {
-				best.Algo, best.Proto, best.Micros = a, p, us
-			}
-		}
+// ChooseFrom returns what NCCL would run given that table: the cell that it chooses, then channels and warps by size.
+func (t *Tuning) ChooseFrom(table nccl.CostTable, bytes int64) (c Choice) {
+	if c.Algo, c.Proto, c.Micros = table.Choose(t.NCCL); c.Algo >= 0 {
+		c.Channels, c.Warps = t.ChannelsAndWarps(c.Algo, c.Proto, bytes)
 	}
-	if best.Algo < 0 {
-		return Choice{Algo: -1, Proto: -1, Micros: Unavailable}
+	return c
+}
+
+// Channels is how many channels an algorithm has at most.
+func (t *Tuning) Channels(algo nccl.Algo) int {
+	switch {
+	case algo == nccl.AlgoNVLS && t.NNodes > 1 && t.NCCL.Has(nccl.CappedNVLSChannels), t.isSharedPAT(algo):
+		return min(t.NChannels, t.NVLSChannels)
+	case algo == nccl.AlgoNVLS, algo == nccl.AlgoNVLSTree:
+		return t.NVLSChannels
 	}
-	best.Channels, best.Warps = t.ChannelsAndWarps(best.Algo, best.Proto, bytes)
-	return best
+	return t.NChannels
+}
+
+// isSharedPAT reports whether the algorithm is PAT with several ranks on a node, which has rules of its own.
+func (t *Tuning) isSharedPAT(algo nccl.Algo) bool {
+	return algo == nccl.AlgoPAT && t.NRanks != t.NNodes && t.NCCL.Has(nccl.Models)
 }
 
 // ChannelsAndWarps returns how many channels and warps per block NCCL gives a collective of that size when nobody
 // asks for something else: small sizes first lose channels, then threads.
-func (t *Tuning) ChannelsAndWarps(algo, proto int, bytes int64) (channels, warps int) {
-	channels = t.NChannels
+func (t *Tuning) ChannelsAndWarps(algo nccl.Algo, proto nccl.Proto, bytes int64) (channels, warps int) {
+	channels = t.Channels(algo)
 	threads := t.MaxThreads[algo][proto]
 	threshold := t.ThreadThresholds[algo][proto]
 	tooSmall := func() bool { return bytes < int64(channels)*int64(threads)*threshold }
 
-	switch algo {
-	case AlgoCollNetDirect:
+	switch {
+	case algo == nccl.AlgoCollNetDirect:
 		channels = t.collNetChannels(channels, threads, threshold, bytes)
-	case AlgoNVLS, AlgoNVLSTree:
-		channels = t.NVLSChannels
-		if algo == AlgoNVLS && t.NNodes > 1 && t.NCCL.Has(release.CappedNVLSChannels) {
-			channels = min(channels, t.NChannels)
-		}
-	case AlgoPAT:
-		if t.NCCL.Has(release.Models) && t.NRanks != t.NNodes {
-			channels = min(channels, t.NVLSChannels)
-			break
-		}
-		fallthrough
+	case algo == nccl.AlgoNVLS, algo == nccl.AlgoNVLSTree, t.isSharedPAT(algo): // as many at any size
 	default:
 		for channels >= 2 && tooSmall() {
 			channels--
@@ -78,21 +60,21 @@ func (t *Tuning) ChannelsAndWarps(algo, proto int, bytes int64) (channels, warps
 			threads /= 2
 		}
 	}
-	if proto == ProtoSimple {
+	if proto == nccl.ProtoSimple {
 		switch algo {
-		case AlgoRing:
-			threads += warpSize // one more warp for synchronisation
-		case AlgoTree:
-			threads += 4 * warpSize
+		case nccl.AlgoRing:
+			threads += nccl.WarpSize // one more warp for synchronisation
+		case nccl.AlgoTree:
+			threads += 4 * nccl.WarpSize
 		}
 	}
-	if threads/warpSize < 3 {
-		threads = 3 * warpSize
+	if threads/nccl.WarpSize < 3 {
+		threads = 3 * nccl.WarpSize
 	}
-	if algo == AlgoTree || algo == AlgoPAT {
-		threads = MaxThreads
+	if algo == nccl.AlgoTree || algo == nccl.AlgoPAT {
+		threads = nccl.MaxThreads
 	}
-	return channels, threads / warpSize
+	return channels, threads / nccl.WarpSize
 }
 
 // collNetChannels lowers the channels in stages (16, 8, 4, 2, 1); at one and a half times a stage the threshold

@@ -1,6 +1,6 @@
-// Package tuning is NCCL's cost model as plain data, by the rules of any release that package release knows: its numbering
-// of collectives, algorithms and protocols, the latencies and bandwidths of a communicator (Tuning), and from them the
-// table of predicted times that NCCL hands to a tuner (Table) and what NCCL would run (Choose). Read and Write keep sets
+// Package tuning is NCCL's cost model as plain data, by the rules of any release that package nccl knows: the latencies
+// and bandwidths of a communicator (Tuning), and from them the table of predicted times that NCCL hands to a tuner (Table)
+// and what NCCL would run (Choose). Read and Write keep sets
 // of them in files.
 //
 // It depends on nothing of the topology, so that a tuner can use it without bringing that along; package channels

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // node is what NCCL says of one communicator size.
@@ -69,25 +70,23 @@ func TestReadDumpedTuningAgreesWithNCCL(t *testing.T) {
 
 // compareTimes compares all times and choices of one communicator size.
 func compareTimes(a *golden.Tally, form, where string, n node, tuning *Tuning) {
-	upper := func(algo, proto int) string {
-		return strings.ToUpper(AlgoNames[algo]) + "/" + strings.ToUpper(ProtoNames[proto])
+	upper := func(algo nccl.Algo, proto nccl.Proto) string {
+		return strings.ToUpper(algo.String() + "/" + proto.String())
 	}
-	ncclColls := [NumColls]string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 	for pipeOps, colls := range map[int]map[string]times{1: n.Pipe1, 4: n.Pipe4} {
-		for c, name := range ncclColls {
+		for c, name := range nccl.Colls.Words {
+			c := nccl.Coll(c)
 			want := colls[name]
 			for i, chosen := range want.Choice {
 				bytes := int64(8) << i
 				table := tuning.Table(c, bytes, pipeOps)
-				for al := range table {
-					for p, us := range table[al] {
-						at := fmt.Sprintf("%s %s %s %d B x%d", where, name, upper(al, p), bytes, pipeOps)
-						wantUs := Unavailable
-						if times := want.Times[upper(al, p)]; times != nil {
-							wantUs = times[i]
-						}
-						golden.Same(a, form+" times", at, wantUs, us)
+				for al, p := range nccl.Cells {
+					at := fmt.Sprintf("%s %s %s %d B x%d", where, name, upper(al, p), bytes, pipeOps)
+					wantUs := nccl.Unavailable
+					if times := want.Times[upper(al, p)]; times != nil {
+						wantUs = times[i]
 					}
+					golden.Same(a, form+" times", at, wantUs, table[al][p])
 				}
 				got := tuning.Choose(c, bytes, pipeOps)
 				have := choice{upper(got.Algo, got.Proto), got.Micros, got.Channels, got.Warps}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // The compact form, written by Write:
@@ -27,7 +27,7 @@ const (
 	maxTuningFile = 64 << 20
 )
 
-type perProto[T any] [NumProtos]T
+type perProto[T any] [nccl.NumProtos]T
 
 type tuningFile struct {
 	Format  string        `json:"format"`
@@ -107,15 +107,15 @@ func readCompactTuning(name string, data []byte) (*Set, error) {
 	if f.Version != tuningVersion {
 		return nil, fmt.Errorf("%s: version %d, this program reads version %d", name, f.Version, tuningVersion)
 	}
-	nccl, err := readRelease(name, f.NCCL)
+	version, err := readRelease(name, f.NCCL)
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{System: f.System, Source: f.Source, NCCL: nccl}
+	set := &Set{System: f.System, Source: f.Source, NCCL: version}
 	var errs []error
 	for _, e := range f.Tunings {
 		t := &Tuning{
-			NCCL:   nccl,
+			NCCL:   version,
 			NNodes: e.Nodes, NRanks: e.Ranks, NChannels: e.Channels, NVLSChannels: e.NVLSChannels,
 			MaxLocalRanks: e.MaxLocalRanks, MinCompCap: e.MinCompCap, CPUArch: e.CPUArch,
 			NVLS: e.NVLS, CollNet: e.CollNet, CollNetHeads: e.CollNetHeads,
@@ -133,23 +133,23 @@ func readCompactTuning(name string, data []byte) (*Set, error) {
 }
 
 // readRelease reads whose rules hold for a file; one that does not say has those of the reference.
-func readRelease(name, text string) (release.Version, error) {
+func readRelease(name, text string) (nccl.Version, error) {
 	if text == "" {
-		return release.Reference, nil
+		return nccl.Reference, nil
 	}
-	v, err := release.Parse(text)
+	v, err := nccl.ParseVersion(text)
 	if err != nil {
 		return 0, fmt.Errorf("%s: nccl: %w", name, err)
 	}
 	return v, nil
 }
 
-func fillAlgos[T any](at string, dst *[NumAlgos][NumProtos]T, src map[string]perProto[T]) error {
+func fillAlgos[T any](at string, dst *nccl.PerCell[T], src map[string]perProto[T]) error {
 	var errs []error
 	for name, v := range src {
-		a := slices.Index(AlgoNames[:], name)
+		a := slices.Index(nccl.Algos.Known, name)
 		if a < 0 {
-			errs = append(errs, fmt.Errorf("%s: unknown algorithm %q (known: %v)", at, name, AlgoNames))
+			errs = append(errs, fmt.Errorf("%s: unknown algorithm %q (known: %v)", at, name, nccl.Algos.Known))
 			continue
 		}
 		dst[a] = v
@@ -157,12 +157,12 @@ func fillAlgos[T any](at string, dst *[NumAlgos][NumProtos]T, src map[string]per
 	return errors.Join(errs...)
 }
 
-func fillColls(at string, dst *[NumColls][NumAlgos][NumProtos]float32, src map[string]map[string]perProto[float32]) error {
+func fillColls(at string, dst *[nccl.NumColls]nccl.PerCell[float32], src map[string]map[string]perProto[float32]) error {
 	var errs []error
 	for name, v := range src {
-		c := slices.Index(CollNames[:], name)
+		c := slices.Index(nccl.Colls.Known, name)
 		if c < 0 {
-			errs = append(errs, fmt.Errorf("%s: unknown collective %q (known: %v)", at, name, CollNames))
+			errs = append(errs, fmt.Errorf("%s: unknown collective %q (known: %v)", at, name, nccl.Colls.Known))
 			continue
 		}
 		errs = append(errs, fillAlgos(at+": "+name, &dst[c], v))
@@ -184,7 +184,7 @@ func Write(w io.Writer, set *Set) error {
 			Latency:          map[string]map[string]perProto[float32]{},
 			Bandwidth:        map[string]map[string]perProto[float32]{},
 		}
-		for c, name := range CollNames {
+		for c, name := range nccl.Colls.Known {
 			usable := t.Latencies[c]
 			for a := range usable {
 				for p := range usable[a] {
@@ -206,11 +206,11 @@ func Write(w io.Writer, set *Set) error {
 	return err
 }
 
-func algosByName[T int | int64 | float32](v [NumAlgos][NumProtos]T) map[string]perProto[T] {
+func algosByName[T int | int64 | float32](v nccl.PerCell[T]) map[string]perProto[T] {
 	m := map[string]perProto[T]{}
 	for a, row := range v {
-		if row != [NumProtos]T{} {
-			m[AlgoNames[a]] = row
+		if row != [nccl.NumProtos]T{} {
+			m[nccl.Algos.Known[a]] = row
 		}
 	}
 	return m

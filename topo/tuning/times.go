@@ -4,17 +4,17 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // treeCorrection scales the bandwidth of tree AllReduce by size: entry i holds for 2^(6+i) <= bytes < 2^(7+i).
 // Source: NCCL 2.30.7, graph/tuning.cc. NCCL uses the last column for NVLSTree only.
-var treeCorrection = [NumProtos][24]float32{
-	ProtoLL: {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5,
+var treeCorrection = [nccl.NumProtos][24]float32{
+	nccl.ProtoLL: {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5,
 		.4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
-	ProtoLL128: {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6,
+	nccl.ProtoLL128: {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6,
 		.6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
-	ProtoSimple: {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+	nccl.ProtoSimple: {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
 		.5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
 }
 
@@ -31,35 +31,26 @@ const (
 //
 // Not applied: NCCL multiplies ring cells by 1024 for FP8 reductions over more than 8 ranks, and hides NVLS for
 // types and reductions that the switch cannot do.
-func (t *Tuning) Table(coll int, bytes int64, pipeOps int) CostTable {
-	var table CostTable
-	for a := range table {
-		for p := range table[a] {
-			table[a][p] = Unavailable
-		}
-	}
-	if coll < 0 || coll >= NumColls || bytes < 0 {
-		return table
-	}
-	if t.NRanks == 1 {
-		table[AlgoRing][ProtoSimple] = 0
-		return table
-	}
-	for a := range table {
-		if !t.offers(coll, a) {
-			continue
-		}
-		for p := range table[a] {
+func (t *Tuning) Table(coll nccl.Coll, bytes int64, pipeOps int) nccl.CostTable {
+	var table nccl.CostTable
+	alone := t.NRanks == 1
+	for a, p := range nccl.Cells {
+		switch {
+		case !coll.IsAsked() || bytes < 0 || !alone && !t.offers(coll, a):
+			table[a][p] = nccl.Unavailable
+		case !alone:
 			table[a][p] = t.micros(coll, a, p, bytes, pipeOps)
+		case a != nccl.AlgoRing || p != nccl.ProtoSimple:
+			table[a][p] = nccl.Unavailable
 		}
 	}
 	return table
 }
 
 // Offers says whether NCCL has any way to do the collective.
-func (t *Tuning) Offers(coll int) bool {
-	for a := range t.Bandwidths[coll] {
-		if t.Bandwidths[coll][a] != [NumProtos]float32{} && t.offers(coll, a) {
+func (t *Tuning) Offers(coll nccl.Coll) bool {
+	for a := range nccl.Algo(nccl.NumAlgos) {
+		if t.Bandwidths[coll][a] != [nccl.NumProtos]float32{} && t.offers(coll, a) {
 			return true
 		}
 	}
@@ -67,35 +58,34 @@ func (t *Tuning) Offers(coll int) bool {
 }
 
 // offers says whether NCCL considers the algorithm at all; a cell with bandwidth 0 stays unavailable even so.
-func (t *Tuning) offers(coll, algo int) bool {
+func (t *Tuning) offers(coll nccl.Coll, algo nccl.Algo) bool {
 	switch algo {
-	case AlgoCollNetDirect, AlgoCollNetChain:
-		return t.CollNet && t.localRanks() <= MaxDirectRanks
-	case AlgoNVLS, AlgoNVLSTree:
-		if !t.NVLS || coll != CollAllReduce && t.localRanks() > MaxNVLSRanks {
+	case nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain:
+		return t.CollNet && t.localRanks() <= nccl.MaxDirectRanks
+	case nccl.AlgoNVLS, nccl.AlgoNVLSTree:
+		if !t.NVLS || coll != nccl.CollAllReduce && t.localRanks() > nccl.MaxNVLSRanks {
 			return false
 		}
-		return algo == AlgoNVLSTree || t.CollNet || t.NNodes == 1
+		return algo == nccl.AlgoNVLSTree || t.CollNet || t.NNodes == 1
 	}
 	return true
 }
 
 // micros is latency + bytes/bandwidth with NCCL's corrections. The conversions to float32 stand where NCCL stores
 // into a float.
-func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32 {
+func (t *Tuning) micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, bytes int64, pipeOps int) float32 {
 	bw := t.Bandwidths[coll][algo][proto]
 	lat := t.Latencies[coll][algo][proto]
 	if bw == 0 {
-		return Unavailable
+		return nccl.Unavailable
 	}
-	models := t.NCCL.Has(release.Models)
-	if models && algo == AlgoPAT && t.NRanks != t.NNodes {
+	if t.isSharedPAT(algo) {
 		return math.MaxFloat32 / 2 // possible with several ranks per node, and only for who asks for it
 	}
-	if step := log2(bytes>>6, -1); coll == CollAllReduce && step >= 0 && t.corrected(algo, step) {
+	if step := log2(bytes>>6, -1); coll == nccl.CollAllReduce && step >= 0 && t.corrected(algo, step) {
 		bw = bw * treeCorrection[proto][step]
 	}
-	if algo == AlgoRing && proto == ProtoSimple && t.ringPlateau(coll) &&
+	if algo == nccl.AlgoRing && proto == nccl.ProtoSimple && t.ringPlateau(coll) &&
 		bytes/(int64(t.plateauChannels())*int64(t.NRanks)) >= plateauMinBytes {
 		factor := plateauFactor
 		if t.MinCompCap < 80 {
@@ -104,45 +94,45 @@ func (t *Tuning) micros(coll, algo, proto int, bytes int64, pipeOps int) float32
 		lat = float32(float64(lat) * factor)
 	}
 	launches := pipeOps
-	if algo != AlgoRing {
+	if algo != nccl.AlgoRing {
 		launches = (pipeOps + opsPerBatch - 1) / opsPerBatch
 	}
 	us := lat*float32(launches) + float32(bytes)/(1000*bw)
-	if models && us <= 0 {
-		return Unavailable
+	if us <= 0 && t.NCCL.Has(nccl.Models) {
+		return nccl.Unavailable
 	}
 	return us
 }
 
 // corrected says whether treeCorrection holds for an AllReduce.
-func (t *Tuning) corrected(algo, step int) bool {
+func (t *Tuning) corrected(algo nccl.Algo, step int) bool {
 	switch {
-	case algo == AlgoTree:
+	case algo == nccl.AlgoTree:
 		return step < 23
-	case algo != AlgoNVLSTree || step >= 24 || t.MinCompCap < 100 || !t.NCCL.Has(release.CorrectedNVLSTree):
+	case algo != nccl.AlgoNVLSTree || step >= 24 || t.MinCompCap < 100 || !t.NCCL.Has(nccl.CorrectedNVLSTree):
 		return false
-	case t.CPUArch == ArchX86:
+	case t.CPUArch == nccl.ArchX86:
 		return true
 	}
 	// Measured for trays of four GPUs on Grace with one fast NIC each.
-	return t.NCCL.Has(release.Models) && t.CPUArch == ArchARM && t.MinNetBW >= 96 &&
+	return t.NCCL.Has(nccl.Models) && t.CPUArch == nccl.ArchARM && t.MinNetBW >= 96 &&
 		t.fewestLocalRanks() == 4 && t.localRanks() == 4 && (step < 23 || t.NNodes > 2)
 }
 
 // ringPlateau says whether large rings wait longer.
-func (t *Tuning) ringPlateau(coll int) bool {
+func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
 	if t.plateauChannels() == 0 || t.NRanks == 0 {
 		return false
 	}
 	if t.NNodes > 1 {
-		return coll == CollAllReduce
+		return coll == nccl.CollAllReduce
 	}
-	return t.NCCL.Has(release.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == CollAllGather || coll == CollReduceScatter)
+	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)
 }
 
 // plateauChannels are those that NCCL counts for that.
 func (t *Tuning) plateauChannels() int {
-	if !t.NCCL.Has(release.NVLSChannelsCount) {
+	if !t.NCCL.Has(nccl.NVLSChannelsCount) {
 		return max(t.NChannels, t.NVLSChannels)
 	}
 	return t.NChannels

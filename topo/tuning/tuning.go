@@ -3,58 +3,8 @@ package tuning
 import (
 	"sort"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
-
-// Collectives in NCCL's numbering (nccl_common.h, NCCL 2.30.7). The tuner ABI uses the same numbers.
-const (
-	CollBroadcast = iota
-	CollReduce
-	CollAllGather
-	CollReduceScatter
-	CollAllReduce
-	NumColls
-)
-
-// Algorithms in NCCL's numbering (nccl_tuner.h, NCCL 2.30.7).
-const (
-	AlgoTree = iota
-	AlgoRing
-	AlgoCollNetDirect
-	AlgoCollNetChain
-	AlgoNVLS
-	AlgoNVLSTree
-	AlgoPAT
-	NumAlgos
-)
-
-// Protocols in NCCL's numbering (nccl_tuner.h, NCCL 2.30.7).
-const (
-	ProtoLL = iota
-	ProtoLL128
-	ProtoSimple
-	NumProtos
-)
-
-// CollNames, AlgoNames and ProtoNames spell the constants above as files do.
-var (
-	CollNames  = [NumColls]string{"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}
-	AlgoNames  = [NumAlgos]string{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}
-	ProtoNames = [NumProtos]string{"ll", "ll128", "simple"}
-)
-
-// Numbers of NCCL's for the CPUs whose times differ (graph.h, NCCL 2.30.7).
-const (
-	ArchX86 = 1
-	ArchARM = 3
-)
-
-// CostTable holds NCCL's predicted time in microseconds per algorithm and protocol; -1 means that NCCL would not
-// offer the cell. It has the shape of the table that NCCL hands to a tuner.
-type CostTable [NumAlgos][NumProtos]float32
-
-// Unavailable is the value of a cell that NCCL would not offer.
-const Unavailable float32 = -1
 
 // Tuning is NCCL's cost model for one communicator size, as plain data: what is left of the topology once NCCL has
 // decided on its channels. It answers Table and Choose without anything else, so it can be read from a file on a
@@ -62,7 +12,7 @@ const Unavailable float32 = -1
 //
 // The zero value offers no algorithm at all.
 type Tuning struct {
-	NCCL release.Version // whose rules hold
+	NCCL nccl.Version // whose rules hold
 
 	NNodes int // nodes as NCCL counts them (ranks that share a ring segment), >= 1
 	NRanks int // ranks of the communicator, >= 1
@@ -75,8 +25,8 @@ type Tuning struct {
 	MinCompCap    int // lowest compute capability, 10*major+minor: 80, 90, 100, ...
 	CPUArch       int // 0 unknown, else ArchX86 or another number of NCCL's
 
-	MinNetBW   float32 // GB/s of the slowest NIC in use; 0 without a network. Counts from release.Models on
-	RingNVLink bool    // rings inside a node use NVLink alone. Counts from release.Models on
+	MinNetBW   float32 // GB/s of the slowest NIC in use; 0 without a network. Counts from nccl.Models on
+	RingNVLink bool    // rings inside a node use NVLink alone. Counts from nccl.Models on
 
 	NVLS         bool // multicast is usable on all ranks
 	CollNet      bool // the network can reduce (SHARP) and it is enabled
@@ -84,21 +34,21 @@ type Tuning struct {
 
 	// MaxThreads is the largest number of threads per block, ThreadThresholds the number of bytes per thread below
 	// which NCCL takes away channels and then threads.
-	MaxThreads       [NumAlgos][NumProtos]int
-	ThreadThresholds [NumAlgos][NumProtos]int64
+	MaxThreads       nccl.PerCell[int]
+	ThreadThresholds nccl.PerCell[int64]
 
 	// Latencies are microseconds, Bandwidths GB/s of algorithm bandwidth (bytes of the collective divided by time);
 	// bandwidth 0 means that NCCL does not offer the cell.
-	Latencies  [NumColls][NumAlgos][NumProtos]float32
-	Bandwidths [NumColls][NumAlgos][NumProtos]float32
+	Latencies  [nccl.NumColls]nccl.PerCell[float32]
+	Bandwidths [nccl.NumColls]nccl.PerCell[float32]
 }
 
 // Set holds the tunings of one system for several communicator sizes.
 type Set struct {
-	System  string          // what the system is, for people
-	Source  string          // where the numbers come from
-	NCCL    release.Version // whose rules were applied, in all tunings
-	Tunings []*Tuning       // ordered by NNodes, then NRanks
+	System  string       // what the system is, for people
+	Source  string       // where the numbers come from
+	NCCL    nccl.Version // whose rules were applied, in all tunings
+	Tunings []*Tuning    // ordered by NNodes, then NRanks
 }
 
 // For returns the tuning of a communicator of that many nodes and ranks, or nil when the set does not hold it.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 const hgxH100File = "../../configs/tuning/hgx-h100.json"
@@ -27,42 +29,42 @@ func hgxH100(t testing.TB, nodes int) *Tuning {
 func TestChooseHGXH100(t *testing.T) {
 	one := hgxH100(t, 1)
 	for _, c := range []struct {
-		coll, pipeOps   int
+		coll            nccl.Coll
+		pipeOps         int
 		bytes           int64
-		algo, proto     int
+		algo            nccl.Algo
+		proto           nccl.Proto
 		channels, warps int
 	}{
-		{CollAllReduce, 1, 8, AlgoRing, ProtoLL, 1, 3},
-		{CollAllReduce, 4, 8, AlgoTree, ProtoLL, 1, 20},
-		{CollAllGather, 4, 8, AlgoNVLS, ProtoSimple, 16, 20},
-		{CollAllReduce, 1, 1 << 30, AlgoNVLS, ProtoSimple, 16, 20},
+		{nccl.CollAllReduce, 1, 8, nccl.AlgoRing, nccl.ProtoLL, 1, 3},
+		{nccl.CollAllReduce, 4, 8, nccl.AlgoTree, nccl.ProtoLL, 1, 20},
+		{nccl.CollAllGather, 4, 8, nccl.AlgoNVLS, nccl.ProtoSimple, 16, 20},
+		{nccl.CollAllReduce, 1, 1 << 30, nccl.AlgoNVLS, nccl.ProtoSimple, 16, 20},
 	} {
 		got := one.Choose(c.coll, c.bytes, c.pipeOps)
 		want := Choice{c.algo, c.proto, one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], c.channels, c.warps}
 		if got != want {
-			t.Errorf("%s of %d B: %+v, want %+v", CollNames[c.coll], c.bytes, got, want)
+			t.Errorf("%s of %d B: %+v, want %+v", c.coll, c.bytes, got, want)
 		}
 	}
 }
 
 func TestChooseFromEdges(t *testing.T) {
 	one := hgxH100(t, 1)
-	var none CostTable
-	for a := range none {
-		for p := range none[a] {
-			none[a][p] = Unavailable
-		}
+	var none nccl.CostTable
+	for a, p := range nccl.Cells {
+		none[a][p] = nccl.Unavailable
 	}
 	if got := one.ChooseFrom(none, 1024); got.Algo != -1 || got.Proto != -1 {
 		t.Errorf("nothing available, chosen %+v", got)
 	}
 	tie := none
-	tie[AlgoRing][ProtoSimple], tie[AlgoNVLS][ProtoSimple], tie[AlgoRing][ProtoLL] = 5, 5, -1024
-	if got := one.ChooseFrom(tie, 1024); got.Algo != AlgoRing || got.Proto != ProtoSimple {
+	tie[nccl.AlgoRing][nccl.ProtoSimple], tie[nccl.AlgoNVLS][nccl.ProtoSimple], tie[nccl.AlgoRing][nccl.ProtoLL] = 5, 5, -1024
+	if got := one.ChooseFrom(tie, 1024); got.Algo != nccl.AlgoRing || got.Proto != nccl.ProtoSimple {
 		t.Errorf("a tie goes to the first cell, chosen %+v", got)
 	}
 	alone := &Tuning{NNodes: 1, NRanks: 1, NChannels: 1}
-	if got := alone.Table(CollAllReduce, 1024, 1)[AlgoRing][ProtoSimple]; got != 0 {
+	if got := alone.Table(nccl.CollAllReduce, 1024, 1)[nccl.AlgoRing][nccl.ProtoSimple]; got != 0 {
 		t.Errorf("a single rank takes %v us, want 0", got)
 	}
 }
@@ -106,7 +108,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, tuning := range set.Tunings {
-			for coll := range CollNames {
+			for coll := range nccl.Coll(nccl.NumColls) {
 				tuning.Choose(coll, 1<<20, 1)
 			}
 		}
@@ -116,7 +118,7 @@ func FuzzRead(f *testing.F) {
 func BenchmarkTable(b *testing.B) {
 	tuning := hgxH100(b, 2)
 	for b.Loop() {
-		tuning.Table(CollAllReduce, 1<<20, 1)
+		tuning.Table(nccl.CollAllReduce, 1<<20, 1)
 	}
 }
 
@@ -134,11 +136,25 @@ func ExampleTuning_Choose() {
 	}
 	t := set.For(4, 32)
 	for _, bytes := range []int64{1 << 10, 1 << 20, 1 << 30} {
-		c := t.Choose(CollAllReduce, bytes, 1)
-		fmt.Printf("%d B: %s/%s %.0f us, %d channels\n", bytes, AlgoNames[c.Algo], ProtoNames[c.Proto], c.Micros, c.Channels)
+		c := t.Choose(nccl.CollAllReduce, bytes, 1)
+		fmt.Printf("%d B: %s/%s %.0f us, %d channels\n", bytes, c.Algo, c.Proto, c.Micros, c.Channels)
 	}
 	// Output:
 	// 1024 B: tree/ll 35 us, 1 channels
 	// 1048576 B: tree/ll128 83 us, 16 channels
 	// 1073741824 B: ring/simple 5814 us, 16 channels
+}
+
+// NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
+func TestChannels(t *testing.T) {
+	two := Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
+	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
+		if got := two.Channels(algo); got != want {
+			t.Errorf("%s: %d channels, want %d", algo, got, want)
+		}
+	}
+	two.NCCL = 22809
+	if got := two.Channels(nccl.AlgoNVLS); got != 16 {
+		t.Errorf("NCCL %s: %d channels, want 16", two.NCCL, got)
+	}
 }

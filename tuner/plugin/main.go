@@ -40,6 +40,7 @@ import (
 	"runtime/debug"
 	"unsafe"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
@@ -107,7 +108,7 @@ func (host) Remember(cache any, q policy.Query, d policy.Decision) {
 
 // answerOf is a decision in the words of cache.h.
 func answerOf(q policy.Query, d policy.Decision) C.struct_answer {
-	cell := d.Algo*q.Costs.NumProto + d.Proto
+	cell := q.Costs.Cell(d.Algo, d.Proto)
 	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), chunk: C.uint64_t(d.ChunkBytes)}
 	switch {
 	case d.Algo >= 0:
@@ -203,11 +204,11 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	defer contain(c.log, func() { ok = false })
 	provoke("decide")
 	asked := policy.Query{
-		Coll:    policy.Coll(q.coll),
+		Coll:    nccl.Coll(q.coll),
 		Bytes:   uint64(q.bytes),
 		PipeOps: int(q.pipe_ops),
 		RegBuff: int(q.reg_buff),
-		Costs: policy.Costs{
+		Costs: nccl.Costs{
 			Micros:        unsafe.Slice((*float32)(q.table), int(q.num_algo)*int(q.num_proto)),
 			NumProto:      int(q.num_proto),
 			AvailableOnly: bool(q.available_only),

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -40,7 +41,7 @@ func (p Point) Band() (low, high float64) {
 
 // KeyOf is the key of a compiled model's group.
 func KeyOf(g *policy.ModelGroup) (fit.Key, error) {
-	coll, err := policy.ParseColl(g.Coll)
+	coll, err := nccl.Colls.Parse(g.Coll)
 	return fit.Key{Coll: coll, Nodes: g.Nodes, Ranks: g.Ranks}, err
 }
 
@@ -81,11 +82,11 @@ func Ranked(g *policy.ModelGroup) ([]Curve, error) {
 	}
 	var all []Curve
 	for _, f := range g.Families {
-		algo, err := policy.ParseAlgo(f.Algo)
+		algo, err := nccl.Algos.Parse(f.Algo)
 		if err != nil {
 			return nil, err
 		}
-		proto, err := policy.ParseProto(f.Proto)
+		proto, err := nccl.Protos.Parse(f.Proto)
 		if err != nil {
 			return nil, err
 		}

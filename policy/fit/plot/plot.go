@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 )
@@ -206,12 +207,12 @@ func sizeTicks(low, high float64) []plot.Tick {
 	for i, b := range sizes {
 		t := plot.Tick{Value: float64(b)}
 		if i%step == 0 {
-			t.Label = strings.TrimSuffix(policy.FormatBytes(b), "iB")
+			t.Label = strings.TrimSuffix(nccl.FormatBytes(b), "iB")
 		}
 		ticks = append(ticks, t)
 	}
 	if len(ticks) == 0 {
-		ticks = []plot.Tick{{Value: low, Label: policy.FormatBytes(uint64(low))}}
+		ticks = []plot.Tick{{Value: low, Label: nccl.FormatBytes(uint64(low))}}
 	}
 	return ticks
 }

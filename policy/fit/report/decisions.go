@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -24,13 +25,6 @@ type decision struct {
 	reach float64     // of winner, the same
 }
 
-// everyCell is a cost table on which all is available and nothing is known of
-// NCCL's own pick.
-func everyCell() policy.Costs {
-	protos := int(policy.ProtoSimple) + 1
-	return policy.Costs{Micros: make([]float32, (int(policy.AlgoPAT)+1)*protos), NumProto: protos, AvailableOnly: true}
-}
-
 const notWorthARow = "the gain is not worth a row of its own"
 
 // newDecisions goes through all sizes measured with anything, ascending. rows are
@@ -38,7 +32,7 @@ const notWorthARow = "the gain is not worth a row of its own"
 func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []decision {
 	g := r.Group
 	view := model.For(g.Nodes, g.Ranks)
-	costs := everyCell()
+	costs := nccl.Everything()
 	at := map[uint64]*decision{}
 	place := func(bytes uint64) *decision {
 		d := at[bytes]

@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -82,7 +82,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	}
 	for _, c := range g.Default {
 		if c.Outlier {
-			add(Outlier, "outlier in the default: at %s it took %.4g us, unlike at the sizes around; the model does not build on it, measure it again", policy.FormatBytes(c.Bytes), c.Micros)
+			add(Outlier, "outlier in the default: at %s it took %.4g us, unlike at the sizes around; the model does not build on it, measure it again", nccl.FormatBytes(c.Bytes), c.Micros)
 		}
 	}
 	if r.DefaultOnly {
@@ -103,7 +103,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(OneConfig, "one configuration, nothing to choose from")
 	}
 	if len(sizes) == 1 {
-		add(OneSize, "one size, %s; the model is silent at all others", policy.FormatBytes(sizes[0]))
+		add(OneSize, "one size, %s; the model is silent at all others", nccl.FormatBytes(sizes[0]))
 	}
 	if r.Edge > 0 {
 		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
@@ -112,7 +112,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(Twins, "probably mislabelled, the model is silent there: %s", twins)
 	}
 	for _, c := range r.Outliers {
-		add(Outlier, "outlier: %s at %s took %.4g us; measure it again", c.Config, policy.FormatBytes(c.Bytes), c.Micros)
+		add(Outlier, "outlier: %s at %s took %.4g us; measure it again", c.Config, nccl.FormatBytes(c.Bytes), c.Micros)
 	}
 	return all
 }

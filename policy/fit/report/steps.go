@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -70,7 +70,7 @@ func shortlist(report *fit.Report) (rows []shortlistRow, more int) {
 			}
 			var sizes []string
 			for _, b := range c.Sizes {
-				sizes = append(sizes, policy.FormatBytes(b))
+				sizes = append(sizes, nccl.FormatBytes(b))
 			}
 			rows = append(rows, shortlistRow{r.Group.Key.String(), c.Config.String(), strings.Join(sizes, " ")})
 		}

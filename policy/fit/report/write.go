@@ -12,7 +12,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -99,7 +99,7 @@ func policyText(rows []fit.Row) string {
 	return b.String()
 }
 
-func sizeName(bytes uint64) string { return policy.FormatBytes(bytes) }
+func sizeName(bytes uint64) string { return nccl.FormatBytes(bytes) }
 
 // percent writes a share; a dash where it is not known.
 func percent(share float64) string {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/release"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Plugin is a tuner library, loaded in a child process. Its methods are not safe
@@ -35,28 +35,24 @@ type CommInfo struct {
 	Nodes, Ranks int
 	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
 
-	NCCL release.Version // whose constants the plugin sees
+	NCCL nccl.Version // whose constants the plugin sees
 }
 
 // RingLL128 is the one of its constants that a release passes to a plugin here, all
 // others being NaN: perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell
 // releases apart. 0 is a release that sets its constants after the plugin's init, and
 // passes zeros. The values are those of src/graph/tuning.cc.
-func RingLL128(nccl release.Version) Constant {
+func RingLL128(version nccl.Version) Constant {
 	c := Constant{Table: 3, Index: [3]int{3, 0}}
 	switch {
-	case nccl.Has(release.TunerConstantsLost):
-	case nccl.Has(release.UncheckedAllGathers):
+	case version.Has(nccl.TunerConstantsLost):
+	case version.Has(nccl.UncheckedAllGathers):
 		c.Value = 40 // 34.5 before 2.29.7
 	default:
 		c.Value = 2 * 36.7
 	}
 	return c
 }
-
-// FirstABIWithNVLDomains is the first version of the tuner ABI that hears of
-// CommInfo.NVLDomains.
-const FirstABIWithNVLDomains = 5
 
 // Comm is a communicator as the plugin sees it.
 type Comm struct {
@@ -91,9 +87,6 @@ type Answer struct {
 	ChunkBytes int64 // 0: left alone; for the cell that the table makes NCCL choose
 	Log        []Line
 }
-
-// NewestABI is the newest version of the tuner ABI that is known here.
-const NewestABI = 7
 
 // Load starts a child process that loads the library at path as an NCCL would that
 // knows the ABI up to a version: it uses the newest one of these that the library has.

@@ -1,11 +1,16 @@
-package policy
+package nccl
 
 import (
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
+
+// Inf is a size without limit, the open upper end of a range.
+const Inf = math.MaxUint64
 
 // sizeUnits are powers of 1024, as in nccl-tests' -b and -e.
 var sizeUnits = map[string]uint64{
@@ -26,12 +31,12 @@ func ParseBytes(s string) (uint64, error) {
 	scale, known := sizeUnits[unit]
 	switch {
 	case number == "" || (!known && !isDecimalUnit(unit)):
-		return 0, fmt.Errorf("%s is not a number of bytes (allowed: 4096, 64KiB, 1M, 2G)", quote(s))
+		return 0, fmt.Errorf("%s is not a number of bytes (allowed: 4096, 64KiB, 1M, 2G)", suggest.Quote(s))
 	case !known:
 		return 0, fmt.Errorf("%s is ambiguous (did you mean %q; K, M, G and T are powers of 1024)",
-			quote(s), number+strings.ToUpper(unit[:1])+"iB")
+			suggest.Quote(s), number+strings.ToUpper(unit[:1])+"iB")
 	case err != nil || n > math.MaxUint64/scale:
-		return 0, fmt.Errorf("%s does not fit in 64 bits", quote(s))
+		return 0, fmt.Errorf("%s does not fit in 64 bits", suggest.Quote(s))
 	}
 	return n * scale, nil
 }

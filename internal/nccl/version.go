@@ -1,8 +1,4 @@
-// Package release says which of NCCL's releases does what, as far as its choice of algorithm, protocol and channels goes.
-//
-// A Version is compared with a Change, the first release that has it; changes.go lists them all. Values that changed from
-// release to release, such as bandwidths, stand where they are used, with the Change that brought them.
-package release
+package nccl
 
 import (
 	"cmp"
@@ -13,7 +9,8 @@ import (
 )
 
 // Version is one of NCCL's releases, numbered as ncclGetVersion does since 2.9: 23007 is 2.30.7. The zero value is
-// Reference.
+// Reference. It is compared with a Change, the first release that has it; values that changed from release to release,
+// such as bandwidths, stand where they are used, with the Change that brought them.
 type Version int
 
 const (
@@ -25,8 +22,8 @@ const (
 	Newest Version = 23102
 )
 
-// Known holds the last release of each minor version whose rules are known.
-var Known = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 22809, 22907, Reference, Newest}
+// KnownVersions holds the last release of each minor version whose rules are known.
+var KnownVersions = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 22809, 22907, Reference, Newest}
 
 // Has reports whether the release has a change.
 func (v Version) Has(c Change) bool { return cmp.Or(v, Reference) >= Version(c) }
@@ -39,19 +36,19 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100)
 }
 
-// Parse reads "2.30.7", or "2.30" for the last known release of that minor version.
-func Parse(text string) (Version, error) {
-	v, ok := parse(text)
+// ParseVersion reads "2.30.7", or "2.30" for the last known release of that minor version.
+func ParseVersion(text string) (Version, error) {
+	v, ok := parseVersion(text)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)", text, list())
+		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)", text, knownVersions())
 	case v < Oldest:
 		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", text, Oldest)
 	}
 	return v, nil
 }
 
-func parse(text string) (Version, bool) {
+func parseVersion(text string) (Version, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 2 && len(parts) != 3 {
 		return 0, false
@@ -68,16 +65,16 @@ func parse(text string) (Version, bool) {
 		return Version(n), true
 	}
 	// Without a patch level: the last one that is known.
-	at, found := slices.BinarySearchFunc(Known, n, func(v Version, minor int) int { return cmp.Compare(int(v)/100, minor) })
+	at, found := slices.BinarySearchFunc(KnownVersions, n, func(v Version, minor int) int { return cmp.Compare(int(v)/100, minor) })
 	if found {
-		return Known[at], true
+		return KnownVersions[at], true
 	}
 	return Version(n * 100), n*100 < int(Oldest)
 }
 
-func list() string {
-	names := make([]string, len(Known))
-	for i, v := range Known {
+func knownVersions() string {
+	names := make([]string, len(KnownVersions))
+	for i, v := range KnownVersions {
 		names[i] = v.String()
 	}
 	return strings.Join(names, ", ")

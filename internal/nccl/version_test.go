@@ -1,15 +1,15 @@
-package release
+package nccl
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]Version{
 		"2.30.7": 23007, "2.21.5": 22105, "2.32.6": 23206, "2.28": 22809, "2.31": Newest,
 	} {
-		if v, err := Parse(text); v != want || err != nil {
+		if v, err := ParseVersion(text); v != want || err != nil {
 			t.Errorf("%s: %d, %v", text, v, err)
 		}
 		if len(strings.Split(text, ".")) == 3 && want.String() != text {
@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		"": "is not a release", "2": "is not a release", "2.31.0a7": "known: 2.21.5, 2.22.3,", "2.30.7.1": "is not a release", "v2.30.7": "is not a release",
 		"2.40": "is not a release", "2.20.5": "2.20.5 has no tuner that is known here (the oldest is 2.21.5)", "2.18": "has no tuner", "-2.30.7": "is not a release", "2.300.7": "is not a release",
 	} {
-		if v, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+		if v, err := ParseVersion(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want an error that says %q", text, v, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package release
+package nccl
 
 // Change is something that NCCL does since a release, the value. Sources: the host code of the releases at both sides of it,
 // files as named in each group.
