@@ -1,0 +1,115 @@
+// Package docs holds the documentation. Its tests run the commands that README.md and
+// docs/*.md show, follow their links, and compare the figures that commands print.
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the project's folder, as seen from this one.
+const root = ".."
+
+// pages returns every document for readers: its path from root, and its text.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "configs/*/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = string(text)
+		}
+	}
+	if len(texts) < 10 {
+		t.Fatalf("only %d documents found", len(texts))
+	}
+	return texts
+}
+
+// Every file and every heading that a document points to exists.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	for page, text := range all {
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(text), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			file, anchor, anchored := strings.Cut(link[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+				if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+					t.Errorf("%s: %s: %v", page, link[0], err)
+				}
+			}
+			if anchored && !slices.Contains(anchors(all[target]), anchor) {
+				t.Errorf("%s: %s: %s has no such heading (it has %q)", page, link[0], target, anchors(all[target]))
+			}
+		}
+	}
+}
+
+// anchors names the headings of a text as links do.
+func anchors(text string) (names []string) {
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(withoutCode(text), -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+func withoutCode(text string) string {
+	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(text, "")
+}
+
+// Every document can be reached from the README.
+func TestNoPageIsLost(t *testing.T) {
+	all := pages(t)
+	reached := map[string]bool{"README.md": true}
+	for todo := []string{"README.md"}; len(todo) > 0; todo = todo[1:] {
+		for _, link := range regexp.MustCompile(`\]\(([^)#\s]+)`).FindAllStringSubmatch(all[todo[0]], -1) {
+			to := filepath.Join(filepath.Dir(todo[0]), link[1])
+			for _, page := range []string{to, filepath.Join(to, "README.md")} {
+				if _, ok := all[page]; ok && !reached[page] {
+					reached[page] = true
+					todo = append(todo, page)
+				}
+			}
+		}
+	}
+	for page := range all {
+		if !reached[page] {
+			t.Errorf("no link leads from the README to %s", page)
+		}
+	}
+}
+
+// A command stands in a block marked sh, where TestCommands finds it. What cannot run
+// here, because it needs a cluster, begins with another word, such as srun.
+func TestCommandsAreMarked(t *testing.T) {
+	for page, text := range pages(t) {
+		for _, kind := range regexp.MustCompile("(?ms)^```(\\w*)$.*?^```$").FindAllStringSubmatch(text, -1) {
+			if kind[1] != "sh" && kind[1] != "mermaid" {
+				t.Errorf("%s: a block is marked %q (allowed: sh for commands, mermaid for drawings; indent all else)", page, kind[1])
+			}
+		}
+		for _, line := range regexp.MustCompile(`(?m)^ +(build/tunefit|make|go|git) .*$`).FindAllString(withoutCode(text), -1) {
+			t.Errorf("%s: no test runs %q: put it into a block marked sh", page, line)
+		}
+	}
+}
