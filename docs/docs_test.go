@@ -113,3 +113,15 @@ func TestCommandsAreMarked(t *testing.T) {
 		}
 	}
 }
+
+// The files that CONTRIBUTING.md sends a reader to are there.
+func TestNamedFiles(t *testing.T) {
+	all := pages(t)
+	for _, page := range []string{"CONTRIBUTING.md", "docs/ARCHITECTURE.md"} {
+		for _, name := range regexp.MustCompile("`((?:\\w+/)+[\\w.]+)`").FindAllStringSubmatch(all[page], -1) {
+			if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}
