@@ -3,7 +3,10 @@
 package docs
 
 import (
+	"cmp"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -122,6 +125,62 @@ func TestNamedFiles(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
 				t.Errorf("%s: %v", page, err)
 			}
+		}
+	}
+}
+
+// What rooms import is what docs/ARCHITECTURE.md says. A room is a folder and what is
+// below it, as far as that is no room of its own.
+func TestDirections(t *testing.T) {
+	const module = "github.com/nccl-tuner-go/nccl-tuner-go/"
+	want := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|$").FindAllStringSubmatch(pages(t)["docs/ARCHITECTURE.md"], -1) {
+		want[row[1]] = []string{}
+		for _, name := range strings.Split(row[2], ",") {
+			if name = strings.Trim(name, " `"); name != "" {
+				want[row[1]] = append(want[row[1]], name)
+			}
+		}
+	}
+	roomOf := func(path string) (room string) {
+		for r := range want {
+			if len(r) > len(room) && (path == r || strings.HasPrefix(path, r+"/")) {
+				room = r
+			}
+		}
+		return room
+	}
+	named := map[string]string{"C": "C", "unsafe": "unsafe", "gonum.org": "gonum", "go.etcd.io": "etcd"}
+	list := exec.Command("go", "list", "-tags", "etcd", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
+	list.Dir = root
+	list.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(strings.ReplaceAll(line, module, ""))
+		room := roomOf(fields[0])
+		switch {
+		case room == "" && !strings.HasPrefix(fields[0], "internal") && fields[0] != "docs":
+			t.Errorf("docs/ARCHITECTURE.md has no room for %s", fields[0])
+		case room == "":
+			continue
+		case got[room] == nil:
+			got[room] = map[string]bool{}
+		}
+		for _, path := range fields[1:] {
+			host, _, _ := strings.Cut(path, "/")
+			if to := cmp.Or(roomOf(path), named[host]); to != "" && to != room {
+				got[room][to] = true
+			}
+		}
+	}
+	for room, imports := range want {
+		slices.Sort(imports)
+		if found := slices.Sorted(maps.Keys(got[room])); !slices.Equal(found, imports) {
+			t.Errorf("docs/ARCHITECTURE.md says that %s imports %q; it imports %q", room, imports, found)
 		}
 	}
 }
