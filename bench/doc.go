@@ -5,4 +5,6 @@
 // either a Sample or counted in Result.Rejected with a reason. Input is read as
 // a stream; what is kept is the samples, and of text and JSON the rows of one
 // run.
+//
+// docs/MODEL.md says what to measure; docs/ARCHITECTURE.md follows a measurement.
 package bench

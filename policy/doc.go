@@ -15,4 +15,7 @@
 // environment and no memory of earlier calls. Every rank of a communicator must
 // get the same answer for the same collective, or the job hangs, and this is
 // what guarantees it.
+//
+// docs/CSV.md describes the file of rules, docs/MODEL.md the model, docs/ARCHITECTURE.md
+// the life of a decision.
 package policy

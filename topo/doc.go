@@ -17,4 +17,6 @@
 //
 // Bandwidths are GB/s (1e9 B/s) in float32 and computed in the same order as NCCL computes them, because its ties are
 // decided by exact comparison.
+//
+// docs/TOPOLOGY.md describes the commands that show all this.
 package topo

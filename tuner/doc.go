@@ -4,4 +4,7 @@
 // it does.
 //
 // It knows nothing of C. Package main in tuner/plugin is the ABI around it.
+//
+// docs/ARCHITECTURE.md follows a decision and an edit through it, docs/LIVE.md describes
+// edits for users, docs/NCCL.md what NCCL does with a tuner.
 package tuner

@@ -8,4 +8,7 @@
 //
 // Times are modelled as ln of microseconds throughout. Differences of it are
 // relative errors: 0.01 is one percent.
+//
+// docs/MODEL.md describes the model and the file; docs/ARCHITECTURE.md the life of a
+// measurement.
 package fit

@@ -6,4 +6,6 @@
 // A finding is a claim about the file and has to be true. Where a check cannot be
 // sure it says nothing. Fix rewrites what can be put right mechanically and leaves
 // every other byte alone.
+//
+// docs/CHECKS.md lists the rules.
 package lint

@@ -11,7 +11,7 @@
 // any time. Commit and abort are made of the same record, the proposal's token, so
 // there is one of them, whatever becomes of other records. A rank that has said that
 // it stands obeys only that; one that has not needs nobody's decision. docs/PROTOCOL.md
-// has the whole, its proofs and its limits.
+// has the whole, a diagram of a member's states, its proofs and its limits.
 //
 // A Member is one rank of one communicator. Its main thread runs the fast path
 // on a Counter. When the Counter's trigger is reached it makes the promise that lies

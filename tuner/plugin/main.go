@@ -11,6 +11,8 @@
 // Ownership: C owns the communicator's context and cache, Go owns what the
 // handle in it stands for. No Go pointer is stored in C; pointers that C passes
 // in are read during the call only.
+//
+// docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
 package main
 
 /*

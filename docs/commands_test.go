@@ -1,0 +1,160 @@
+//go:build cgo
+
+package docs
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The commands of a document work: each block marked sh is one script, run in the
+// project's folder. So are `make help`, and what the figures below are from.
+// `make test` runs this test and is not run by it.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	home := t.TempDir()
+	shell(t, home, "make -s all")
+	all := pages(t)
+	for _, page := range slices.Sorted(maps.Keys(all)) {
+		text := all[page]
+		if page == "README.md" {
+			text += "\n```sh\nmake help\n```\n"
+		}
+		for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+			t.Run(page, func(t *testing.T) { shell(t, home, block[1]) })
+		}
+	}
+	if _, err := os.Stat(filepath.Join(home, ".local/lib/libnccl-tuner-go.so")); err != nil {
+		t.Errorf("make install: %v", err)
+	}
+	t.Run("figures", testFigures)
+	t.Run("flags", testFlags)
+	t.Run("rules", testRules)
+	t.Run("pictures", testPictures)
+}
+
+// shell runs a script in root, with a home of its own, and returns what it prints.
+func shell(t *testing.T, home, script string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-euc", script)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "HOME="+home)
+	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// The gain that README.md and docs/MODEL.md promise is what fit prints.
+func testFigures(t *testing.T) {
+	all := pages(t)
+	out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv")
+	rows := regexp.MustCompile(`every other size +allreduce (\dx8) +([\d.]+) \[[^]]+\] +([\d.]+) +([\d.]+) +[\d.]+ +([\d.]+)`).FindAllStringSubmatch(out, -1)
+	if len(rows) != 2 {
+		t.Fatalf("fit prints other columns than expected:\n%s", out)
+	}
+	for _, r := range rows {
+		gpus := map[string]string{"1x8": "8", "2x8": "2 x 8"}[r[1]]
+		policy, p95, most, alone := r[2], r[3], r[4], r[5]
+		if want := "| " + gpus + " GPUs | " + alone + " | " + policy; !strings.Contains(all["README.md"], want) {
+			t.Errorf("README.md does not say %q", want)
+		}
+		if want := "| AllReduce, " + gpus + " MI355X | " + policy + " | " + p95 + " | " + most + " | " + alone + " |"; !strings.Contains(all["docs/MODEL.md"], want) {
+			t.Errorf("docs/MODEL.md does not say %q", want)
+		}
+	}
+	home := t.TempDir()
+	shell(t, home, "build/tunefit fit docs/measured/mi355x-allreduce.csv -o $HOME/model.json --csv $HOME/learned.csv")
+	shown := shell(t, home, "build/tunefit show $HOME/learned.csv --model $HOME/model.json --coll allreduce --comm 1x8 --nccl 2.28.9")
+	shown = strings.ReplaceAll(shown, home+"/", "")
+	for _, line := range regexp.MustCompile(`(?m)^    ((?:collective|allreduce) +(?:comm|1x8) .*)$`).FindAllStringSubmatch(all["README.md"], -1) {
+		if !strings.Contains(shown, line[1]+"\n") {
+			t.Errorf("show does not print %q:\n%s", line[1], shown)
+		}
+	}
+}
+
+// Every flag, command and make target that a document names exists.
+func testFlags(t *testing.T) {
+	help := shell(t, t.TempDir(), `
+		commands() { sed -n '/^Available Commands:/,/^$/p' | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -v -e help -e completion; }
+		build/tunefit --help
+		for c in $(build/tunefit --help | commands); do
+			echo "tunefit $c"; build/tunefit $c --help
+			for s in $(build/tunefit $c --help | commands); do echo "tunefit $c $s"; build/tunefit $c $s --help; done
+		done`)
+	targets := shell(t, t.TempDir(), "make help")
+	for page, text := range pages(t) {
+		for _, code := range regexp.MustCompile("(?m)`[^`\n]+`|^    .*$|^build/.*$").FindAllString(text, -1) {
+			for _, flag := range regexp.MustCompile(`(?:^|[ \x60])(--[a-z][a-z-]+)`).FindAllStringSubmatch(code, -1) {
+				if !strings.Contains(help, flag[1]+" ") && !strings.Contains(help, flag[1]+"\n") {
+					t.Errorf("%s: %s: no command has %s", page, code, flag[1])
+				}
+			}
+			for _, command := range regexp.MustCompile(`\btunefit ([a-z]+)`).FindAllStringSubmatch(code, -1) {
+				if !strings.Contains(help, "tunefit "+command[1]+"\n") {
+					t.Errorf("%s: %s: there is no such command", page, code)
+				}
+			}
+			if target := regexp.MustCompile("^`make ([a-z]+)").FindStringSubmatch(code); target != nil && !strings.Contains(targets, "make "+target[1]+" ") {
+				t.Errorf("%s: %s: there is no such target", page, code)
+			}
+		}
+	}
+}
+
+// docs/CHECKS.md names every rule of check, and no other.
+func testRules(t *testing.T) {
+	var rules []string
+	for line := range strings.Lines(shell(t, t.TempDir(), "build/tunefit check --rules")) {
+		rules = append(rules, strings.Fields(line)[0])
+	}
+	rules = rules[1:] // the head
+	var named []string
+	table := regexp.MustCompile(`(?s)\| rules \| find \|\n.*?\n\n`).FindString(pages(t)["docs/CHECKS.md"])
+	for line := range strings.Lines(table) {
+		first := strings.SplitN(line, "|", 3)
+		if len(first) < 3 {
+			continue
+		}
+		for _, name := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(first[1], -1) {
+			named = append(named, name[1])
+		}
+	}
+	slices.Sort(rules)
+	slices.Sort(named)
+	if !slices.Equal(rules, named) {
+		t.Errorf("docs/CHECKS.md has the rules\n%q\ncheck has\n%q", named, rules)
+	}
+}
+
+// The picture of the README is the one that its command draws.
+func testPictures(t *testing.T) {
+	drawn, err := os.ReadFile(filepath.Join(root, "build/allreduce-1x8.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile(filepath.Join(root, "docs/measured/allreduce-1x8.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(drawn) != string(shown) {
+		t.Error("docs/measured/allreduce-1x8.svg is another picture than build/allreduce-1x8.svg: look at it and copy it")
+	}
+}
