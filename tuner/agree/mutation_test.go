@@ -71,7 +71,7 @@ func TestMutations(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			overlay := m.overlay(t)
-			cmd := exec.Command(goTool, "test", "-overlay", overlay, "-vet=off", "-count=1", "-timeout", "600s", "-run", "^("+strings.Join(append([]string{"TestSeeds"}, m.scenarios...), "|")+")$", ".")
+			cmd := exec.Command(goTool, "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-ldflags=-s -w", "-timeout", "600s", "-run", "^("+strings.Join(append([]string{"TestSeeds"}, m.scenarios...), "|")+")$", ".")
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", envSeeds+"="+mutantSeeds, envFirst+"=1")
 			began := time.Now()
 			out, err := cmd.CombinedOutput()

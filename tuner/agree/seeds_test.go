@@ -200,11 +200,11 @@ func TestSeeds(t *testing.T) {
 	}
 	const workers = 4
 	var tally [workers]tally
-	t.Run("seeds", func(t *testing.T) {
+	t.Run("seeds", func(all *testing.T) {
 		for worker := range uint64(workers) {
-			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			all.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
-				for seed := first + worker; seed < first+count && !t.Failed(); seed += workers {
+				for seed := first + worker; seed < first+count && !all.Failed(); seed += workers {
 					w := simulate(t, randomPlan(seed))
 					tally[worker].add(w)
 					w.report(t, count == 1)
