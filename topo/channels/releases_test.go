@@ -90,7 +90,7 @@ func TestReleasesAgree(t *testing.T) {
 			t.Logf("%s: left out: %v", name, err)
 			continue
 		}
-			rows := readRows(t, file)[1:]
+		rows := readRows(t, file)[1:]
 		var wrong []string
 		for _, row := range rows { // version,topology,nodes,ranks,collective,bytes,algorithm,protocol,channels
 			want := strings.Join(row[6:9], "/")
