@@ -194,7 +194,7 @@ func (w *world) regain(id int) {
 // repeats one seed of a failure.
 func TestSeeds(t *testing.T) {
 	first := fromEnv(t, envFirst, 1)
-	count := fromEnv(t, envSeeds, map[bool]uint64{false: 2000 / thin, true: 300}[testing.Short()])
+	count := fromEnv(t, envSeeds, map[bool]uint64{false: 1000, true: 300}[testing.Short()])
 	if os.Getenv(envFirst) != "" && os.Getenv(envSeeds) == "" {
 		count = 1
 	}
