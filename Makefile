@@ -18,6 +18,7 @@ GO_LDFLAGS ?=
 SO      := $(BUILD)/libnccl-tuner-go.so
 SO_ETCD := $(BUILD)/libnccl-tuner-go-etcd.so
 TUNEFIT := $(BUILD)/tunefit
+TUNEFIT_ETCD := $(BUILD)/tunefit-etcd
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
@@ -50,12 +51,14 @@ GO_BUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false
 all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
 
 .PHONY: etcd
-etcd: $(SO_ETCD) ## build the tuner for ranks that meet in etcd, libnccl-tuner-go-etcd.so
+etcd: $(SO_ETCD) $(TUNEFIT_ETCD) ## build both for ranks that meet in etcd: libnccl-tuner-go-etcd.so, tunefit-etcd
 
-$(SO_ETCD): TAGS := -tags etcd
+# An etcd client makes the library four times as large, and tunefit half as large again.
+$(SO_ETCD) $(TUNEFIT_ETCD): TAGS := -tags etcd
 $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 	@mkdir -p $(BUILD)
-	$(GO_BUILD) $(TAGS) -overlay $(OVERLAY) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
+	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
+	@$(GO_BUILD) $(TAGS) -overlay $(OVERLAY) -buildmode=c-shared -ldflags '$(SO_LDFLAGS)' -o $@ ./tuner/plugin
 	@rm -f $(@:.so=.h)
 
 # Go's threads unblock SIGPROF, SIGCHLD and signal 34 (musl's SIGSYNCCALL, glibc's
@@ -68,9 +71,10 @@ $(OVERLAY): Makefile
 		{ echo "$(SIGTAB) is not as expected: this Go release needs another change"; exit 1; }
 	@echo '{"Replace": {"$(SIGTAB)": "$(abspath $(BUILD))/sigtab.txt"}}' > $@
 
-$(TUNEFIT): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
+$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(wildcard configs/tuning/*)
 	@mkdir -p $(BUILD)
-	$(GO_BUILD) -tags etcd -o $@ ./cmd/tunefit
+	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
+	@$(GO_BUILD) $(TAGS) -ldflags '-s -w' -o $@ ./cmd/tunefit
 
 $(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
 	@mkdir -p $(BUILD)
@@ -93,21 +97,51 @@ $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c constants.c) -lpthread
 
 .PHONY: demo
-demo: all $(RANK) ## from measurements to decisions, and a change during a run; no GPU needed
-	@configs/demo.sh $(BUILD)
+demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed
+	@configs/demo.sh $(BUILD) live
+	@echo
+	@$(MAKE) --no-print-directory $(TUNEFIT)
+	@configs/demo.sh $(BUILD) learn
 
-.PHONY: test
-test: ## run every check: format, vet, all tests with and without cgo, race detector
+.PHONY: check
+check: vet ## the inner loop: format, vet, and the short tests of what has changed
+	go test -short -timeout 10m $(QUICK) $(LONG)
+
+.PHONY: vet
+vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags etcd ./tuner/...
-	go test -count=1 -timeout 30m ./...
-	go test -count=1 -tags etcd ./tuner
-	@# The first run compares with all of NCCL's answers, the others with a sample.
-	CGO_ENABLED=0 go test -short -timeout 30m ./...
-	go test -race -short -timeout 30m $$(go list ./... | grep -v tuner/plugin)
-	@[ -d ../shared/data ] || echo "NOTE: there is no reference data in ../shared/data; the tests that need it were skipped"
+	go vet -tags etcd ./tuner/... ./cmd/tunefit
+	CGO_ENABLED=0 go vet ./...
+
+# The packages whose tests take minutes: each has a line of its own and a limit that a
+# machine under threefold load does not reach.
+LONG  := ./tuner/agree ./tuner/plugin ./cmd/tunefit
+QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
+# Those that have goroutines, but for the etcd client, which the nightly run takes.
+RACE  := ./policy/... ./topo/channels ./topo/detect ./tuner ./tuner/agree ./tuner/agree/dirstore ./tuner/watch
+TEST  := go test -count=1
+
+.PHONY: test
+test: vet ## check all, without a GPU: some 6 minutes on two cores
+	$(TEST) -timeout 10m $(QUICK)
+	$(TEST) -timeout 15m ./cmd/tunefit
+	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./tuner/agree
+	$(TEST) -timeout 15m -run TestSeeds ./tuner/agree
+	$(TEST) -timeout 15m -run TestMutations ./tuner/agree
+	$(TEST) -timeout 20m ./tuner/plugin
+	@# What is built otherwise with etcd and without cgo; the rest is alike.
+	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit
+	CGO_ENABLED=0 $(TEST) -short -timeout 10m ./topo/detect ./cmd/tunefit
+	$(TEST) -race -short -timeout 15m $(RACE)
+	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
+
+.PHONY: nightly
+nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
+	NIGHTLY=1 $(MAKE) test
+	$(TEST) -race -timeout 60m ./tuner/agree/etcdstore
+	$(MAKE) soak
 
 .PHONY: bench
 bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so

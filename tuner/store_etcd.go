@@ -22,3 +22,12 @@ func openEtcd(url string, getenv func(string) string) (s agree.Store, end func()
 	store := etcdstore.Open(c)
 	return store, store.Close, nil
 }
+
+// LookIntoEtcd opens the same for one who takes no part.
+func LookIntoEtcd(url string, getenv func(string) string) (agree.Records, error) {
+	c, err := etcdstore.Parse(url, getenv)
+	if err != nil {
+		return nil, err
+	}
+	return etcdstore.Look(c), nil
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/etcdstore"
 )
 
 // lookLimit bounds one look at a rendezvous: a file server may be away.
@@ -19,9 +18,9 @@ const lookLimit = 10 * time.Second
 
 // observer looks at rendezvous without taking part, again and again.
 type observer struct {
-	name      string          // of the rendezvous; "" means the default ones, which come and go
-	own       bool            // of the default ones, only this user's
-	etcd      *etcdstore.View // if name is a URL
+	name      string        // of the rendezvous; "" means the default ones, which come and go
+	own       bool          // of the default ones, only this user's
+	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*tuner.Bundle // by content
 }
@@ -67,12 +66,12 @@ func (m member) gone() bool { return m.left || m.life == tuner.Dead }
 func (o *observer) places() ([]tuner.Place, error) {
 	switch {
 	case o.etcd != nil:
-	case etcdstore.IsURL(o.name):
-		config, err := etcdstore.Parse(o.name, os.Getenv)
+	case tuner.IsEtcd(o.name):
+		etcd, err := tuner.LookIntoEtcd(o.name, os.Getenv)
 		if err != nil {
 			return nil, err
 		}
-		o.etcd = etcdstore.Look(config)
+		o.etcd = etcd
 	case strings.Contains(o.name, "://"):
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", redact.URL(o.name))
 	default:

@@ -58,7 +58,7 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead", "%s: %s is built without etcd", d.env.show(tuner.EnvRendezvous), p.path))
 	}
 	if !tuner.HasEtcd {
-		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it (go build -tags etcd ./cmd/tunefit)", d.env.show(tuner.EnvRendezvous)))
+		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it (make etcd)", d.env.show(tuner.EnvRendezvous)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

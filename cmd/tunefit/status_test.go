@@ -211,6 +211,10 @@ func TestBadLiveCommandLines(t *testing.T) {
 	file, meet := policyFile(t, "file", ""), t.TempDir()
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, exitOK, "fit", filepath.Join(root, "policy/fit/testdata/small.csv"), "-o", model)
+	badEtcd := "etcd://host: this tunefit is built without etcd; run tunefit-etcd"
+	if tuner.HasEtcd {
+		badEtcd = `etcd://host: "host" is not host:port`
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -220,7 +224,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"status", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous " + dir + "/none: "},
 		{[]string{"status", "--rendezvous", file}, exitFailed, file + " is no rendezvous: not a directory"},
 		{[]string{"status", "--rendezvous", "ftp://host"}, exitFailed, "ftp://host is not understood (allowed: a directory, etcd://"},
-		{[]string{"status", "--rendezvous", "etcd://host"}, exitFailed, `etcd://host: "host" is not host:port`},
+		{[]string{"status", "--rendezvous", "etcd://host"}, exitFailed, badEtcd},
 		{[]string{"gc", "--older-than", "1h"}, exitUsage, "--older-than 1h0m0s: too short"},
 		{[]string{"gc", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous"},
 		{[]string{"push"}, exitUsage, "0 arguments given"},

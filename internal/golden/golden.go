@@ -1,17 +1,25 @@
-// Package golden compares answers with those that were taken from NCCL itself. They lie beside the checkout, in
-// shared/data/topo, and are not part of it; without them the tests that need them are skipped.
+// Package golden compares answers with those that were taken from NCCL itself. A sample of them lies in testdata, the
+// whole beside the checkout, in shared/data/topo.
 package golden
 
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// dir finds the folder from any package of the module.
-func dir(t testing.TB) string {
+// EnvNightly makes tests take all that they could, as `make nightly` does.
+const EnvNightly = "NIGHTLY"
+
+// input is the name of the topologies that NCCL was asked about; packed is what the names of gzipped answers end with.
+const (
+	input  = "system.xml"
+	packed = ".gz"
+)
+
+// root finds the module's folder from any of its packages.
+func root(t testing.TB) string {
 	t.Helper()
 	at, err := os.Getwd()
 	if err != nil {
@@ -23,34 +31,45 @@ func dir(t testing.TB) string {
 		}
 		at = filepath.Dir(at)
 	}
-	folder := filepath.Join(at, "..", "shared", "data", "topo")
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("SKIPPED: NCCL's own answers are not there, nothing was compared (%v)", err)
-	}
-	return folder
+	return at
 }
 
-// Files lists the files of a name, one per system; with -short every eighth.
+// Files lists the files of a name, one per system: with -short, and where there is nothing else, those of the sample;
+// else every fourth of all, and in the nightly run all of them.
 func Files(t testing.TB, name string) []string {
 	t.Helper()
-	folder := dir(t)
-	var files []string
-	for _, pattern := range []string{"*", "fuzz/*"} {
-		found, err := filepath.Glob(filepath.Join(folder, pattern, name))
+	sample := filepath.Join(root(t), "internal", "golden", "testdata", "topo")
+	all := filepath.Join(root(t), "..", "shared", "data", "topo")
+	if testing.Short() {
+		return below(t, sample, name)
+	}
+	if _, err := os.Stat(all); err != nil {
+		t.Logf("SAMPLE ONLY: all of NCCL's answers are not there (%v)", err)
+		return below(t, sample, name)
+	}
+	files := below(t, all, name)
+	if os.Getenv(EnvNightly) != "" || name == input {
+		return files
+	}
+	var some []string
+	for i := 0; i < len(files); i += 4 {
+		some = append(some, files[i])
+	}
+	return some
+}
+
+// below lists the files of a name in a folder.
+func below(t testing.TB, folder, name string) (files []string) {
+	t.Helper()
+	for _, pattern := range []string{"*/" + name, "fuzz/*/" + name} {
+		found, err := filepath.Glob(filepath.Join(folder, pattern+"*")) // packed or not
 		if err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, found...)
 	}
 	if len(files) == 0 {
-		t.Skipf("SKIPPED: no %s below %s", name, folder)
-	}
-	if testing.Short() {
-		var some []string
-		for chunk := range slices.Chunk(files, 8) {
-			some = append(some, chunk[0])
-		}
-		return some
+		t.Fatalf("no %s below %s", name, folder)
 	}
 	return files
 }
@@ -65,7 +84,7 @@ func System(file string) string {
 }
 
 // Topology is the input that the answers in a file were computed from.
-func Topology(file string) string { return filepath.Join(filepath.Dir(file), "system.xml") }
+func Topology(file string) string { return filepath.Join(filepath.Dir(file), input) }
 
 // Environment reads the variables of a variant, NAME=value,NAME=value. Names that are not of the form are settings of the
 // program that asked NCCL.

@@ -1,10 +1,14 @@
 package golden
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -97,14 +101,26 @@ func AsJSON(t testing.TB, v any) any {
 	return out
 }
 
-// LoadJSON reads a file into a value.
+// LoadJSON reads a file, which may be gzipped, into a value.
 func LoadJSON(t testing.TB, path string, into any) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, into); err != nil {
+	if err := json.Unmarshal(Read(t, path), into); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
+}
+
+// Read returns what a file holds, unpacked.
+func Read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil && strings.HasSuffix(path, packed) {
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(r)
+		}
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return b
 }

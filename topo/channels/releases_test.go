@@ -1,30 +1,29 @@
 package channels
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// decided are choices of the host code of NCCL's releases without a tuner, on the topologies of configs/topo.
-type decided struct {
-	tuned map[string]*tuning.Tuning
-}
+// tuned are tunings by release, topology and number of hosts, which take long to derive.
+var tuned = map[string]*tuning.Tuning{}
 
-// choose is what the rules of a release say.
-func (d *decided) choose(t *testing.T, version nccl.Version, topology string, nodes int, coll string, bytes int64) string {
+// choose is what the rules of a release say on one of the topologies of configs/topo.
+func choose(t *testing.T, version nccl.Version, topology string, nodes int, coll string, bytes int64) string {
 	t.Helper()
 	key := fmt.Sprint(version, topology, nodes)
-	if d.tuned[key] == nil {
+	if tuned[key] == nil {
 		doc, err := topo.ReadFile("../../configs/topo/" + topology + ".xml")
 		if err != nil {
 			t.Fatal(err)
@@ -33,20 +32,15 @@ func (d *decided) choose(t *testing.T, version nccl.Version, topology string, no
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.tuned[key] = comms[0].Tuning
+		tuned[key] = comms[0].Tuning
 	}
-	c := d.tuned[key].Choose(nccl.Coll(slices.Index(nccl.Colls.Known, coll)), bytes, 1)
+	c := tuned[key].Choose(nccl.Coll(slices.Index(nccl.Colls.Known, coll)), bytes, 1)
 	return fmt.Sprintf("%s/%s/%d", c.Algo, c.Proto, c.Channels)
 }
 
 func readRows(t *testing.T, file string) [][]string {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(golden.Read(t, file))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +59,6 @@ func number(t *testing.T, text string) int {
 // Where releases choose differently, each column of the file has what one of them chose: algorithm/protocol/channels.
 func TestReleasesDiffer(t *testing.T) {
 	rows := readRows(t, "testdata/releases.csv")
-	by := decided{map[string]*tuning.Tuning{}}
 	for _, row := range rows[1:] {
 		for i, want := range row[4:] {
 			if want == "" {
@@ -75,36 +68,33 @@ func TestReleasesDiffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := by.choose(t, version, row[0], number(t, row[1]), row[2], int64(number(t, row[3]))); got != want {
+			if got := choose(t, version, row[0], number(t, row[1]), row[2], int64(number(t, row[3]))); got != want {
 				t.Errorf("NCCL %s, %s of %s bytes on %s hosts of %s: %s, want %s", version, row[2], row[3], row[1], row[0], got, want)
 			}
 		}
 	}
 }
 
-// The share of all known choices that the rules of each release give.
+// The share of all known choices that the rules of each release give. They were taken from the releases' host code, run
+// without a tuner.
 func TestReleasesAgree(t *testing.T) {
 	const least = .99
-	files, err := filepath.Glob("../../../shared/data/decisions/v*.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("SKIPPED: the choices of NCCL's releases (../shared/data/decisions) are not there; TestReleasesDiffer has a few")
+	files, err := filepath.Glob("testdata/decisions/v*.csv.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no choices of NCCL's releases (%v)", err)
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "v"), ".csv")
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "v"), ".csv.gz")
 		version, err := nccl.ParseVersion(name)
 		if err != nil {
 			t.Logf("%s: left out: %v", name, err)
 			continue
 		}
-		by := decided{map[string]*tuning.Tuning{}}
 		rows := readRows(t, file)[1:]
 		var wrong []string
 		for _, row := range rows { // version,topology,nodes,ranks,collective,bytes,algorithm,protocol,channels
 			want := strings.Join(row[6:9], "/")
-			if got := by.choose(t, version, row[1], number(t, row[2]), row[4], int64(number(t, row[5]))); got != want {
+			if got := choose(t, version, row[1], number(t, row[2]), row[4], int64(number(t, row[5]))); got != want {
 				wrong = append(wrong, fmt.Sprintf("%s: %s", strings.Join(row, ","), got))
 			}
 		}

@@ -2,8 +2,10 @@ package agree
 
 import (
 	"errors"
+	"flag"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +14,17 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
 )
+
+// thin keeps one simulation of so many, with -short, as for the race detector, which makes them slow.
+var thin = 1
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		thin = 10
+	}
+	os.Exit(m.Run())
+}
 
 // usual is a healthy job: three ranks, a call every 20 ms on average, which a GPU runs.
 func usual(seed uint64) plan {
@@ -39,10 +52,10 @@ func (p *plan) saved(at time.Duration, content string, ranks ...int) {
 	}
 }
 
-// try simulates a plan under many seeds and looks at what came of each.
+// try simulates a plan under many seeds, fewer with -short, and looks at what came of each.
 func try(t *testing.T, seeds int, make func(seed uint64) plan, check func(t *testing.T, w *world)) {
 	t.Helper()
-	for seed := uint64(0); seed < uint64(seeds); seed += thin {
+	for seed := uint64(0); seed < uint64(seeds); seed += uint64(thin) {
 		w := simulate(t, make(seed))
 		if check != nil && !t.Failed() {
 			check(t, w)

@@ -194,17 +194,17 @@ func (w *world) regain(id int) {
 // repeats one seed of a failure.
 func TestSeeds(t *testing.T) {
 	first := fromEnv(t, envFirst, 1)
-	count := fromEnv(t, envSeeds, map[bool]uint64{false: 2000 / thin, true: 300}[testing.Short()])
+	count := fromEnv(t, envSeeds, map[bool]uint64{false: 1000, true: 300}[testing.Short()])
 	if os.Getenv(envFirst) != "" && os.Getenv(envSeeds) == "" {
 		count = 1
 	}
 	const workers = 4
 	var tally [workers]tally
-	t.Run("seeds", func(t *testing.T) {
+	t.Run("seeds", func(all *testing.T) {
 		for worker := range uint64(workers) {
-			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			all.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
-				for seed := first + worker; seed < first+count && !t.Failed(); seed += workers {
+				for seed := first + worker; seed < first+count && !all.Failed(); seed += workers {
 					w := simulate(t, randomPlan(seed))
 					tally[worker].add(w)
 					w.report(t, count == 1)

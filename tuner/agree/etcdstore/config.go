@@ -42,11 +42,6 @@ type Config struct {
 	Password  string
 }
 
-// IsURL reports whether text asks for this package.
-func IsURL(text string) bool {
-	return strings.HasPrefix(text, Scheme) || strings.HasPrefix(text, SchemeTLS)
-}
-
 // Parse reads
 //
 //	etcd://host1:2379,host2:2379/prefix

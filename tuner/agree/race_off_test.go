@@ -1,5 +1,0 @@
-//go:build !race
-
-package agree
-
-const thin = 1
