@@ -73,6 +73,7 @@ type Comm struct {
 // inForce is a version of the policy as the communicator uses it.
 type inForce struct {
 	version
+	comm *Comm
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
@@ -136,7 +137,7 @@ func (c *Comm) prepare(v version) (*inForce, error) {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	f := &inForce{version: v, view: e.For(policy.Comm{
+	f := &inForce{version: v, comm: c, view: e.For(policy.Comm{
 		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	watchConditions(f.view, c.log)

@@ -74,35 +74,27 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		Strict:   c.settings.strict,
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
-		Stage: func(content []byte) (snapshot any, meaning string, err error) {
+		Stage: func(content []byte, digest string) (_ agree.Snapshot, err error) {
 			var f *inForce
 			defer func() {
 				if p := recover(); p != nil {
 					if f != nil {
-						c.retire(f)
+						f.Retire()
 					}
-					snapshot, err = nil, fmt.Errorf("a defect in the plugin: %v", p)
+					err = fmt.Errorf("a defect in the plugin: %v", p)
 				}
 			}()
 			v := own
-			if !sameBytes(content, own.content) {
-				if v, err = staged.compile(content, getenv, c.log); err != nil {
-					return nil, "", err
+			if digest != own.digest {
+				if v, err = staged.compile(content, digest, getenv, c.log); err != nil {
+					return nil, err
 				}
 			}
 			if f, err = c.prepare(v); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			c.foresee(f)
-			return f, v.meaning(), nil
-		},
-		Begin: func(snapshot any) {
-			defer c.survive("what was decided is not logged in full")
-			snapshot.(*inForce).begin()
-		},
-		Retire: func(snapshot any) {
-			defer c.survive("some memory is lost")
-			c.retire(snapshot.(*inForce))
+			return f, nil
 		},
 	}
 	// On a goroutine that is free to move: each of the store's operations is one too,
@@ -155,6 +147,21 @@ func (c *Comm) Turn(call uint64) error {
 	return err
 }
 
+// Meaning implements agree.Snapshot.
+func (f *inForce) Meaning() string { return f.meaning() }
+
+// Begin implements agree.Snapshot.
+func (f *inForce) Begin() {
+	defer f.comm.survive("what was decided is not logged in full")
+	f.begin()
+}
+
+// Retire implements agree.Snapshot.
+func (f *inForce) Retire() {
+	defer f.comm.survive("some memory is lost")
+	f.comm.retire(f)
+}
+
 // survive ends a panic on a goroutine of the plugin's own, which would end the job.
 func (c *Comm) survive(outcome string) {
 	if p := recover(); p != nil {
@@ -186,10 +193,4 @@ func sayWhyNotLive(why string, s settings, log Log) {
 		say = log.Warnf
 	}
 	say("the policy cannot change during the run: %s", why)
-}
-
-// sameBytes reports whether two slices are the same one, without looking at what may
-// be megabytes.
-func sameBytes(a, b []byte) bool {
-	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }

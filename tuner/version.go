@@ -59,8 +59,7 @@ func (s *stagedVersions) note(v version) {
 }
 
 // compile returns the version that a content is.
-func (s *stagedVersions) compile(content []byte, getenv func(string) string, log Log) (version, error) {
-	digest := agree.DigestOf(content)
+func (s *stagedVersions) compile(content []byte, digest string, getenv func(string) string, log Log) (version, error) {
 	s.mu.Lock()
 	e, known := s.latest[digest]
 	s.mu.Unlock()

@@ -71,7 +71,8 @@ func visitPrivate() (places []Place, err error) {
 // Meaning returns the digest of what the files mean on this machine, with the
 // variables that getenv knows. On another one a model may mean something else.
 func (b Bundle) Meaning(getenv func(string) string, log Log) (string, error) {
-	v, err := staged.compile(b.encode(), getenv, log)
+	content := b.encode()
+	v, err := staged.compile(content, agree.DigestOf(content), getenv, log)
 	if err != nil {
 		return "", err
 	}
