@@ -152,7 +152,7 @@ func (s settings) without(what string) string {
 // mostBytes is the size up to which a file is read.
 func (s settings) mostBytes() int64 {
 	if s.keeping {
-		return maxLiveBytes
+		return MaxLiveBytes
 	}
-	return maxFileBytes
+	return MaxFileBytes
 }
