@@ -119,7 +119,8 @@ func TestFileIsCompiledOnce(t *testing.T) {
 	p := New(env())
 	load := func() *file { return p.loadFile(policyKind, path, settings{}) }
 	first := load()
-	if load() != first {
+	compiled := first.policy
+	if load() != first || first.policy != compiled {
 		t.Error("read just now: compiled again")
 	}
 	old := time.Now().Add(-time.Hour)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -22,7 +23,7 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 	write(t, file, rows(1))
 	p := New(env())
 	content, digest := bundleOf(file, rows(1))
-	versions := make([]*version, 20)
+	versions, engines := make([]*version, 20), make([]*policy.Engine, 20)
 	var all sync.WaitGroup
 	for i := range versions {
 		all.Go(func() {
@@ -32,12 +33,13 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 				l, _ := p.load(settings{configFile: file}, Log{})
 				versions[i] = l.version
 			}
+			engines[i] = versions[i].engine
 		})
 	}
 	all.Wait()
 	for i, v := range versions {
-		if v == nil || v != versions[0] || v.engine == nil {
-			t.Errorf("communicator %d uses another version: %+v", i, v)
+		if v != versions[0] || engines[i] == nil || engines[i] != engines[0] {
+			t.Errorf("communicator %d uses another version: %p, %p", i, v, engines[i])
 		}
 	}
 	if f := p.files[fileKey{policyKind, file}]; &f.text[0] != &versions[0].content[len(content)-len(f.text)] {
