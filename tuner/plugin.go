@@ -19,7 +19,7 @@ type Plugin struct {
 	garbage garbage
 	watched watchedFiles
 
-	mu         sync.Mutex // guards what follows; held for moments only
+	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
 	files      map[fileKey]*file
 	versions   []*version // the latest, see find
 	rendezvous map[rendezvousKey]*rendezvous

@@ -126,7 +126,7 @@ func (r *rendezvous) open(ctx context.Context) (*opening, error) {
 	case <-o.done:
 		return o, o.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s does not answer", r.place())
+		return nil, fmt.Errorf("%s does not answer", r.setting())
 	}
 }
 
@@ -140,8 +140,8 @@ func (o *opening) failed() bool {
 	}
 }
 
-// place names the rendezvous for a message.
-func (r *rendezvous) place() string {
+// setting names the rendezvous for a message.
+func (r *rendezvous) setting() string {
 	if r.name == "" {
 		return dirstore.Shm
 	}
@@ -163,11 +163,11 @@ func (r *rendezvous) try(o *opening) error {
 		}
 		o.store, o.timing, o.close = s, agree.Etcd, end
 	case strings.Contains(r.name, "://"):
-		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.place())
+		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.setting())
 	default:
 		s, err := r.openDirectory()
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.place(), err)
+			return fmt.Errorf("%s: %w", r.setting(), err)
 		}
 		o.store, o.timing, o.close = s, agree.Shared, func() { s.Close() }
 	}

@@ -55,7 +55,7 @@ func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	if r.retrying != nil {
 		return
 	}
-	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.place(), impatient)
+	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.setting(), impatient)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.retrying = cancel
 	r.retry.Go(func() {
