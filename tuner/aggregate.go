@@ -29,7 +29,7 @@ func (r *rendezvous) aggregateRanks(o *opening) error {
 	leading.Go(func() {
 		for ctx.Err() == nil {
 			if end, ok := local.Lead(); ok {
-				node.Lead(ctx, clock, o.timing)
+				node.Lead(ctx, r.plugin.clock, o.timing)
 				end()
 				return
 			}

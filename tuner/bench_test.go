@@ -22,12 +22,12 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	for _, mode := range reloads {
 		b.Run(mode, func(b *testing.B) {
-			getenv := env(EnvConfigFile, file, EnvReload, mode)
+			p := New(env(EnvConfigFile, file, EnvReload, mode))
 			id := uint64(os.Getpid()) << 32
 			var open []*Comm
 			for b.Loop() {
 				id++
-				c, err := Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, getenv, Log{})
+				c, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -5,10 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Bundle is a version of the policy as ranks pass it on: the files that it is made
@@ -58,57 +54,4 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	b.Policy = Source{head.Policy, files[:head.PolicyLen]}
 	b.Model = Source{head.Model, files[head.PolicyLen:]}
 	return b, nil
-}
-
-// noFiles is the version of ranks that have no file.
-var noFiles = func() encoded {
-	content := Bundle{}.encode()
-	return encoded{content: content, digest: agree.DigestOf(content)}
-}()
-
-// bundles keeps the bundle of the files as read last, for the communicators of a
-// process: to make one takes as long as a communicator's init may.
-var bundles bundleCache
-
-type bundleCache struct {
-	mu   sync.Mutex
-	last encoded
-}
-
-type encoded struct {
-	of      readStates
-	content []byte
-	digest  string
-}
-
-// of returns the bundle of two files, of which either may be nil. It is the only one
-// to use their texts, and leaves but one copy of them in memory.
-func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersion[policy.Model]) (content []byte, digest string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if of := (readStates{p.state(), m.state()}); c.last.content == nil || c.last.of != of {
-		var b Bundle
-		if p != nil {
-			b.Policy = Source{s.configFile, p.text}
-		}
-		if m != nil {
-			b.Model = Source{s.modelFile, m.text}
-		}
-		content := b.encode()
-		c.last = encoded{of, content, agree.DigestOf(content)}
-		b.Policy.Text, b.Model.Text = b.textsIn(content)
-		if p != nil {
-			p.text = b.Policy.Text
-		}
-		if m != nil {
-			m.text = b.Model.Text
-		}
-	}
-	return c.last.content, c.last.digest
-}
-
-// textsIn returns the texts as they lie in the encoded bundle, at its end.
-func (b Bundle) textsIn(content []byte) (policy, model []byte) {
-	at := len(content) - len(b.Model.Text)
-	return content[at-len(b.Policy.Text) : at], content[at:]
 }

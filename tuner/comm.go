@@ -33,19 +33,18 @@ type CommInfo struct {
 	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
 	// not, and what the communicator starts on stays.
 	Counter *agree.Counter
-	// Host, if not nil, keeps something beside each version of the policy.
-	Host Host
+	// NewCache, if not nil, makes a cache for each version of the policy, on any goroutine.
+	NewCache func() (Cache, error)
 }
 
-// Host keeps something of its own beside each version of a communicator's policy: a
-// cache of its decisions.
-type Host interface {
-	// Attach may be called on any goroutine, Detach once for each result.
-	Attach() (any, error)
-	Detach(attached any)
-	// Remember adds a decision to what is attached to a version that is not in force
-	// yet. Queries may come twice.
-	Remember(attached any, q policy.Query, d policy.Decision)
+// Cache keeps the decisions of one version of a communicator's policy where they are
+// found without asking Go.
+type Cache interface {
+	// Remember adds a decision while the version is not in force yet. Queries may come
+	// twice.
+	Remember(q policy.Query, d policy.Decision)
+	// Free is called once.
+	Free()
 }
 
 func (c CommInfo) String() string {
@@ -58,43 +57,35 @@ func (c CommInfo) String() string {
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
+	plugin    *Plugin
 	info      CommInfo
 	log       Log
 	settings  settings
 	constants []policy.Constant
-	now       *inForce // what decides; nil: nothing, ever
-	live      *live    // nil: `now` stays
-	known     known    // what a new version is asked before it comes into force
-	// rendezvous is where its ranks meet, or would if they could; nil: nowhere.
-	rendezvous *rendezvous
+	now       *snapshot     // what decides; nil: nothing, ever
+	recent    recentQueries // what a new version is asked before it comes into force
+
+	// Where the policy may change during the run; nil where not.
+	rendezvous *rendezvous   // where the ranks meet, or would if they could
+	member     *agree.Member // this rank's part in their agreement
+	unwatch    func()        // ends the watch on the files, which brings pending edits
 
 	saidUnchecked atomic.Bool
-}
-
-// inForce is a version of the policy as the communicator uses it.
-type inForce struct {
-	version
-	view *policy.EngineView
-	// decisions, if not nil, gets each decision as text.
-	decisions *decisionLog
-	attached  any      // the host's
-	foreseen  []answer // not logged yet
 }
 
 // Open prepares what decides for a communicator. Without anything, it returns a Comm
 // that is Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is
 // wrong has been logged then. Close ends what Open began.
-func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err error) {
-	settings, ok := readSettings(getenv, log)
-	filesTrusted.Store(settings.trustFiles)
-	c = &Comm{info: info, log: log, settings: settings}
+func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
+	settings, ok := readSettings(p.getenv, log)
+	c = &Comm{plugin: p, info: info, log: log, settings: settings}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
 			begun.leave()
 		}
 	}()
-	own, _, err := c.load(getenv)
+	own, err := p.load(settings, log)
 	switch {
 	case err != nil:
 		return nil, err
@@ -109,10 +100,10 @@ func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err erro
 		return c, nil
 	}
 	if live, why := c.canChange(); live {
-		err = c.join(own, getenv)
+		err = c.join(own)
 	} else {
-		sayWhyNotLive(why, settings, log)
-		c.now, err = c.prepare(own)
+		p.sayWhyNotLive(why, settings, log)
+		c.now, err = c.prepare(own.version)
 	}
 	if err != nil {
 		return nil, err
@@ -120,48 +111,6 @@ func Open(info CommInfo, getenv func(string) string, log Log) (c *Comm, err erro
 	c.start()
 	opened = true
 	return c, nil
-}
-
-// load reads the communicator's files, or, where they are not to be looked at again,
-// what the first communicator of the process found.
-func (c *Comm) load(getenv func(string) string) (v version, sound bool, err error) {
-	if c.settings.reload != reloadOff {
-		return loadVersion(c.settings, getenv, c.log)
-	}
-	return firsts.of(c.settings, getenv, c.log)
-}
-
-// prepare makes a version ready to decide by.
-func (c *Comm) prepare(v version) (*inForce, error) {
-	e := v.engine
-	if e == nil {
-		e = &policy.Engine{}
-	}
-	f := &inForce{version: v, view: e.For(policy.Comm{
-		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
-	})}
-	watchConditions(f.view, c.log)
-	c.sayUnchecked(f.view)
-	if c.settings.logDecisions {
-		f.decisions = newDecisionLog(c.log, e)
-	}
-	if c.info.Host != nil {
-		var err error
-		if f.attached, err = c.info.Host.Attach(); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-// retire ends a version that this communicator uses no more.
-func (c *Comm) retire(f *inForce) {
-	if f.decisions != nil {
-		f.decisions.sumUp()
-	}
-	if c.info.Host != nil {
-		c.info.Host.Detach(f.attached)
-	}
 }
 
 // start says what the communicator starts on.
@@ -187,23 +136,10 @@ func (c *Comm) start() {
 			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, n, e.Model.Name)
 		}
 	}
-	if view.Empty() && c.live == nil {
-		c.retire(c.now)
+	if view.Empty() && c.member == nil {
+		c.now.Retire()
 		c.now = nil
 	}
-}
-
-// watchConditions says which rows cannot be what they were meant to be: those whose
-// condition fails, and those for a machine that is not known.
-func watchConditions(view *policy.EngineView, log Log) {
-	rows := view.Rows()
-	if rows == nil || log.Emit == nil {
-		return // each row is reported once in a process, so to somebody who listens
-	}
-	if n := rows.WithoutTopology(); n > 0 {
-		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
-	}
-	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
 }
 
 // contents names what an engine decides by.
@@ -230,17 +166,13 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 	return strings.Join(parts, ", ")
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // leave ends the part in the agreement of the ranks.
 func (c *Comm) leave() {
-	if c.live != nil {
-		c.live.close()
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	if c.member != nil {
+		c.member.Close()
 	}
 	if c.rendezvous != nil {
 		c.rendezvous.release()
@@ -253,21 +185,21 @@ func (c *Comm) leave() {
 // milliseconds, or about a second if the ranks' store hangs.
 func (c *Comm) Close() {
 	c.leave()
-	if c.live != nil {
-		c.now = c.live.member.Snapshot().(*inForce)
+	if c.member != nil {
+		c.now = c.member.Snapshot().(*snapshot)
 	}
 	if c.now != nil {
-		c.retire(c.now)
+		c.now.Retire()
 		c.now = nil
 	}
-	waitForGarbage()
+	c.plugin.garbage.wait()
 }
 
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.now == nil }
 
-// Attached is what the host keeps beside the version in force.
-func (c *Comm) Attached() any { return c.now.attached }
+// Cache is that of the version in force, which CommInfo.NewCache has made.
+func (c *Comm) Cache() Cache { return c.now.cache }
 
 // Constants lists what to write into NCCL's tuning constants, at init.
 func (c *Comm) Constants() []policy.Constant { return c.constants }
@@ -278,8 +210,8 @@ func (c *Comm) Decide(q policy.Query) policy.Decision {
 	if c.now.decisions != nil {
 		c.now.decisions.add(q, a)
 	}
-	if c.live != nil {
-		c.known.add(q)
+	if c.member != nil {
+		c.recent.add(q)
 	}
 	return a.Decision
 }

@@ -24,6 +24,7 @@ import (
 type decisionLog struct {
 	log    Log
 	engine *policy.Engine
+	seed   maphash.Seed
 
 	mu    sync.Mutex
 	seen  map[uint64]struct{} // hashes of lines written
@@ -41,7 +42,7 @@ const maxDecisions = 1 << 16
 const maxRowsSummed = 100
 
 func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
-	return &decisionLog{log: log, engine: e, seen: map[uint64]struct{}{}, rows: map[int]int{}}
+	return &decisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, rows: map[int]int{}}
 }
 
 func (l *decisionLog) add(q policy.Query, a policy.Answer) {
@@ -52,7 +53,7 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 		return
 	}
 	line := fmt.Sprintf("%s %s, %d pipelined: %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, l.outcome(q, a))
-	key := maphash.String(sumSeed, line)
+	key := maphash.String(l.seed, line)
 	if _, known := l.seen[key]; known {
 		return
 	}

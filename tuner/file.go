@@ -1,15 +1,15 @@
 package tuner
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -19,88 +19,170 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
-// maxFileBytes bounds what is read into memory; 100 000 rows are about 5 MB.
-const maxFileBytes = 64 << 20
+// MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
+// rows are about 5 MB.
+const MaxFileBytes = 64 << 20
 
-// maxLiveBytes is for a change during a run, which all ranks compile while they work:
+// MaxLiveBytes is for a change during a run, which all ranks compile while they work:
 // some 150 000 rows take a second. A larger one would hold up those that follow it.
-const maxLiveBytes = 8 << 20
+const MaxLiveBytes = 8 << 20
 
 // readLimit bounds the wait for a file system.
 const readLimit = 10 * time.Second
 
-// policies and models keep the last version of each file that this process has
-// read, so that the many communicators of a job compile it once. A file is looked at
-// anew at every init: a process that joins a running job and the ones that are
-// already there then start a new communicator on the same version.
-var (
-	policies = newFileCache(policy.ReadCSV)
-	models   = newFileCache(policy.ReadModel)
-)
+// file is one state of a policy file or a model file, and what it means. The many
+// communicators of a process share it, so that it is compiled once.
+type file struct {
+	kind *fileKind
+	path string
 
-type fileCache[T any] struct {
-	compile func(path string, text []byte) (*T, error)
-	mu      sync.Mutex
-	entries map[string]*fileVersion[T]
-}
-
-func newFileCache[T any](compile func(path string, text []byte) (*T, error)) *fileCache[T] {
-	return &fileCache[T]{compile: compile, entries: map[string]*fileVersion[T]{}}
-}
-
-// garbage is what reading files leaves behind.
-var garbage struct {
-	left  atomic.Bool
-	going sync.RWMutex // held for reading while a goroutine gives it back
-}
-
-// Hoard lets garbage lie until the first files are read: to collect it meanwhile takes
-// an eighth of the time that a job waits for its start. Then it is given back.
-func Hoard() { debug.SetGCPercent(400) }
-
-// giveBackGarbage begins to give back what files that were read left behind, many
-// times their size. Nothing much is allocated later, so it would stay for the life of
-// the job.
-func giveBackGarbage() {
-	if !garbage.left.Swap(false) {
-		return
-	}
-	garbage.going.RLock()
-	go func() {
-		defer garbage.going.RUnlock()
-		debug.SetGCPercent(100) // see Hoard
-		debug.FreeOSMemory()
-	}()
-}
-
-// waitForGarbage returns when nothing is being given back.
-func waitForGarbage() {
-	garbage.going.Lock()
-	defer garbage.going.Unlock()
-}
-
-// fileVersion is what one state of a file meant.
-type fileVersion[T any] struct {
-	fileState
-	text     []byte // for bundles alone
-	compiled *T     // nil where there is an error
-	faults   error  // in the text, one a line
-	unread   error  // the file could not be read
-	report   sync.Once
-}
-
-// fileState tells the states of a file apart.
-type fileState struct {
+	// Guarded by Plugin.mu.
 	id      watch.ID
 	settled bool   // no later change can have left the id as it is
-	sum     uint64 // of the text
+	text    []byte // for bundles and to compare
+
+	parse  func() // once; sets what follows
+	policy *policy.Policy
+	model  *policy.Model // of the two one is set, unless there is an error
+	faults error         // in the text, one a line
+	unread error         // the file could not be read
+	report sync.Once
 }
 
-// reportOnce says what there is to say about this version, through the first
-// communicator that has a logger. It returns false, after it was said, for all
-// others.
-func (v *fileVersion[T]) reportOnce(log Log, say func()) (said bool) {
-	return sayOnce(&v.report, log, say)
+// fileKind tells a policy file and a model file apart.
+type fileKind struct {
+	variable, what string
+	show           string // the command that prints all that is wrong with one
+	parse          func(f *file, text []byte) error
+}
+
+var (
+	policyKind = &fileKind{EnvConfigFile, "policy", "tunefit show", func(f *file, text []byte) (err error) {
+		f.policy, err = policy.ReadCSV(f.path, text)
+		return err
+	}}
+	modelKind = &fileKind{EnvModelFile, "model", "tunefit show --model", func(f *file, text []byte) (err error) {
+		f.model, err = policy.ReadModel(f.path, text)
+		return err
+	}}
+)
+
+type fileKey struct {
+	kind *fileKind
+	path string
+}
+
+// pair are the states of a policy file and a model file that belong together; nil where
+// none is named. Two are equal if texts, or the reasons why there are none, are.
+type pair struct{ policy, model *file }
+
+// loadFiles returns the states of the files that the settings name. A file is looked at anew at
+// every init: a process that joins a running job and the ones that are already there then
+// start a new communicator on the same version.
+func (p *Plugin) loadFiles(s settings) (f pair) {
+	if s.modelFile == "" {
+		return pair{p.loadFile(policyKind, s.configFile, s), nil}
+	}
+	model := async(func() *file { return p.loadFile(modelKind, s.modelFile, s) })
+	f.policy = p.loadFile(policyKind, s.configFile, s)
+	f.model = model()
+	return f
+}
+
+// loadFile returns a file's state, nil for no file. An error in it is as good a result as
+// any and is kept like one. With NCCL_TUNER_RELOAD=off what was there first stays.
+func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
+	if path == "" {
+		return nil
+	}
+	key := fileKey{kind, path}
+	p.mu.Lock()
+	before := p.files[key]
+	var known content
+	if before != nil {
+		known = content{id: before.id, settled: before.settled}
+	}
+	p.mu.Unlock()
+	var found content
+	var err error
+	if before == nil || s.reload != reloadOff {
+		// No lock is held while the file system is asked.
+		found, err = ask(&p.hanging, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
+	}
+	p.mu.Lock()
+	f := p.files[key]
+	switch {
+	case f != nil && s.reload == reloadOff:
+	case err != nil:
+		if f == nil || f.unread == nil || f.unread.Error() != err.Error() {
+			f = &file{kind: kind, path: path, unread: err, parse: func() {}}
+		}
+	case found.known:
+		f = before
+	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
+		f.id, f.settled = found.id, found.settled
+	default:
+		f = &file{kind: kind, path: path, id: found.id, settled: found.settled, text: found.text}
+		f.parse = sync.OnceFunc(func() { f.faults = kind.parse(f, found.text) })
+	}
+	p.files[key] = f
+	p.mu.Unlock()
+	f.parse()
+	return f
+}
+
+// content is what a file holds; known that it is what it was.
+type content struct {
+	id      watch.ID
+	settled bool
+	text    []byte
+	known   bool
+}
+
+// readFile reads a file that has changed. A new state that is too large is not read.
+func (p *Plugin) readFile(path string, before content, s settings) (c content, err error) {
+	if before.settled {
+		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
+			return content{known: true}, nil
+		}
+	}
+	f, info, err := regular.Open(path)
+	if err != nil {
+		return c, reason(err)
+	}
+	defer f.Close()
+	if err := owner.CheckFile(info, s.trustFiles); err != nil {
+		return c, err
+	}
+	c.id = watch.Identify(info)
+	if most := s.mostBytes(); info.Size() > most {
+		c.known = c.id == before.id // and was read when more was allowed
+		if !c.known {
+			err = tooLarge(info.Size(), most)
+		}
+		return c, err
+	}
+	p.garbage.left.Store(true)
+	if info.Size() > MaxLiveBytes {
+		debug.SetGCPercent(100) // to hoard would take a gigabyte
+	}
+	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
+		return c, reason(err)
+	}
+	c.settled = c.id.Settled()
+	return c, nil
+}
+
+// otherRanks is why a rank fails that does not get what another may have got.
+const otherRanks = "other ranks may have read it, and this one must not decide differently"
+
+// hangs returns an error if the file was not read because its file system hangs. f may be
+// nil.
+func (f *file) hangs() error {
+	if f == nil || !errors.As(f.unread, new(noAnswer)) {
+		return nil
+	}
+	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)
 }
 
 // sayOnce is for what one line in a process's log is enough for. The first to have
@@ -116,118 +198,60 @@ func sayOnce(once *sync.Once, log Log, say func()) (said bool) {
 	return said
 }
 
-var sumSeed = maphash.MakeSeed()
-
-// load returns the file's version. An error in it is as good a result as any and is
-// kept like one. A new state of the file of more than most bytes is not read. No lock is
-// held while the file system is asked.
-func (c *fileCache[T]) load(path string, most int64) *fileVersion[T] {
-	c.mu.Lock()
-	old := c.entries[path]
-	var known fileState
-	if old != nil {
-		known = old.fileState
-	}
-	c.mu.Unlock()
-	found, err := ask(&unanswered, path, readLimit, func() (content, error) { return read(path, known, most) })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch e := c.entries[path]; {
-	case err != nil:
-		delete(c.entries, path)
-		return &fileVersion[T]{unread: err}
-	case found.known:
-		return old
-	case e != nil && e.sum == found.sum:
-		e.fileState = found.fileState
-		return e
-	}
-	v := &fileVersion[T]{fileState: found.fileState, text: found.text}
-	v.compiled, v.faults = c.compile(path, v.text)
-	c.entries[path] = v
-	return v
-}
-
-// state is equal for as long as the file's text or the reason why there is none stays;
-// nil for no file.
-func (v *fileVersion[T]) state() any {
+// check says what is wrong with a file; ok is false if something is. f may be nil.
+func (f *file) check(s settings, log Log) (ok bool) {
 	switch {
-	case v == nil:
-		return nil
-	case v.unread != nil:
-		return v.unread.Error()
+	case f == nil || f.model != nil:
+		return true
+	case f.policy == nil:
+		f.logFailure(s.without(f.kind.what), log)
+		return false
 	}
-	return v
-}
-
-// otherRanks is why a rank fails that does not get what another may have got.
-const otherRanks = "other ranks may have read it, and this one must not decide differently"
-
-// hangs returns an error if the file that a variable names was not read because its
-// file system hangs. v may be nil.
-func (v *fileVersion[T]) hangs(variable string) error {
-	if v == nil || !errors.As(v.unread, new(noAnswer)) {
-		return nil
-	}
-	return fmt.Errorf("the file that %s names: %w; %s", variable, v.unread, otherRanks)
-}
-
-// has reports whether some version of a file was loaded.
-func (c *fileCache[T]) has(path string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.entries[path] != nil
-}
-
-// filesTrusted is the process's NCCL_TUNER_FILES_TRUST, as of the last init.
-var filesTrusted atomic.Bool
-
-// content is what a file holds; known that it is what it was.
-type content struct {
-	known bool
-	text  []byte
-	fileState
-}
-
-func read(path string, before fileState, most int64) (c content, err error) {
-	if before.settled {
-		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
-			return content{known: true}, nil
+	sayOnce(&f.report, log, func() {
+		if n := f.policy.NeverAsked; f.isEmpty() {
+			log.Warnf("%s has no rows", f.path)
+		} else if n > 0 {
+			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.path, plural(n, "row is", "rows are"))
 		}
+	})
+	return !f.isEmpty()
+}
+
+// isEmpty reports that the file is a policy without rows.
+func (f *file) isEmpty() bool { return f.policy != nil && len(f.policy.Rules) == 0 }
+
+// maxWarned keeps a file of the wrong kind from flooding a job's log.
+const maxWarned = 100
+
+// logFailure says why a file is of no use, and what comes of it.
+func (f *file) logFailure(outcome string, log Log) {
+	if f.unread != nil {
+		log.Warnf("%s=%s: %v%s", f.kind.variable, f.path, f.unread, outcome)
+		return
 	}
-	f, info, err := regular.Open(path)
-	if err != nil {
-		return c, reason(err)
-	}
-	defer f.Close()
-	if err := owner.CheckFile(info, filesTrusted.Load()); err != nil {
-		return c, err
-	}
-	c.id = watch.Identify(info)
-	if info.Size() > most {
-		c.known = c.id == before.id // and was read when more was allowed
-		if !c.known {
-			err = tooLarge(info.Size(), most)
+	faults := strings.Split(f.faults.Error(), "\n")
+	problems := plural(len(faults), "problem", "problems")
+	said := sayOnce(&f.report, log, func() {
+		log.Warnf("%s has %s%s:", f.path, problems, outcome)
+		for i, fault := range faults {
+			if i == maxWarned {
+				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, f.kind.show, f.path)
+				return
+			}
+			log.Warnf("%s", fault)
 		}
-		return c, err
+	})
+	if !said {
+		log.Warnf("%s: still has %s, reported before%s", f.path, problems, outcome)
 	}
-	garbage.left.Store(true)
-	if info.Size() > maxLiveBytes {
-		debug.SetGCPercent(100) // to hoard would take a gigabyte
-	}
-	if c.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
-		return c, reason(err)
-	}
-	c.settled, c.sum = c.id.Settled(), maphash.Bytes(sumSeed, c.text)
-	return c, nil
 }
 
 func tooLarge(size, most int64) error {
-	if most == maxFileBytes {
-		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)), nccl.FormatBytes(maxFileBytes))
+	if most == MaxFileBytes {
+		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)), nccl.FormatBytes(MaxFileBytes))
 	}
 	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created later read up to %s)",
-		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(maxFileBytes))
+		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(MaxFileBytes))
 }
 
 // reason drops the path that the caller's message names already.

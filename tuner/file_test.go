@@ -56,9 +56,9 @@ func write(t *testing.T, file, text string) {
 var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
 
 // decidedAlgo opens a communicator and asks for one collective.
-func decidedAlgo(t *testing.T, file string) nccl.Algo {
+func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 	t.Helper()
-	c, err := Open(eightRanks, env(EnvConfigFile, file), Log{})
+	c, err := p.Open(eightRanks, Log{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +98,14 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v old", name, age), func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "p.csv")
 				write(t, file, ring)
+				p := New(env(EnvConfigFile, file))
 				then := time.Now().Add(-age)
 				os.Chtimes(file, then, then)
-				if got := decidedAlgo(t, file); got != nccl.AlgoRing {
+				if got := decidedAlgo(t, p); got != nccl.AlgoRing {
 					t.Fatalf("first: %v", got)
 				}
 				change(t, file)
-				if got := decidedAlgo(t, file); got != nccl.AlgoTree {
+				if got := decidedAlgo(t, p); got != nccl.AlgoTree {
 					t.Errorf("after the change: %v", got)
 				}
 			})
@@ -114,18 +115,21 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 
 // Communicators of one file version share one compiled policy.
 func TestFileIsCompiledOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "p.csv")
-	write(t, file, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	first := policies.load(file, maxFileBytes)
-	if policies.load(file, maxFileBytes) != first {
+	path := filepath.Join(t.TempDir(), "p.csv")
+	write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	p := New(env())
+	load := func() *file { return p.loadFile(policyKind, path, settings{}) }
+	first := load()
+	compiled := first.policy
+	if load() != first || first.policy != compiled {
 		t.Error("read just now: compiled again")
 	}
 	old := time.Now().Add(-time.Hour)
-	os.Chtimes(file, old, old)
-	if policies.load(file, maxFileBytes) != first {
+	os.Chtimes(path, old, old)
+	if load() != first {
 		t.Error("touched: compiled again")
 	}
-	if again := policies.load(file, maxFileBytes); again != first || !again.settled {
+	if again := load(); again != first || !again.settled {
 		t.Error("at rest: compiled again")
 	}
 }
@@ -174,7 +178,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var r recorder
 			oddStrict := env(c.env...)(EnvStrict) != ""
-			comm, err := Open(eightRanks, env(c.env...), r.log())
+			comm, err := New(env(c.env...)).Open(eightRanks, r.log())
 			if (err != nil) != oddStrict {
 				t.Errorf("Open: %v", err)
 			}
@@ -184,7 +188,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if err == nil && c.name != "odd log" && !comm.Idle() {
 				t.Error("decides without a policy")
 			}
-			_, err = Open(eightRanks, env(append([]string{EnvStrict, "1"}, c.env...)...), Log{})
+			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, Log{})
 			if (err != nil) != c.strict {
 				t.Errorf("strict: %v", err)
 			}
@@ -197,8 +201,9 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.csv")
 	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
 	var r recorder
+	p := New(env(EnvConfigFile, file))
 	for _, log := range []Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
-		if _, err := Open(eightRanks, env(EnvConfigFile, file), log); err != nil {
+		if _, err := p.Open(eightRanks, log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,10 +218,10 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 func TestTooLargeAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large.csv")
 	write(t, file, "")
-	if err := os.Truncate(file, maxFileBytes+1); err != nil {
+	if err := os.Truncate(file, MaxFileBytes+1); err != nil {
 		t.Skip(err)
 	}
-	if _, err := read(file, fileState{}, maxFileBytes); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := New(env()).readFile(file, content{}, settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
 }
@@ -225,7 +230,7 @@ func TestDecisionLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\nallreduce,0,1M,ring,simple,4,,,64K\nallreduce,1048577,2M,default,,,,,\n")
 	var r recorder
-	c, err := Open(eightRanks, env(EnvConfigFile, file, EnvLog, "decisions"), r.log())
+	c, err := New(env(EnvConfigFile, file, EnvLog, "decisions")).Open(eightRanks, r.log())
 	if err != nil {
 		t.Fatal(err)
 	}

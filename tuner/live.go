@@ -5,20 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
-
-// live is what keeps a communicator's policy up to date during a run: this rank's
-// part in the agreement of all ranks, and the wish to change, which the files bring.
-type live struct {
-	member  *agree.Member
-	unwatch func()
-}
 
 // canChange reports whether the communicator's policy may change during the run; why
 // says what stands against it, and is empty where nobody wants it.
@@ -37,8 +29,8 @@ func (c *Comm) canChange() (ok bool, why string) {
 
 // join takes part in the agreement with the other ranks, and starts on the version
 // that the first of them brought.
-func (c *Comm) join(own version, getenv func(string) string) error {
-	r := useRendezvous(c.settings, c.info.Nodes, getenv, c.log)
+func (c *Comm) join(own loaded) error {
+	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
 	c.rendezvous = r
 	patience := r.patience(c.settings.strict)
 	until := time.Now().Add(patience)
@@ -55,10 +47,9 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		}
 		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
 		r.cannotBeUsed(own.shared())
-		c.now, err = c.prepare(own)
+		c.now, err = c.prepare(own.version)
 		return err
 	}
-	log := c.log.about(c.info)
 	timing := o.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
@@ -68,51 +59,21 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 		Identity: newIdentity(),
 		Store:    o.store,
 		Poller:   o.poller,
-		Clock:    clock,
+		Clock:    c.plugin.clock,
 		Timing:   timing,
-		Log:      log,
+		Log:      c.log.about(c.info),
 		Counter:  c.info.Counter,
 		Strict:   c.settings.strict,
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
-		Stage: func(content []byte) (snapshot any, meaning string, err error) {
-			var f *inForce
-			defer func() {
-				if p := recover(); p != nil {
-					if f != nil {
-						c.retire(f)
-					}
-					snapshot, err = nil, fmt.Errorf("a defect in the plugin: %v", p)
-				}
-			}()
-			v := own
-			if !sameBytes(content, own.content) {
-				if v, err = staged.compile(content, getenv, c.log); err != nil {
-					return nil, "", err
-				}
-			}
-			if f, err = c.prepare(v); err != nil {
-				return nil, "", err
-			}
-			c.foresee(f)
-			return f, v.meaning(), nil
-		},
-		Begin: func(snapshot any) {
-			defer c.survive("what was decided is not logged in full")
-			snapshot.(*inForce).begin()
-		},
-		Retire: func(snapshot any) {
-			defer c.survive("some memory is lost")
-			c.retire(snapshot.(*inForce))
-		},
+		Stage:    c.stage,
 	}
 	// On a goroutine that is free to move: each of the store's operations is one too,
 	// and this one is bound to NCCL's thread, which would be put to sleep and woken
 	// for each.
-	var member *agree.Member
 	join := func(ctx context.Context) error {
 		return async(func() (err error) {
-			member, err = agree.Join(ctx, config)
+			c.member, err = agree.Join(ctx, config)
 			return err
 		})()
 	}
@@ -125,72 +86,54 @@ func (c *Comm) join(own version, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	c.now = member.Snapshot().(*inForce)
-	if alone := strings.HasPrefix(member.Status().Why, agree.ErrUnreachable.Error()); alone {
+	c.now = c.member.Snapshot().(*snapshot)
+	if alone := strings.HasPrefix(c.member.Status().Why, agree.ErrUnreachable.Error()); alone {
 		r.cannotBeUsed(own.shared())
 	} else {
 		r.setUsable(true)
 	}
-	if c.now.meaning() != own.meaning() {
+	if c.now.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
-	c.live = &live{member: member}
-	if member.Status().State != "static" { // that changes no more, whatever becomes of the files
-		c.live.unwatch = files.watch(c.settings, own, getenv, c.log, c.live)
+	if c.member.Status().State != "static" { // that changes no more, whatever becomes of the files
+		c.unwatch = c.plugin.watch(c, own)
 	}
 	return nil
 }
 
+// stage makes a version that ranks agree on ready for this communicator.
+func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error) {
+	var s *snapshot
+	defer func() {
+		if p := recover(); p != nil {
+			if s != nil {
+				s.Retire()
+			}
+			err = fmt.Errorf("a defect in the plugin: %v", p)
+		}
+	}()
+	v, err := c.plugin.versionFrom(content, digest, c.log)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = c.prepare(v); err != nil {
+		return nil, err
+	}
+	c.prewarm(s)
+	return s, nil
+}
+
 // Turn takes part in the change of the policy that is due at this call, of which call is
-// agree.HashCall: the Counter's trigger is reached, and no Move is ready. Attached may be
+// agree.HashCall: the Counter's trigger is reached, and no Move is ready. Cache may be
 // another afterwards. An error ends the communicator: this rank cannot know any more how
 // the others decide.
 func (c *Comm) Turn(call uint64) error {
-	if c.live == nil {
+	if c.member == nil {
 		return errors.New("there is nothing to change")
 	}
-	next, err := c.live.member.Slow(c.info.Counter.Seq.Load(), call)
+	next, err := c.member.Slow(c.info.Counter.Seq.Load(), call)
 	if next != nil {
-		c.now = next.(*inForce)
+		c.now = next.(*snapshot)
 	}
 	return err
-}
-
-// survive ends a panic on a goroutine of the plugin's own, which would end the job.
-func (c *Comm) survive(outcome string) {
-	if p := recover(); p != nil {
-		c.log.Warnf("%s: a defect in the plugin: %v; %s", c.info, p, outcome)
-	}
-}
-
-func (l *live) close() {
-	if l.unwatch != nil {
-		l.unwatch()
-	}
-	l.member.Close()
-}
-
-// whyNotLive keeps a process from saying for each of its communicators the same.
-var whyNotLive sync.Map
-
-// sayWhyNotLive tells once why the policy cannot change during the run: a warning
-// where somebody asked for it.
-func sayWhyNotLive(why string, s settings, log Log) {
-	if why == "" || log.Emit == nil {
-		return
-	}
-	if _, said := whyNotLive.LoadOrStore(why, true); said {
-		return
-	}
-	say := log.Infof
-	if s.mustReload {
-		say = log.Warnf
-	}
-	say("the policy cannot change during the run: %s", why)
-}
-
-// sameBytes reports whether two slices are the same one, without looking at what may
-// be megabytes.
-func sameBytes(a, b []byte) bool {
-	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }

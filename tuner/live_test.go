@@ -17,12 +17,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// countingHost knows how many versions have something attached.
-type countingHost struct{ attached atomic.Int64 }
+// countedCache knows how many caches there are.
+type countedCache struct{ n atomic.Int64 }
 
-func (h *countingHost) Attach() (any, error)                      { h.attached.Add(1); return h, nil }
-func (h *countingHost) Detach(any)                                { h.attached.Add(-1) }
-func (*countingHost) Remember(any, policy.Query, policy.Decision) {}
+func (c *countedCache) New() (Cache, error)                  { c.n.Add(1); return c, nil }
+func (c *countedCache) Free()                                { c.n.Add(-1) }
+func (*countedCache) Remember(policy.Query, policy.Decision) {}
 
 // switches are the calls from which on a rank decided otherwise, and how.
 type switches []struct {
@@ -98,7 +98,8 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	j := &job{calls: make([]uint64, ranks), seen: make([]switches, ranks)}
 	j.moved = sync.NewCond(&j.mu)
 	info := CommInfo{ID: rand.Uint64(), Ranks: ranks, Nodes: 1, ABI: 7}
-	var hosts countingHost
+	var caches countedCache
+	p := New(env(EnvConfigFile, file))
 	var log recorder
 	var logging sync.Mutex
 	logged := sync.NewCond(&logging)
@@ -118,8 +119,8 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	comms := make([]*Comm, ranks)
 	for rank := range ranks {
 		info := info
-		info.Counter, info.Host = &agree.Counter{}, &hosts
-		c, err := Open(info, env(EnvConfigFile, file), safe)
+		info.Counter, info.NewCache = &agree.Counter{}, caches.New
+		c, err := p.Open(info, safe)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,13 +162,13 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	for _, c := range comms {
 		c.Close()
 	}
-	if n := hosts.attached.Load(); n != 0 {
-		t.Errorf("%d of the host's things are left", n)
+	if n := caches.n.Load(); n != 0 {
+		t.Errorf("%d caches are left", n)
 	}
 	if n := said("p.csv has 1 problem:"); n != 1 {
 		t.Errorf("the bad file was reported %d times\n%s", n, strings.Join(log.lines, "\n"))
 	}
-	if files.watcher != nil || len(meetings.byName) > 0 {
+	if p.watched.watcher != nil || len(p.rendezvous) > 0 {
 		t.Error("something still watches or polls")
 	}
 }
@@ -190,12 +191,12 @@ func TestWhyNothingCanChange(t *testing.T) {
 		"a store that is none": {func(*CommInfo) {}, []string{EnvRendezvous, filepath.Join(file, "x")}, "WARN TUNER/Go: communicator 0x5 of 8 ranks on 1 node (ABI v7): the policy cannot change during the run: " + EnvRendezvous + "="},
 	} {
 		t.Run(name, func(t *testing.T) {
-			whyNotLive.Clear()
+			p := New(env(append(c.env, EnvConfigFile, file)...))
 			info := counted
 			c.change(&info)
 			var log recorder
 			for range 2 {
-				comm, err := Open(info, env(append(c.env, EnvConfigFile, file)...), log.log())
+				comm, err := p.Open(info, log.log())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +215,7 @@ func TestWhyNothingCanChange(t *testing.T) {
 		})
 	}
 	var log recorder
-	if _, err := Open(counted, env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1"), log.log()); err != nil {
+	if _, err := New(env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1")).Open(counted, log.log()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off, uniform)`, EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
@@ -227,9 +228,10 @@ func TestWhyNothingCanChange(t *testing.T) {
 // With NCCL_TUNER_RELOAD=off a process stays with what it read first.
 func TestReloadOff(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
+	p := New(env(EnvConfigFile, file, EnvReload, "off"))
 	for _, channels := range []int{1, 2} {
 		write(t, file, rows(channels))
-		c, err := Open(eightRanks, env(EnvConfigFile, file, EnvReload, "off"), Log{})
+		c, err := p.Open(eightRanks, Log{})
 		if err != nil {
 			t.Fatal(err)
 		}

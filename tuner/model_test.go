@@ -42,13 +42,10 @@ func onMachine(fingerprint string) func(*policy.ModelFile) {
 	}
 }
 
-// runOn makes all of a test run on a machine; it counts how often that was looked at.
-func runOn(t *testing.T, fingerprint string) (looked *int) {
-	looked = new(int)
-	before := machine
-	t.Cleanup(func() { machine, engines.last = before, nil })
-	engines.last = nil
-	machine = &machineCache{find: func(func(string) string) (*policy.Machine, detect.Source, error) {
+// newOn returns a process on a machine; it counts how often that was looked at.
+func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *int) {
+	p, looked = New(getenv), new(int)
+	p.machine.find = func(func(string) string) (*policy.Machine, detect.Source, error) {
 		*looked++
 		switch fingerprint {
 		case "":
@@ -58,8 +55,8 @@ func runOn(t *testing.T, fingerprint string) (looked *int) {
 		}
 		f, err := topo.ParseFingerprint(fingerprint)
 		return &policy.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
-	}}
-	return looked
+	}
+	return p, looked
 }
 
 var treeIsCheaper = nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}
@@ -73,13 +70,12 @@ func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {
-	runOn(t, home)
 	dir := t.TempDir()
 	rows, model := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json")
 	write(t, rows, "allreduce,2048,4095,tree,ll128,1,1,8\nallreduce,4096,8191,default,-1,-1,1,8\n")
 	write(t, model, ringModel(nil))
 	var r recorder
-	c, err := Open(eightRanks, env(EnvConfigFile, rows, EnvModelFile, model, EnvLog, "decisions"), r.log())
+	c, err := New(env(EnvConfigFile, rows, EnvModelFile, model, EnvLog, "decisions")).Open(eightRanks, r.log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +130,6 @@ func TestModelAndMachine(t *testing.T) {
 		"defect":           {home, "panic", false, "WARN TUNER/Go: the topology of this machine is not known: a defect in reading it: odd machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			looked := runOn(t, test.here)
 			file := filepath.Join(t.TempDir(), "m.json")
 			change := func(*policy.ModelFile) {}
 			if test.model != "" {
@@ -142,8 +137,9 @@ func TestModelAndMachine(t *testing.T) {
 			}
 			write(t, file, ringModel(change))
 			var r recorder
+			p, looked := newOn(test.here, env(EnvModelFile, file))
 			for _, log := range []Log{{}, r.log(), r.log()} {
-				c, err := Open(eightRanks, env(EnvModelFile, file), log)
+				c, err := p.Open(eightRanks, log)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -163,7 +159,6 @@ func TestModelAndMachine(t *testing.T) {
 }
 
 func TestBadModel(t *testing.T) {
-	runOn(t, home)
 	dir := t.TempDir()
 	rows, model, bad := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json"), filepath.Join(dir, "bad.json")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
@@ -193,7 +188,7 @@ func TestBadModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			variables := []string{EnvConfigFile, test.rows, EnvModelFile, test.model}
 			var r recorder
-			c, err := Open(eightRanks, env(variables...), r.log())
+			c, err := New(env(variables...)).Open(eightRanks, r.log())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +200,7 @@ func TestBadModel(t *testing.T) {
 					t.Errorf("not said once: %s\n%s", says, strings.Join(r.lines, "\n"))
 				}
 			}
-			if _, err := Open(eightRanks, env(append(variables, EnvStrict, "1")...), Log{}); (err != nil) != test.strict {
+			if _, err := New(env(append(variables, EnvStrict, "1")...)).Open(eightRanks, Log{}); (err != nil) != test.strict {
 				t.Errorf("strict: %v", err)
 			}
 		})
@@ -226,12 +221,12 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 		{home, 1, nccl.ProtoLL128, nccl.ProtoLL128, ""},
 		{"", 2, nccl.ProtoLL, nccl.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
 	} {
-		looked := runOn(t, test.here)
+		p, looked := newOn(test.here, env(EnvConfigFile, file))
 		var r recorder
 		for range 2 {
 			info := eightRanks
 			info.NVLDomains = test.domains
-			c, err := Open(info, env(EnvConfigFile, file), r.log())
+			c, err := p.Open(info, r.log())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +248,6 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 
 // The version that ranks compare is of all that decides.
 func TestVersionCoversTheModel(t *testing.T) {
-	runOn(t, home)
 	dir := t.TempDir()
 	rows := filepath.Join(dir, "p.csv")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
@@ -269,8 +263,8 @@ func TestVersionCoversTheModel(t *testing.T) {
 			s.modelFile = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 			write(t, s.modelFile, ringModel(change))
 		}
-		v, sound, err := loadVersion(s, env(), Log{})
-		if err != nil || !sound {
+		v, err := New(env()).load(s, Log{})
+		if err != nil || !v.sound {
 			t.Fatal(name, err)
 		}
 		if other, taken := versions[v.engine.Digest]; taken {
@@ -282,7 +276,6 @@ func TestVersionCoversTheModel(t *testing.T) {
 
 // A model's constants are NCCL's own where NCCL has set them before, and the log says which.
 func TestConstantsAreSetOrLost(t *testing.T) {
-	runOn(t, home)
 	model := filepath.Join(t.TempDir(), "m.json")
 	write(t, model, ringModel(func(f *policy.ModelFile) {
 		f.Constants = &policy.ModelConstants{BaseLatencies: []policy.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
@@ -299,7 +292,7 @@ func TestConstantsAreSetOrLost(t *testing.T) {
 		info := eightRanks
 		info.Constants, info.ConstantsLost = test.set, test.lost
 		var r recorder
-		c, err := Open(info, env(EnvModelFile, model), r.log())
+		c, err := New(env(EnvModelFile, model)).Open(info, r.log())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,16 +12,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
-// clock is the process's.
-var clock = agree.RealTime()
-
 // rendezvous is a store that the ranks of a job share, as one process uses it: all
 // its communicators that name the same one share the poller too.
 type rendezvous struct {
-	meeting
-	getenv func(string) string
+	rendezvousKey
+	plugin *Plugin
 	log    Log // of the first communicator
-	users  int // guarded by meetings.mu
+	users  int // guarded by plugin.mu
 
 	mu       sync.Mutex
 	last     *opening
@@ -29,8 +26,8 @@ type rendezvous struct {
 	retry    sync.WaitGroup
 }
 
-// meeting says where ranks meet.
-type meeting struct {
+// rendezvousKey says where ranks meet.
+type rendezvousKey struct {
 	name      string // NCCL_TUNER_RENDEZVOUS
 	trust     bool   // NCCL_TUNER_RENDEZVOUS_TRUST
 	aggregate bool   // the ranks of a machine act as one
@@ -51,25 +48,20 @@ type opening struct {
 // to do if each rank asked it by itself.
 const aggregateAbove = 64
 
-var meetings = struct {
-	mu     sync.Mutex
-	byName map[meeting]*rendezvous
-}{byName: map[meeting]*rendezvous{}}
-
 // privateStore names the default store: a directory in memory for all jobs of this
 // user on this machine. It vanishes with the last process that uses it.
 const privateStore = "jobs"
 
 // useRendezvous returns what the settings name, for a communicator of so many nodes,
 // until release.
-func useRendezvous(s settings, nodes int, getenv func(string) string, log Log) *rendezvous {
-	meetings.mu.Lock()
-	defer meetings.mu.Unlock()
-	m := meeting{s.rendezvous, s.trust, nodes > aggregateAbove}
-	r := meetings.byName[m]
+func (p *Plugin) useRendezvous(s settings, nodes int, log Log) *rendezvous {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := rendezvousKey{s.rendezvous, s.trust, nodes > aggregateAbove}
+	r := p.rendezvous[key]
 	if r == nil {
-		r = &rendezvous{meeting: m, getenv: getenv, log: log}
-		meetings.byName[m] = r
+		r = &rendezvous{rendezvousKey: key, plugin: p, log: log}
+		p.rendezvous[key] = r
 	}
 	r.users++
 	return r
@@ -77,13 +69,13 @@ func useRendezvous(s settings, nodes int, getenv func(string) string, log Log) *
 
 // release gives the store up; the last user of the process closes it.
 func (r *rendezvous) release() {
-	meetings.mu.Lock()
+	r.plugin.mu.Lock()
 	r.users--
 	last := r.users == 0
 	if last {
-		delete(meetings.byName, r.meeting)
+		delete(r.plugin.rendezvous, r.rendezvousKey)
 	}
-	meetings.mu.Unlock()
+	r.plugin.mu.Unlock()
 	if !last {
 		return
 	}
@@ -134,7 +126,7 @@ func (r *rendezvous) open(ctx context.Context) (*opening, error) {
 	case <-o.done:
 		return o, o.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s does not answer", r.place())
+		return nil, fmt.Errorf("%s does not answer", r.setting())
 	}
 }
 
@@ -148,8 +140,8 @@ func (o *opening) failed() bool {
 	}
 }
 
-// place names the rendezvous for a message.
-func (r *rendezvous) place() string {
+// setting names the rendezvous for a message.
+func (r *rendezvous) setting() string {
 	if r.name == "" {
 		return dirstore.Shm
 	}
@@ -165,17 +157,17 @@ func (r *rendezvous) try(o *opening) error {
 		}
 		o.store, o.timing, o.close = s, agree.Local, func() { s.Close() }
 	case IsEtcd(r.name):
-		s, end, err := openEtcd(r.name, r.getenv)
+		s, end, err := openEtcd(r.name, r.plugin.getenv)
 		if err != nil {
 			return err
 		}
 		o.store, o.timing, o.close = s, agree.Etcd, end
 	case strings.Contains(r.name, "://"):
-		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.place())
+		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.setting())
 	default:
 		s, err := r.openDirectory()
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.place(), err)
+			return fmt.Errorf("%s: %w", r.setting(), err)
 		}
 		o.store, o.timing, o.close = s, agree.Shared, func() { s.Close() }
 	}
@@ -186,7 +178,7 @@ func (r *rendezvous) try(o *opening) error {
 			return err
 		}
 	}
-	o.poller = agree.NewPoller(o.store, clock, o.timing)
+	o.poller = agree.NewPoller(o.store, r.plugin.clock, o.timing)
 	return nil
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// openIn opens a communicator that meets in dir and returns how long that took.
-func openIn(t *testing.T, dir string, log Log, set ...string) (c *Comm, took time.Duration) {
+// timed opens a communicator and returns how long that took.
+func timed(t *testing.T, p *Plugin, log Log) (c *Comm, took time.Duration) {
 	t.Helper()
 	began := time.Now()
-	c, err := Open(CommInfo{ID: nextID(), Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, env(append(set, EnvRendezvous, dir)...), log)
+	c, err := p.Open(oneOfEight(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,10 +24,14 @@ func openIn(t *testing.T, dir string, log Log, set ...string) (c *Comm, took tim
 
 var lastID uint64
 
-func nextID() uint64 { lastID++; return 0xabc00 + lastID }
+// oneOfEight is a rank of a communicator that is no other test's.
+func oneOfEight() CommInfo {
+	lastID++
+	return CommInfo{ID: 0xabc00 + lastID, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}
+}
 
-// live reports whether a communicator takes part in the agreement of its ranks.
-func (c *Comm) isLive() bool { return c.live != nil && c.live.member.Status().State != "static" }
+// isLive reports whether a communicator takes part in the agreement of its ranks.
+func (c *Comm) isLive() bool { return c.member != nil && c.member.Status().State != "static" }
 
 // A process waits once for a store that cannot be used, not once for each communicator,
 // and finds out by itself that it can be used again. The time is a simulated one.
@@ -51,13 +55,14 @@ func TestUnusableStoreIsAwaitedOnce(t *testing.T) {
 			mend := break_(meet)
 			synctest.Test(t, func(t *testing.T) {
 				var log recorder
-				first, took := openIn(t, meet, log.log(), EnvConfigFile, file)
+				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
+				first, took := timed(t, p, log.log())
 				if took < agree.JoinLimit || first.isLive() {
 					t.Errorf("the first communicator has waited %v", took)
 				}
 				comms := []*Comm{first}
 				for range 20 {
-					c, took := openIn(t, meet, log.log(), EnvConfigFile, file)
+					c, took := timed(t, p, log.log())
 					if took > impatient || c.isLive() || c.Idle() {
 						t.Errorf("another communicator has waited %v", took)
 					}
@@ -65,7 +70,7 @@ func TestUnusableStoreIsAwaitedOnce(t *testing.T) {
 				}
 				mend()
 				time.Sleep(2 * retryMax)
-				after, took := openIn(t, meet, log.log(), EnvConfigFile, file)
+				after, took := timed(t, p, log.log())
 				if !after.isLive() || after.rendezvous.patience(false) != agree.JoinLimit {
 					t.Errorf("it can be used again, and a communicator does not, after %v\n%s", took, strings.Join(log.lines, "\n"))
 				}
@@ -89,8 +94,9 @@ func TestUnusableStoreIsRemembered(t *testing.T) {
 	os.MkdirAll(meet, 0o700)
 	os.WriteFile(filepath.Join(meet, "c"), nil, 0o600)
 	synctest.Test(t, func(t *testing.T) {
+		p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
 		open := func() time.Duration {
-			c, took := openIn(t, meet, Log{}, EnvConfigFile, file)
+			c, took := timed(t, p, Log{})
 			c.Close()
 			return took
 		}
@@ -101,9 +107,12 @@ func TestUnusableStoreIsRemembered(t *testing.T) {
 			t.Errorf("then it has waited %v", took)
 		}
 		began := time.Now()
-		if _, err := Open(CommInfo{ID: nextID(), Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1"), Log{}); err == nil || time.Since(began) < agree.JoinLimit {
+		lenient := p.getenv
+		p.getenv = env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1")
+		if _, err := p.Open(oneOfEight(), Log{}); err == nil || time.Since(began) < agree.JoinLimit {
 			t.Errorf("with %s=1 it has waited %v: %v", EnvStrict, time.Since(began), err)
 		}
+		p.getenv = lenient
 		time.Sleep(2 * rememberFor)
 		if took := open(); took < agree.JoinLimit {
 			t.Errorf("long after it has waited %v", took)
@@ -120,7 +129,7 @@ func TestForeignRendezvousIsRefused(t *testing.T) {
 	os.Mkdir(meet, 0o700)
 	os.Chmod(meet, 0o777)
 	var log recorder
-	c, _ := openIn(t, meet, log.log(), EnvConfigFile, file)
+	c, _ := timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet)), log.log())
 	if c.isLive() || log.count("cannot change during the run: "+EnvRendezvous+"="+meet+": "+meet+" is not this user's alone: everybody can write to it (mode 0777; chmod go-w ends that). Name a directory of your own, or set "+EnvTrust+"=1") != 1 {
 		t.Errorf("%s", strings.Join(log.lines, "\n"))
 	}
@@ -128,16 +137,16 @@ func TestForeignRendezvousIsRefused(t *testing.T) {
 	if left, _ := os.ReadDir(meet); len(left) > 0 {
 		t.Errorf("written into it: %v", left)
 	}
-	c, _ = openIn(t, meet, log.log(), EnvConfigFile, file, EnvTrust, "1")
+	c, _ = timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet, EnvTrust, "1")), log.log())
 	if !c.isLive() {
 		t.Errorf("%s", strings.Join(log.lines, "\n"))
 	}
 	c.Close()
-	if _, err := Open(CommInfo{ID: nextID(), Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1"), Log{}); err == nil || !strings.Contains(err.Error(), "is not this user's alone") {
+	if _, err := New(env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1")).Open(oneOfEight(), Log{}); err == nil || !strings.Contains(err.Error(), "is not this user's alone") {
 		t.Errorf("%v", err)
 	}
 	os.Chmod(meet, 0o700)
-	c, _ = openIn(t, meet, log.log(), EnvConfigFile, file)
+	c, _ = timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet)), log.log())
 	if !c.isLive() {
 		t.Errorf("%s", strings.Join(log.lines, "\n"))
 	}
@@ -151,7 +160,7 @@ func TestPasswordsAreNotRepeated(t *testing.T) {
 	for _, url := range []string{"etcd://root:SECRET@127.0.0.1:1/x", "etcds://root:SEC/RET@127.0.0.1:1", "redis://:SECRET@host"} {
 		for _, strict := range []string{"0", "1"} {
 			var log recorder
-			c, err := Open(CommInfo{ID: nextID(), Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, env(EnvConfigFile, file, EnvRendezvous, url, EnvStrict, strict), log.log())
+			c, err := New(env(EnvConfigFile, file, EnvRendezvous, url, EnvStrict, strict)).Open(oneOfEight(), log.log())
 			if err == nil {
 				c.Close()
 			} else {

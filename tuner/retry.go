@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
@@ -27,28 +26,23 @@ const (
 	rememberFor = 2*retryMax + agree.JoinLimit
 )
 
-var unusable = struct {
-	mu    sync.Mutex
-	since map[meeting]time.Time // when the store was last found so
-}{since: map[meeting]time.Time{}}
-
 // patience is how long a communicator waits for the store.
 func (r *rendezvous) patience(strict bool) time.Duration {
-	unusable.mu.Lock()
-	defer unusable.mu.Unlock()
-	if at, was := unusable.since[r.meeting]; was && time.Since(at) < rememberFor && !strict {
+	r.plugin.mu.Lock()
+	defer r.plugin.mu.Unlock()
+	if at, was := r.plugin.unusable[r.rendezvousKey]; was && time.Since(at) < rememberFor && !strict {
 		return impatient
 	}
 	return agree.JoinLimit
 }
 
 func (r *rendezvous) setUsable(usable bool) {
-	unusable.mu.Lock()
-	defer unusable.mu.Unlock()
+	r.plugin.mu.Lock()
+	defer r.plugin.mu.Unlock()
 	if usable {
-		delete(unusable.since, r.meeting)
+		delete(r.plugin.unusable, r.rendezvousKey)
 	} else {
-		unusable.since[r.meeting] = time.Now()
+		r.plugin.unusable[r.rendezvousKey] = time.Now()
 	}
 }
 
@@ -61,7 +55,7 @@ func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	if r.retrying != nil {
 		return
 	}
-	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.place(), impatient)
+	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.setting(), impatient)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.retrying = cancel
 	r.retry.Go(func() {

@@ -82,25 +82,19 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	s.configFile = getenv(EnvConfigFile)
 	s.modelFile = getenv(EnvModelFile)
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
-	switch v := getenv(EnvStrict); v {
-	case "", "0":
-	case "1":
-		s.strict = true
-	default:
-		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvStrict, v)
-		s.strict, ok = true, false // whoever sets it wants to be stopped
-	}
-	s.rendezvous = getenv(EnvRendezvous)
-	for name, set := range map[string]*bool{EnvTrust: &s.trust, EnvFilesTrust: &s.trustFiles} {
-		switch v := getenv(name); v {
-		case "", "0":
-		case "1":
-			*set = true
-		default:
-			log.Warnf("%s=%q is not understood (allowed: 0, 1)", name, v)
-			ok = false
+	flag := func(name string, otherwise bool) bool {
+		v := getenv(name)
+		if v == "" || v == "0" || v == "1" {
+			return v == "1"
 		}
+		log.Warnf("%s=%q is not understood (allowed: 0, 1)", name, v)
+		ok = false
+		return otherwise
 	}
+	s.strict = flag(EnvStrict, true) // whoever sets it wants to be stopped
+	s.trust = flag(EnvTrust, false)
+	s.trustFiles = flag(EnvFilesTrust, false)
+	s.rendezvous = getenv(EnvRendezvous)
 	v := getenv(EnvReload)
 	if s.uniform = v == reloadUniform; s.uniform {
 		v = reloads[reloadLive]
@@ -152,7 +146,7 @@ func (s settings) without(what string) string {
 // mostBytes is the size up to which a file is read.
 func (s settings) mostBytes() int64 {
 	if s.keeping {
-		return maxLiveBytes
+		return MaxLiveBytes
 	}
-	return maxFileBytes
+	return MaxFileBytes
 }

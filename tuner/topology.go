@@ -11,15 +11,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-// machine is what this process runs on. To find out can cost a second, so only a
+// machine is what a process runs on. To find out can cost a second, so only a
 // condition or a model that needs it asks, and only once in a process: the machine
 // does not change under it.
 //
 // Each rank finds out for itself. Ranks on nodes that are not alike may so decide
 // differently; policy.Engine's digest tells them apart.
-var machine = &machineCache{find: FindMachine}
-
-type machineCache struct {
+type machine struct {
 	find  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
 	once  sync.Once
 	here  *policy.Machine // nil: not known
@@ -31,13 +29,14 @@ type machineCache struct {
 // machineLimit bounds the wait for the topology's files and for NVIDIA's driver.
 const machineLimit = 30 * time.Second
 
-// get returns the machine, or nil where it is not known, and says what it is. It is an
-// error if something hangs.
-func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine, error) {
-	c.once.Do(func() {
+// findMachine returns the machine, or nil where it is not known. It is an error if
+// something hangs.
+func (p *Plugin) findMachine() (*policy.Machine, error) {
+	m := &p.machine
+	m.once.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				c.here, c.err = nil, fmt.Errorf("a defect in reading it: %v", p)
+				m.here, m.err = nil, fmt.Errorf("a defect in reading it: %v", p)
 			}
 		}()
 		type found struct {
@@ -45,23 +44,28 @@ func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine
 			from detect.Source
 		}
 		var f found
-		f, c.err = ask(&unanswered, "topology", machineLimit, func() (f found, err error) {
-			f.here, f.from, err = c.find(getenv)
+		f, m.err = ask(&p.hanging, "topology", machineLimit, func() (f found, err error) {
+			f.here, f.from, err = m.find(p.getenv)
 			return f, err
 		})
-		c.here, c.from = f.here, f.from
+		m.here, m.from = f.here, f.from
 	})
-	if errors.As(c.err, new(noAnswer)) {
-		return nil, fmt.Errorf("the topology of this machine: %w; %s", c.err, otherRanks)
+	if errors.As(m.err, new(noAnswer)) {
+		return nil, fmt.Errorf("the topology of this machine: %w; %s", m.err, otherRanks)
 	}
-	sayOnce(&c.noted, log, func() {
-		if c.err != nil {
-			log.Warnf("the topology of this machine is not known: %v", c.err)
+	return m.here, nil
+}
+
+// noteMachine says once what was found.
+func (p *Plugin) noteMachine(log Log) {
+	m := &p.machine
+	sayOnce(&m.noted, log, func() {
+		if m.err != nil {
+			log.Warnf("the topology of this machine is not known: %v", m.err)
 			return
 		}
-		log.Infof("topology (%s): %s, fingerprint %s", c.from, c.here.Summary, c.here.Fingerprint)
+		log.Infof("topology (%s): %s, fingerprint %s", m.from, m.here.Summary, m.here.Fingerprint)
 	})
-	return c.here, nil
 }
 
 // FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.

@@ -6,10 +6,8 @@ import (
 	"time"
 )
 
-// unanswered are the questions to file systems and drivers that hang: an NFS server that
-// is away must not take NCCL's threads with it.
-var unanswered = questions{names: map[string]bool{}}
-
+// questions are those to file systems and drivers that hang: an NFS server that is away
+// must not take NCCL's threads with it.
 type questions struct {
 	mu    sync.Mutex
 	names map[string]bool

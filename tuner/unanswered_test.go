@@ -58,25 +58,24 @@ func TestAskPanics(t *testing.T) {
 func TestOpenWithAFileThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		good := dir + "/good.csv"
+		good, other := dir+"/good.csv", dir+"/other.csv"
+		p := New(env(EnvConfigFile, good, EnvReload, "new"))
 		write(t, good, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 		release := make(chan struct{})
 		var hanging sync.WaitGroup
 		for _, name := range []string{good, "topology"} {
-			hanging.Go(func() { ask(&unanswered, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
+			hanging.Go(func() { ask(&p.hanging, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
 		}
 		hanging.Wait()
 		defer synctest.Wait()
 		defer close(release)
-		_, err := Open(eightRanks, env(EnvConfigFile, good, EnvReload, "new"), Log{})
+		_, err := p.Open(eightRanks, Log{})
 		if err == nil || !errors.As(err, new(noAnswer)) {
 			t.Errorf("policy: %v", err)
 		}
-		defer func(m *machineCache) { machine = m }(machine)
-		machine = &machineCache{find: FindMachine}
-		other := dir + "/other.csv"
 		write(t, other, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
-		_, err = Open(eightRanks, env(EnvConfigFile, other, EnvReload, "new"), Log{})
+		p.getenv = env(EnvConfigFile, other, EnvReload, "new")
+		_, err = p.Open(eightRanks, Log{})
 		if err == nil || !errors.As(err, new(noAnswer)) {
 			t.Errorf("topology: %v", err)
 		}

@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -11,83 +12,154 @@ import (
 
 // version is one state of the policy: what it is made from and what it means.
 type version struct {
-	content []byte         // a bundle
-	digest  string         // of the content
+	content []byte // a bundle
+	digest  string // of the content
+	from    pair   // guarded by Plugin.mu: the files that it was read from last, if it was
+
+	compile func() error   // once; sets what follows
 	engine  *policy.Engine // nil: NCCL decides everything
-	read    readStates     // of the files that it was read from, if it was
+	note    func(Log)      // says what the machine has to do with it
 }
 
-// shared is the version as the ranks' agreement knows it.
-func (v version) shared() agree.Version {
-	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.meaning()}
-}
-
-// readStates are the states of the policy file and the model file.
-type readStates [2]any
+// noFiles is the version of ranks that have no file that can be used.
+var noFiles = func() *version {
+	content := Bundle{}.encode()
+	return &version{content: content, digest: agree.DigestOf(content)}
+}()
 
 // nothing is the meaning of a version that leaves everything to NCCL.
 const nothing = "nothing"
 
-func (v version) meaning() string {
+// Meaning is the digest of what the version means on this machine.
+func (v *version) Meaning() string {
 	if v.engine == nil {
 		return nothing
 	}
 	return v.engine.Digest.Full()
 }
 
-// staged keeps the versions that this process has compiled of late: its
-// communicators share them, and mostly they come from its own files.
-var staged = stagedVersions{latest: map[string]*policy.Engine{}}
-
-type stagedVersions struct {
-	mu     sync.Mutex
-	latest map[string]*policy.Engine // by the digest of the content
+// shared is the version as the ranks' agreement knows it.
+func (v *version) shared() agree.Version {
+	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.Meaning()}
 }
 
-// maxStaged bounds the memory. Versions follow each other: one is in force, one may
-// be on its way, and communicators may be behind.
-const maxStaged = 8
+// maxVersions bounds the memory. Versions follow each other: one is in force, one may be
+// on its way, and communicators may be behind.
+const maxVersions = 4
 
-// note remembers what a version means.
-func (s *stagedVersions) note(v version) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.latest) >= maxStaged {
-		clear(s.latest)
+// find returns one of the latest versions; nil for none. p.mu must be held.
+func (p *Plugin) find(is func(*version) bool) *version {
+	i := slices.IndexFunc(p.versions, is)
+	if i < 0 {
+		return nil
 	}
-	s.latest[v.digest] = v.engine
+	v := p.versions[i]
+	p.versions = append(slices.Delete(p.versions, i, i+1), v)
+	return v
 }
 
-// compile returns the version that a content is.
-func (s *stagedVersions) compile(content []byte, getenv func(string) string, log Log) (version, error) {
-	digest := agree.DigestOf(content)
-	s.mu.Lock()
-	e, known := s.latest[digest]
-	s.mu.Unlock()
-	if known {
-		return version{content: content, digest: digest, engine: e}, nil
+// versionOf returns the version that files are, of which one may be nil. Bundles are made
+// here alone, so that one copy of a file's text is left in memory: to make one takes as
+// long as a communicator's init may.
+func (p *Plugin) versionOf(f pair, log Log) (*version, error) {
+	if f == (pair{}) {
+		return noFiles, nil
 	}
-	b, err := DecodeBundle(content)
-	if err != nil {
-		return version{}, err
-	}
-	var p *policy.Policy
-	var m *policy.Model
-	if b.Policy.Name != "" {
-		if p, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text); err != nil {
-			return version{}, firstProblem(err)
+	p.mu.Lock()
+	v := p.find(func(v *version) bool { return v.from == f })
+	if v == nil {
+		var b Bundle
+		var rows *policy.Policy
+		var model *policy.Model
+		if f.policy != nil {
+			rows, b.Policy = f.policy.policy, Source{f.policy.path, f.policy.text}
+		}
+		if f.model != nil {
+			model, b.Model = f.model.model, Source{f.model.path, f.model.text}
+		}
+		content := b.encode()
+		v = p.enter(content, agree.DigestOf(content), func() (*policy.Policy, *policy.Model, error) { return rows, model, nil })
+		v.from = f
+		texts := v.content[len(v.content)-len(b.Policy.Text)-len(b.Model.Text):]
+		if f.policy != nil {
+			f.policy.text = texts[:len(b.Policy.Text)]
+		}
+		if f.model != nil {
+			f.model.text = texts[len(b.Policy.Text):]
 		}
 	}
-	if b.Model.Name != "" {
-		if m, err = policy.ReadModel(b.Model.Name, b.Model.Text); err != nil {
-			return version{}, firstProblem(err)
+	p.mu.Unlock()
+	return v.ready(log)
+}
+
+// versionFrom returns the version that a content of this digest is, from whatever rank.
+func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, error) {
+	p.mu.Lock()
+	v := p.enter(content, digest, func() (rows *policy.Policy, model *policy.Model, err error) {
+		b, err := DecodeBundle(content)
+		if err == nil && b.Policy.Name != "" {
+			rows, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text)
 		}
+		if err == nil && b.Model.Name != "" {
+			model, err = policy.ReadModel(b.Model.Name, b.Model.Text)
+		}
+		return rows, model, firstProblem(err)
+	})
+	p.mu.Unlock()
+	return v.ready(log)
+}
+
+// enter returns the version of a digest, which all communicators of the process share: it
+// is compiled once. p.mu must be held.
+func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Policy, *policy.Model, error)) *version {
+	if v := p.find(func(v *version) bool { return v.digest == digest }); v != nil {
+		return v
 	}
-	v := version{content: content, digest: digest}
-	if v.engine, err = engines.of(p, m, getenv, log); err != nil {
-		return version{}, err
+	v := &version{content: content, digest: digest}
+	v.compile = sync.OnceValue(func() error {
+		rows, model, err := parse()
+		if err != nil {
+			return err
+		}
+		var here *policy.Machine
+		needsTopology := policy.NeedsTopology(rows, model)
+		if needsTopology {
+			if here, err = p.findMachine(); err != nil {
+				return err
+			}
+		}
+		e := policy.NewEngine(rows, model, here)
+		if e.Policy != nil || e.Model != nil {
+			v.engine = e
+		}
+		var said sync.Once
+		v.note = func(log Log) {
+			if needsTopology {
+				p.noteMachine(log)
+			}
+			switch {
+			case e.Standing == policy.AnyMachine:
+			case e.Standing.Silent():
+				sayOnce(&said, log, func() { log.Warnf("the model %s %s", model.Name, e.Standing) })
+			default:
+				sayOnce(&said, log, func() { log.Infof("the model %s %s", model.Name, e.Standing) })
+			}
+		}
+		return nil
+	})
+	if len(p.versions) == maxVersions {
+		p.versions = slices.Delete(p.versions, 0, 1)
 	}
-	s.note(v)
+	p.versions = append(p.versions, v)
+	return v
+}
+
+// ready returns the version once it is compiled.
+func (v *version) ready(log Log) (*version, error) {
+	if err := v.compile(); err != nil {
+		return nil, err
+	}
+	v.note(log)
 	return v, nil
 }
 

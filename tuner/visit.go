@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,18 +69,21 @@ func visitPrivate() (places []Place, err error) {
 	return places, nil
 }
 
-// Meaning returns the digest of what the files mean on this machine, with the
+// SameMeaning reports whether two versions mean the same on this machine, with the
 // variables that getenv knows. On another one a model may mean something else.
-func (b Bundle) Meaning(getenv func(string) string, log Log) (string, error) {
-	v, err := staged.compile(b.encode(), getenv, log)
-	if err != nil {
-		return "", err
+func SameMeaning(a, b Bundle, getenv func(string) string) bool {
+	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
+		return true
 	}
-	return v.meaning(), nil
+	p := New(getenv)
+	var meanings [2]string
+	for i, bundle := range []Bundle{a, b} {
+		content := bundle.encode()
+		v, err := p.versionFrom(content, agree.DigestOf(content), Log{})
+		if err != nil {
+			return false
+		}
+		meanings[i] = v.Meaning()
+	}
+	return meanings[0] == meanings[1]
 }
-
-// MaxFileBytes is the size up to which a policy file or a model file is read.
-const MaxFileBytes = maxFileBytes
-
-// MaxLiveBytes is the size up to which an edit of one is taken up during a run.
-const MaxLiveBytes = maxLiveBytes

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
@@ -15,9 +16,7 @@ const (
 	restMax   = time.Second
 )
 
-// files watches the policy's files for all communicators of the process.
-var files = watchedFiles{byNames: map[[2]string]*watchedSet{}}
-
+// watchedFiles watches the policy's files for all communicators of the process.
 type watchedFiles struct {
 	mu      sync.Mutex
 	byNames map[[2]string]*watchedSet
@@ -26,43 +25,45 @@ type watchedFiles struct {
 
 // watchedSet is a policy file and a model file that belong together.
 type watchedSet struct {
+	plugin   *Plugin
 	settings settings
-	getenv   func(string) string
 	stops    []func()
 
 	reading sync.Mutex // held while the files are read
-	seen    readStates // what was read last
+	last    loaded     // what was read last
 
 	mu      sync.Mutex // guards what follows; held for moments only
 	log     Log
-	good    version // as last read
-	members map[*live]bool
+	good    *version // as last read
+	members map[*agree.Member]bool
 }
 
-// watch offers each new version of the settings' files to l's member until stop. own
-// is what they were when the member joined.
-func (w *watchedFiles) watch(s settings, own version, getenv func(string) string, log Log, l *live) (stop func()) {
-	key := [2]string{s.configFile, s.modelFile}
-	set, sure := w.join(key, s, own, getenv, log, l)
+// watch offers each new version of c's files to its member until stop. own is what they
+// were when the member joined.
+func (p *Plugin) watch(c *Comm, own loaded) (stop func()) {
+	w := &p.watched
+	key := [2]string{c.settings.configFile, c.settings.modelFile}
+	set, sure := p.joinWatch(key, c, own)
 	if !sure {
 		set.read(true)
 	}
-	return func() { w.unwatch(key, set, l) }
+	return func() { w.leave(key, set, c.member) }
 }
 
-// join adds l to those who hear of the files. sure is false if they were read since l
-// has read them, or before that: l may have missed a change.
-func (w *watchedFiles) join(key [2]string, s settings, own version, getenv func(string) string, log Log, l *live) (set *watchedSet, sure bool) {
+// joinWatch adds c to those who hear of the files. sure is false if they were read since c
+// has read them, or before that: c may have missed a change.
+func (p *Plugin) joinWatch(key [2]string, c *Comm, own loaded) (set *watchedSet, sure bool) {
+	w := &p.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	set = w.byNames[key]
 	if set == nil {
-		set = &watchedSet{settings: s, getenv: getenv, good: own, seen: own.read, members: map[*live]bool{}}
+		set = &watchedSet{plugin: p, settings: c.settings, good: own.version, last: own, members: map[*agree.Member]bool{}}
 		set.settings.strict, set.settings.keeping = false, true
 		w.byNames[key] = set
 		if w.watcher == nil {
 			w.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
-				Log: func(text string) { log.Infof("%s", text) }})
+				Log: func(text string) { c.log.Infof("%s", text) }})
 		}
 		for _, file := range key {
 			if file != "" {
@@ -72,16 +73,16 @@ func (w *watchedFiles) join(key [2]string, s settings, own version, getenv func(
 	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	set.members[l] = true
-	set.log = log
-	return set, set.good.read == own.read
+	set.members[c.member] = true
+	set.log = c.log
+	return set, set.good == own.version
 }
 
-func (w *watchedFiles) unwatch(key [2]string, set *watchedSet, l *live) {
+func (w *watchedFiles) leave(key [2]string, set *watchedSet, m *agree.Member) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	set.mu.Lock()
-	delete(set.members, l)
+	delete(set.members, m)
 	last := len(set.members) == 0
 	set.mu.Unlock()
 	if !last {
@@ -114,24 +115,24 @@ func (s *watchedSet) read(always bool) {
 			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.files())
 		}
 	}()
-	same := s.seen == readStates{s.settings.openPolicy().state(), s.settings.openModel()().state()}
-	if same && (!always || s.seen != good.read) {
+	f := s.plugin.loadFiles(s.settings)
+	if f == s.last.read && (!always || s.last.version != good) {
 		return
 	}
-	v, sound, _ := loadVersion(s.settings, s.getenv, log)
-	s.seen = v.read
-	if !sound {
-		log.Warnf("keeping version %.12s of %s", good.meaning(), s.settings.files())
+	s.last, _ = s.plugin.use(f, s.settings, log)
+	if !s.last.sound {
+		log.Warnf("keeping version %.12s of %s", good.Meaning(), s.settings.files())
 		return
 	}
-	if len(v.content) > maxLiveBytes { // read for a communicator that was created later
-		log.Warnf("%s: %v; keeping version %.12s", s.settings.files(), tooLarge(int64(len(v.content)), maxLiveBytes), good.meaning())
+	v := s.last.version
+	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
+		log.Warnf("%s: %v; keeping version %.12s", s.settings.files(), tooLarge(int64(len(v.content)), MaxLiveBytes), good.Meaning())
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.good = v
-	for l := range s.members {
-		l.member.Offer(v.shared())
+	for m := range s.members {
+		m.Offer(v.shared())
 	}
 }

@@ -15,14 +15,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// hookedHost does something while a communicator is created: after its files were
-// read, before they are watched for it.
-type hookedHost struct{ hook func() }
-
-func (h hookedHost) Attach() (any, error)                      { h.hook(); return nil, nil }
-func (h hookedHost) Detach(any)                                {}
-func (hookedHost) Remember(any, policy.Query, policy.Decision) {}
-
 // A change that the process has heard of while a further communicator was created is
 // not lost on that one.
 func TestChangeDuringInit(t *testing.T) {
@@ -41,20 +33,22 @@ func TestChangeDuringInit(t *testing.T) {
 			once.Do(func() { close(proposed) })
 		}
 	}}
-	getenv := func(name string) string { return map[string]string{EnvConfigFile: file}[name] }
-	first, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, getenv, log)
+	p := New(env(EnvConfigFile, file))
+	first, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	counter, hooked := new(agree.Counter), false
-	second, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, Host: hookedHost{func() {
+	// Its cache is made after its files were read, and before they are watched for it.
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewCache: func() (Cache, error) {
 		if !hooked {
 			hooked = true
 			save("2")
 			<-proposed // by the first: the change has been read
 		}
-	}}}, getenv, log)
+		return nil, nil
+	}}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +100,10 @@ func TestTooLargeAnEdit(t *testing.T) {
 			}
 		}
 	}
+	p := New(env(EnvConfigFile, file))
 	open := func() *Comm {
 		t.Helper()
-		c, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, env(EnvConfigFile, file), log)
+		c, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +112,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 	}
 	open()
 	heard("version")
-	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), maxLiveBytes/12+1)...)
+	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), MaxLiveBytes/12+1)...)
 	save(large)
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -237,22 +236,8 @@ func (w *waiter) reached(t *target, c *communicator) bool {
 	}
 	same, known := t.same[c.version.Content]
 	if !known {
-		same = sameMeaning(*c.files, t.goal)
+		same = tuner.SameMeaning(*c.files, t.goal, os.Getenv)
 		t.same[c.version.Content] = same
 	}
 	return same
-}
-
-// sameMeaning compares two versions. What a model means may depend on the machine, but
-// two on one machine can be compared.
-func sameMeaning(a, b tuner.Bundle) bool {
-	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
-		return true
-	}
-	x, err := a.Meaning(os.Getenv, tuner.Log{})
-	if err != nil {
-		return false
-	}
-	y, err := b.Meaning(os.Getenv, tuner.Log{})
-	return err == nil && x == y
 }

@@ -292,15 +292,11 @@ func (m *Member) handOver() {
 	begun, old := m.begun, m.retired
 	m.begun, m.retired = nil, nil
 	m.unlock()
-	if m.cfg.Begin != nil {
-		for _, snapshot := range begun {
-			m.cfg.Begin(snapshot)
-		}
+	for _, snapshot := range begun {
+		snapshot.Begin()
 	}
-	if m.cfg.Retire != nil {
-		for _, snapshot := range old {
-			m.cfg.Retire(snapshot)
-		}
+	for _, snapshot := range old {
+		snapshot.Retire()
 	}
 }
 

@@ -208,7 +208,7 @@ func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 }
 
 func (c *checker) staged(r *rank, content string) *snapshot {
-	s := &snapshot{content: content}
+	s := &snapshot{r: r, content: content}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live[r] == nil {

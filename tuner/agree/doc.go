@@ -27,6 +27,6 @@
 // missed: they keep their version while the others change. Config.Strict excludes that.
 //
 // Policy is opaque here: content is bytes, its meaning is a digest, and the
-// caller's Stage turns the one into a snapshot. Store and clock come from
+// caller's Stage turns the one into a Snapshot. Store and clock come from
 // outside too, so that all of it runs under a simulated store and clock.
 package agree

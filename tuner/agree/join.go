@@ -46,8 +46,8 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		m.stop()
 		m.retireAll()
-		if m.current.snapshot != nil && m.cfg.Retire != nil {
-			m.cfg.Retire(m.current.snapshot)
+		if m.current.snapshot != nil {
+			m.current.snapshot.Retire()
 		}
 		return nil, err
 	}
@@ -139,11 +139,11 @@ func (m *Member) load(ctx context.Context, v version, k uint64) (inForce, error)
 			return inForce{}, err
 		}
 	}
-	snapshot, meaning, err := m.cfg.Stage(content)
+	snapshot, err := m.cfg.Stage(content, v.Content)
 	switch {
 	case err != nil:
 		return inForce{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
-	case meaning != v.Meaning:
+	case snapshot.Meaning() != v.Meaning:
 		m.retired = append(m.retired, snapshot)
 		return inForce{}, ErrMixedBuilds
 	}
@@ -241,7 +241,7 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 func (m *Member) startAlone(reason error) error {
 	if m.current.snapshot == nil {
 		own := m.cfg.Own.record()
-		snapshot, _, err := m.cfg.Stage(m.cfg.Own.Content)
+		snapshot, err := m.cfg.Stage(m.cfg.Own.Content, own.Content)
 		if err != nil {
 			return err
 		}

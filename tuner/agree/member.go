@@ -34,14 +34,20 @@ type Config struct {
 
 	// Own is this rank's policy file at the moment.
 	Own Version
-	// Stage turns content into a snapshot that is ready for use, and says what it
-	// means. It runs in the goroutine of Join or of the member, never in Slow.
-	Stage func(content []byte) (snapshot any, meaning string, err error)
-	// Begin, if not nil, gets each snapshot that has come into force since Join.
-	Begin func(snapshot any)
-	// Retire, if not nil, gets each snapshot that Stage made and that is no longer
-	// or was never in force, except the one in force at the end.
-	Retire func(snapshot any)
+	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the
+	// goroutine of Join or of the member, never in Slow.
+	Stage func(content []byte, digest string) (Snapshot, error)
+}
+
+// A Snapshot is a version that is ready for use by one member. Its methods run where
+// Stage does, and in Close.
+type Snapshot interface {
+	Meaning() string // digest of what it means to this rank
+	// Begin is called once it has come into force, unless the member starts on it.
+	Begin()
+	// Retire is called once it is no longer in force or will never be, unless it is in
+	// force at the end.
+	Retire()
 }
 
 // Errors of Slow. NCCL's call must fail with a system error then, and so must
@@ -96,8 +102,8 @@ type Member struct {
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
 	follow   []planned
-	begun    []any
-	retired  []any
+	begun    []Snapshot
+	retired  []Snapshot
 	notes    []note
 	advised  map[Reason]bool
 	spent    []string // keys of own acknowledgements of decided changes, and of tokens of no proposal
@@ -129,7 +135,7 @@ type Member struct {
 // inForce is the version that calls are decided by.
 type inForce struct {
 	version
-	snapshot any
+	snapshot Snapshot
 	k        uint64 // the change that brought it; 0 at the start
 }
 
@@ -138,7 +144,7 @@ type change struct {
 	Proposal
 	seen     bool
 	mine     bool
-	snapshot any
+	snapshot Snapshot
 	staged   bool
 	missed   time.Duration // since when the token is gone without a decision
 	since    time.Duration // when it was seen
@@ -155,7 +161,7 @@ type planned struct {
 }
 
 // Snapshot returns what is in force. The main thread need not ask: Slow tells.
-func (m *Member) Snapshot() any {
+func (m *Member) Snapshot() Snapshot {
 	m.lock()
 	defer m.unlock()
 	return m.current.snapshot

@@ -155,13 +155,13 @@ func (m *Member) take(c change) time.Duration {
 		}
 		return m.cfg.Timing.ActivePoll
 	}
-	snapshot, meaning, err := m.cfg.Stage(content)
+	snapshot, err := m.cfg.Stage(content, c.Content)
 	if err != nil {
 		return m.veto(CannotStage, err.Error())
 	}
 	m.lock()
 	defer m.unlock()
-	if meaning != c.Meaning {
+	if snapshot.Meaning() != c.Meaning {
 		m.retired = append(m.retired, snapshot)
 		m.unlock()
 		wait := m.veto(OtherBuild, "")

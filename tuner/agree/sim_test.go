@@ -151,10 +151,15 @@ type rank struct {
 }
 
 type snapshot struct {
+	r       *rank
 	content string
 	begun   bool
 	retired bool
 }
+
+func (s *snapshot) Meaning() string { return s.r.meaning(s.content) }
+func (s *snapshot) Begin()          { s.r.w.check.began(s.r, s) }
+func (s *snapshot) Retire()         { s.r.w.check.retire(s.r, s) }
 
 func meaning(content string) string { return strings.TrimSpace(strings.SplitN(content, "#", 2)[0]) }
 
@@ -308,17 +313,15 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Log: r, Counter: &r.counter, Strict: r.w.strict, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
 		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
-		Stage: func(content []byte) (any, string, error) {
+		Stage: func(content []byte, _ string) (Snapshot, error) {
 			time.Sleep(time.Duration(len(content)))
 			if r.w.stage != nil {
 				if err := r.w.stage(r.id, string(content)); err != nil {
-					return nil, "", err
+					return nil, err
 				}
 			}
-			return r.w.check.staged(r, string(content)), r.meaning(string(content)), nil
+			return r.w.check.staged(r, string(content)), nil
 		},
-		Begin:  func(s any) { r.w.check.began(r, s.(*snapshot)) },
-		Retire: func(s any) { r.w.check.retire(r, s.(*snapshot)) },
 	})
 	return m, poller, err
 }

@@ -9,7 +9,7 @@ import (
 // no Move is ready for it. call is HashCall of call n. It returns the snapshot to
 // decide by from this call on, nil if that stays. It touches no store and waits only
 // where the ranks meet, for the decision.
-func (m *Member) Slow(n, call uint64) (next any, err error) {
+func (m *Member) Slow(n, call uint64) (next Snapshot, err error) {
 	waited := false
 	defer func() {
 		if err != nil || waited {

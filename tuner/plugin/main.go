@@ -89,24 +89,30 @@ type comm struct {
 	log tuner.Log
 }
 
-// host gives each version of a communicator's policy a cache in C.
-type host struct{}
+// process is what this process's communicators share.
+var process = tuner.New(getenv)
 
-func (host) Attach() (any, error) {
-	cache := C.cache_new()
-	if cache == nil {
+// cache is that of one version of a communicator's policy, in C.
+type cache C.struct_cache
+
+func newCache() (tuner.Cache, error) {
+	c := C.cache_new()
+	if c == nil {
 		return nil, errors.New("there is no memory for its cache")
 	}
-	return cache, nil
+	return (*cache)(c), nil
 }
 
-func (host) Detach(cache any) { C.cache_free(cache.(*C.struct_cache)) }
+func (c *cache) Free() { C.cache_free((*C.struct_cache)(c)) }
 
-func (host) Remember(cache any, q policy.Query, d policy.Decision) {
+func (c *cache) Remember(q policy.Query, d policy.Decision) {
 	table := q.Costs.Micros
-	C.cache_remember(cache.(*C.struct_cache), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
+	C.cache_remember((*C.struct_cache)(c), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
 		(*C.float)(&table[0]), C.int(len(table)/q.Costs.NumProto), C.int(q.Costs.NumProto), answerOf(q, d))
 }
+
+// cacheOf returns that of the version in force.
+func cacheOf(c *tuner.Comm) *C.struct_cache { return (*C.struct_cache)(c.Cache().(*cache)) }
 
 // answerOf is a decision in the words of cache.h.
 func answerOf(q policy.Query, d policy.Decision) C.struct_answer {
@@ -137,7 +143,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		*handle, *cache, result = 0, nil, C.RESULT_SUCCESS
 	})
 	provoke("open")
-	c, err := tuner.Open(tuner.CommInfo{
+	c, err := process.Open(tuner.CommInfo{
 		ID:    uint64(info.id),
 		Ranks: int(info.ranks),
 		Nodes: int(info.nodes),
@@ -148,9 +154,9 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		ConstantsLost:      info.constants.first != nil && !bool(C.constants_set(info.constants)),
 		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), ringLL128(info)),
 
-		Counter: (*agree.Counter)(unsafe.Pointer(info.counter)),
-		Host:    host{},
-	}, getenv, log)
+		Counter:  (*agree.Counter)(unsafe.Pointer(info.counter)),
+		NewCache: newCache,
+	}, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
@@ -162,7 +168,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
 	if !c.Idle() {
-		*cache = c.Attached().(*C.struct_cache)
+		*cache = cacheOf(c)
 	}
 	return C.RESULT_SUCCESS
 }
@@ -194,7 +200,7 @@ func tunergoTurn(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (r
 	if err := c.Turn(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
-	*cache = c.Attached().(*C.struct_cache)
+	*cache = cacheOf(c.Comm)
 	return C.RESULT_SUCCESS
 }
 

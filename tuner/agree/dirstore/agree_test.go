@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
 )
 
 // job is eight ranks that agree through a real directory, on a clock that takes
@@ -57,14 +58,14 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 				Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: r, Identity: fmt.Sprint(r), Store: s,
 				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log, Counter: &counter,
 				Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage: func(content []byte) (any, string, error) { return string(content), string(content), nil },
+				Stage: func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
 			})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer m.Close()
-			now := m.Snapshot().(string)
+			now := m.Snapshot().(storetest.Text)
 			for n := range uint64(calls) {
 				time.Sleep(time.Millisecond)
 				if at := time.Since(begin).Truncate(time.Millisecond); at == save {
@@ -81,13 +82,13 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 						return
 					}
 					if next != nil {
-						now = next.(string)
+						now = next.(storetest.Text)
 						mu.Lock()
 						switched = max(switched, time.Since(begin))
 						mu.Unlock()
 					}
 				}
-				decided[r] = append(decided[r], now)
+				decided[r] = append(decided[r], string(now))
 				counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
 				counter.Seq.Store(n + 1)
 			}

@@ -24,6 +24,14 @@ func (o *out) line(format string, args ...any) {
 func (o *out) Infof(format string, args ...any) { o.line("log "+format, args...) }
 func (o *out) Warnf(format string, args ...any) { o.line("log WARN "+format, args...) }
 
+// Text is a version that means what it says.
+type Text string
+
+// Meaning implements agree.Snapshot, as do Begin and Retire.
+func (s Text) Meaning() string { return string(s) }
+func (Text) Begin()            {}
+func (Text) Retire()           {}
+
 // RankPart is a process's part in Agreement: one rank that makes a call each
 // millisecond until it is told to stop, and prints at which ones it switched.
 func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
@@ -36,7 +44,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()), Store: s,
 		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter, Strict: true,
 		Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
-		Stage: func(content []byte) (any, string, error) { return string(content), string(content), nil },
+		Stage: func(content []byte, _ string) (agree.Snapshot, error) { return Text(content), nil },
 	})
 	if err != nil {
 		return err

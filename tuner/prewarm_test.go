@@ -13,10 +13,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
-// keepingHost keeps what it is told to remember.
-type keepingHost struct {
-	mu       sync.Mutex
-	versions []map[shape]policy.Decision // by handle-1
+// keepingCache keeps what it is told to remember.
+type keepingCache struct {
+	mu        sync.Mutex
+	decisions map[shape]policy.Decision
 }
 
 type shape struct {
@@ -31,18 +31,15 @@ func shapeOf(q policy.Query) shape {
 	return shape{q.Coll, q.Bytes, q.PipeOps, q.RegBuff, q.Costs.NumProto, [6]float32(q.Costs.Micros)}
 }
 
-func (h *keepingHost) Attach() (any, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.versions = append(h.versions, map[shape]policy.Decision{})
-	return uint64(len(h.versions)), nil
+func newKeepingCache() (Cache, error) {
+	return &keepingCache{decisions: map[shape]policy.Decision{}}, nil
 }
 
-func (h *keepingHost) Detach(any) {}
-func (h *keepingHost) Remember(attached any, q policy.Query, d policy.Decision) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.versions[attached.(uint64)-1][shapeOf(q)] = d
+func (c *keepingCache) Free() {}
+func (c *keepingCache) Remember(q policy.Query, d policy.Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decisions[shapeOf(q)] = d
 }
 
 // When a version comes into force, the host has its answers to all that was asked
@@ -53,10 +50,9 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	write(t, file, rows(1))
 	lines := make(chan string, 1000)
 	log := Log{Emit: func(_ Level, _ string, _ int, text string) { lines <- text }}
-	var host keepingHost
 	counter := new(agree.Counter)
-	c, err := Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, Host: &host},
-		env(EnvConfigFile, file, EnvLog, "decisions"), log)
+	c, err := New(env(EnvConfigFile, file, EnvLog, "decisions")).Open(
+		CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewCache: newKeepingCache}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +66,13 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 		c.Decide(query(n))
 	}
 	write(t, file, rows(2))
-	version := uint64(0)
-	for deadline := time.Now().Add(20 * time.Second); version == 0; time.Sleep(time.Millisecond) {
+	first := c.Cache()
+	for deadline := time.Now().Add(20 * time.Second); c.Cache() == first; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
 		if n >= counter.Trig.Load() && !counter.TryMove(n) {
 			if err := c.Turn(agree.HashCall(4, n, 1)); err != nil {
 				t.Fatal(err)
 			}
-			version = c.Attached().(uint64) &^ 1 // the first is 1, the next one 2
 		}
 		counter.Seq.Store(n + 1)
 		if time.Now().After(deadline) {
@@ -86,8 +81,8 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	}
 	for n := range uint64(shapes) {
 		q := query(n)
-		if d, ok := host.versions[version-1][shapeOf(q)]; !ok || d.Channels != 2 {
-			t.Errorf("%d bytes: the host is to remember %+v, known: %v", n, d, ok)
+		if d, ok := c.Cache().(*keepingCache).decisions[shapeOf(q)]; !ok || d.Channels != 2 {
+			t.Errorf("%d bytes: the cache has %+v, known: %v", n, d, ok)
 		}
 	}
 	late := time.After(20 * time.Second)
@@ -103,14 +98,14 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	}
 }
 
-func TestKnownKeepsTheLatest(t *testing.T) {
-	var k known
-	const asked = maxKnown + 10
+func TestRecentQueriesAreTheLatest(t *testing.T) {
+	var r recentQueries
+	const asked = maxRecent + 10
 	for n := range uint64(asked) {
-		k.add(policy.Query{Bytes: n})
+		r.add(policy.Query{Bytes: n})
 	}
-	all := k.latest()
-	if len(all) != maxKnown || all[0].Bytes != asked-1 || all[maxKnown-1].Bytes != 10 {
+	all := r.latest()
+	if len(all) != maxRecent || all[0].Bytes != asked-1 || all[maxRecent-1].Bytes != 10 {
 		t.Errorf("%d queries, from %d back to %d", len(all), all[0].Bytes, all[len(all)-1].Bytes)
 	}
 }

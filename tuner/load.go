@@ -1,0 +1,61 @@
+package tuner
+
+import (
+	"cmp"
+	"errors"
+)
+
+// errUnusable fails a strict init. What is wrong was logged.
+var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
+
+// loaded is what the settings' files held when they were read.
+type loaded struct {
+	*version      // noFiles where nothing can be used
+	read     pair // all of them, as they were
+	sound    bool // nothing is wrong
+}
+
+// load reads the files that the settings name, at a communicator's init. What is wrong with
+// them has been logged then. The error is for strict settings, and for files that hang.
+func (p *Plugin) load(s settings, log Log) (loaded, error) {
+	if s.strict && s.configFile == "" && s.modelFile == "" {
+		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
+		return loaded{}, errUnusable
+	}
+	// Only here: it stops the calls that need Go for milliseconds.
+	defer p.garbage.giveBack()
+	f := p.loadFiles(s)
+	if err := cmp.Or(f.policy.hangs(), f.model.hangs()); err != nil {
+		return loaded{}, err
+	}
+	return p.use(f, s, log)
+}
+
+// use says what is wrong with files and returns what can be used of them.
+func (p *Plugin) use(f pair, s settings, log Log) (l loaded, err error) {
+	l = loaded{version: noFiles, read: f}
+	policyOK, modelOK := f.policy.check(s, log), f.model.check(s, log)
+	sound := policyOK && modelOK
+	if s.strict && !sound {
+		return l, errUnusable
+	}
+	if !modelOK {
+		f.model = nil
+	}
+	if !policyOK {
+		// Rows may be there to keep the model from something. Without them it is not to
+		// decide, while rows need no model.
+		if !f.policy.isEmpty() {
+			if f.model != nil && !s.keeping {
+				log.Infof("%s is not used either", s.modelFile)
+			}
+			return l, nil
+		}
+		f.policy = nil
+	}
+	v, err := p.versionOf(f, log)
+	if err == nil {
+		l.version, l.sound = v, sound
+	}
+	return l, err
+}

@@ -1,0 +1,72 @@
+package tuner
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+)
+
+// A Plugin is what the communicators of a process share: what its files held, the
+// versions of the policy made from them, the machine, and the ranks' stores. There is one
+// for the life of a process. Its methods may be called by any goroutine.
+type Plugin struct {
+	getenv  func(string) string // "" for what is not set
+	clock   agree.Clock
+	machine machine
+	hanging questions
+	garbage garbage
+	watched watchedFiles
+
+	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
+	files      map[fileKey]*file
+	versions   []*version // the latest, see find
+	rendezvous map[rendezvousKey]*rendezvous
+	unusable   map[rendezvousKey]time.Time // when the store was last found so
+	said       map[string]bool             // why the policy cannot change during the run
+}
+
+// New returns what a process needs to open communicators. getenv is asked at each one's
+// init: NCCL adds the settings of its own files late.
+func New(getenv func(string) string) *Plugin {
+	p := &Plugin{
+		getenv:     getenv,
+		clock:      agree.RealTime(),
+		machine:    machine{find: FindMachine},
+		hanging:    questions{names: map[string]bool{}},
+		files:      map[fileKey]*file{},
+		rendezvous: map[rendezvousKey]*rendezvous{},
+		unusable:   map[rendezvousKey]time.Time{},
+		said:       map[string]bool{},
+	}
+	p.watched.byNames = map[[2]string]*watchedSet{}
+	return p
+}
+
+// sayWhyNotLive tells once why the policy cannot change during the run: a warning
+// where somebody asked for it.
+func (p *Plugin) sayWhyNotLive(why string, s settings, log Log) {
+	if why == "" || log.Emit == nil {
+		return
+	}
+	p.mu.Lock()
+	said := p.said[why]
+	p.said[why] = true
+	p.mu.Unlock()
+	switch {
+	case said:
+	case s.mustReload:
+		log.Warnf("the policy cannot change during the run: %s", why)
+	default:
+		log.Infof("the policy cannot change during the run: %s", why)
+	}
+}
+
+// plural counts things for a message.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

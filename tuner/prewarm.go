@@ -1,0 +1,80 @@
+package tuner
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// recentQueries are the latest that a communicator was asked. When its policy changes,
+// they will be asked again, all within moments; so the new version is asked before it
+// comes into force, and the job's calls find the answers there.
+type recentQueries struct {
+	mu      sync.Mutex
+	queries []policy.Query
+	oldest  int // where the next one goes
+}
+
+// maxRecent bounds the memory, to some 200 KB; most jobs have some dozens.
+const maxRecent = 1 << 10
+
+// add keeps a query, whose costs are the caller's. While latest is at work it does not:
+// a call waits for nobody, and one query does not matter.
+func (r *recentQueries) add(q policy.Query) {
+	if !r.mu.TryLock() {
+		return
+	}
+	defer r.mu.Unlock()
+	if len(r.queries) < maxRecent {
+		r.queries = append(r.queries, policy.Query{})
+	}
+	kept := &r.queries[r.oldest]
+	costs := append(kept.Costs.Micros[:0], q.Costs.Micros...)
+	*kept = q
+	kept.Costs.Micros = costs
+	r.oldest = (r.oldest + 1) % maxRecent
+}
+
+// latest returns copies of all, the latest first.
+func (r *recentQueries) latest() []policy.Query {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]policy.Query, 0, len(r.queries))
+	for i := range r.queries {
+		q := r.queries[(r.oldest+maxRecent-1-i)%maxRecent]
+		q.Costs.Micros = slices.Clone(q.Costs.Micros)
+		all = append(all, q)
+	}
+	return all
+}
+
+// answer is what a version says to a query.
+type answer struct {
+	policy.Query
+	policy.Answer
+}
+
+// prewarmFor is the time that a version is given to be asked beforehand: all ranks wait
+// for each other until the change is prepared. It suffices but for policies with very
+// many conditions.
+const prewarmFor = 50 * time.Millisecond
+
+// prewarm asks a version that may come into force what this communicator will ask it.
+func (c *Comm) prewarm(s *snapshot) {
+	if s.cache == nil {
+		return
+	}
+	began := time.Now()
+	for _, q := range c.recent.latest() {
+		if time.Since(began) > prewarmFor {
+			return
+		}
+		a := s.view.Decide(q)
+		s.cache.Remember(q, a.Decision)
+		if s.decisions != nil {
+			s.prewarmed = append(s.prewarmed, answer{q, a})
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package tuner
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// snapshot is a version of the policy as one communicator uses it.
+type snapshot struct {
+	*version
+	comm *Comm
+	view *policy.EngineView
+	// decisions, if not nil, gets each decision as text.
+	decisions *decisionLog
+	cache     Cache    // nil: none
+	prewarmed []answer // not logged yet
+}
+
+// prepare makes a version ready to decide by.
+func (c *Comm) prepare(v *version) (*snapshot, error) {
+	e := v.engine
+	if e == nil {
+		e = &policy.Engine{}
+	}
+	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
+		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+	})}
+	watchConditions(s.view, c.log)
+	c.sayUnchecked(s.view)
+	if c.settings.logDecisions {
+		s.decisions = newDecisionLog(c.log, e)
+	}
+	if c.info.NewCache != nil {
+		var err error
+		if s.cache, err = c.info.NewCache(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Begin implements agree.Snapshot: it logs what was asked beforehand.
+func (s *snapshot) Begin() {
+	defer s.comm.survive("what was decided is not logged in full")
+	for _, a := range slices.Backward(s.prewarmed) {
+		s.decisions.add(a.Query, a.Answer)
+	}
+	s.prewarmed = nil
+}
+
+// Retire implements agree.Snapshot: the communicator uses this version no more.
+func (s *snapshot) Retire() {
+	defer s.comm.survive("some memory is lost")
+	if s.decisions != nil {
+		s.decisions.sumUp()
+	}
+	if s.cache != nil {
+		s.cache.Free()
+	}
+}
+
+// survive ends a panic on a goroutine of the plugin's own, which would end the job.
+func (c *Comm) survive(outcome string) {
+	if p := recover(); p != nil {
+		c.log.Warnf("%s: a defect in the plugin: %v; %s", c.info, p, outcome)
+	}
+}
+
+// watchConditions says which rows cannot be what they were meant to be: those whose
+// condition fails, and those for a machine that is not known.
+func watchConditions(view *policy.EngineView, log Log) {
+	rows := view.Rows()
+	if rows == nil || log.Emit == nil {
+		return // each row is reported once in a process, so to somebody who listens
+	}
+	if n := rows.WithoutTopology(); n > 0 {
+		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+	}
+	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
+}
