@@ -269,7 +269,7 @@ func TestScenario11RankLateAtC(t *testing.T) {
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B", 0)
-		p.tamper = delayed("get", "p/comm.1", 2, 850*time.Millisecond)
+		p.tamper = delayed("get", "p/comm.1", 2, 800*time.Millisecond)
 		p.longest = 3 * time.Second
 		return p
 	}, func(t *testing.T, w *world) {
