@@ -35,8 +35,8 @@ export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
 endif
 
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
-C_SOURCES  := $(shell find tuner -name '*.[ch]' -o -name '*.map')
-HOST       := tuner/plugin/host/host.c
+C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
+HOST       := internal/host/host.c
 
 # Only the ABI's tables leave the library; all symbols are bound when it is loaded,
 # after which its tables of addresses cannot be written; and the Go runtime in it sends
@@ -112,24 +112,24 @@ vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags etcd ./tuner/... ./cmd/tunefit
+	go vet -tags etcd ./tuner/... ./internal/agree/... ./cmd/tunefit
 	CGO_ENABLED=0 go vet ./...
 
 # The packages whose tests take minutes: each has a line of its own and a limit that a
 # machine under threefold load does not reach.
-LONG  := ./tuner/agree ./tuner/plugin ./cmd/tunefit
+LONG  := ./internal/agree ./tuner/plugin ./cmd/tunefit
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # Those that have goroutines, but for the etcd client, which the nightly run takes.
-RACE  := ./policy/... ./topo/channels ./topo/detect ./tuner ./tuner/agree ./tuner/agree/dirstore ./tuner/watch
+RACE  := ./policy/... ./topo/channels ./topo/detect ./tuner ./internal/agree ./internal/agree/dirstore ./internal/watch
 TEST  := go test -count=1
 
 .PHONY: test
 test: vet ## check all, without a GPU: some 6 minutes on two cores
 	$(TEST) -timeout 10m $(QUICK)
 	$(TEST) -timeout 15m ./cmd/tunefit
-	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./tuner/agree
-	$(TEST) -timeout 15m -run TestSeeds ./tuner/agree
-	$(TEST) -timeout 15m -run TestMutations ./tuner/agree
+	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./internal/agree
+	$(TEST) -timeout 15m -run TestSeeds ./internal/agree
+	$(TEST) -timeout 15m -run TestMutations ./internal/agree
 	$(TEST) -timeout 20m ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
 	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit
@@ -140,7 +140,7 @@ test: vet ## check all, without a GPU: some 6 minutes on two cores
 .PHONY: nightly
 nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
 	NIGHTLY=1 $(MAKE) test
-	$(TEST) -race -timeout 60m ./tuner/agree/etcdstore
+	$(TEST) -race -timeout 60m ./internal/agree/etcdstore
 	$(MAKE) soak
 
 .PHONY: bench
@@ -152,7 +152,7 @@ bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside
 .PHONY: soak
 soak: ## edit the files of real ranks, then simulate their agreement for hours (SEEDS=1000000)
 	LIVE_SAVES=400 go test -count=$(or $(ROUNDS),20) -timeout 0 -run 'TestLiveEdits$$' ./tuner/plugin
-	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./tuner/agree
+	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./internal/agree
 
 .PHONY: verify
 verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler

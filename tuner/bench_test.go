@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // A communicator's init, but for the first one of a process.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // Version is this project's release.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
 // Variables lists the environment variables of the plugin.

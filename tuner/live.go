@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // canChange reports whether the communicator's policy may change during the run; why

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // countedCache knows how many caches there are.

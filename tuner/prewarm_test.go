@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // keepingCache keeps what it is told to remember.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
 // rendezvous is a store that the ranks of a job share, as one process uses it: all

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // A store that cannot be used makes the creation of a communicator wait for it as long

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // The environment variables that the plugin reads, at each communicator's init.

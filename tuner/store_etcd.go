@@ -5,8 +5,8 @@ package tuner
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/etcdstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/etcdstore"
 )
 
 // HasEtcd reports whether this build can meet in an etcd.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // version is one state of the policy: what it is made from and what it means.

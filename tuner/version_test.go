@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // bundleOf is what another rank with this policy file brings.

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 )
 
 // How often a file is looked at whatever the kernel tells, how long it must be at

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 // A change that the process has heard of while a further communicator was created is

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // An examination is over after doctorLimit, whatever hangs; the driver and an etcd get

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
 type gcFlags struct {

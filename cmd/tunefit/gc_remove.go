@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
 // removeComm removes the records of a communicator that has ended. The slots go last:

@@ -25,7 +25,7 @@ type job struct {
 
 var rankProgram = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(filepath.Dir(library), "rank")
-	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(root, "tuner/plugin/testhost/rank.c"), filepath.Join(root, "tuner/plugin/host/host.c"), "-ldl").CombinedOutput()
+	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(root, "tuner/plugin/testhost/rank.c"), filepath.Join(root, "internal/host/host.c"), "-ldl").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%v: %s", err, out)
 	}

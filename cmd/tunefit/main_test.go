@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // root is the project's folder; library the plugin that the tests ask, built by

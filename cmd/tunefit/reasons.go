@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // inWords says why a change did not come, and what to do about it.

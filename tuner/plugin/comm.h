@@ -26,7 +26,7 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Move of tuner/agree: the promise that this thread makes in a change of the
+/* agree.Move of internal/agree: the promise that this thread makes in a change of the
  * policy, which Go's background lays ready. All but the lock is guarded by the lock. */
 struct move {
     uint32_t lock;  /* 1 while held; this thread tries it only */
@@ -37,7 +37,7 @@ struct move {
 };
 enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
 
-/* agree.Counter of tuner/agree, and what it says about the order of memory: each
+/* agree.Counter of internal/agree, and what it says about the order of memory: each
  * side's loads and stores are relaxed. The thread that calls is the only one that
  * writes seq and hash. trig is lowered by Go's background, and seen late at worst:
  * then the Go side finds that out, under its mutex, and makes no promise. A promise

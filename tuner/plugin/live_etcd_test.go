@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
 )
 
 // withEtcd is built with the library of `make etcd`, once and only where there is an

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // A rank that is killed in the middle of a change does not stop the others' calls,

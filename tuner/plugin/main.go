@@ -42,10 +42,10 @@ import (
 	"runtime/debug"
 	"unsafe"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
 func main() {} // never runs: a c-shared library has none, but must name one

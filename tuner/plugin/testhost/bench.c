@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../host/host.h"
+#include "../../../internal/host/host.h"
 #include "costs.h"
 #include "model.h"
 

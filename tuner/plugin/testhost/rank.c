@@ -39,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../host/host.h"
+#include "../../../internal/host/host.h"
 #include "costs.h"
 #include "proc.h"
 #include "rank_log.h"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // deadline is how long a test waits for what must happen.

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // A plan is everything that happens in one simulated run. What it leaves open is

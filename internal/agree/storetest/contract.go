@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // Contract tests what any store must do. open returns the view that a process of

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
 )
 
 func TestParse(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // thin keeps one simulation of so many, with -short, as for the race detector, which makes them slow.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // Environment of the long run: how many seeds, and from which on. With one seed

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // place gives the rank the store of its machine.

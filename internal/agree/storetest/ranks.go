@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // out writes lines of several goroutines whole.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // A checker watches the invariants of the protocol while a world runs.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
 )
 
 var _ agree.Store = (*Store)(nil)

@@ -12,7 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // Store is an etcd as one process uses it. The first operation that succeeds on a

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "../abi.h"
+#include "../../tuner/plugin/abi.h"
 
 struct host {
     void *lib;

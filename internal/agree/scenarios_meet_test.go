@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // Ranks of one thread cannot stand at the same time: the first one signs for the others.
