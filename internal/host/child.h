@@ -5,9 +5,6 @@
 #ifndef NCCL_TUNER_GO_CHILD_H
 #define NCCL_TUNER_GO_CHILD_H
 
-/* Versions of the tuner ABI that are known here. */
-enum { OLDEST_ABI = 2, NEWEST_ABI = 7 };
-
 /* A logger for plugins: prints "log LEVEL TEXT". */
 void child_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 

@@ -39,7 +39,7 @@ static void probe_nccl(void *lib) {
 static void probe_tuner(const char *path) {
     struct host h;
     bool ours = false;
-    for (int abi = OLDEST_ABI; abi <= NEWEST_ABI; abi++) {
+    for (int abi = ABI_OLDEST; abi <= ABI_NEWEST; abi++) {
         if (host_load(&h, path, abi)) continue;
         const char *name = *(const char *const *)h.table;
         printf("tuner %d %s\n", abi, name ? name : "");

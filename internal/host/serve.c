@@ -133,7 +133,7 @@ __attribute__((constructor)) static void serve(int argc, char **argv) {
     if (argc != 3 || strcmp(argv[0], "tunefit-plugin-host") != 0) return;
     struct host h;
     const char *why = NULL;
-    for (int abi = atoi(argv[2]); abi >= OLDEST_ABI; abi--) {
+    for (int abi = atoi(argv[2]); abi >= ABI_OLDEST; abi--) {
         why = host_load(&h, argv[1], abi);
         if (!why) break;
     }

@@ -20,6 +20,10 @@ enum { RESULT_SUCCESS = 0, RESULT_SYSTEM_ERROR = 2, RESULT_INVALID_USAGE = 5 };
 enum { LOG_WARN = 2, LOG_INFO = 3 };
 enum { LOG_SUBSYS_INIT = 0x1, LOG_SUBSYS_TUNING = 0x40 };
 
+/* Versions of the ABI that are known here. A new one has its table at the end of this
+ * file; CONTRIBUTING.md lists where else. */
+enum { ABI_OLDEST = 2, ABI_NEWEST = 7 };
+
 typedef void (*abi_logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
 /* ncclFunc_t. Newer values exist and are never asked about. */

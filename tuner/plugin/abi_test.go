@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -24,6 +25,9 @@ func TestNumbersOfC(t *testing.T) {
 		if want += "NUM_" + prefix + "S };"; !strings.Contains(string(text), want) {
 			t.Errorf("abi.h does not have %s", want)
 		}
+	}
+	if want := fmt.Sprintf("enum { ABI_OLDEST = %d, ABI_NEWEST = %d };", nccl.ABINoCosts, nccl.NewestABI); !strings.Contains(string(text), want) {
+		t.Errorf("abi.h does not have %s", want)
 	}
 	tables := regexp.MustCompile(`struct abi_tuner_v(\d+) \{ /\* NCCL (\S+) \*/`).FindAllStringSubmatch(string(text), -1)
 	for _, m := range tables {

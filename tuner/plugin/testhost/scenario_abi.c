@@ -10,7 +10,7 @@
  * the table changes. */
 void versions(void) {
     use_policy("p.csv", ring_simple);
-    for (int abi = 2; abi <= 7; abi++) {
+    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         CHECK(strcmp(*(const char **)h.table, "Go") == 0, "name");
         void *ctx = open_comm(&h, 8, 1);
@@ -31,7 +31,7 @@ void versions(void) {
 void believable(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(0);
-    CHECK(h.abi == 7, "newest is v%d", h.abi);
+    CHECK(h.abi == ABI_NEWEST, "newest is v%d", h.abi);
     void *ctx = open_comm(&h, 8, 1);
     struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
     float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)], now = o.table[CELL(ALGO_RING, PROTO_SIMPLE)];
@@ -44,7 +44,7 @@ void believable(void) {
 /* NULL for everything that may be NULL. */
 void nulls(void) {
     use_policy("p.csv", ring_simple);
-    for (int abi = 2; abi <= 7; abi++) {
+    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         struct host_comm comm = {.ranks = 8, .nodes = 1};
         void *ctx = NULL;
@@ -62,7 +62,7 @@ void nulls(void) {
 /* v5 to v7 pass in constants and a domain; they stay as they are. */
 void constants(void) {
     use_policy("p.csv", ring_simple);
-    for (int abi = 5; abi <= 7; abi++) {
+    for (int abi = 5; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         struct abi_constants_v7 constants, before;
         for (size_t i = 0; i < sizeof constants / sizeof(double); i++) ((double *)&constants)[i] = 0.5 + (double)i;
@@ -79,7 +79,7 @@ void constants(void) {
 /* v5 to v7 tell how many NVLink domains there are, or not. */
 void nvl_domains(void) {
     use_policy("p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,nvl_domains == 3\n");
-    for (int abi = 2; abi <= 7; abi++) {
+    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         for (int n = 0; n <= 3; n++) {
             struct abi_nvl_domain_info nvl = {n, 2, 4};
@@ -197,7 +197,7 @@ void channels(void) {
  * it names, is not for v3. */
 void reg_buff(void) {
     use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,0,inf,ring,simple,5,-1,-1\n");
-    for (int abi = 3; abi <= 7; abi++) {
+    for (int abi = 3; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         void *ctx = open_comm(&h, 8, 1);
         for (int reg = 0; reg <= 1; reg++) {

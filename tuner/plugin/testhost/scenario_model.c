@@ -33,7 +33,7 @@ static void use_model(const char *more) {
 void model(void) {
     use_policy("p.csv", "allreduce,1048576,2097152,tree,simple,4,1,8\nallreduce,3000000,3100000,default,-1,-1,1,8\n");
     use_model("");
-    for (int abi = 2; abi <= 7; abi++) {
+    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         void *ctx = open_comm(&h, 8, 1);
         for (int again = 0; again < 2; again++) {
@@ -148,7 +148,7 @@ static void set_constants(struct abi_constants_v7 *c) {
 /* Constants are written where the model says so, and nowhere else; and not where NCCL
  * sets its own later, as 2.31 does, which passes zeros. */
 void model_constants(void) {
-    for (int abi = 2; abi <= 7; abi++) {
+    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         union {
             struct abi_constants_v5 v5;
