@@ -52,17 +52,6 @@ func busFactor(rows []row) (f bounds, ok bool) {
 	return f, ok && f.low <= f.high
 }
 
-// factor is busbw/algbw of n ranks, from nccl-tests' PERFORMANCE.md.
-func factor(op operation, n float64) float64 {
-	switch op {
-	case "allreduce":
-		return 2 * (n - 1) / n
-	case "allgather", "reducescatter", "alltoall", "alltoallv", "gather", "scatter":
-		return (n - 1) / n
-	}
-	return 1
-}
-
 // ranksOf returns the only number of ranks that a factor allows, or 0.
 func ranksOf(op operation, f bounds) int {
 	var low, high float64

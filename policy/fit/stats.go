@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// medianOf leaves its argument as it is.
-func medianOf(v []float64) float64 { return median(slices.Clone(v)) }
-
 // median sorts its argument; of an empty one it is NaN.
 func median(v []float64) float64 { return quantile(v, 0.5) }
 

@@ -10,8 +10,6 @@ import (
 // cells is a set of cells of the cost table that NCCL has today, as bits.
 type cells uint32
 
-const everyCell cells = 1<<(tuning.NumAlgos*tuning.NumProtos) - 1
-
 func cellBit(a policy.Algo, p policy.Proto) cells { return 1 << (int(a)*tuning.NumProtos + int(p)) }
 
 func cellsOf(set policy.CellSet) (c cells) { return cellsWhere(set.Contains) }
