@@ -126,16 +126,26 @@ TEST  := go test -count=1
 .PHONY: test
 test: vet ## check all, without a GPU: some 6 minutes on two cores
 	$(TEST) -timeout 10m $(QUICK)
-	$(TEST) -timeout 15m ./cmd/tunefit
-	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./internal/agree
-	$(TEST) -timeout 15m -run TestSeeds ./internal/agree
-	$(TEST) -timeout 15m -run TestMutations ./internal/agree
+	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./cmd/tunefit ./internal/agree
+	$(TEST) -timeout 20m -run 'TestMutations|TestSeeds' ./internal/agree
 	$(TEST) -timeout 20m ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
 	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit
 	CGO_ENABLED=0 $(TEST) -short -timeout 10m ./topo/detect ./cmd/tunefit
 	$(TEST) -race -short -timeout 15m $(RACE)
 	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
+
+.PHONY: lint
+lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minutes to build) staticcheck and revive
+	@mkdir -p $(BUILD)
+	@printf '[rule.exported]\narguments = ["disableChecksOnConstants", "disableStutteringCheck"]\n' > $(BUILD)/revive.toml
+	@if command -v golangci-lint >/dev/null; then \
+		echo golangci-lint run ./...; golangci-lint run ./...; \
+	else \
+		echo "staticcheck and revive (the first time they are compiled, which takes a minute)"; \
+		go run honnef.co/go/tools/cmd/staticcheck@v0.8.1 -tags etcd ./... && \
+		go run github.com/mgechev/revive@v1.15.0 -set_exit_status -config $(BUILD)/revive.toml ./...; \
+	fi
 
 .PHONY: nightly
 nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak

@@ -42,8 +42,10 @@ func (r Range) timesRanks(ranks uint64) Range {
 	return Range{least, most}
 }
 
-// LimitsBytes and LimitsBytesPerRank report what the rule restricts sizes by.
-func (r *Rule) LimitsBytes() bool        { return r.Bytes != everySize }
+// LimitsBytes reports whether the rule restricts sizes.
+func (r *Rule) LimitsBytes() bool { return r.Bytes != everySize }
+
+// LimitsBytesPerRank reports whether it restricts sizes per rank.
 func (r *Rule) LimitsBytesPerRank() bool { return r.BytesPerRank != everySize }
 
 // LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.

@@ -9,12 +9,14 @@ type CPU struct {
 	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from nccl.NewerCPUs on
 }
 
-// CPUArch, CPUVendor and CPUModel have NCCL's values, since NCCL prints them. 0 is one that NCCL does not know, -1 one that
-// it does not look at.
+// What a CPU is has NCCL's values, since NCCL prints them. 0 is one that NCCL does not know, -1 one that it does not look at.
 type (
-	CPUArch   int
+	// CPUArch is an instruction set.
+	CPUArch int
+	// CPUVendor is who made it.
 	CPUVendor int
-	CPUModel  int
+	// CPUModel is a generation.
+	CPUModel int
 )
 
 const (

@@ -65,6 +65,7 @@ type LinkEntry struct {
 	To   int
 }
 
+// MarshalJSON writes the list.
 func (l LinkEntry) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{l.Type.String(), l.BW, l.To})
 }
@@ -77,6 +78,7 @@ type PathEntry struct {
 	Via  []int // nil leaves the fourth member out
 }
 
+// MarshalJSON writes the list.
 func (p PathEntry) MarshalJSON() ([]byte, error) {
 	row := []any{p.Type.String(), p.Hops, p.BW}
 	if p.Via != nil {
@@ -88,6 +90,7 @@ func (p PathEntry) MarshalJSON() ([]byte, error) {
 // Float32 is written with the nine digits that tell any two float32 apart, so that it can be compared as text.
 type Float32 float32
 
+// MarshalJSON writes the nine digits.
 func (f Float32) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(f), 'g', 9, 32), nil
 }

@@ -25,9 +25,10 @@ var pathTypeNames = [...]string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C",
 
 func (t PathType) String() string { return pathTypeNames[t] }
 
-// MarshalText and UnmarshalText use NCCL's names.
+// MarshalText uses NCCL's names.
 func (t PathType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
+// UnmarshalText reads them.
 func (t *PathType) UnmarshalText(text []byte) error {
 	for k, name := range pathTypeNames {
 		if name == string(text) {

@@ -26,7 +26,10 @@ type Log struct {
 	subject string // in front of each line
 }
 
+// Warnf is for what the user must mend.
 func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
+
+// Infof is for what is worth a line.
 func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
 
 // about returns a log whose lines are about a communicator.

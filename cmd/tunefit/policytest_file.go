@@ -255,7 +255,7 @@ func (y *strictYAML) costs(n *yaml.Node) map[cell]float32 {
 		case err != nil || !(micros > 0) || micros > 1e9:
 			y.fail(n.Content[i+1], "%q is no time (allowed: microseconds above 0, up to 1e9)", s)
 		}
-		table[cell{c.algo, c.proto}] = float32(micros)
+		table[cell(c)] = float32(micros)
 	}
 	return table
 }

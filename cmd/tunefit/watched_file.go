@@ -54,12 +54,12 @@ func (f watchedFile) note(c *communicator) string {
 	if err == nil {
 		return ""
 	}
-	first, _, more := bytes.Cut([]byte(err.Error()), []byte("\n"))
+	first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
 	said := string(first)
 	var problems policy.Problems
 	if errors.As(err, &problems) {
 		said = fmt.Sprintf("%v", problems[0])
-		if more = len(problems) > 1; more {
+		if len(problems) > 1 {
 			said += fmt.Sprintf(", and %s more", plural(len(problems)-1, "problem"))
 		}
 	}

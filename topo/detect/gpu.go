@@ -34,6 +34,7 @@ func (e *NoGPUError) Error() string {
 	return fmt.Sprintf("%v: %s, and %s; %s", ErrNoGPU, seen, driver, hint)
 }
 
+// Is makes any of them an ErrNoGPU.
 func (e *NoGPUError) Is(target error) bool { return target == ErrNoGPU }
 
 func (e *NoGPUError) Unwrap() error { return e.Cause }

@@ -151,13 +151,12 @@ func BenchmarkLiveIdle(b *testing.B) {
 // cpuTime is that of all processes and of the kernel for them.
 func (j *job) cpuTime() (sum time.Duration) {
 	for _, r := range j.ranks {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", r.cmd.Process.Pid))
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", r.cmd.Process.Pid))
 		if err != nil {
 			j.Fatal(err)
 		}
-		tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", r.cmd.Process.Pid))
 		for _, task := range tasks {
-			if text, err = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", r.cmd.Process.Pid, task.Name())); err == nil {
+			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", r.cmd.Process.Pid, task.Name())); err == nil {
 				nanos, _ := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
 				sum += time.Duration(nanos)
 			}

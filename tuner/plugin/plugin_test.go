@@ -150,6 +150,7 @@ func hardened(t *testing.T, so string) {
 
 // Two checkouts give the same library, whatever their paths.
 func TestReproducible(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
@@ -274,6 +275,7 @@ func TestLogs(t *testing.T) {
 
 // A panic in Go stays inside: one WARN, then the plugin behaves as if no row matched.
 func TestPanics(t *testing.T) {
+	t.Parallel()
 	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
 			p, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
@@ -300,6 +302,7 @@ func hasSanitizer(names string) bool {
 // The C side under AddressSanitizer and UndefinedBehaviorSanitizer, and under
 // ThreadSanitizer. The Go code in the library is not instrumented.
 func TestSanitizers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}

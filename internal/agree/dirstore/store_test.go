@@ -85,7 +85,7 @@ func TestPermissionsArePrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "store")
 	storetest.Put(t, open(t, dir, "one"), "c/x/init", "A")
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		info, err := d.Info()
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
