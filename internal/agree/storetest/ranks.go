@@ -27,10 +27,14 @@ func (o *out) Warnf(format string, args ...any) { o.line("log WARN "+format, arg
 // Text is a version that means what it says.
 type Text string
 
-// Meaning implements agree.Snapshot, as do Begin and Retire.
+// Meaning implements agree.Snapshot.
 func (s Text) Meaning() string { return string(s) }
-func (Text) Begin()            {}
-func (Text) Retire()           {}
+
+// Begin implements agree.Snapshot.
+func (Text) Begin() {}
+
+// Retire implements agree.Snapshot.
+func (Text) Retire() {}
 
 // RankPart is a process's part in Agreement: one rank that makes a call each
 // millisecond until it is told to stop, and prints at which ones it switched.
