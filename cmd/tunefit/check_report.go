@@ -55,13 +55,6 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 	return err
 }
 
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // writeLintRules prints the rules as a table.
 func writeLintRules(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -228,14 +228,9 @@ func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 	return fmt.Sprintf("%s/%s, %s", a, pr, countOf(channels, "channel"))
 }
 
-func microsText(us float64) string {
-	if math.IsNaN(us) {
-		return "-"
-	}
-	if us >= 1000 {
-		return fmt.Sprintf("%.0f us", us)
-	}
-	return fmt.Sprintf("%.4g us", us)
+// place names a row of the policy as short as it can be.
+func (p *decisionPath) place(rule int) string {
+	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
 }
 
 // fewOf lists the first n of many.
@@ -246,7 +241,12 @@ func fewOf(names []string, n int) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(names[:n], "; "), len(names)-n)
 }
 
-// place names a row of the policy as short as it can be.
-func (p *decisionPath) place(rule int) string {
-	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
+func microsText(us float64) string {
+	if math.IsNaN(us) {
+		return "-"
+	}
+	if us >= 1000 {
+		return fmt.Sprintf("%.0f us", us)
+	}
+	return fmt.Sprintf("%.4g us", us)
 }

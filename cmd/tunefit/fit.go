@@ -136,7 +136,7 @@ func mixed(set *fit.Set) error {
 	var lines []string
 	for _, m := range set.Machines {
 		if m.GPU != "" {
-			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural(m.Rows, "row"), m.Source, m.String()))
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", countOf(m.Rows, "row"), m.Source, m.String()))
 		}
 	}
 	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)", strings.Join(lines, "\n"))

@@ -23,7 +23,7 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 	for _, m := range set.Machines {
 		if known := m.String(); known != "" {
-			fmt.Fprintf(w, "  %s measured with %s\n", plural(m.Rows, "row"), known)
+			fmt.Fprintf(w, "  %s measured with %s\n", countOf(m.Rows, "row"), known)
 		}
 	}
 	if set.Simulated > 0 {
@@ -50,13 +50,6 @@ func writeReport(w io.Writer, report *fit.Report) {
 	tw.Flush()
 	writeVerdicts(w, report.Groups)
 	writeGaps(w, report)
-}
-
-func percent(share float64) string {
-	if math.IsNaN(share) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
 func sizesOf(cells []fit.Cell) string {

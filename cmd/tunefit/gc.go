@@ -150,8 +150,8 @@ func (f *gcFlags) clean(out io.Writer, o *observer, p tuner.Place, all []communi
 			return err
 		}
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, plural(records, "record"), plural(removed, "communicator"), plural(versions, "version"), what,
-		plural(live, "communicator")+verb(live, " lives", " live"))
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, countOf(records, "record"), countOf(removed, "communicator"), countOf(versions, "version"), what,
+		countOf(live, "communicator")+verb(live, " lives", " live"))
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -293,7 +292,5 @@ func writeImportJSON(w io.Writer, results []*bench.Result) error {
 		}
 		all = append(all, j)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	return writeJSON(w, all)
 }

@@ -108,3 +108,16 @@ func (p printable) Write(text []byte) (int, error) {
 	}
 	return len(text), nil
 }
+
+// isTerminal reports whether a person looks at w.
+func isTerminal(w io.Writer) bool {
+	if out, ok := w.(*output); ok {
+		w = out.Writer
+	}
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}

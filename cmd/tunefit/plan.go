@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,9 +88,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	}
 	p := f.plan(space, group)
 	if f.asJSON {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(p)
+		return writeJSON(cmd.OutOrStdout(), p)
 	}
 	return p.write(cmd.OutOrStdout())
 }

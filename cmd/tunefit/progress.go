@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 )
@@ -22,11 +21,7 @@ func newProgress(w io.Writer, what string, total int64) *progress {
 	if p, ok := w.(printable); ok {
 		w = p.Writer
 	}
-	file, ok := w.(*os.File)
-	if !ok || total < 2 {
-		return &progress{}
-	}
-	if info, err := file.Stat(); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
+	if total < 2 || !isTerminal(w) {
 		return &progress{}
 	}
 	return &progress{w: w, what: what, total: total}

@@ -117,10 +117,10 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 // wait says what comes of the file in the communicators that read it.
 func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.others > 0 {
-		fmt.Fprintf(out, "%s other files and %s not concerned\n", plural(w.others, "communicator")+verb(w.others, " reads", " read"), verb(w.others, "is", "are"))
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", countOf(w.others, "communicator")+verb(w.others, " reads", " read"), verb(w.others, "is", "are"))
 	}
 	if w.unasked > 0 {
-		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", plural(w.unasked, "communicator"), verb(w.unasked, "is", "are"), verb(w.unasked, "it", "them"))
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", countOf(w.unasked, "communicator"), verb(w.unasked, "is", "are"), verb(w.unasked, "it", "them"))
 	}
 	switch {
 	case len(w.targets) == 0:
@@ -130,7 +130,7 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
 		return nil
 	case f.timeout == 0:
-		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", plural(len(w.open()), "communicator")+verb(len(w.open()), " has", " have"))
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", countOf(len(w.open()), "communicator")+verb(len(w.open()), " has", " have"))
 		return nil
 	}
 	ctx, end := context.WithTimeout(ctx, f.timeout)
@@ -144,11 +144,11 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	}
 	if len(failed) > 0 {
 		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
-			len(failed), plural(w.running(), "communicator")+verb(len(failed), " has", " have"))
+			len(failed), countOf(w.running(), "communicator")+verb(len(failed), " has", " have"))
 		return exitError(exitFailed)
 	}
 	if n := w.running(); n > 0 {
-		fmt.Fprintf(out, "%s on it\n", plural(n, "communicator")+verb(n, " runs", " run"))
+		fmt.Fprintf(out, "%s on it\n", countOf(n, "communicator")+verb(n, " runs", " run"))
 	} else {
 		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -77,10 +76,4 @@ func (t *decisionTable) writeJSON(w io.Writer) error {
 		}
 	}
 	return writeJSON(w, all)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

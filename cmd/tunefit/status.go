@@ -101,7 +101,7 @@ func (f *statusFlags) write(w io.Writer, all []communicator) error {
 	}
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
-			plural(leftovers, "communicator"), verb(leftovers, "has", "have"))
+			countOf(leftovers, "communicator"), verb(leftovers, "has", "have"))
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ func notes(c *communicator) (notes []string) {
 	case c.over():
 		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
 	case len(c.members) < c.Ranks:
-		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.members), plural(c.Ranks, "rank"))
+		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.members), countOf(c.Ranks, "rank"))
 	case len(left) > 0:
-		say("%d of %s have ended it", len(left), plural(c.Ranks, "rank"))
+		say("%d of %s have ended it", len(left), countOf(c.Ranks, "rank"))
 	}
 	if c.pending != nil && !c.over() && c.asked() {
 		say("%s", pendingNote(c))
@@ -110,15 +110,6 @@ func processNotes(all []communicator) (notes []string) {
 		}
 	}
 	return notes
-}
-
-// few joins the first few of many.
-func few(list []string) string {
-	const most = 8
-	if len(list) > most {
-		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
-	}
-	return strings.Join(list, ", ")
 }
 
 // fileNotes says of each file what keeps its ranks from taking it.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -172,14 +171,4 @@ func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 		return nil, fmt.Errorf("%s: %w", m.doc.File, err)
 	}
 	return m, nil
-}
-
-// atMost makes too many arguments a usage error.
-func atMost(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > n {
-			return usagef("%d arguments given, %s (%s expected)", len(args), strings.Join(args, " "), what)
-		}
-		return nil
-	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 )
@@ -56,17 +54,4 @@ func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer
 		case <-time.After(refreshEvery):
 		}
 	}
-}
-
-// isTerminal reports whether a person looks at w.
-func isTerminal(w io.Writer) bool {
-	if out, ok := w.(*output); ok {
-		w = out.Writer
-	}
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }

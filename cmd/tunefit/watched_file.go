@@ -60,7 +60,7 @@ func (f watchedFile) note(c *communicator) string {
 	if errors.As(err, &problems) {
 		said = fmt.Sprintf("%v", problems[0])
 		if more = len(problems) > 1; more {
-			said += fmt.Sprintf(", and %s more", plural(len(problems)-1, "problem"))
+			said += fmt.Sprintf(", and %s more", countOf(len(problems)-1, "problem"))
 		}
 	}
 	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: mend the file, or tunefit push a good one", f.path, said)
