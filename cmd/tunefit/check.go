@@ -65,12 +65,9 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			}
 			code, err := o.run(cmd, from, args)
 			if err != nil {
-				return failure{exitNotChecked, err}
+				return failWith(exitNotChecked, err)
 			}
-			if code != exitOK {
-				return exitError(code)
-			}
-			return nil
+			return exitWith(code)
 		},
 	}
 	from.register(cmd)

@@ -39,7 +39,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diff([2]decider{{args[0], model}, {args[1], model}}, grid, who, from)
 			if err != nil {
-				return failure{exitNotCompare, err}
+				return failWith(exitNotCompare, err)
 			}
 			if model != "" {
 				for _, note := range d.asked.notes {
@@ -53,7 +53,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 				d.write(cmd.OutOrStdout())
 			}
 			if err == nil && len(d.differences) > 0 {
-				return exitError(exitDiffer)
+				return exitWith(exitDiffer)
 			}
 			return err
 		},

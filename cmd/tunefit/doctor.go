@@ -59,10 +59,7 @@ could not be examined.`,
 			if err != nil {
 				return err
 			}
-			if code := diagnosisCode(findings); code != exitOK {
-				return exitError(code)
-			}
-			return nil
+			return exitWith(diagnosisCode(findings))
 		},
 	}
 	d.own.register(cmd)

@@ -102,10 +102,10 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, 
 		if _, swapped := parseColl(args[1]); swapped == nil {
 			return q, usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
 		}
-		return q, usageError{err}
+		return q, usagef("%w", err)
 	}
 	if q.bytes, err = nccl.ParseBytes(args[1]); err != nil {
-		return q, usageError{err}
+		return q, usagef("%w", err)
 	}
 	if q.bytes < 1 || q.bytes > 1<<50 {
 		return q, usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])

@@ -51,7 +51,7 @@ func (f *gridFlags) parseColls() ([]nccl.Coll, error) {
 	for _, name := range f.colls {
 		c, err := parseColl(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usagef("%w", err)
 		}
 		colls = append(colls, c)
 	}

@@ -80,7 +80,7 @@ func (f *importFlags) options() (bench.Options, error) {
 	if f.coll != "" {
 		coll, err := parseColl(f.coll)
 		if err != nil {
-			return opts, usageError{fmt.Errorf("--coll: %w", err)}
+			return opts, usagef("--coll: %w", err)
 		}
 		opts.Coll = &coll
 	}
@@ -94,7 +94,7 @@ func (f *importFlags) options() (bench.Options, error) {
 	if f.pattern != "" {
 		var err error
 		if opts.NamePattern, err = regexp.Compile(f.pattern); err != nil {
-			return opts, usageError{fmt.Errorf("--name: %w", err)}
+			return opts, usagef("--name: %w", err)
 		}
 	}
 	if f.asJSON && f.output == "" {

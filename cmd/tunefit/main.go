@@ -5,8 +5,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -56,26 +54,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 
-	var code exitError
-	var failed failure
-	var usage usageError
 	err := oneDash(root, args)
 	if err == nil {
 		err = root.Execute()
 	}
-	switch err := out.complete(err); {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &code):
-		return int(code)
-	case errors.As(err, &failed):
-		fmt.Fprintf(stderr, "tunefit: %v\n", err)
-		return int(failed.code)
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "tunefit: %v\nTry: tunefit --help\n", err)
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "tunefit: %v\n", err)
-		return exitFailed
-	}
+	return exitCode(out.complete(err), stderr)
 }

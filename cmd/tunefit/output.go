@@ -91,8 +91,8 @@ func (o *output) Write(text []byte) (n int, err error) {
 // complete returns the error of a command, or that its output is not complete where that
 // is why it failed, or where it has nothing worse to say.
 func (o *output) complete(err error) error {
-	var code exitError
-	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &code)) {
+	var silent exitError
+	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &silent) && silent.error == nil) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
 	return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,7 +110,7 @@ func (f *planFlags) candidates() (space fit.Space, err error) {
 		}
 		family, err := parseFamily(parts[0], parts[1])
 		if err != nil {
-			return space, usageError{fmt.Errorf("--skip %q: %w", text, err)}
+			return space, usagef("--skip %q: %w", text, err)
 		}
 		counts := append([]int{0}, space.Channels...)
 		if len(parts) == 3 {
@@ -192,7 +191,7 @@ func (f *planFlags) families(space *fit.Space) error {
 		for _, p := range f.protos {
 			family, err := parseFamily(a, p)
 			if err != nil {
-				return usageError{err}
+				return usagef("%w", err)
 			}
 			if nccl.Offers(space.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
 				space.Families = append(space.Families, family)

@@ -63,7 +63,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 	if f.coll != "" {
 		coll, err := parseColl(f.coll)
 		if err != nil {
-			return usageError{err}
+			return usagef("%w", err)
 		}
 		f.coll = coll.String()
 	}

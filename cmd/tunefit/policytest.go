@@ -66,9 +66,9 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			passed, err := runPolicyTests(cmd, args, who, nccl, pattern, asJSON)
 			switch {
 			case err != nil:
-				return failure{exitCannotTest, err}
+				return failWith(exitCannotTest, err)
 			case !passed:
-				return exitError(exitTestFailed)
+				return exitWith(exitTestFailed)
 			}
 			return nil
 		},

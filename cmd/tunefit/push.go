@@ -145,7 +145,7 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if len(failed) > 0 {
 		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
 			len(failed), countOf(w.running(), "communicator")+verb(len(failed), " has", " have"))
-		return exitError(exitFailed)
+		return exitWith(exitFailed)
 	}
 	if n := w.running(); n > 0 {
 		fmt.Fprintf(out, "%s on it\n", countOf(n, "communicator")+verb(n, " runs", " run"))

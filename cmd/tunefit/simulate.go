@@ -102,7 +102,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 		samples, err := simulate.Sweep(o)
 		if err != nil {
-			return usageError{err}
+			return usagef("%w", err)
 		}
 		all = append(all, samples...)
 		summaries = append(summaries, summarise(shape{nodes: nodes, ranks: nodes * f.perNode}, o, samples))

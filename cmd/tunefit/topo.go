@@ -44,7 +44,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			}
 			m, err := view.open(args, cmd.ErrOrStderr())
 			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], commandNames(cmd)) != "" {
-				return usageError{fmt.Errorf("%w (%sor name a file)", err, suggest.DidYouMean(args[0], commandNames(cmd)))}
+				return usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], commandNames(cmd)))
 			}
 			if err != nil {
 				return err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,23 +16,58 @@ const (
 	exitUsage  = 2
 )
 
-// exitError ends a command with a code of its own and nothing more to say.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// failure is an error that ends a command with a code of its own.
-type failure struct {
-	code exitError
+// exitError ends a command with an exit code of its own. Without an error there is
+// nothing more to say.
+type exitError struct {
+	code int
 	error
 }
 
-func (f failure) Unwrap() error { return f.error }
+func (e exitError) Unwrap() error { return e.error }
+
+func (e exitError) Error() string {
+	if e.error == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.error.Error()
+}
+
+// exitWith ends a command silently with an exit code; nil for exitOK.
+func exitWith(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return exitError{code: code}
+}
+
+// failWith ends a command with an error and an exit code other than exitFailed.
+func failWith(code int, err error) error { return exitError{code, err} }
 
 // usageError is a wrong command line.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitCode prints a command's error and returns the exit code that it means.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	var own exitError
+	if errors.As(err, &own) && own.error == nil {
+		return own.code
+	}
+	fmt.Fprintf(stderr, "tunefit: %v\n", err)
+	var usage usageError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "Try: tunefit --help")
+		return exitUsage
+	}
+	return exitFailed
+}
 
 // flagsOnly makes any argument a usage error.
 func flagsOnly(_ *cobra.Command, args []string) error {

@@ -46,10 +46,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if m := unknownLong.FindStringSubmatch(err.Error()); m != nil {
 		if near := suggest.Nearest(m[1], flagNames(cmd)); near != "" {
-			return usageError{fmt.Errorf("%w (did you mean --%s)", err, near)}
+			return usagef("%w (did you mean --%s)", err, near)
 		}
 	}
-	return usageError{err}
+	return usagef("%w", err)
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {
