@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -74,7 +75,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	noJob(t)
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", modelFile)
 	plugin, err := host.Load(library, nccl.NewestABI)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -49,8 +50,8 @@ type decider struct{ policy, model string }
 // paths returns the files that the plugin reads for d.
 func (d decider) paths() (files decider, err error) {
 	var err1, err2 error
-	files.policy, err1 = pathOf(d.policy)
-	files.model, err2 = pathOf(d.model)
+	files.policy, err1 = cli.PathOf(d.policy)
+	files.model, err2 = cli.PathOf(d.model)
 	return files, errors.Join(err1, err2)
 }
 

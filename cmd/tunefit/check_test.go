@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 const faulty = `# faulty on purpose
@@ -46,10 +48,10 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 		t.Errorf("%+v", f)
 	}
 	clean := policyFile(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "check", clean); out != "nothing found\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "check", clean); out != "nothing found\n" {
 		t.Errorf("%q", out)
 	}
-	if out, _ := tunefit(t, exitOK, "check", clean, "--json"); out != "[]\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "check", clean, "--json"); out != "[]\n" {
 		t.Errorf("%q", out)
 	}
 }
@@ -57,11 +59,11 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 // The same finding again and again is counted, unless each is asked for.
 func TestCheckCounts(t *testing.T) {
 	file := policyFile(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+"allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	out, _ := tunefit(t, exitOK, "check", file)
+	out, _ := tunefit(t, cli.ExitOK, "check", file)
 	if strings.Count(out, "\n") != 5 || !strings.Contains(out, "and 97 more, lines 4 to 100 [never-asked]\n0 errors, 0 warnings, 100 notes\n") {
 		t.Errorf("%s", out)
 	}
-	if out, _ := tunefit(t, exitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
+	if out, _ := tunefit(t, cli.ExitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
 		t.Errorf("%s", out)
 	}
 }
@@ -104,7 +106,7 @@ func TestCheckAgainstMachineAndModel(t *testing.T) {
 		}
 	}
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", filepath.Join(root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
+	tunefit(t, cli.ExitOK, "fit", filepath.Join(root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
 	slow := policyFile(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
 	out, _ = tunefit(t, exitFound, "check", slow, model)
 	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]", "[model-simulated]"} {
@@ -119,13 +121,13 @@ func TestCheckAgainstMachineAndModel(t *testing.T) {
 }
 
 func TestCheckRulesAndExplanations(t *testing.T) {
-	out, _ := tunefit(t, exitOK, "check", "--rules")
+	out, _ := tunefit(t, cli.ExitOK, "check", "--rules")
 	if !strings.Contains(out, "\nshadowed ") {
 		t.Errorf("%s", out)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
 		name := strings.Fields(line)[0]
-		if out, _ := tunefit(t, exitOK, "check", "--explain", name); !strings.HasPrefix(out, name+" (") {
+		if out, _ := tunefit(t, cli.ExitOK, "check", "--explain", name); !strings.HasPrefix(out, name+" (") {
 			t.Errorf("%s", out)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -65,7 +66,7 @@ func (m *costModel) anew(machine *topo.Document) *costModel {
 // noteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
 func (m *costModel) noteIgnored(w io.Writer) {
 	if m.ignored > 0 {
-		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", countOf(m.ignored, "constant"))
+		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", cli.CountOf(m.ignored, "constant"))
 	}
 }
 

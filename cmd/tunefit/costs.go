@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -43,7 +44,7 @@ type costModel struct {
 // getenv is the environment in which the tuner looks for the machine.
 func (f *costFlags) getenv(name string) string {
 	if name == detect.TunerFileVariable && f.topo != "" {
-		if path, err := pathOf(f.topo); err == nil {
+		if path, err := cli.PathOf(f.topo); err == nil {
 			return path
 		}
 		return f.topo
@@ -85,9 +86,9 @@ func tuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 // readTuning reads a file of costs, which is of one release and of the variables that it was made with.
 func (f *costFlags) readTuning() (*costModel, error) {
 	if f.topo != "" {
-		return nil, usagef("--topo and --tuning exclude each other")
+		return nil, cli.Usagef("--topo and --tuning exclude each other")
 	}
-	text, err := readInput(f.tuning, kindTuning)
+	text, err := cli.ReadInput(f.tuning, cli.KindTuning)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (f *costFlags) readTuning() (*costModel, error) {
 	m.nccl, m.set.System = m.set.NCCL, cmp.Or(m.set.System, f.tuning)
 	if f.nccl != "" {
 		if v, err := nccl.ParseVersion(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
-			return nil, usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
+			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
 		}
 	}
 	if set := countedVariables(); set != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -25,7 +26,7 @@ func (d decider) read() (f deciderFiles, err error) {
 		f.policies = []*policy.Policy{p}
 	}
 	if d.model != "" {
-		text, err := readDecider(d.model, kindModel)
+		text, err := cli.ReadDecider(d.model, cli.KindModel)
 		if err != nil {
 			return f, err
 		}
@@ -59,7 +60,7 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
 	if rows > 0 {
-		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, countOf(rows, "row"), why))
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, cli.CountOf(rows, "row"), why))
 	}
 	if model {
 		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.model, why))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -35,11 +36,11 @@ or --tuning says it.
 Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
-		Args: exactly(2, "the old and the new policy file"),
+		Args: cli.Exactly(2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diff([2]decider{{args[0], model}, {args[1], model}}, grid, who, from)
 			if err != nil {
-				return failWith(exitNotCompare, err)
+				return cli.FailWith(exitNotCompare, err)
 			}
 			if model != "" {
 				for _, note := range d.asked.notes {
@@ -53,7 +54,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 				d.write(cmd.OutOrStdout())
 			}
 			if err == nil && len(d.differences) > 0 {
-				return exitWith(exitDiffer)
+				return cli.ExitWith(exitDiffer)
 			}
 			return err
 		},
@@ -187,5 +188,5 @@ func (c *comparison) writeJSON(w io.Writer) error {
 	for i, d := range c.differences {
 		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.by[0]), d.after.json(c.by[1])}
 	}
-	return writeJSON(w, all)
+	return cli.WriteJSON(w, all)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -43,23 +44,23 @@ could not be examined.`,
 		Example: `  tunefit doctor
   srun -N 4 tunefit doctor --nodes 4
   tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
-		Args: atMost(0, "none"),
+		Args: cli.AtMost(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if d.nodes < 1 {
-				return usagef("--nodes %d: a job has at least 1", d.nodes)
+				return cli.Usagef("--nodes %d: a job has at least 1", d.nodes)
 			}
 			d.onThisMachine()
 			findings := d.examine(cmd.Context(), examinations)
 			var err error
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), findings)
+				err = cli.WriteJSON(cmd.OutOrStdout(), findings)
 			} else {
 				err = writeDiagnosis(cmd.OutOrStdout(), findings)
 			}
 			if err != nil {
 				return err
 			}
-			return exitWith(diagnosisCode(findings))
+			return cli.ExitWith(diagnosisCode(findings))
 		},
 	}
 	d.own.register(cmd)

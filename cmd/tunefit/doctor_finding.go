@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // severity says how bad a finding is.
@@ -61,7 +63,7 @@ func diagnosisCode(findings []finding) int {
 	case slices.ContainsFunc(findings, func(f finding) bool { return f.Unknown }):
 		return exitNotChecked
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // writeDiagnosis prints the worst first, and what to do below each.
@@ -84,7 +86,7 @@ func writeDiagnosis(w io.Writer, findings []finding) error {
 	}
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
-		verdict = countOf(counts[isError], "error") + ", " + countOf(counts[isWarning], "warning")
+		verdict = cli.CountOf(counts[isError], "error") + ", " + cli.CountOf(counts[isWarning], "warning")
 	} else if diagnosisCode(findings) == exitNotChecked {
 		verdict = "nothing wrong, but not all could be examined"
 	}

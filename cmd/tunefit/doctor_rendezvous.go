@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -164,7 +165,7 @@ func (s fileSystem) scarce() string {
 	case s.freeBytes < bytes:
 		return nccl.FormatBytes(s.freeBytes) + " left"
 	case s.files > 0 && s.freeFiles < files:
-		return countOf(int(s.freeFiles), "inode") + " left"
+		return cli.CountOf(int(s.freeFiles), "inode") + " left"
 	}
 	return ""
 }

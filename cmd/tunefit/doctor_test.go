@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -60,7 +61,7 @@ func TestDoctorSound(t *testing.T) {
 	needPlugin(t)
 	d := testDoctor(t, sound(t)...)
 	findings := d.examine(t.Context(), examinations)
-	if code := diagnosisCode(findings); code != exitOK {
+	if code := diagnosisCode(findings); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	mustFind(t, findings, "plugin", isFine, library, tuner.Version, "ABI v2-v7")
@@ -94,7 +95,7 @@ func TestDoctorCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" || findings[0].Check != "plugin" || findings[0].Found == "" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, said := tunefit(t, exitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
+	if _, said := tunefit(t, cli.ExitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
 		t.Errorf("%s", said)
 	}
 }

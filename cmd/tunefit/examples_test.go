@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // exampleFiles are what the examples of the help texts name, and where to take it
@@ -77,7 +79,7 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		args = append(args, "--plugin", library)
 	}
 	var out, errs bytes.Buffer
-	if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
+	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -98,7 +99,7 @@ func (j *job) stop(t *testing.T, rank int) (resume func()) {
 // status returns what status --json says of the job's communicator, or nil.
 func (j *job) status(t *testing.T, args ...string) *statusJSON {
 	t.Helper()
-	out, said := tunefit(t, exitOK, append([]string{"status", "--json"}, args...)...)
+	out, said := tunefit(t, cli.ExitOK, append([]string{"status", "--json"}, args...)...)
 	var all []statusJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s%s", err, out, said)
@@ -114,7 +115,7 @@ func (j *job) status(t *testing.T, args ...string) *statusJSON {
 // says returns what status says of the job: its line and its notes.
 func (j *job) says(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := tunefit(t, exitOK, append([]string{"status"}, args...)...)
+	out, _ := tunefit(t, cli.ExitOK, append([]string{"status"}, args...)...)
 	var mine []string
 	for _, part := range strings.Split(out, "\n\n") {
 		for line := range strings.Lines(part) {

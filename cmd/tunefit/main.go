@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -23,7 +24,7 @@ func main() {
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	defer resetInputs(stdin)()
+	defer cli.ResetInputs(stdin)()
 	root := &cobra.Command{
 		Use:           "tunefit",
 		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
@@ -32,7 +33,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+				return cli.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -40,23 +41,23 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	out := &output{Writer: stdout}
+	out := &cli.Output{Writer: stdout}
 	root.SetOut(out)
-	stderr = printable{stderr}
+	stderr = cli.Printable{Writer: stderr}
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(importCommand(), simulateCommand(), planCommand(), fitCommand(), evalCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 	for _, c := range root.Commands() {
 		switch c.Name() { // the others' output may be a file
 		case "check", "diff", "doctor", "eval", "explain", "gc", "push", "show", "test":
-			c.SetOut(printable{out})
+			c.SetOut(cli.Printable{Writer: out})
 		}
 	}
 
-	err := oneDash(root, args)
+	err := cli.OneDash(root, args)
 	if err == nil {
 		err = root.Execute()
 	}
-	return exitCode(out.complete(err), stderr)
+	return cli.ExitCode(out.Complete(err), stderr)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -94,7 +95,7 @@ allreduce,,,default,,,1,,
 func TestShow(t *testing.T) {
 	needPlugin(t)
 	file := policyFile(t, "p.csv", sample)
-	got, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
+	got, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
 collective  comm  size             NCCL 2.30.7 alone  with policy       channels  chunk  decided by
 allreduce   1x8   16KiB - 32KiB    ring/ll            tree/ll           -         -      FILE:2
@@ -119,7 +120,7 @@ func TestShowConditions(t *testing.T) {
 		"allreduce,tree,ll,bytes > 20000 && bytes < 30*KiB\n"+
 		"allreduce,ring,simple,ranks_per_node == 8 && bytes_per_rank >= 5000\n"+
 		"allreduce,pat,simple,topo.nvswitch || true\n")
-	out, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8", "--sizes", "16K-64K")
+	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8", "--sizes", "16K-64K")
 	var got []string
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
@@ -139,7 +140,7 @@ func TestShowConditions(t *testing.T) {
 func TestShowJSON(t *testing.T) {
 	needPlugin(t)
 	file := policyFile(t, "p.csv", sample)
-	out, _ := tunefit(t, exitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
+	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
 	var got []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -163,7 +164,7 @@ func TestShownCommunicators(t *testing.T) {
 		{"allreduce,0,inf,ring,simple,-1,4,-1\nallreduce,0,inf,ring,simple,-1,-1,64\n", "4x8 8x8"},
 		{"collective,algorithm,when\nallreduce,ring,nodes > 2 || ranks == 32\n", "2x8 4x8"},
 	} {
-		out, _ := tunefit(t, exitOK, "show", policyFile(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
+		out, _ := tunefit(t, cli.ExitOK, "show", policyFile(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
 		var got []string
 		for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
 			got = append(got, strings.Fields(line)[1])
@@ -177,7 +178,7 @@ func TestShownCommunicators(t *testing.T) {
 // Costs of a communicator that the tuning does not have are named as such.
 func TestStandInIsSaid(t *testing.T) {
 	needPlugin(t)
-	_, said := tunefit(t, exitOK, "show", policyFile(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x8", "--sizes", "1M")
+	_, said := tunefit(t, cli.ExitOK, "show", policyFile(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x8", "--sizes", "1M")
 	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x8; those for 8x8 stand in\n") {
 		t.Errorf("%q", said)
 	}
@@ -187,7 +188,7 @@ func TestDiff(t *testing.T) {
 	needPlugin(t)
 	old := policyFile(t, "old.csv", sample)
 	changed := policyFile(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
-	if out, _ := tunefit(t, exitOK, "diff", old, old); out != "no difference\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
 	out, _ := tunefit(t, exitDiffer, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
@@ -219,7 +220,7 @@ func TestDiffLooksEverywhere(t *testing.T) {
 	}
 	collNet := policyFile(t, "c.csv", "allreduce,0,inf,collnet_chain,simple,-1,-1,-1\n")
 	pat := policyFile(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
+	if out, _ := tunefit(t, cli.ExitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
 		t.Errorf("%q", out)
 	}
 }
@@ -232,20 +233,20 @@ func TestBadCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"shwo"}, exitUsage, `unknown command "shwo"`},
-		{[]string{"show"}, exitUsage, "nothing to show (needed: a policy file, --model, or both)"},
-		{[]string{"show", file, "--size", "1"}, exitUsage, "unknown flag: --size"},
-		{[]string{"show", file, "--sizes", "1MB"}, exitUsage, `--sizes: "1MB" is ambiguous`},
-		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes: 4M-1M: a range runs from"},
-		{[]string{"show", file, "--coll", "allredcue"}, exitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
-		{[]string{"show", file, "--comm", "8"}, exitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
-		{[]string{"show", file + ".absent"}, exitFailed, "no such file or directory"},
-		{[]string{"show", "/dev/null"}, exitFailed, "/dev/null: not a regular file"},
-		{[]string{"show", policyFile(t, "empty.csv", "# nothing\n")}, exitFailed, "empty.csv has no rows"},
+		{[]string{"shwo"}, cli.ExitUsage, `unknown command "shwo"`},
+		{[]string{"show"}, cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)"},
+		{[]string{"show", file, "--size", "1"}, cli.ExitUsage, "unknown flag: --size"},
+		{[]string{"show", file, "--sizes", "1MB"}, cli.ExitUsage, `--sizes: "1MB" is ambiguous`},
+		{[]string{"show", file, "--sizes", "4M-1M"}, cli.ExitUsage, "--sizes: 4M-1M: a range runs from"},
+		{[]string{"show", file, "--coll", "allredcue"}, cli.ExitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
+		{[]string{"show", file, "--comm", "8"}, cli.ExitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
+		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
+		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
+		{[]string{"show", policyFile(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
 		{[]string{"diff", file, bad}, exitNotCompare, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", bad}, exitFailed, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", file, "--tuning", file}, exitFailed, "p.csv"},
-		{[]string{"diff", file}, exitUsage, "1 arguments given (needed: the old and the new policy file)"},
+		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
+		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {
@@ -274,7 +275,7 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
 		crash:        "segmentation fault",
 	} {
 		var out, errs bytes.Buffer
-		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), says) {
+		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != cli.ExitFailed || !strings.Contains(errs.String(), says) {
 			t.Errorf("%s: exit code %d, %q, want %q", plugin, code, errs.String(), says)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -19,14 +20,14 @@ func learnt(t *testing.T, sweep string, args ...string) (model, rows, report str
 	t.Helper()
 	dir := t.TempDir()
 	model, rows, report = filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv"), filepath.Join(dir, "report.html")
-	tunefit(t, exitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
+	tunefit(t, cli.ExitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
 	return model, rows, report
 }
 
 // shown is what show says of allreduce, by size.
 func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes string) {
 	t.Helper()
-	out, notes := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
+	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
 	var all []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -71,10 +72,10 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 			continue
 		}
 		size := strconv.FormatUint(bytes, 10)
-		out, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
+		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
 		for _, want := range []string{
 			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s, ", model, d[3], d[4]),
-			fmt.Sprintf("\nexpected gain: %s (", percent(*o.Gain)),
+			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is missing in\n%s", want, out)
@@ -84,7 +85,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	if gains < 4 {
 		t.Errorf("%d gains compared", gains)
 	}
-	text, _ := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
+	text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
 	if !regexp.MustCompile(`(?m)^allreduce +2x8 +512KiB - 2642245 +ring/simple +measurement +tree/simple +16 +20.7 - 26.2 % +rows.csv:3$`).MatchString(text) {
 		t.Errorf("%s", text)
 	}
@@ -99,10 +100,10 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	tests := func(expect string) string {
 		return policyFile(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
 	}
-	tunefit(t, exitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
-	tunefit(t, exitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
-	tunefit(t, exitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
+	tunefit(t, cli.ExitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }
 
 // Where a default was measured without its label, its time counts all the same.
@@ -122,7 +123,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 	if !strings.Contains(notes, "NCCL 2.30.7's cost model for HGX H100") {
 		t.Errorf("%s", notes)
 	}
-	out, _ := tunefit(t, exitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
+	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
 	if !strings.Contains(out, "\nNCCL's own choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
 		t.Errorf("%s", out)
 	}
@@ -198,7 +199,7 @@ func TestWhoseCostModel(t *testing.T) {
 	} {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
-			_, said := tunefit(t, exitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
+			_, said := tunefit(t, cli.ExitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
 			if !strings.HasPrefix(said, "note: what NCCL chooses alone is by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is none (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 const domainRows = `collective,algorithm,protocol,when
@@ -36,23 +38,23 @@ func TestNVLDomains(t *testing.T) {
 		if c.flag != "" {
 			args, explain = append(args, "--nvl-domains", c.flag), append(explain, "--nvl-domains", c.flag)
 		}
-		shown, _ := tunefit(t, exitOK, append([]string{"show"}, args...)...)
+		shown, _ := tunefit(t, cli.ExitOK, append([]string{"show"}, args...)...)
 		if !strings.HasSuffix(shown, "  "+c.by+"\n") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, shown)
 		}
-		explained, _ := tunefit(t, exitOK, explain...) // fails if the library and the engine differ
+		explained, _ := tunefit(t, cli.ExitOK, explain...) // fails if the library and the engine differ
 		head, _, _ := strings.Cut(explained, "\n")
 		if !strings.Contains(explained, c.by) || strings.Contains(head, "nvl_domains "+c.flag) != (c.flag != "") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, explained)
 		}
 		var all []outcomeJSON
-		text, _ := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
+		text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) != 1 || all[0].NVLDomains != c.told {
 			t.Errorf("%s, %q domains: %v\n%s", c.comm, c.flag, err, text)
 		}
 	}
 	without := policyFile(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
+	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
 		t.Errorf("%s", out)
 	}
 	tunefit(t, exitDiffer, "diff", file, without, "--coll", "allreduce", "--comm", "2x8")
@@ -68,7 +70,7 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 	file := write("  - {name: as NCCL counts, " + call + ", expect: {row: 3}}\n" +
 		"  - {name: one, " + call + ", nvl_domains: 1, expect: {row: 2}}\n" +
 		"  - {name: not told, " + call + ", nvl_domains: 0, expect: {row: 4}}\n")
-	if out, _ := tunefit(t, exitOK, "test", file); out != "ok: 3 tests\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "test", file); out != "ok: 3 tests\n" {
 		t.Errorf("%s", out)
 	}
 	file = write("  - {name: x, " + call + ", nvl_domains: 1, expect: {row: 3}}\n")
@@ -102,7 +104,7 @@ func TestBadNVLDomains(t *testing.T) {
 		{append(show, "many"), `invalid argument "many" for "--nvl-domains" flag: allowed: 1 up to the number of ranks, or 0`},
 		{append(show, "-2"), "allowed: 1 up to the number of ranks, or 0"},
 	} {
-		if _, errs := tunefit(t, exitUsage, c.args...); !strings.Contains(errs, c.want) {
+		if _, errs := tunefit(t, cli.ExitUsage, c.args...); !strings.Contains(errs, c.want) {
 			t.Errorf("%v: %swant %s", c.args, errs, c.want)
 		}
 	}
@@ -119,11 +121,11 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Old", init, ask, destroy};
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if code, _, errs := runAlone("show", file, "--comm", "2x8", "--nvl-domains", "2", "--plugin", old); code != exitFailed ||
+	if code, _, errs := runAlone("show", file, "--comm", "2x8", "--nvl-domains", "2", "--plugin", old); code != cli.ExitFailed ||
 		!strings.Contains(errs, "the plugin has tuner ABI v4, which is not told of NVLink domains (needed: v5, NCCL 2.28.3)") {
 		t.Errorf("%d: %s", code, errs)
 	}
-	if code, out, errs := runAlone("show", file, "--comm", "2x8", "--plugin", old); code != exitOK || !strings.Contains(out, "NCCL") {
+	if code, out, errs := runAlone("show", file, "--comm", "2x8", "--plugin", old); code != cli.ExitOK || !strings.Contains(out, "NCCL") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 }

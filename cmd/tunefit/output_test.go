@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // fullDisk takes so many bytes and no more.
@@ -29,7 +31,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	noJob(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	rows := policyFile(t, "p.csv", sample)
 	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
@@ -60,7 +62,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, args := range commands {
 		var whole, errs bytes.Buffer
 		code := run(args, strings.NewReader(""), &whole, &errs)
-		if code == exitUsage {
+		if code == cli.ExitUsage {
 			t.Errorf("%q: %s", args, errs.String())
 			continue
 		}
@@ -70,7 +72,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		for _, room := range []int{0, whole.Len() / 2} {
 			errs.Reset()
 			code := run(args, strings.NewReader(""), &fullDisk{room}, &errs)
-			if whole.Len() > 0 && (code != exitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
+			if whole.Len() > 0 && (code != cli.ExitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
 				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code, errs.String())
 			}
 		}
@@ -91,7 +93,7 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	var errs bytes.Buffer
-	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != exitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
+	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // testFiles writes a policy and its tests beside each other.
@@ -50,7 +52,7 @@ func TestPolicyTests(t *testing.T) {
 	} {
 		file := testFiles(t, "  - {name: a test, "+onTwoNodes+", "+c.test+"}\n")
 		if c.fails == "" {
-			if out, _ := tunefit(t, exitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
+			if out, _ := tunefit(t, cli.ExitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
 				t.Errorf("%s: %s", c.test, out)
 			}
 			continue
@@ -65,10 +67,10 @@ func TestPolicyTests(t *testing.T) {
 func TestPolicyTestsOfExample(t *testing.T) {
 	needPlugin(t)
 	file := filepath.Join(root, "configs/policies/example_test.yaml")
-	if out, _ := tunefit(t, exitOK, "test", file, file); out != "ok: 14 tests\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "test", file, file); out != "ok: 14 tests\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, exitOK, "test", file, "--run", "^small", "--json")
+	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
 	var got []caseResult
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
 		t.Errorf("%v: %s", err, out)
@@ -142,7 +144,7 @@ func FuzzReadPolicyTests(f *testing.F) {
 func TestPolicyTestsOfModel(t *testing.T) {
 	needPlugin(t)
 	dir := t.TempDir()
-	tunefit(t, exitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
 	file := filepath.Join(dir, "m_test.yaml")
 	const tests = `model: model.json
 tests:
@@ -152,7 +154,7 @@ tests:
 	if err := os.WriteFile(file, []byte(tests), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := tunefit(t, exitOK, "test", file); out != "ok: 2 tests\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "test", file); out != "ok: 2 tests\n" {
 		t.Errorf("%q", out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -82,7 +83,7 @@ var deciders = []string{"nccl", "row", "model"}
 
 // readPolicyTests reads a file of tests.
 func readPolicyTests(file string) (*policyTests, error) {
-	text, err := readInput(file, kindTests)
+	text, err := cli.ReadInput(file, cli.KindTests)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 	case s.nodes == 0 || s.ranks == 0:
 		y.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
 	case s.ranks < 2 || s.ranks < s.nodes || perNode > 0 && s.ranks != s.nodes*perNode:
-		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", countOf(s.ranks, "rank"), countOf(s.nodes, "node"), onEach(perNode))
+		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.ranks, "rank"), cli.CountOf(s.nodes, "node"), onEach(perNode))
 	case int(s.nvl) > s.ranks:
 		_, err := s.spanning(s.nvl)
 		y.fail(nvl, "nvl_domains: %v", err)

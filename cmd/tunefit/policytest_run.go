@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -44,7 +45,7 @@ func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseR
 	defer a.close()
 	rows := rowTexts{decider: t.decider}
 	if t.policy != "" {
-		text, err := readInput(t.policy, kindPolicy)
+		text, err := cli.ReadInput(t.policy, cli.KindPolicy)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -88,7 +89,7 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 	r := caseResult{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), countOf(o.shape.nodes, "node"), countOf(o.shape.ranks, "rank"), o.callText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), cli.CountOf(o.shape.nodes, "node"), cli.CountOf(o.shape.ranks, "rank"), o.callText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.bytes, diff})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -47,11 +48,11 @@ func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 	const one, ending = "0000000000000001-1", "0000000000000002-2"
 	p := newPushed(t, one, ending)
 	addRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
-	out, said := tunefit(t, exitOK, "push", policyFile(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
+	out, said := tunefit(t, cli.ExitOK, "push", policyFile(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
 	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
 		t.Errorf("%s%s", out, said)
 	}
-	out, _ = tunefit(t, exitOK, "status", "--rendezvous", p.dir)
+	out, _ = tunefit(t, cli.ExitOK, "status", "--rendezvous", p.dir)
 	if !strings.Contains(plain(out), "none: NCCL asks nothing about one rank\n") {
 		t.Errorf("%s", out)
 	}

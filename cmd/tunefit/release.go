@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
@@ -45,7 +46,7 @@ func whichNCCL(named string) (v nccl.Version, note string, err error) {
 			return nccl.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest), nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
-		return 0, "", usagef("--nccl: %w", err)
+		return 0, "", cli.Usagef("--nccl: %w", err)
 	}
 	if v > nccl.Newest {
 		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -14,7 +15,7 @@ import (
 // has to be that of the outcome.
 func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
 	t.Helper()
-	out, notes := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
+	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 	var all []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
@@ -75,7 +76,7 @@ func TestWhichNCCL(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5", "new": "not a release"} {
-		if _, errs := tunefit(t, exitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
+		if _, errs := tunefit(t, cli.ExitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", name, errs)
 		}
 	}
@@ -123,7 +124,7 @@ allreduce,inf,ring,simple,60,,64K,
 			if said := strings.Contains(notes, "takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the 60 of p.csv:6"); said != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s: %s", version, size, notes)
 			}
-			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
+			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
 			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}
@@ -146,7 +147,7 @@ func TestConstantsOfReleases(t *testing.T) {
 		"2.31.2": "it has 2 constants of NCCL's; they are not set with NCCL 2.31.2, which sets its own after the tuner's",
 		"2.27.7": "it has 2 constants of NCCL's; they are not set with NCCL 2.27.7, which lets no tuner replace any",
 	} {
-		explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
+		explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
 		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", version)
 		if !strings.Contains(explained, want) || o.Constants != (version == "2.30.7") {
 			t.Errorf("NCCL %s: %+v\n%s", version, o, explained)
@@ -181,7 +182,7 @@ func TestVariablesCount(t *testing.T) {
 		t.Error(notes)
 	}
 	t.Setenv("NCCL_PROTO", "ll256")
-	if _, errs := tunefit(t, exitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
+	if _, errs := tunefit(t, cli.ExitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
 		t.Error(errs)
 	}
 }
@@ -191,21 +192,21 @@ func TestTuningIsOfARelease(t *testing.T) {
 	needPlugin(t)
 	noJob(t)
 	machine := filepath.Join(root, "configs/topo/dgx-h100.xml")
-	text, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
+	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
 	file := policyFile(t, "costs.json", text)
 	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K", "--tuning", file}
 	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
 		t.Errorf("%+v", o)
 	}
-	if _, errs := tunefit(t, exitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
 		t.Error(errs)
 	}
 	t.Setenv("NCCL_MAX_CTAS", "6")
 	if _, notes := showOne(t, args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
 		t.Error(notes)
 	}
-	if out, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
 		t.Error(out)
 	}
 }
@@ -215,10 +216,10 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
 	pinned := policyFile(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
-	tunefit(t, exitOK, "test", pinned)
+	tunefit(t, cli.ExitOK, "test", pinned)
 	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
 	open := policyFile(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
-	tunefit(t, exitOK, "test", open, "--nccl", "2.28.9")
+	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
 	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
 	wrong := policyFile(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
 	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -48,14 +49,14 @@ lacks. NCCL_* variables count as they do in NCCL.`,
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
-		Args: atMost(1, "the policy file"),
+		Args: cli.AtMost(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := decider{model: model}
 			if len(args) > 0 {
 				d.policy = args[0]
 			}
 			if d == (decider{}) {
-				return usagef("nothing to show (needed: a policy file, --model, or both)")
+				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
 			}
 			t, err := show(d, grid, call, who, from)
 			if err != nil {
@@ -200,7 +201,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.notRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
+				t.asked.costs.nccl, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -75,5 +76,5 @@ func (t *decisionTable) writeJSON(w io.Writer) error {
 			all[i].expect(*t.expected[i])
 		}
 	}
-	return writeJSON(w, all)
+	return cli.WriteJSON(w, all)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
@@ -39,7 +41,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 	for _, note := range append(processNotes(all), fileNotes(all)...) {
 		fmt.Fprintf(&text, "\n%s\n", note)
 	}
-	_, err := printable{w}.Write(text.Bytes())
+	_, err := cli.Printable{Writer: w}.Write(text.Bytes())
 	return err
 }
 
@@ -76,7 +78,7 @@ func site(c *communicator) string {
 	case 1:
 		return hosts[0]
 	default:
-		return countOf(len(hosts), "host")
+		return cli.CountOf(len(hosts), "host")
 	}
 }
 
@@ -103,7 +105,7 @@ func standing(c *communicator) string {
 	case c.frozen != nil:
 		return "never again"
 	case len(c.dead()) > 0:
-		return fmt.Sprintf("impossible: %s dead", countOf(len(c.dead()), "rank"))
+		return fmt.Sprintf("impossible: %s dead", cli.CountOf(len(c.dead()), "rank"))
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.missing()) == 0:

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // refreshEvery is how often a watched view is made anew.
@@ -17,7 +19,7 @@ const refreshEvery = time.Second
 // elsewhere once for each change, with the time. For a program it prints each change
 // and nothing else.
 func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer) error) error {
-	inPlace := isTerminal(out) && !program
+	inPlace := cli.IsTerminal(out) && !program
 	last := ""
 	for {
 		var text bytes.Buffer

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-func countOf(n int, what string) string {
+func CountOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// verb agrees with a number.
-func verb(n int, one, many string) string {
+// Verb agrees with a number.
+func Verb(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
 }
 
-// few joins the first few of many.
-func few(list []string) string {
+// Few joins the first few of many.
+func Few(list []string) string {
 	const most = 8
 	if len(list) > most {
 		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
@@ -33,15 +33,15 @@ func few(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-func percent(share float64) string {
+func Percent(share float64) string {
 	if math.IsNaN(share) {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
-// writeJSON prints v, indented.
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON prints v, indented.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
