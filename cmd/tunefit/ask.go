@@ -2,13 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -18,15 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
-
-const libraryName = "libnccl-tuner-go.so"
-
-// pluginFlags name who is asked.
-type pluginFlags struct{ library string }
-
-func (f *pluginFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.library, "plugin", "", "tuner library to ask (default "+libraryName+" beside tunefit or in ../lib)")
-}
 
 // asker asks a tuner what it makes of a policy.
 type asker struct {
@@ -60,12 +46,12 @@ type commKey struct {
 	shape
 }
 
-func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, error) {
+func newAsker(who cli.LibraryFlag, from costFlags, files deciderFiles) (*asker, error) {
 	costs, err := from.read()
 	if err != nil {
 		return nil, err
 	}
-	library, err := who.find()
+	library, err := who.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -87,23 +73,6 @@ func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, erro
 		}
 	}
 	return a, nil
-}
-
-func (f *pluginFlags) find() (string, error) {
-	if f.library != "" {
-		return f.library, nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	here := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(here, libraryName), filepath.Join(here, "..", "lib", libraryName)} {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no %s in %s or ../lib beside it; name it with --plugin", libraryName, here)
 }
 
 func (a *asker) close() { a.plugin.Close() }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // withConstants is a model that replaces constants of NCCL's: LL on rings gets so dear
@@ -45,7 +46,7 @@ func withTheseConstants(t *testing.T, constants map[string]any, topology ...stri
 
 // What NCCL chooses by itself it chooses with the constants that a model gives it.
 func TestConstantsCount(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := withConstants(t)
 	show := func(args ...string) (o outcomeJSON, notes string) {
@@ -69,7 +70,7 @@ func TestConstantsCount(t *testing.T) {
 		t.Errorf("%+v\n%s", o, notes)
 	}
 	// A row decides all the same.
-	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,ll,2,1,8\n")
 	if o, _ := show(rows, "--model", model); o.Policy.Algorithm != "ring" || o.Row != 1 || o.Constants {
 		t.Errorf("%+v", o)
 	}
@@ -93,16 +94,16 @@ func TestConstantsCount(t *testing.T) {
 	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (NCCL 2.30.7's cost model for HGX H100)\n  ring/ll ") {
 		t.Errorf("%s", explained)
 	}
-	tests := policyFile(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")
+	tests := testlib.File(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")
 	tunefit(t, cli.ExitOK, "test", tests)
 }
 
 // What counts is what the library writes, whatever it is.
 func TestConstantsOfThePlugin(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	other := filepath.Join(t.TempDir(), "libother.so")
-	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", other, "-")
+	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", other, "-")
 	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
 static int init(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger, struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *c) {
 	c->base_latencies[ALGO_RING][PROTO_LL] = 300;
@@ -117,7 +118,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
 	if code != cli.ExitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
@@ -136,7 +137,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 
 // They are for the machine that they were measured on.
 func TestConstantsOfAnotherMachine(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := withConstants(t, "--topo", home)

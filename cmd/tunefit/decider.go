@@ -70,12 +70,7 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 
 // comm is the communicator as the plugin sees it in a release of NCCL.
 func (s shape) comm(version nccl.Version) policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: uncheckedAllGather(version)}
-}
-
-// uncheckedAllGather reports of a release what tuner.UncheckedAllGather tells from within.
-func uncheckedAllGather(version nccl.Version) bool {
-	return version.Has(nccl.UncheckedAllGathers) && !version.Has(nccl.CheckedAllGathers)
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: version.UncheckedAllGather()}
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }

@@ -20,7 +20,7 @@ const (
 
 func diffCommand() *cobra.Command {
 	var grid gridFlags
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var from costFlags
 	var model string
 	var asJSON bool
@@ -61,7 +61,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 	}
 	grid.register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
@@ -83,7 +83,7 @@ type difference struct {
 	last          uint64
 }
 
-func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comparison, error) {
+func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err

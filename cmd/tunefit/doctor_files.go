@@ -191,8 +191,8 @@ func (d *doctor) versionFinding(f filesFound, here *policy.Machine) []finding {
 		return nil
 	}
 	same := ""
-	if d.nodes > 1 {
-		same = fmt.Sprintf(": must be the same on all %d nodes", d.nodes)
+	if d.Nodes > 1 {
+		same = fmt.Sprintf(": must be the same on all %d nodes", d.Nodes)
 	}
 	return []finding{fine("%s; version %.12s%s", strings.Join(what, "; "), e.Digest.Full(), same)}
 }

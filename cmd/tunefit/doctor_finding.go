@@ -59,9 +59,9 @@ func diagnosisCode(findings []finding) int {
 	bad := func(f finding) bool { return f.Severity >= isWarning }
 	switch {
 	case slices.ContainsFunc(findings, bad):
-		return exitFound
+		return cli.ExitFailed
 	case slices.ContainsFunc(findings, func(f finding) bool { return f.Unknown }):
-		return exitNotChecked
+		return cli.ExitUsage
 	}
 	return cli.ExitOK
 }
@@ -87,7 +87,7 @@ func writeDiagnosis(w io.Writer, findings []finding) error {
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
 		verdict = cli.CountOf(counts[isError], "error") + ", " + cli.CountOf(counts[isWarning], "warning")
-	} else if diagnosisCode(findings) == exitNotChecked {
+	} else if diagnosisCode(findings) == cli.ExitUsage {
 		verdict = "nothing wrong, but not all could be examined"
 	}
 	fmt.Fprintf(&b, "%s\n", verdict)

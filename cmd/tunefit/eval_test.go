@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const sweepHead = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source\n"
@@ -45,7 +46,7 @@ func TestEvalOfNothing(t *testing.T) {
 		}), "silent at", "nothing to compare: neither what the model chooses was measured, nor "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sweep := policyFile(t, "sweep.csv", c.sweep)
+			sweep := testlib.File(t, "sweep.csv", c.sweep)
 			out, said := tunefit(t, cli.ExitFailed, "eval", model, sweep)
 			if !strings.Contains(out, c.out) || strings.Contains(out, "policy / best") || !strings.Contains(said, "tunefit: "+c.says) {
 				t.Errorf("%s%s", out, said)
@@ -64,7 +65,7 @@ func TestEvalCountsTheDefault(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	// At 4 KiB the model chooses tree/ll with 4 channels, at 16 KiB it leaves it to NCCL.
-	sweep := policyFile(t, "sweep.csv", sweepHead+
+	sweep := testlib.File(t, "sweep.csv", sweepHead+
 		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,,,,2,16,0,default,8,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep, "--json")
@@ -82,7 +83,7 @@ func TestEvalCountsTheDefault(t *testing.T) {
 func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	sweep := policyFile(t, "sweep.csv", sweepHead+
+	sweep := testlib.File(t, "sweep.csv", sweepHead+
 		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,11,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep)
@@ -95,7 +96,7 @@ func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 func TestEvalArguments(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "rows.csv", sample)
+	rows := testlib.File(t, "rows.csv", sample)
 	for _, c := range []struct {
 		code int
 		args []string

@@ -69,7 +69,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
-	f.who.register(cmd)
+	f.who.Register(cmd, "to ask")
 	f.from.register(cmd)
 	return cmd
 }
@@ -81,7 +81,7 @@ type explainFlags struct {
 	nvl          nvlDomains
 	call         question
 	all, json    bool
-	who          pluginFlags
+	who          cli.LibraryFlag
 	from         costFlags
 }
 

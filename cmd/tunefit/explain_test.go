@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -33,9 +34,9 @@ allreduce,,,tree,ll,,,,,,too late
 `
 
 func TestExplain(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", explainedRows)
+	file := testlib.File(t, "p.csv", explainedRows)
 	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
 	want := strings.ReplaceAll(`allreduce of 8MiB on 4 nodes, 32 ranks
 
@@ -83,13 +84,13 @@ the built library, asked through NCCL's plugin ABI, decides the same
 
 // Ten thousand rows stay readable.
 func TestExplainManyRows(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000, i*1000+999, 1+i%4)
 	}
-	file := policyFile(t, "many.csv", rows.String())
+	file := testlib.File(t, "many.csv", rows.String())
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
 	for _, want := range []string{
 		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
@@ -111,7 +112,7 @@ func TestExplainManyRows(t *testing.T) {
 
 // With a model: what it expects, what it chose, why it is silent and what to do.
 func TestExplainModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
@@ -161,15 +162,15 @@ func TestExplainModel(t *testing.T) {
 
 // A library that decides otherwise than is explained is a defect, said loudly.
 func TestExplainFindsDefects(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	// An empty tuner stands in for a broken one: it leaves all to NCCL.
 	broken := filepath.Join(t.TempDir(), "libempty.so")
-	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(root, "tuner/plugin/testhost/empty.c"))
+	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(testlib.Root, "tuner/plugin/testhost/empty.c"))
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	file := policyFile(t, "p.csv", explainedRows)
+	file := testlib.File(t, "p.csv", explainedRows)
 	for _, format := range [][]string{nil, {"--json"}} {
 		args := append([]string{"explain", "allreduce", "8M", "--comm", "4x8", "--policy", file, "--plugin", broken}, format...)
 		code, out, errs := runAlone(args...)
@@ -184,8 +185,8 @@ func TestExplainFindsDefects(t *testing.T) {
 
 func TestExplainBadInput(t *testing.T) {
 	noJob(t)
-	file := policyFile(t, "p.csv", explainedRows)
-	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	file := testlib.File(t, "p.csv", explainedRows)
+	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, test := range []struct {
 		code int
 		want string
@@ -215,11 +216,11 @@ func TestExplainBadInput(t *testing.T) {
 
 // An explanation on a machine that is named by --topo sees what conditions see there.
 func TestExplainOnAMachine(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
+	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
-		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(root, "configs/topo", machine+".xml"))
+		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(testlib.Root, "configs/topo", machine+".xml"))
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: %s%s", machine, out, errs)
 		}

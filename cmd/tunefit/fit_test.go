@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -113,7 +114,7 @@ func TestFitBadInput(t *testing.T) {
 		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", cli.ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := policyFile(t, "sweep.csv", test.text)
+			file := testlib.File(t, "sweep.csv", test.text)
 			model := filepath.Join(filepath.Dir(file), "model.json")
 			out, errs := tunefit(t, test.code, "fit", file, "-o", model)
 			if !strings.Contains(errs, test.want) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // ringLog is a short run of two ranks: a zero size, a good row and one whose
@@ -33,7 +34,7 @@ all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,Example G
 `
 
 func TestImport(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
+	log := testlib.File(t, "run.txt", ringLog)
 	out := filepath.Join(t.TempDir(), "sweep.csv")
 	want := strings.ReplaceAll(ringSweep, "LOG", log)
 
@@ -62,7 +63,7 @@ LOG:10: rejected 1: failed validation
 }
 
 func TestImportJSON(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
+	log := testlib.File(t, "run.txt", ringLog)
 	stdout, _ := tunefit(t, cli.ExitOK, "import", log, "--json", "-o", filepath.Join(t.TempDir(), "x.csv"))
 	var got []importJSON
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
@@ -77,9 +78,9 @@ func TestImportJSON(t *testing.T) {
 
 // A file is written whole or not at all, and never over another unasked.
 func TestImportWritesWholeOrNotAtAll(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
-	stray := policyFile(t, "notes.txt", "nothing measured here\n")
-	zero := policyFile(t, "zero.csv", "collective,size_bytes,time_us\nall_reduce,0,1\n")
+	log := testlib.File(t, "run.txt", ringLog)
+	stray := testlib.File(t, "notes.txt", "nothing measured here\n")
+	zero := testlib.File(t, "zero.csv", "collective,size_bytes,time_us\nall_reduce,0,1\n")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "sweep.csv")
 
@@ -111,7 +112,7 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestImportOptions(t *testing.T) {
-	bare := policyFile(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
+	bare := testlib.File(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
 	tunefit(t, cli.ExitFailed, "import", bare)
 	stdout, _ := tunefit(t, cli.ExitOK, "import", bare, "--coll", "AllGather", "--comm", "2x8")
 	if !strings.Contains(stdout, "\nall_gather,1024,,,,,,2,16,0,default,12.5,,,") {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -25,8 +26,8 @@ type job struct {
 }
 
 var rankProgram = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(library), "rank")
-	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(root, "tuner/plugin/testhost/rank.c"), filepath.Join(root, "tuner/plugin/host/host.c"), "-ldl").CombinedOutput()
+	program := filepath.Join(filepath.Dir(testlib.Library), "rank")
+	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(testlib.Root, "tuner/plugin/testhost/rank.c"), filepath.Join(testlib.Root, "tuner/plugin/host/host.c"), "-ldl").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%v: %s", err, out)
 	}
@@ -37,7 +38,7 @@ var rankProgram = sync.OnceValues(func() (string, error) {
 // is killed.
 func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Helper()
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
@@ -50,7 +51,7 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Cleanup(func() { j.kill() })
 	var ready sync.WaitGroup
 	for r := range ranks {
-		cmd := exec.Command(program, library, filepath.Join(t.TempDir(), "calls"),
+		cmd := exec.Command(program, testlib.Library, filepath.Join(t.TempDir(), "calls"),
 			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
 		out, err := cmd.StdoutPipe()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -42,7 +43,7 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes s
 // All that speaks of a gain over NCCL's own choice reckons with the same choice: the one
 // that was measured, whatever a cost model of another machine says.
 func TestOneChoiceOfNCCLs(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
@@ -92,13 +93,13 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 
 	// 2 MiB: NCCL 2.30.7 on an H100 would take nvls_tree/simple.
 	const keep, ring = "allreduce,2M,2M,default,,,2,16\n", "allreduce,2M,2M,tree,simple,,2,16\n"
-	before, after := policyFile(t, "old.csv", keep), policyFile(t, "new.csv", ring)
+	before, after := testlib.File(t, "old.csv", keep), testlib.File(t, "new.csv", ring)
 	out, _ := tunefit(t, exitDiffer, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
 	if !strings.Contains(out, "  ring/simple  "+before+":1  tree/simple  "+after+":1\n") {
 		t.Errorf("%s", out)
 	}
 	tests := func(expect string) string {
-		return policyFile(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
+		return testlib.File(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
 	}
 	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
@@ -108,14 +109,14 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unlabelled := regexp.MustCompile(`,\w+,\w+,\d+,2,16,0,default,`).ReplaceAllString(string(text), ",,,,2,16,0,default,")
-	model, _, _ := learnt(t, policyFile(t, "sweep.csv", unlabelled))
+	model, _, _ := learnt(t, testlib.File(t, "sweep.csv", unlabelled))
 	all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "2M")
 	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 || o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
 		t.Errorf("%+v", o)
@@ -131,7 +132,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 
 // Beyond what was measured a cost model says what NCCL chooses, and is named.
 func TestBeyondTheMeasurement(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
@@ -170,7 +171,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	const ring, tree = `"base_latencies":[{"algorithm":"ring"`, `"base_latencies":[{"algorithm":"tree"`
 	for model, differs := range map[string]bool{
 		replaced: false,
-		policyFile(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
+		testlib.File(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
 	} {
 		all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "32K")
 		o := all[32<<10]
@@ -182,9 +183,9 @@ func TestBeyondTheMeasurement(t *testing.T) {
 
 // It is said when the cost model is not that of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", sample)
+	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	for _, c := range []struct {
 		here string

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const domainRows = `collective,algorithm,protocol,when
@@ -19,9 +20,9 @@ allreduce,ring,ll128,nvl_domains == 0
 // Conditions hear of the NVLink domains that NCCL would tell of: one for each node,
 // unless another number is asked for. The library says so, through its ABI.
 func TestNVLDomains(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", domainRows)
+	file := testlib.File(t, "p.csv", domainRows)
 	for _, c := range []struct {
 		comm, flag, by string
 		told           int
@@ -53,7 +54,7 @@ func TestNVLDomains(t *testing.T) {
 			t.Errorf("%s, %q domains: %v\n%s", c.comm, c.flag, err, text)
 		}
 	}
-	without := policyFile(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	without := testlib.File(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
 		t.Errorf("%s", out)
 	}
@@ -61,10 +62,10 @@ func TestNVLDomains(t *testing.T) {
 }
 
 func TestNVLDomainsInPolicyTests(t *testing.T) {
-	needPlugin(t)
-	rows := policyFile(t, "p.csv", domainRows)
+	testlib.NeedPlugin(t)
+	rows := testlib.File(t, "p.csv", domainRows)
 	write := func(tests string) string {
-		return policyFile(t, "p_test.yaml", "policy: "+rows+"\ntests:\n"+tests)
+		return testlib.File(t, "p_test.yaml", "policy: "+rows+"\ntests:\n"+tests)
 	}
 	const call = "collective: allreduce, nodes: 2, ranks: 16, size: 1M"
 	file := write("  - {name: as NCCL counts, " + call + ", expect: {row: 3}}\n" +
@@ -90,9 +91,9 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 }
 
 func TestBadNVLDomains(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", domainRows)
+	file := testlib.File(t, "p.csv", domainRows)
 	show := []string{"show", file, "--comm", "2x8,1x8", "--nvl-domains"}
 	explain := []string{"explain", "allreduce", "1M", "--policy", file, "--comm", "1x8", "--nvl-domains"}
 	for _, c := range []struct {
@@ -111,7 +112,7 @@ func TestBadNVLDomains(t *testing.T) {
 
 	// A tuner of ABI v4 is not told, so that a number asked for would say nothing.
 	old := filepath.Join(t.TempDir(), "libv4.so")
-	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", old, "-")
+	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", old, "-")
 	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
 static int init(size_t ranks, size_t nodes, abi_logger logger, void **ctx) { *ctx = 0; return 0; }
 static int ask(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int algos, int protos, int reg_buff, int *channels) { return 0; }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // fullDisk takes so many bytes and no more.
@@ -32,7 +33,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "p.csv", sample)
+	rows := testlib.File(t, "p.csv", sample)
 	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
 	commands := [][]string{
@@ -50,13 +51,13 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
 	}
-	if library != "" {
+	if testlib.Library != "" {
 		for _, c := range [][]string{
 			{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 			{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows}, {"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
 			{"diff", rows, rows, "--sizes", "1M"},
 		} {
-			commands = append(commands, append(c, "--plugin", library))
+			commands = append(commands, append(c, "--plugin", testlib.Library))
 		}
 	}
 	for _, args := range commands {
@@ -79,7 +80,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	_, help, _ := runAlone("--help")
 	for _, line := range regexp.MustCompile(`(?m)^  (\w+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
-		if !slices.ContainsFunc(commands, func(c []string) bool { return len(c) > 0 && c[0] == line[1] }) && library != "" {
+		if !slices.ContainsFunc(commands, func(c []string) bool { return len(c) > 0 && c[0] == line[1] }) && testlib.Library != "" {
 			t.Errorf("%s was not tried", line[1])
 		}
 	}

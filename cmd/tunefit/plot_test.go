@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const shippedSweep = "../../configs/sweeps/simulated-hgx-h100-2n.csv"
@@ -54,8 +55,8 @@ func TestPlot(t *testing.T) {
 func TestPlotBadInput(t *testing.T) {
 	dir := t.TempDir()
 	picture := filepath.Join(dir, "x.png")
-	unmodel := policyFile(t, "m.json", `{"format": "nccl-tuner-go cost model", "version": 99}`)
-	onlyDefault := policyFile(t, "d.csv", `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source
+	unmodel := testlib.File(t, "m.json", `{"format": "nccl-tuner-go cost model", "version": 99}`)
+	onlyDefault := testlib.File(t, "d.csv", `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source
 all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x
 `)
 	for _, c := range []struct {

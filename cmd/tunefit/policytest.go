@@ -19,7 +19,7 @@ const (
 )
 
 func testCommand() *cobra.Command {
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var only, nccl string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -75,7 +75,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			return nil
 		},
 	}
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	cmd.Flags().StringVar(&nccl, "nccl", "", ncclUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
@@ -83,7 +83,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 }
 
 // runPolicyTests reads all files before it runs any.
-func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
 	var all []*policyTests
 	for _, file := range files {
 		t, err := readPolicyTests(file)

@@ -33,7 +33,7 @@ type fieldDiff struct {
 }
 
 // run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
+func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
 	files, err := t.decider.read()
 	if err != nil {
 		return nil, nil, nil, err

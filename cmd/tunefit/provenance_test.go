@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -27,7 +28,7 @@ func onGPU(t *testing.T, gpu, nccl string) string {
 			fmt.Fprintf(&b, "%s,%s,node1 node2,%s,CUDA 13.1,2026-01-02 03:04:05,\n", line, gpu, nccl)
 		}
 	}
-	return policyFile(t, strings.ReplaceAll(gpu, " ", "-")+".csv", b.String())
+	return testlib.File(t, strings.ReplaceAll(gpu, " ", "-")+".csv", b.String())
 }
 
 func provenance(t *testing.T, model string) policy.ModelProvenance {
@@ -78,7 +79,7 @@ func TestSameFileIsReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, packed := policyFile(t, "again.csv", string(text)), policyFile(t, "packed.csv.gz", zipped(t, string(text)))
+	again, packed := testlib.File(t, "again.csv", string(text)), testlib.File(t, "packed.csv.gz", testlib.Zipped(t, string(text)))
 	dir := t.TempDir()
 	once, thrice := filepath.Join(dir, "once.json"), filepath.Join(dir, "thrice.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", once)
@@ -108,7 +109,7 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 			rows[i] = strings.Replace(rows[i], ",ring,", ",rnig,", 1)
 		}
 	}
-	bad := policyFile(t, "bad.csv", strings.Join(rows, "\n"))
+	bad := testlib.File(t, "bad.csv", strings.Join(rows, "\n"))
 	dir := t.TempDir()
 	model, csv := filepath.Join(dir, "m.json"), filepath.Join(dir, "p.csv")
 	for _, args := range [][]string{{"fit", bad, "-o", model, "--csv", csv}, {"import", bad, "-o", csv}} {
@@ -122,7 +123,7 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 	}
 	tunefit(t, cli.ExitOK, "fit", bad, "-o", model, "--force")
 	// One row of a hundred is a slip, and said.
-	slip := policyFile(t, "slip.csv", strings.Replace(string(text), ",ring,", ",rnig,", 1))
+	slip := testlib.File(t, "slip.csv", strings.Replace(string(text), ",ring,", ",rnig,", 1))
 	if _, said := tunefit(t, cli.ExitOK, "fit", slip, "-o", model, "--force"); !strings.Contains(said, "in 1 of ") {
 		t.Errorf("says %s", said)
 	}
@@ -132,7 +133,7 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 func TestImportDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.txt": ringLog, "below/b.txt.gz": zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")), "below/README": "hello\n", "p.csv": sample,
+		"a.txt": ringLog, "below/b.txt.gz": testlib.Zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")), "below/README": "hello\n", "p.csv": sample,
 		".hidden/c.txt": ringLog + "\n\n", "failed.txt": "srun: error: node7: task 3: Segmentation fault\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {

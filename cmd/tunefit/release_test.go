@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -41,11 +42,11 @@ func cutLine(text, begin string) (rest, line string) {
 
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	installed := installedNCCL
-	defer func() { installedNCCL = installed }()
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	installed := findNCCL
+	defer func() { findNCCL = installed }()
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
 		named     string
@@ -59,7 +60,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		installedNCCL = func() nccl.Version { return test.installed }
+		findNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)
@@ -84,9 +85,9 @@ func TestWhichNCCL(t *testing.T) {
 
 // The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
 func TestEachReleaseAsksAsItDoes(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	rows := policyFile(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
+	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
 allreduce,64K,,simple,2,,,
 allreduce,1M,tree,simple,4,0,,
@@ -139,7 +140,7 @@ func itoa(n int) string {
 
 // From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
 func TestConstantsOfReleases(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := withConstants(t)
 	for version, want := range map[string]string{
@@ -157,11 +158,11 @@ func TestConstantsOfReleases(t *testing.T) {
 
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
-	topo := append(args, "--topo", filepath.Join(root, "configs/topo/dgx-h100.xml"))
+	topo := append(args, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	for _, test := range []struct{ name, value, want string }{
 		{"NCCL_IB_HCA", "mlx5", "nvls/simple 16"},
 		{"NCCL_NVLS_ENABLE", "0", "ring/simple 24"},
@@ -189,12 +190,12 @@ func TestVariablesCount(t *testing.T) {
 
 // The costs that topo tuning prints are of one release, and go with it.
 func TestTuningIsOfARelease(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	machine := filepath.Join(root, "configs/topo/dgx-h100.xml")
+	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
-	file := policyFile(t, "costs.json", text)
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	file := testlib.File(t, "costs.json", text)
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K", "--tuning", file}
 	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
 		t.Errorf("%+v", o)
@@ -212,16 +213,16 @@ func TestTuningIsOfARelease(t *testing.T) {
 }
 
 func TestPolicyTestsNameARelease(t *testing.T) {
-	needPlugin(t)
-	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
+	testlib.NeedPlugin(t)
+	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
-	pinned := policyFile(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
+	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
 	tunefit(t, cli.ExitOK, "test", pinned)
 	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
-	open := policyFile(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
+	open := testlib.File(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
 	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
 	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
-	wrong := policyFile(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
+	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
 	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}

@@ -19,7 +19,7 @@ import (
 
 func showCommand() *cobra.Command {
 	var grid gridFlags
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var from costFlags
 	var call question
 	var model string
@@ -78,7 +78,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
@@ -95,7 +95,7 @@ type decisionTable struct {
 	notes    []string // why a model is not used
 }
 
-func show(d decider, grid gridFlags, call question, who pluginFlags, from costFlags) (*decisionTable, error) {
+func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 func TestShowModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
+	rows := testlib.File(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
 
 	decided := func(args ...string) (by map[uint64]outcomeJSON, notes string) {
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
@@ -70,7 +71,7 @@ func TestShowModel(t *testing.T) {
 
 // A model that names its machine is shown as on the machine of --topo.
 func TestShowModelElsewhere(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--topo", home)
@@ -83,7 +84,7 @@ func TestShowModelElsewhere(t *testing.T) {
 }
 
 func TestShowModelBadInput(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {

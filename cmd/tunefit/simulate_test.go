@@ -9,11 +9,12 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // The sweeps that come with the project are what their README says.
 func TestShippedSweeps(t *testing.T) {
-	sweeps := filepath.Join(root, "configs/sweeps")
+	sweeps := filepath.Join(testlib.Root, "configs/sweeps")
 	text, err := os.ReadFile(filepath.Join(sweeps, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func TestSimulate(t *testing.T) {
 	if other, _ := tunefit(t, cli.ExitOK, append(args, "--seed", "2")...); other == out {
 		t.Error("another seed makes no difference")
 	}
-	if same, _ := tunefit(t, cli.ExitOK, append(args, "--tuning", filepath.Join(root, "configs/tuning/hgx-h100.json"))...); same != out {
+	if same, _ := tunefit(t, cli.ExitOK, append(args, "--tuning", filepath.Join(testlib.Root, "configs/tuning/hgx-h100.json"))...); same != out {
 		t.Error("the default is not the file that it is said to be")
 	}
 }
@@ -112,7 +113,7 @@ func TestSimulateOutput(t *testing.T) {
 }
 
 func TestBadSimulate(t *testing.T) {
-	notTuning := policyFile(t, "p.csv", sample)
+	notTuning := testlib.File(t, "p.csv", sample)
 	for _, c := range []struct {
 		args string
 		code int

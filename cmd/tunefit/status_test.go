@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
@@ -208,10 +209,10 @@ func TestBadLiveCommandLines(t *testing.T) {
 	t.Setenv(tuner.EnvModelFile, "")
 	t.Setenv(tuner.EnvRendezvous, "")
 	dir := t.TempDir()
-	good := policyFile(t, "p.csv", row(1))
-	file, meet := policyFile(t, "file", ""), t.TempDir()
+	good := testlib.File(t, "p.csv", row(1))
+	file, meet := testlib.File(t, "file", ""), t.TempDir()
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, cli.ExitOK, "fit", filepath.Join(root, "policy/fit/testdata/small.csv"), "-o", model)
+	tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "policy/fit/testdata/small.csv"), "-o", model)
 	for _, c := range []struct {
 		args []string
 		code int

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-func ready(name string) string { return filepath.Join(root, "configs/topo", name) }
+func ready(name string) string { return filepath.Join(testlib.Root, "configs/topo", name) }
 
 // holds reports which of the wanted lines are missing; runs of blanks count as one.
 func holds(t *testing.T, text string, lines ...string) {
@@ -88,7 +89,7 @@ func TestTopoPictures(t *testing.T) {
 func TestTopoDump(t *testing.T) {
 	for _, name := range []string{"dgx-h100.xml", "pcie-4gpu.xml"} {
 		dump, _ := tunefit(t, cli.ExitOK, "topo", ready(name), "--dump")
-		file := policyFile(t, "dump.xml", dump)
+		file := testlib.File(t, "dump.xml", dump)
 		want, _ := tunefit(t, cli.ExitOK, "topo", "paths", ready(name), "--json")
 		if got, _ := tunefit(t, cli.ExitOK, "topo", "paths", file, "--json"); got != want {
 			t.Errorf("%s: other paths after --dump", name)
@@ -156,7 +157,7 @@ func TestTopoReportsAsText(t *testing.T) {
 }
 
 func TestTopoMesh(t *testing.T) {
-	mesh := filepath.Join(root, "configs/mesh/four-nodes.csv")
+	mesh := filepath.Join(testlib.Root, "configs/mesh/four-nodes.csv")
 	out, _ := tunefit(t, cli.ExitOK, "topo", "mesh", mesh)
 	holds(t, out, "a mlx5_1 192.168.102.1 c mlx5_1 192.168.102.2 12.5", "a - b 25",
 		"Best ring: a, b, c, d at 12.5 GB/s; AllReduce at most 8.333 GB/s")
@@ -176,7 +177,7 @@ func TestTopoMesh(t *testing.T) {
 				lines = append(lines, line)
 			}
 		}
-		return policyFile(t, "mesh.csv", strings.Join(lines, ""))
+		return testlib.File(t, "mesh.csv", strings.Join(lines, ""))
 	}
 	out, _ = tunefit(t, cli.ExitOK, "topo", "mesh", cut("192.168.102."))
 	holds(t, out, "a - c no cable")
@@ -188,8 +189,8 @@ func TestTopoMesh(t *testing.T) {
 }
 
 func TestShowWithTopology(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", sample)
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", sample)
 	show := func(args ...string) (string, string) {
 		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
 	}
@@ -219,7 +220,7 @@ func TestTopoSearchOrder(t *testing.T) {
 
 func TestTopoBadCommandLines(t *testing.T) {
 	h100 := ready("dgx-h100.xml")
-	bad := policyFile(t, "bad.xml", "<system version=\"1\">\n <cpu>")
+	bad := testlib.File(t, "bad.xml", "<system version=\"1\">\n <cpu>")
 	for _, c := range []struct {
 		args []string
 		code int

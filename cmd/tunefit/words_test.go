@@ -2,27 +2,14 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
-
-func zipped(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 // runWith is runAlone with something on the standard input.
 func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
@@ -33,14 +20,14 @@ func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 
 // Who names the wrong file or word reads what it is and what to do.
 func TestWrongFiles(t *testing.T) {
-	rows := policyFile(t, "p.csv", sample)
-	sweep := policyFile(t, "sweep.csv", ringSweep)
-	log := policyFile(t, "run.txt", ringLog)
-	semicolons := policyFile(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
-	tabs := policyFile(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
-	decimal := policyFile(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
-	xml := policyFile(t, "graphs.xml", "<graphs version=\"1\"/>\n")
-	packed := policyFile(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
+	rows := testlib.File(t, "p.csv", sample)
+	sweep := testlib.File(t, "sweep.csv", ringSweep)
+	log := testlib.File(t, "run.txt", ringLog)
+	semicolons := testlib.File(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
+	tabs := testlib.File(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
+	decimal := testlib.File(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
+	xml := testlib.File(t, "graphs.xml", "<graphs version=\"1\"/>\n")
+	packed := testlib.File(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		code int
@@ -98,13 +85,13 @@ func TestWrongFiles(t *testing.T) {
 
 // What gzip has compressed and what comes from the standard input is read as a file is.
 func TestPackedAndStandardInput(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	const xml = "../../configs/topo/dgx-a100.xml"
 	topology, err := os.ReadFile(xml)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := "policy: " + policyFile(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
+	tests := "policy: " + testlib.File(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	fitted, err := os.ReadFile(model)
@@ -122,9 +109,9 @@ func TestPackedAndStandardInput(t *testing.T) {
 	}{
 		"show":       {sample, append([]string{"show", "FILE"}, short...)},
 		"show model": {string(fitted), append([]string{"show", "--model", "FILE"}, short...)},
-		"show topo":  {string(topology), append([]string{"show", policyFile(t, "p.csv", sample), "--topo", "FILE"}, short...)},
+		"show topo":  {string(topology), append([]string{"show", testlib.File(t, "p.csv", sample), "--topo", "FILE"}, short...)},
 		"explain":    {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
-		"diff":       {sample, append([]string{"diff", "FILE", policyFile(t, "p.csv", sample)}, short...)},
+		"diff":       {sample, append([]string{"diff", "FILE", testlib.File(t, "p.csv", sample)}, short...)},
 		"check":      {sample, []string{"check", "FILE", "--json"}},
 		"topo":       {string(topology), []string{"topo", "FILE"}},
 		"fit":        {string(sweep), []string{"fit", "FILE"}},
@@ -142,16 +129,16 @@ func TestPackedAndStandardInput(t *testing.T) {
 				}
 				switch args[0] {
 				case "show", "explain", "diff", "test":
-					args = append(args, "--plugin", library)
+					args = append(args, "--plugin", testlib.Library)
 				}
 				return args
 			}
-			plain, packed := policyFile(t, "file", c.text), policyFile(t, "file.gz", zipped(t, c.text))
+			plain, packed := testlib.File(t, "file", c.text), testlib.File(t, "file.gz", testlib.Zipped(t, c.text))
 			wantCode, want, _ := runAlone(with(plain)...)
 			for what, got := range map[string]func() (int, string, string){
 				plain:    func() (int, string, string) { return runWith(c.text, with("-")...) },
 				packed:   func() (int, string, string) { return runAlone(with(packed)...) },
-				"packed": func() (int, string, string) { return runWith(zipped(t, c.text), with("-")...) },
+				"packed": func() (int, string, string) { return runWith(testlib.Zipped(t, c.text), with("-")...) },
 			} {
 				code, out, said := got()
 				clean := strings.NewReplacer(plain, "X", packed, "X", "file.gz", "X", "file", "X", "stdin", "X", " -:", " X:", "policy -", "policy X", `"-"`, `"X"`)
