@@ -2,13 +2,14 @@ package main
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/spf13/cobra"
 )
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
 	var own cli.LibraryFlag
-	var o options
+	var o doctor.Options
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say whether a job's environment is sound",
@@ -33,17 +34,17 @@ could not be examined.`,
 			if path, err := own.Find(); err == nil {
 				o.Library = path
 			}
-			findings := examineEnvironment(o)
+			findings := doctor.Examine(o)
 			var err error
 			if asJSON {
 				err = cli.WriteJSON(cmd.OutOrStdout(), findings)
 			} else {
-				err = writeDiagnosis(cmd.OutOrStdout(), findings)
+				err = doctor.Write(cmd.OutOrStdout(), findings)
 			}
 			if err != nil {
 				return err
 			}
-			return cli.ExitWith(diagnosisCode(findings))
+			return cli.ExitWith(doctor.ExitCode(findings))
 		},
 	}
 	own.Register(cmd, "of this tunefit, to compare with")

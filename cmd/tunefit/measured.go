@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -111,7 +112,7 @@ func (f *costFlags) doubt() string {
 	if f.topo != "" || f.tuning != "" {
 		return ""
 	}
-	here, err := machine(f.getenv)
+	here, err := doctor.Machine(f.getenv)
 	if err != nil {
 		return "; nothing here tells whether your machine is one"
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 // test's folders counts.
 func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
-	d := &doctor{options: options{Library: testlib.Library, Nodes: 1}, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
+	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1}, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
 	d.env = readEnvironment(environ, d.home, filepath.Join(d.home, "etc.conf"))
 	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
@@ -46,7 +46,7 @@ func mustFind(t *testing.T, findings []finding, check string, s severity, words 
 		return f.Check == check && f.Severity == s && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 	}) {
 		var b bytes.Buffer
-		writeDiagnosis(&b, findings)
+		Write(&b, findings)
 		t.Errorf("no %s of %s says %q in\n%s", s, check, words, b.String())
 	}
 }
@@ -60,7 +60,7 @@ func TestDoctorSound(t *testing.T) {
 	testlib.NeedPlugin(t)
 	d := testDoctor(t, sound(t)...)
 	findings := d.examine(t.Context(), examinations)
-	if code := diagnosisCode(findings); code != cli.ExitOK {
+	if code := ExitCode(findings); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Version, "ABI v2-v7")

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -54,8 +54,8 @@ func unknown(format string, args ...any) finding {
 	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
 }
 
-// diagnosisCode is the exit code that findings mean.
-func diagnosisCode(findings []finding) int {
+// ExitCode is the exit code that findings mean.
+func ExitCode(findings []finding) int {
 	bad := func(f finding) bool { return f.Severity >= isWarning }
 	switch {
 	case slices.ContainsFunc(findings, bad):
@@ -66,8 +66,8 @@ func diagnosisCode(findings []finding) int {
 	return cli.ExitOK
 }
 
-// writeDiagnosis prints the worst first, and what to do below each.
-func writeDiagnosis(w io.Writer, findings []finding) error {
+// Write prints the worst first, and what to do below each.
+func Write(w io.Writer, findings []finding) error {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b finding) int { return int(b.Severity) - int(a.Severity) })
 	width := 0
@@ -87,7 +87,7 @@ func writeDiagnosis(w io.Writer, findings []finding) error {
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
 		verdict = cli.CountOf(counts[isError], "error") + ", " + cli.CountOf(counts[isWarning], "warning")
-	} else if diagnosisCode(findings) == cli.ExitUsage {
+	} else if ExitCode(findings) == cli.ExitUsage {
 		verdict = "nothing wrong, but not all could be examined"
 	}
 	fmt.Fprintf(&b, "%s\n", verdict)

@@ -1,4 +1,6 @@
-package main
+// Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment. Each file
+// examines one of these; an examination takes at most three seconds and leaves nothing behind.
+package doctor
 
 import (
 	"context"
@@ -24,23 +26,23 @@ const (
 	answerLimit = 1800 * time.Millisecond
 )
 
-// options are what an examination is told and not the environment.
-type options struct {
+// Options are what an examination is told and not the environment.
+type Options struct {
 	Library string // that was built with this tunefit; "" if it is not there
 	NCCL    string // libnccl.so.2 that the job uses; "" for those found
 	Nodes   int    // that the job has
 }
 
-// examineEnvironment says what is wrong and what is fine in this environment.
-func examineEnvironment(o options) []finding {
+// Examine says what is wrong and what is fine in this environment.
+func Examine(o Options) []finding {
 	return onThisMachine(o).examine(context.Background(), examinations)
 }
 
-// installedNCCL says which NCCL a job here would use, 0 if none is found.
-func installedNCCL() nccl.Version {
+// InstalledNCCL says which NCCL a job here would use, 0 if none is found.
+func InstalledNCCL() nccl.Version {
 	ctx, end := context.WithTimeout(context.Background(), time.Second)
 	defer end()
-	d := onThisMachine(options{})
+	d := onThisMachine(Options{})
 	lib, err := d.probe(ctx, ncclLibrary)
 	for _, path := range d.pythonNCCLs() {
 		if err == nil && lib.NCCL > 0 {
@@ -54,8 +56,8 @@ func installedNCCL() nccl.Version {
 	return nccl.Version(lib.NCCL)
 }
 
-// machine is what the tuner would take this machine for; the driver gets no longer than answerLimit.
-func machine(getenv func(string) string) (*policy.Machine, error) {
+// Machine is what the tuner would take this machine for; the driver gets no longer than answerLimit.
+func Machine(getenv func(string) string) (*policy.Machine, error) {
 	m := findMachine(context.Background(), tuner.FindMachine, getenv)
 	return m.here, m.err
 }
@@ -63,7 +65,7 @@ func machine(getenv func(string) string) (*policy.Machine, error) {
 // doctor is one examination of an environment. What is not the environment is a field,
 // for tests.
 type doctor struct {
-	options
+	Options
 
 	env     *environment
 	home    string
@@ -98,8 +100,8 @@ var examinations = []examination{
 }
 
 // onThisMachine says where things are.
-func onThisMachine(o options) *doctor {
-	d := &doctor{options: o}
+func onThisMachine(o Options) *doctor {
+	d := &doctor{Options: o}
 	if u, err := user.Current(); err == nil {
 		d.home = u.HomeDir
 	}
