@@ -165,23 +165,6 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 	})
 }
 
-// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
-func (m *costModel) deriveNamed(file string, text []byte) error {
-	p, err := policy.ReadCSV(file, text)
-	if err != nil || m.machine == nil {
-		return nil // what is wrong with the rows is said elsewhere
-	}
-	var hosts []int
-	named := map[int]bool{}
-	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
-		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
-			named[s.nodes] = true
-			hosts = append(hosts, s.nodes)
-		}
-	}
-	return m.derive(hosts...)
-}
-
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
 	s, err := topo.Build(doc, buildOptions())
 	if err != nil {

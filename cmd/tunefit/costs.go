@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -196,4 +197,35 @@ func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
 			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
 		}
 	}
+}
+
+// buildOptions follow NCCL's variables too.
+func buildOptions() topo.BuildOptions {
+	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
+}
+
+// readTopology reads a topology file.
+func readTopology(name string) (*topo.Document, error) {
+	text, err := cli.ReadInput(name, cli.KindTopology)
+	if err != nil {
+		return nil, err
+	}
+	return topo.Read(name, bytes.NewReader(text))
+}
+
+// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
+func (m *costModel) deriveNamed(file string, text []byte) error {
+	p, err := policy.ReadCSV(file, text)
+	if err != nil || m.machine == nil {
+		return nil // what is wrong with the rows is said elsewhere
+	}
+	var hosts []int
+	named := map[int]bool{}
+	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
+		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
+			named[s.nodes] = true
+			hosts = append(hosts, s.nodes)
+		}
+	}
+	return m.derive(hosts...)
 }

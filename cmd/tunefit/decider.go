@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -106,4 +107,14 @@ func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s shape) []uint64 
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
+}
+
+// base leaves folders out of names that a table repeats on every line.
+func (d decider) base() decider {
+	for _, name := range []*string{&d.policy, &d.model} {
+		if *name != "" {
+			*name = filepath.Base(*name)
+		}
+	}
+	return d
 }

@@ -261,3 +261,13 @@ func (p *decisionPath) disagreement() error {
 	}
 	return nil
 }
+
+// writes reports whether the constants written are those that are to be replaced.
+func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
+	want := map[host.Constant]bool{}
+	for _, c := range replaced {
+		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
+	}
+	delete(want, host.RingLL128(version)) // NCCL's own value, which does not show as written
+	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
+}

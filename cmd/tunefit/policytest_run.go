@@ -161,14 +161,3 @@ func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
 	}
 	return diff
 }
-
-// decidedByKind is one of deciders.
-func (o outcome) decidedByKind() string {
-	switch {
-	case o.by.Row > 0:
-		return "row"
-	case o.by.Model:
-		return "model"
-	}
-	return "nccl"
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,26 +206,6 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 	}
 }
 
-// base leaves folders out of names that a table repeats on every line.
-func (d decider) base() decider {
-	for _, name := range []*string{&d.policy, &d.model} {
-		if *name != "" {
-			*name = filepath.Base(*name)
-		}
-	}
-	return d
-}
-
-// expected is what the model expects of the outcome, nil where it does not know or
-// where all is left to NCCL.
-func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
-	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
-		return &choice
-	}
-	return nil
-}
-
 // gains writes the expected gain of one size, or the least and the most of several.
 func gains(of []*policy.ModelChoice) string {
 	least, most := math.Inf(1), math.Inf(-1)
@@ -243,13 +222,6 @@ func gains(of []*policy.ModelChoice) string {
 		return from + " %"
 	}
 	return fmt.Sprintf("%s - %s %%", from, to)
-}
-
-func sizeRange(first, last uint64) string {
-	if first == last {
-		return nccl.FormatBytes(first)
-	}
-	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
 }
 
 // orNCCL writes - for what the policy leaves to NCCL.

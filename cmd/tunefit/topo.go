@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -113,11 +112,6 @@ func (v *topoView) settings() (topo.Settings, error) {
 	return set, nil
 }
 
-// buildOptions follow NCCL's variables too.
-func buildOptions() topo.BuildOptions {
-	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
-}
-
 // topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.
 type topoMachine struct {
 	doc    *topo.Document
@@ -141,15 +135,6 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 		err = fmt.Errorf("%w, or name it on the command line; configs/topo has some", err)
 	}
 	return doc, source, err
-}
-
-// readTopology reads a topology file.
-func readTopology(name string) (*topo.Document, error) {
-	text, err := cli.ReadInput(name, cli.KindTopology)
-	if err != nil {
-		return nil, err
-	}
-	return topo.Read(name, bytes.NewReader(text))
 }
 
 func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
