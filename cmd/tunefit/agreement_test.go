@@ -11,6 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -70,12 +72,12 @@ func anyCall(t *rapid.T) host.Call {
 // rows, with and without a model, for any table; when it is asked again; and in any
 // order. It writes nothing but one available cell, which wins then.
 func TestLibraryAgreesWithEngine(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", modelFile)
-	plugin, err := host.Load(library, nccl.NewestABI)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", modelFile)
+	plugin, err := host.Load(testlib.Library, nccl.NewestABI)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -17,15 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
-
-const libraryName = "libnccl-tuner-go.so"
-
-// pluginFlags name who is asked.
-type pluginFlags struct{ library string }
-
-func (f *pluginFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.library, "plugin", "", "tuner library to ask (default "+libraryName+" beside tunefit or in ../lib)")
-}
 
 // asker asks a tuner what it makes of a policy.
 type asker struct {
@@ -49,8 +36,8 @@ type decider struct{ policy, model string }
 // paths returns the files that the plugin reads for d.
 func (d decider) paths() (files decider, err error) {
 	var err1, err2 error
-	files.policy, err1 = pathOf(d.policy)
-	files.model, err2 = pathOf(d.model)
+	files.policy, err1 = cli.PathOf(d.policy)
+	files.model, err2 = cli.PathOf(d.model)
 	return files, errors.Join(err1, err2)
 }
 
@@ -59,12 +46,12 @@ type commKey struct {
 	shape
 }
 
-func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, error) {
+func newAsker(who cli.LibraryFlag, from costFlags, files deciderFiles) (*asker, error) {
 	costs, err := from.read()
 	if err != nil {
 		return nil, err
 	}
-	library, err := who.find()
+	library, err := who.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -86,23 +73,6 @@ func newAsker(who pluginFlags, from costFlags, files deciderFiles) (*asker, erro
 		}
 	}
 	return a, nil
-}
-
-func (f *pluginFlags) find() (string, error) {
-	if f.library != "" {
-		return f.library, nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	here := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(here, libraryName), filepath.Join(here, "..", "lib", libraryName)} {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no %s in %s or ../lib beside it; name it with --plugin", libraryName, here)
 }
 
 func (a *asker) close() { a.plugin.Close() }

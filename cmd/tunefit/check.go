@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -47,9 +48,9 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case (rules || explain != "") && len(args) > 0:
-				return usagef("--rules and --explain take no file")
+				return cli.Usagef("--rules and --explain take no file")
 			case !rules && explain == "" && (len(args) < 1 || len(args) > 2):
-				return usagef("%d arguments given (needed: the policy file, and a model file if there is one)", len(args))
+				return cli.Usagef("%d arguments given (needed: the policy file, and a model file if there is one)", len(args))
 			}
 			return nil
 		},
@@ -61,16 +62,13 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 				return explainLintRule(cmd.OutOrStdout(), explain)
 			}
 			if (o.fix || o.output != "") && (!o.fix || o.output == "") {
-				return usagef("--fix and -o need each other: the file itself is never changed")
+				return cli.Usagef("--fix and -o need each other: the file itself is never changed")
 			}
 			code, err := o.run(cmd, from, args)
 			if err != nil {
-				return failure{exitNotChecked, err}
+				return cli.FailWith(exitNotChecked, err)
 			}
-			if code != exitOK {
-				return exitError(code)
-			}
-			return nil
+			return cli.ExitWith(code)
 		},
 	}
 	from.register(cmd)
@@ -92,7 +90,7 @@ type checkOptions struct {
 
 func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (code int, err error) {
 	file := args[0]
-	text, err := readDecider(file, kindPolicy)
+	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +113,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
-		model, err := readDecider(args[1], kindModel)
+		model, err := cli.ReadDecider(args[1], cli.KindModel)
 		if err != nil {
 			return 0, err
 		}
@@ -133,7 +131,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 		if findings == nil {
 			findings = []lint.Finding{}
 		}
-		err = writeJSON(cmd.OutOrStdout(), findings)
+		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
 	} else {
 		for _, f := range fixed {
 			fmt.Fprintf(cmd.ErrOrStderr(), "fixed: %s\n", f)
@@ -148,10 +146,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 
 // writeFixed writes the file that --fix asks for.
 func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([]lint.Finding, []byte, error) {
-	if sameFile(file, o.output) {
+	if cli.SameFile(file, o.output) {
 		return nil, nil, fmt.Errorf("-o %s is the policy itself, which is never changed; name another file", o.output)
 	}
-	if err := mayWrite(o.output, o.force); err != nil {
+	if err := cli.MayWrite(o.output, o.force); err != nil {
 		return nil, nil, err
 	}
 	if _, err := policy.ReadCSV(file, text); err != nil {
@@ -161,27 +159,10 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 	if err != nil {
 		return nil, nil, err
 	}
-	return fixed, after, writeWhole(o.output, o.force, func(w io.Writer) error {
+	return fixed, after, cli.WriteWhole(o.output, o.force, func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(after))
 		return err
 	})
-}
-
-// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
-func (m *costModel) deriveNamed(file string, text []byte) error {
-	p, err := policy.ReadCSV(file, text)
-	if err != nil || m.machine == nil {
-		return nil // what is wrong with the rows is said elsewhere
-	}
-	var hosts []int
-	named := map[int]bool{}
-	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
-		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
-			named[s.nodes] = true
-			hosts = append(hosts, s.nodes)
-		}
-	}
-	return m.derive(hosts...)
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
@@ -197,7 +178,7 @@ func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
 func explainLintRule(w io.Writer, name string) error {
 	r, ok := lint.RuleNamed(name)
 	if !ok {
-		return usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()), strings.Join(lint.RuleNames(), ", "))
+		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()), strings.Join(lint.RuleNames(), ", "))
 	}
 	fixable := ""
 	if r.Fixable {

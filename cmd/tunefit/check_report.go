@@ -6,6 +6,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 )
 
@@ -51,15 +52,8 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", countOf(counts[lint.Error], "error"), countOf(counts[lint.Warning], "warning"), countOf(counts[lint.Note], "note"))
+	_, err := fmt.Fprintf(w, "%s, %s, %s\n", cli.CountOf(counts[lint.Error], "error"), cli.CountOf(counts[lint.Warning], "warning"), cli.CountOf(counts[lint.Note], "note"))
 	return err
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // writeLintRules prints the rules as a table.

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const faulty = `# faulty on purpose
@@ -19,7 +22,7 @@ allgather,0,1M,tree,,,2,8,
 
 // The report is the same on every run, and a reader finds each finding's place.
 func TestCheck(t *testing.T) {
-	file := policyFile(t, "p.csv", faulty)
+	file := testlib.File(t, "p.csv", faulty)
 	got, _ := tunefit(t, exitFound, "check", file)
 	want := strings.ReplaceAll(`
 FILE:3:6: warning: channels 96 is read as 64, the most that NCCL has [channels-above-64]
@@ -45,31 +48,31 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 	if f := findings[0]; f.Rule != "channels-above-64" || f.Severity != "warning" || f.File != file || f.Line != 3 || f.Column != 6 || !f.Fixable {
 		t.Errorf("%+v", f)
 	}
-	clean := policyFile(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "check", clean); out != "nothing found\n" {
+	clean := testlib.File(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, cli.ExitOK, "check", clean); out != "nothing found\n" {
 		t.Errorf("%q", out)
 	}
-	if out, _ := tunefit(t, exitOK, "check", clean, "--json"); out != "[]\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "check", clean, "--json"); out != "[]\n" {
 		t.Errorf("%q", out)
 	}
 }
 
 // The same finding again and again is counted, unless each is asked for.
 func TestCheckCounts(t *testing.T) {
-	file := policyFile(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+"allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	out, _ := tunefit(t, exitOK, "check", file)
+	file := testlib.File(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+"allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	out, _ := tunefit(t, cli.ExitOK, "check", file)
 	if strings.Count(out, "\n") != 5 || !strings.Contains(out, "and 97 more, lines 4 to 100 [never-asked]\n0 errors, 0 warnings, 100 notes\n") {
 		t.Errorf("%s", out)
 	}
-	if out, _ := tunefit(t, exitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
+	if out, _ := tunefit(t, cli.ExitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
 		t.Errorf("%s", out)
 	}
 }
 
 // Fixes change nothing but what they are about, as the tuner decides.
 func TestCheckFix(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", faulty)
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", faulty)
 	fixed := filepath.Join(t.TempDir(), "fixed.csv")
 	left, said := tunefit(t, exitFound, "check", file, "--fix", "-o", fixed)
 	if strings.Count(said, "fixed: ") != 5 || !strings.Contains(left, "0 errors, 1 warning, 0 notes") || !strings.Contains(left, fixed+":6:4: warning: NCCL never offers") {
@@ -96,44 +99,44 @@ func TestCheckFix(t *testing.T) {
 
 // With a machine, what it cannot do is found; with a model, what that says of rows.
 func TestCheckAgainstMachineAndModel(t *testing.T) {
-	file := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
-	out, _ := tunefit(t, exitFound, "check", file, "--topo", filepath.Join(root, "configs/topo/dgx-h100.xml"))
+	file := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
+	out, _ := tunefit(t, exitFound, "check", file, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has", "p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}
 	}
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", filepath.Join(root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
-	slow := policyFile(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
+	tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
+	slow := testlib.File(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
 	out, _ = tunefit(t, exitFound, "check", slow, model)
 	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]", "[model-simulated]"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}
 	}
-	broken := policyFile(t, "broken.json", "{}")
+	broken := testlib.File(t, "broken.json", "{}")
 	if out, _ := tunefit(t, exitFound, "check", slow, broken); !strings.Contains(out, "[model-invalid]") {
 		t.Errorf("%s", out)
 	}
 }
 
 func TestCheckRulesAndExplanations(t *testing.T) {
-	out, _ := tunefit(t, exitOK, "check", "--rules")
+	out, _ := tunefit(t, cli.ExitOK, "check", "--rules")
 	if !strings.Contains(out, "\nshadowed ") {
 		t.Errorf("%s", out)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
 		name := strings.Fields(line)[0]
-		if out, _ := tunefit(t, exitOK, "check", "--explain", name); !strings.HasPrefix(out, name+" (") {
+		if out, _ := tunefit(t, cli.ExitOK, "check", "--explain", name); !strings.HasPrefix(out, name+" (") {
 			t.Errorf("%s", out)
 		}
 	}
 }
 
 func TestBadCheckCommandLines(t *testing.T) {
-	file := policyFile(t, "p.csv", faulty)
-	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	file := testlib.File(t, "p.csv", faulty)
+	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	out := filepath.Join(t.TempDir(), "out.csv")
 	for _, c := range []struct {
 		args []string

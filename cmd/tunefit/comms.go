@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -259,7 +260,7 @@ func names(members []member) string {
 		}
 		list[i] = fmt.Sprintf("%s (slot %d%s)", m, m.slot, state)
 	}
-	return few(list)
+	return cli.Few(list)
 }
 
 // here reports whether a rank on this machine still has the communicator.

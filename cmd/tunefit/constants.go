@@ -5,11 +5,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -65,16 +63,6 @@ func (m *costModel) anew(machine *topo.Document) *costModel {
 // noteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
 func (m *costModel) noteIgnored(w io.Writer) {
 	if m.ignored > 0 {
-		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", countOf(m.ignored, "constant"))
+		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", cli.CountOf(m.ignored, "constant"))
 	}
-}
-
-// writes reports whether the constants written are those that are to be replaced.
-func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
-	want := map[host.Constant]bool{}
-	for _, c := range replaced {
-		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
-	}
-	delete(want, host.RingLL128(version)) // NCCL's own value, which does not show as written
-	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
 }

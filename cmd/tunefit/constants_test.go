@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // withConstants is a model that replaces constants of NCCL's: LL on rings gets so dear
@@ -22,7 +25,7 @@ func withConstants(t *testing.T, topology ...string) string {
 func withTheseConstants(t *testing.T, constants map[string]any, topology ...string) string {
 	t.Helper()
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, append([]string{"fit", smallSweep, "-o", model}, topology...)...)
+	tunefit(t, cli.ExitOK, append([]string{"fit", smallSweep, "-o", model}, topology...)...)
 	text, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
@@ -43,12 +46,12 @@ func withTheseConstants(t *testing.T, constants map[string]any, topology ...stri
 
 // What NCCL chooses by itself it chooses with the constants that a model gives it.
 func TestConstantsCount(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := withConstants(t)
 	show := func(args ...string) (o outcomeJSON, notes string) {
 		t.Helper()
-		out, notes := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--json"}, args...)...)
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--json"}, args...)...)
 		var all []outcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 			t.Fatalf("%v\n%s", err, out)
@@ -67,16 +70,16 @@ func TestConstantsCount(t *testing.T) {
 		t.Errorf("%+v\n%s", o, notes)
 	}
 	// A row decides all the same.
-	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,ll,2,1,8\n")
 	if o, _ := show(rows, "--model", model); o.Policy.Algorithm != "ring" || o.Row != 1 || o.Constants {
 		t.Errorf("%+v", o)
 	}
 
-	text, _ := tunefit(t, exitOK, "show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--model", model)
+	text, _ := tunefit(t, cli.ExitOK, "show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--model", model)
 	if !strings.HasSuffix(text, "  NCCL with the constants of model.json\n") {
 		t.Errorf("%s", text)
 	}
-	explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model)
+	explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model)
 	for _, want := range []string{
 		"\n  it replaces 2 constants of NCCL's\n",
 		"\nNCCL's own estimates (NCCL 2.30.7's cost model for HGX H100, with the model's constants; without, it chooses ring/ll)\n  tree/ll      15.33 us  NCCL's choice, with 1 channel\n",
@@ -87,20 +90,20 @@ func TestConstantsCount(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, explained)
 		}
 	}
-	explained, _ = tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--tuning", file)
+	explained, _ = tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--tuning", file)
 	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (NCCL 2.30.7's cost model for HGX H100)\n  ring/ll ") {
 		t.Errorf("%s", explained)
 	}
-	tests := policyFile(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")
-	tunefit(t, exitOK, "test", tests)
+	tests := testlib.File(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")
+	tunefit(t, cli.ExitOK, "test", tests)
 }
 
 // What counts is what the library writes, whatever it is.
 func TestConstantsOfThePlugin(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	other := filepath.Join(t.TempDir(), "libother.so")
-	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", other, "-")
+	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", other, "-")
 	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
 static int init(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger, struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *c) {
 	c->base_latencies[ALGO_RING][PROTO_LL] = 300;
@@ -115,31 +118,31 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
-	if code != exitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
+	if code != cli.ExitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	model := withConstants(t)
 	args := []string{"explain", "allreduce", "4K", "--comm", "1x8", "--plugin", other, "--model"}
-	if code, _, errs := runAlone(append(args, model)...); code != exitOK {
+	if code, _, errs := runAlone(append(args, model)...); code != cli.ExitOK {
 		t.Errorf("the same constants as the model's: %d: %s", code, errs)
 	}
 	plain := filepath.Join(t.TempDir(), "plain.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", plain)
-	if code, _, errs := runAlone(append(args, plain)...); code != exitFailed || !strings.Contains(errs, "DEFECT: the library replaces other constants of NCCL's than the model says") {
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", plain)
+	if code, _, errs := runAlone(append(args, plain)...); code != cli.ExitFailed || !strings.Contains(errs, "DEFECT: the library replaces other constants of NCCL's than the model says") {
 		t.Errorf("%d: %s", code, errs)
 	}
 }
 
 // They are for the machine that they were measured on.
 func TestConstantsOfAnotherMachine(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := withConstants(t, "--topo", home)
 	for machine, count := range map[string]bool{home: true, other: false} {
-		out, _ := tunefit(t, exitOK, "show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--model", model, "--topo", machine)
+		out, _ := tunefit(t, cli.ExitOK, "show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--model", model, "--topo", machine)
 		if strings.Contains(out, "with the constants of") != count {
 			t.Errorf("on %s:\n%s", machine, out)
 		}

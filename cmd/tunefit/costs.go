@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -43,7 +45,7 @@ type costModel struct {
 // getenv is the environment in which the tuner looks for the machine.
 func (f *costFlags) getenv(name string) string {
 	if name == detect.TunerFileVariable && f.topo != "" {
-		if path, err := pathOf(f.topo); err == nil {
+		if path, err := cli.PathOf(f.topo); err == nil {
 			return path
 		}
 		return f.topo
@@ -85,9 +87,9 @@ func tuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 // readTuning reads a file of costs, which is of one release and of the variables that it was made with.
 func (f *costFlags) readTuning() (*costModel, error) {
 	if f.topo != "" {
-		return nil, usagef("--topo and --tuning exclude each other")
+		return nil, cli.Usagef("--topo and --tuning exclude each other")
 	}
-	text, err := readInput(f.tuning, kindTuning)
+	text, err := cli.ReadInput(f.tuning, cli.KindTuning)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (f *costFlags) readTuning() (*costModel, error) {
 	m.nccl, m.set.System = m.set.NCCL, cmp.Or(m.set.System, f.tuning)
 	if f.nccl != "" {
 		if v, err := nccl.ParseVersion(f.nccl); err != nil || v.Rules() != m.set.NCCL.Rules() {
-			return nil, usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
+			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.nccl, f.tuning, m.set.NCCL)
 		}
 	}
 	if set := countedVariables(); set != "" {
@@ -195,4 +197,35 @@ func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
 			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
 		}
 	}
+}
+
+// buildOptions follow NCCL's variables too.
+func buildOptions() topo.BuildOptions {
+	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
+}
+
+// readTopology reads a topology file.
+func readTopology(name string) (*topo.Document, error) {
+	text, err := cli.ReadInput(name, cli.KindTopology)
+	if err != nil {
+		return nil, err
+	}
+	return topo.Read(name, bytes.NewReader(text))
+}
+
+// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
+func (m *costModel) deriveNamed(file string, text []byte) error {
+	p, err := policy.ReadCSV(file, text)
+	if err != nil || m.machine == nil {
+		return nil // what is wrong with the rows is said elsewhere
+	}
+	var hosts []int
+	named := map[int]bool{}
+	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
+		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
+			named[s.nodes] = true
+			hosts = append(hosts, s.nodes)
+		}
+	}
+	return m.derive(hosts...)
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -25,7 +27,7 @@ func (d decider) read() (f deciderFiles, err error) {
 		f.policies = []*policy.Policy{p}
 	}
 	if d.model != "" {
-		text, err := readDecider(d.model, kindModel)
+		text, err := cli.ReadDecider(d.model, cli.KindModel)
 		if err != nil {
 			return f, err
 		}
@@ -59,7 +61,7 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
 	if rows > 0 {
-		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, countOf(rows, "row"), why))
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, cli.CountOf(rows, "row"), why))
 	}
 	if model {
 		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.model, why))
@@ -69,12 +71,7 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 
 // comm is the communicator as the plugin sees it in a release of NCCL.
 func (s shape) comm(version nccl.Version) policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: uncheckedAllGather(version)}
-}
-
-// uncheckedAllGather reports of a release what tuner.UncheckedAllGather tells from within.
-func uncheckedAllGather(version nccl.Version) bool {
-	return version.Has(nccl.UncheckedAllGathers) && !version.Has(nccl.CheckedAllGathers)
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: version.UncheckedAllGather()}
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
@@ -110,4 +107,14 @@ func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s shape) []uint64 
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
+}
+
+// base leaves folders out of names that a table repeats on every line.
+func (d decider) base() decider {
+	for _, name := range []*string{&d.policy, &d.model} {
+		if *name != "" {
+			*name = filepath.Base(*name)
+		}
+	}
+	return d
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -19,7 +20,7 @@ const (
 
 func diffCommand() *cobra.Command {
 	var grid gridFlags
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var from costFlags
 	var model string
 	var asJSON bool
@@ -35,11 +36,11 @@ or --tuning says it.
 Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
-		Args: exactly(2, "the old and the new policy file"),
+		Args: cli.Exactly(2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diff([2]decider{{args[0], model}, {args[1], model}}, grid, who, from)
 			if err != nil {
-				return failure{exitNotCompare, err}
+				return cli.FailWith(exitNotCompare, err)
 			}
 			if model != "" {
 				for _, note := range d.asked.notes {
@@ -53,14 +54,14 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 				d.write(cmd.OutOrStdout())
 			}
 			if err == nil && len(d.differences) > 0 {
-				return exitError(exitDiffer)
+				return cli.ExitWith(exitDiffer)
 			}
 			return err
 		},
 	}
 	grid.register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
@@ -82,7 +83,7 @@ type difference struct {
 	last          uint64
 }
 
-func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comparison, error) {
+func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err
@@ -187,5 +188,5 @@ func (c *comparison) writeJSON(w io.Writer) error {
 	for i, d := range c.differences {
 		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.by[0]), d.after.json(c.by[1])}
 	}
-	return writeJSON(w, all)
+	return cli.WriteJSON(w, all)
 }

@@ -1,175 +1,37 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// testDoctor examines an environment on a machine of its own: nothing outside of the
-// test's folders counts.
-func testDoctor(t *testing.T, environ ...string) *doctor {
-	t.Helper()
-	d := &doctor{nodes: 1, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
-	d.own.library = library
-	d.env = readEnvironment(environ, d.home, filepath.Join(d.home, "etc.conf"))
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
-		return nil, detect.Source{}, &detect.NoGPUError{}
-	}
-	return d
-}
-
-// sound is an environment in which nothing is wrong.
-func sound(t *testing.T) []string {
-	return []string{"NCCL_DEBUG=WARN", pluginVariable + "=" + library,
-		tuner.EnvConfigFile + "=" + policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")}
-}
-
-// mustFind looks for one finding that says all of the words, in what was found or what
-// to do.
-func mustFind(t *testing.T, findings []finding, check string, s severity, words ...string) {
-	t.Helper()
-	if !slices.ContainsFunc(findings, func(f finding) bool {
-		text := f.Found + " -> " + f.Do
-		return f.Check == check && f.Severity == s && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
-	}) {
-		var b bytes.Buffer
-		writeDiagnosis(&b, findings)
-		t.Errorf("no %s of %s says %q in\n%s", s, check, words, b.String())
-	}
-}
-
-func only(check string) []examination {
-	return slices.DeleteFunc(slices.Clone(examinations), func(e examination) bool { return e.name != check })
-}
-
-// In a sound environment there is one line for each thing, and notes only.
-func TestDoctorSound(t *testing.T) {
-	needPlugin(t)
-	d := testDoctor(t, sound(t)...)
-	findings := d.examine(t.Context(), examinations)
-	if code := diagnosisCode(findings); code != exitOK {
-		t.Errorf("exit code %d", code)
-	}
-	mustFind(t, findings, "plugin", isFine, library, tuner.Version, "ABI v2-v7")
-	mustFind(t, findings, "nccl", isNote, "--nccl FILE")
-	mustFind(t, findings, "environment", isFine, "NCCL_DEBUG=WARN")
-	mustFind(t, findings, "files", isFine, "1 row", "version ")
-	mustFind(t, findings, "topology", isNote, "nothing here needs")
-	mustFind(t, findings, "rendezvous", isFine, d.shm)
-	if left, err := os.ReadDir(d.shm); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
 // The worst comes first, with what to do, and the command ends with 1.
 func TestDoctorCommand(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "NCCL_") {
 			t.Setenv(name, "")
 			os.Unsetenv(name)
 		}
 	}
-	t.Setenv(pluginVariable, library)
+	t.Setenv("NCCL_TUNER_PLUGIN", testlib.Library)
 	t.Setenv(tuner.EnvConfigFile, "/absent.csv")
-	out, _ := tunefit(t, exitFound, "doctor", "--plugin", library)
+	out, _ := tunefit(t, exitFound, "doctor", "--plugin", testlib.Library)
 	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    files ") || !strings.Contains(out, "-> correct the path") {
 		t.Errorf("%s", out)
 	}
-	out, _ = tunefit(t, exitFound, "doctor", "--plugin", library, "--json")
+	out, _ = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--json")
 	var findings []struct{ Check, Severity, Found, Do string }
 	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" || findings[0].Check != "plugin" || findings[0].Found == "" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, said := tunefit(t, exitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
+	if _, said := tunefit(t, cli.ExitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
 		t.Errorf("%s", said)
 	}
-}
-
-// Whatever hangs, an answer comes, and the driver leaves time for the others.
-func TestDoctorIsNotHeldUp(t *testing.T) {
-	for _, file := range []struct {
-		text string
-		want severity
-	}{
-		{"collective,algorithm\nallreduce,ring\n", isNote},
-		{"collective,algorithm,when\nallreduce,ring,topo.nvswitch\n", isWarning},
-	} {
-		policyCSV := policyFile(t, "p.csv", file.text)
-		synctest.Test(t, func(t *testing.T) {
-			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
-			d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
-				time.Sleep(time.Minute)
-				return nil, detect.Source{}, nil
-			}
-			stuck := examination{"stuck", func(*doctor, context.Context) []finding {
-				time.Sleep(time.Hour)
-				return nil
-			}}
-			start := time.Now()
-			findings := d.examine(context.Background(), append(only("topology"), only("files")[0], stuck))
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("%v", took)
-			}
-			mustFind(t, findings, "topology", file.want, "has not answered")
-			mustFind(t, findings, "files", isFine, "version ")
-			mustFind(t, findings, "stuck", isWarning, "took longer")
-			time.Sleep(2 * time.Hour) // let them end
-		})
-	}
-}
-
-// gcc builds a library for a test.
-func gcc(t *testing.T, file, source string, flags ...string) string {
-	t.Helper()
-	needPlugin(t)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cc := exec.Command("gcc", append([]string{"-I", root, "-shared", "-fPIC", "-x", "c", "-o", file, "-", "-x", "none"}, flags...)...)
-	cc.Stdin = strings.NewReader(source)
-	if out, err := cc.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return file
-}
-
-// A machine that is known is named; it is missed only where something needs it.
-func TestDoctorTopology(t *testing.T) {
-	known := func(func(string) string) (*policy.Machine, detect.Source, error) {
-		return tuner.FindMachine(func(name string) string {
-			if name == detect.TunerFileVariable {
-				return filepath.Join(root, "configs/topo/dgx-h100.xml")
-			}
-			return ""
-		})
-	}
-	conditions := tuner.EnvConfigFile + "=" + policyFile(t, "p.csv", "collective,algorithm,when\nallreduce,ring,topo.nvswitch\n")
-	d := testDoctor(t, conditions)
-	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "never match")
-	without := d.examine(t.Context(), only("files"))
-	d.detect = known
-	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isFine, "8 GPUs", "fingerprint ")
-	with := d.examine(t.Context(), only("files"))
-	if without[0].Found == with[0].Found {
-		t.Errorf("the version does not tell what the machine is: %s", with[0].Found)
-	}
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
-		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
-	}
-	d.env = readEnvironment(nil, d.home, "")
-	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "8 NVIDIA GPUs", "permission denied")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -30,12 +31,12 @@ decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("%d arguments given (needed: the model and one sweep or more)", len(args))
+				return cli.Usagef("%d arguments given (needed: the model and one sweep or more)", len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readInput(args[0], kindModel)
+			text, err := cli.ReadInput(args[0], cli.KindModel)
 			if err != nil {
 				return notFirst(args, err)
 			}
@@ -68,9 +69,9 @@ decision can be judged, the exit code is 1.`,
 // notFirst says why the first argument is no model, and whether another one is.
 func notFirst(args []string, err error) error {
 	for i, name := range args[1:] {
-		if _, err := readInput(name, kindModel); err == nil {
+		if _, err := cli.ReadInput(name, cli.KindModel); err == nil {
 			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
-			return usagef("%s is no cost model, %s is one (did you mean: tunefit eval %s)", args[0], name, strings.Join(order, " "))
+			return cli.Usagef("%s is no cost model, %s is one (did you mean: tunefit eval %s)", args[0], name, strings.Join(order, " "))
 		}
 	}
 	return fmt.Errorf("%w\nneeded first: a cost model that tunefit fit wrote, then sweeps", err)
@@ -126,7 +127,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Group.Key, interval(v.Cautious), ratio(v.Cautious, v.Cautious.P95), ratio(v.Cautious, v.Cautious.Max),
 			interval(v.Plain), ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max),
-			ratio(v.Default, v.Default.Mean), interval(v.VersusDefault), harm, percent(v.TypicalError), inside)
+			ratio(v.Default, v.Default.Mean), interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}
 	if judged {
 		if err := tw.Flush(); err != nil {
@@ -194,5 +195,5 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
 		}
 		all = append(all, j)
 	}
-	return writeJSON(w, all)
+	return cli.WriteJSON(w, all)
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const sweepHead = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source\n"
@@ -15,7 +18,7 @@ const sweepHead = "collective,size_bytes,dtype,redop,algorithm,protocol,channels
 func TestEvalOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
@@ -43,12 +46,12 @@ func TestEvalOfNothing(t *testing.T) {
 		}), "silent at", "nothing to compare: neither what the model chooses was measured, nor "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sweep := policyFile(t, "sweep.csv", c.sweep)
-			out, said := tunefit(t, exitFailed, "eval", model, sweep)
+			sweep := testlib.File(t, "sweep.csv", c.sweep)
+			out, said := tunefit(t, cli.ExitFailed, "eval", model, sweep)
 			if !strings.Contains(out, c.out) || strings.Contains(out, "policy / best") || !strings.Contains(said, "tunefit: "+c.says) {
 				t.Errorf("%s%s", out, said)
 			}
-			out, said = tunefit(t, exitFailed, "eval", model, sweep, "--json")
+			out, said = tunefit(t, cli.ExitFailed, "eval", model, sweep, "--json")
 			var all []evalJSON
 			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Policy != nil || all[0].Plain != nil || !strings.Contains(said, c.says) {
 				t.Errorf("%v: %s%s", err, out, said)
@@ -60,12 +63,12 @@ func TestEvalOfNothing(t *testing.T) {
 // NCCL's own choice may be the best that was measured.
 func TestEvalCountsTheDefault(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	// At 4 KiB the model chooses tree/ll with 4 channels, at 16 KiB it leaves it to NCCL.
-	sweep := policyFile(t, "sweep.csv", sweepHead+
+	sweep := testlib.File(t, "sweep.csv", sweepHead+
 		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,,,,2,16,0,default,8,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
-	out, _ := tunefit(t, exitOK, "eval", model, sweep, "--json")
+	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep, "--json")
 	var all []evalJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v: %s", err, out)
@@ -79,11 +82,11 @@ func TestEvalCountsTheDefault(t *testing.T) {
 // A decision whose time was not measured is none of those that do no harm.
 func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
-	sweep := policyFile(t, "sweep.csv", sweepHead+
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
+	sweep := testlib.File(t, "sweep.csv", sweepHead+
 		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,11,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
-	out, _ := tunefit(t, exitOK, "eval", model, sweep)
+	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep)
 	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what the model chooses there was not measured\n") {
 		t.Errorf("%s", out)
 	}
@@ -92,16 +95,16 @@ func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 // Whoever swaps the arguments is told how they go.
 func TestEvalArguments(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "rows.csv", sample)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
+	rows := testlib.File(t, "rows.csv", sample)
 	for _, c := range []struct {
 		code int
 		args []string
 		says string
 	}{
-		{exitUsage, []string{smallSweep, model}, smallSweep + " is no cost model, " + model + " is one (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
-		{exitUsage, []string{smallSweep, rows, model}, "(did you mean: tunefit eval " + model + " " + smallSweep + " " + rows + ")\n"},
-		{exitFailed, []string{rows, smallSweep}, rows + " is a policy (needed: a cost model); tunefit show " + rows + " prints what it decides, tunefit check " + rows + " finds mistakes in it\nneeded first: a cost model that tunefit fit wrote, then sweeps\n"},
+		{cli.ExitUsage, []string{smallSweep, model}, smallSweep + " is no cost model, " + model + " is one (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
+		{cli.ExitUsage, []string{smallSweep, rows, model}, "(did you mean: tunefit eval " + model + " " + smallSweep + " " + rows + ")\n"},
+		{cli.ExitFailed, []string{rows, smallSweep}, rows + " is a policy (needed: a cost model); tunefit show " + rows + " prints what it decides, tunefit check " + rows + " finds mistakes in it\nneeded first: a cost model that tunefit fit wrote, then sweeps\n"},
 	} {
 		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // exampleFiles are what the examples of the help texts name, and where to take it
@@ -26,7 +29,7 @@ var exampleFiles = map[string]string{
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
 	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
-	if library != "" {
+	if testlib.Library != "" {
 		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
 	}
 	dir := t.TempDir()
@@ -35,7 +38,7 @@ func TestHelpExamples(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join(root, source), file); err != nil {
+		if err := os.Symlink(filepath.Join(testlib.Root, source), file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,10 +77,10 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		}
 	}
 	if cmd.Flags().Lookup("plugin") != nil {
-		args = append(args, "--plugin", library)
+		args = append(args, "--plugin", testlib.Library)
 	}
 	var out, errs bytes.Buffer
-	if code := run(args, nil, &out, &errs); code != exitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
+	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

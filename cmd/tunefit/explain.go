@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -35,7 +36,7 @@ estimates, with the latencies and bandwidths of --tuning, or those that follow f
 topology of --topo. The library is asked by that release's version of the tuner ABI.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
-		Args: exactly(2, "a collective and a size, as allreduce 8M"),
+		Args: cli.Exactly(2, "a collective and a size, as allreduce 8M"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.question(cmd, args)
 			if err != nil {
@@ -50,7 +51,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			}
 			p.asker.note(cmd.ErrOrStderr(), []shape{q.shape})
 			if f.json {
-				err = writeJSON(cmd.OutOrStdout(), p.json())
+				err = cli.WriteJSON(cmd.OutOrStdout(), p.json())
 			} else {
 				err = p.write(cmd.OutOrStdout(), f.all)
 			}
@@ -68,7 +69,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
-	f.who.register(cmd)
+	f.who.Register(cmd, "to ask")
 	f.from.register(cmd)
 	return cmd
 }
@@ -80,7 +81,7 @@ type explainFlags struct {
 	nvl          nvlDomains
 	call         question
 	all, json    bool
-	who          pluginFlags
+	who          cli.LibraryFlag
 	from         costFlags
 }
 
@@ -98,26 +99,26 @@ func (f *explainFlags) decider(cmd *cobra.Command) decider {
 
 func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, err error) {
 	q = f.call
-	if q.coll, err = parseColl(args[0]); err != nil {
-		if _, swapped := parseColl(args[1]); swapped == nil {
-			return q, usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
+	if q.coll, err = cli.ParseColl(args[0]); err != nil {
+		if _, swapped := cli.ParseColl(args[1]); swapped == nil {
+			return q, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
 		}
-		return q, usageError{err}
+		return q, cli.Usagef("%w", err)
 	}
 	if q.bytes, err = nccl.ParseBytes(args[1]); err != nil {
-		return q, usageError{err}
+		return q, cli.Usagef("%w", err)
 	}
 	if q.bytes < 1 || q.bytes > 1<<50 {
-		return q, usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
+		return q, cli.Usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
 	}
 	if q.pipeOps < 1 || q.regBuff < 0 || q.regBuff > 1 {
-		return q, usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.pipeOps, q.regBuff)
+		return q, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.pipeOps, q.regBuff)
 	}
 	if q.shape, err = f.shape(cmd); err != nil {
 		return q, err
 	}
 	if q.shape, err = q.shape.spanning(f.nvl); err != nil {
-		return q, usagef("--nvl-domains: %w", err)
+		return q, cli.Usagef("--nvl-domains: %w", err)
 	}
 	return q, nil
 }
@@ -126,15 +127,15 @@ func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
 	nodes, ranks := cmd.Flags().Changed("nodes"), cmd.Flags().Changed("ranks")
 	switch {
 	case f.comm != "" && (nodes || ranks):
-		return shape{}, usagef("--comm and --nodes, --ranks exclude each other")
+		return shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
 	case f.comm != "":
 		return parseShape(f.comm)
 	case !nodes || !ranks:
-		return shape{}, usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
+		return shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
 	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= maxRanks:
-		return shape{}, usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
+		return shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > maxRanks:
-		return shape{}, usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
+		return shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
 	return shape{nodes: f.nodes, ranks: f.ranks}, nil
 }
@@ -159,7 +160,7 @@ type decisionPath struct {
 
 func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	if d == (decider{}) {
-		return nil, usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
+		return nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
 	}
 	files, err := d.read()
 	if err != nil {
@@ -167,7 +168,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	}
 	p := &decisionPath{by: d, question: q}
 	if d.policy != "" {
-		text, err := readInput(d.policy, kindPolicy)
+		text, err := cli.ReadInput(d.policy, cli.KindPolicy)
 		if err != nil {
 			return nil, err
 		}
@@ -259,4 +260,14 @@ func (p *decisionPath) disagreement() error {
 			p.asked.choice(), got, x.choice(), said)
 	}
 	return nil
+}
+
+// writes reports whether the constants written are those that are to be replaced.
+func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
+	want := map[host.Constant]bool{}
+	for _, c := range replaced {
+		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
+	}
+	delete(want, host.RingLL128(version)) // NCCL's own value, which does not show as written
+	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
 }

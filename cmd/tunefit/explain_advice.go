@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -11,7 +12,7 @@ import (
 // nil where nothing helps.
 func (p *decisionPath) advice() []string {
 	q := p.question
-	where := fmt.Sprintf("%s on %s with %s", q.coll, countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.coll, cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"))
 	switch p.Why {
 	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
 		return []string{"measure " + where + p.plan()}

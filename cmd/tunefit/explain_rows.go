@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -23,7 +24,7 @@ func (p *decisionPath) writeRows(b *bytes.Buffer, all bool) {
 	if p.by.policy == "" {
 		return
 	}
-	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.policy, countOf(len(p.Rows), "row"))
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.policy, cli.CountOf(len(p.Rows), "row"))
 	if all {
 		for _, t := range p.Rows {
 			p.writeRow(b, t)
@@ -65,7 +66,7 @@ func (p *decisionPath) writeNearest(b *bytes.Buffer) {
 	}
 	writeKinds(b, near[shown:])
 	if others > 0 {
-		fmt.Fprintf(b, "  %s for other collectives\n", countOf(others, "row"))
+		fmt.Fprintf(b, "  %s for other collectives\n", cli.CountOf(others, "row"))
 	}
 	if p.Rule < 0 {
 		return
@@ -96,13 +97,13 @@ func writeKinds(b *bytes.Buffer, rest []policy.Tried) {
 	kinds := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
 	})
-	fmt.Fprintf(b, "  and %s (--all shows each):\n", countOf(len(rest), "more row"))
+	fmt.Fprintf(b, "  and %s (--all shows each):\n", cli.CountOf(len(rest), "more row"))
 	for i, kind := range kinds {
 		if i == maxKinds {
 			fmt.Fprintf(b, "    and others\n")
 			return
 		}
-		fmt.Fprintf(b, "    %s: %s\n", countOf(counts[kind], "row"), kind)
+		fmt.Fprintf(b, "    %s: %s\n", cli.CountOf(counts[kind], "row"), kind)
 	}
 }
 

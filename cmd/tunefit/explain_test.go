@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -32,10 +34,10 @@ allreduce,,,tree,ll,,,,,,too late
 `
 
 func TestExplain(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", explainedRows)
-	out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
+	file := testlib.File(t, "p.csv", explainedRows)
+	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
 	want := strings.ReplaceAll(`allreduce of 8MiB on 4 nodes, 32 ranks
 
 policy FILE, 8 rows
@@ -65,11 +67,11 @@ the built library, asked through NCCL's plugin ABI, decides the same
 	}
 
 	t.Setenv(tuner.EnvConfigFile, file) // as a job has it
-	again, _ := tunefit(t, exitOK, "explain", "AllReduce", "8M", "--comm", "4x8")
+	again, _ := tunefit(t, cli.ExitOK, "explain", "AllReduce", "8M", "--comm", "4x8")
 	if again != out {
 		t.Errorf("with the environment of a job:\n%s", again)
 	}
-	all, _ := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "4x8", "--all")
+	all, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "4x8", "--all")
 	at := 0
 	for _, row := range []string{":2  is for allgather", ":3  ", ":4  ", ":5  ", ":6  ", ":7  ", ":8  decides", ":9  matches"} {
 		i := strings.Index(all[at:], "  p.csv"+row)
@@ -82,14 +84,14 @@ the built library, asked through NCCL's plugin ABI, decides the same
 
 // Ten thousand rows stay readable.
 func TestExplainManyRows(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000, i*1000+999, 1+i%4)
 	}
-	file := policyFile(t, "many.csv", rows.String())
-	out, _ := tunefit(t, exitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
+	file := testlib.File(t, "many.csv", rows.String())
+	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
 	for _, want := range []string{
 		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
 		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n", "\n  many.csv:5001  decides: ring/ll, 4 channels\n",
@@ -110,19 +112,19 @@ func TestExplainManyRows(t *testing.T) {
 
 // With a model: what it expects, what it chose, why it is silent and what to do.
 func TestExplainModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	path := func(args ...string) (j pathJSON) {
 		t.Helper()
-		out, errs := tunefit(t, exitOK, append([]string{"explain", "--model", model, "--json"}, args...)...)
+		out, errs := tunefit(t, cli.ExitOK, append([]string{"explain", "--model", model, "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &j); err != nil || !j.Agrees || j.Model == nil {
 			t.Fatalf("%v: %+v\n%s", err, j, errs)
 		}
 		return j
 	}
-	shown, _ := tunefit(t, exitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json")
+	shown, _ := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json")
 	var all []outcomeJSON
 	if err := json.Unmarshal([]byte(shown), &all); err != nil {
 		t.Fatal(err)
@@ -152,7 +154,7 @@ func TestExplainModel(t *testing.T) {
 	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 || !strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
 		t.Errorf("%+v", j.Model)
 	}
-	out, _ := tunefit(t, exitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
+	out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
 	if !strings.Contains(out, "  silent, the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
 		t.Errorf("%s", out)
 	}
@@ -160,19 +162,19 @@ func TestExplainModel(t *testing.T) {
 
 // A library that decides otherwise than is explained is a defect, said loudly.
 func TestExplainFindsDefects(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	// An empty tuner stands in for a broken one: it leaves all to NCCL.
 	broken := filepath.Join(t.TempDir(), "libempty.so")
-	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(root, "tuner/plugin/testhost/empty.c"))
+	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(testlib.Root, "tuner/plugin/testhost/empty.c"))
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	file := policyFile(t, "p.csv", explainedRows)
+	file := testlib.File(t, "p.csv", explainedRows)
 	for _, format := range [][]string{nil, {"--json"}} {
 		args := append([]string{"explain", "allreduce", "8M", "--comm", "4x8", "--policy", file, "--plugin", broken}, format...)
 		code, out, errs := runAlone(args...)
-		if code != exitFailed || !strings.Contains(errs, "DEFECT: the library decides nvls_tree/simple, by NCCL; explained is ring/simple, 12 ch, chunks of 64KiB, by "+file+":8") {
+		if code != cli.ExitFailed || !strings.Contains(errs, "DEFECT: the library decides nvls_tree/simple, by NCCL; explained is ring/simple, 12 ch, chunks of 64KiB, by "+file+":8") {
 			t.Errorf("%s%s", out, errs)
 		}
 		if strings.Contains(out, "decides the same") || strings.Contains(out, `"agrees": true`) {
@@ -183,28 +185,28 @@ func TestExplainFindsDefects(t *testing.T) {
 
 func TestExplainBadInput(t *testing.T) {
 	noJob(t)
-	file := policyFile(t, "p.csv", explainedRows)
-	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	file := testlib.File(t, "p.csv", explainedRows)
+	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, test := range []struct {
 		code int
 		want string
 		args string
 	}{
-		{exitUsage, `unknown collective "allredcue" (did you mean "allreduce"`, "allredcue 8M --comm 4x8"},
-		{exitUsage, "8M is no collective (did you mean: tunefit explain allreduce 8M)", "8M allreduce --comm 4x8"},
-		{exitUsage, `"8MB" is ambiguous (did you mean "8MiB"`, "allreduce 8MB --comm 4x8"},
-		{exitUsage, "a collective of 0 ", "allreduce 0 --comm 4x8"},
-		{exitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `, "allreduce 8M --comm 4*8"},
-		{exitUsage, "4 ranks on 32 nodes: a node has at least one rank (did you mean --nodes 4 --ranks 32", "allreduce 8M --nodes 32 --ranks 4"},
-		{exitUsage, "--nodes 0 --ranks 4 (allowed:", "allreduce 8M --nodes 0 --ranks 4"},
-		{exitUsage, "which communicator? (needed: --comm 4x8", "allreduce 8M --nodes 4"},
-		{exitUsage, "exclude each other", "allreduce 8M --nodes 4 --comm 4x8"},
-		{exitUsage, "1 arguments given (needed: a collective and a size", "allreduce --comm 4x8"},
-		{exitUsage, "nothing to explain (needed: --policy, --model, $NCCL_TUNER_CONFIG_FILE", "allreduce 8M --comm 4x8"},
-		{exitUsage, "--pipe-ops 0", "allreduce 8M --comm 4x8 --pipe-ops 0"},
-		{exitFailed, "bad.csv:1:4: unknown algorithm", "allreduce 8M --comm 4x8 --policy " + bad},
-		{exitFailed, "absent.csv: no such file", "allreduce 8M --comm 4x8 --policy absent.csv"},
-		{exitFailed, "p.csv is a policy (needed: a cost model)", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
+		{cli.ExitUsage, `unknown collective "allredcue" (did you mean "allreduce"`, "allredcue 8M --comm 4x8"},
+		{cli.ExitUsage, "8M is no collective (did you mean: tunefit explain allreduce 8M)", "8M allreduce --comm 4x8"},
+		{cli.ExitUsage, `"8MB" is ambiguous (did you mean "8MiB"`, "allreduce 8MB --comm 4x8"},
+		{cli.ExitUsage, "a collective of 0 ", "allreduce 0 --comm 4x8"},
+		{cli.ExitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `, "allreduce 8M --comm 4*8"},
+		{cli.ExitUsage, "4 ranks on 32 nodes: a node has at least one rank (did you mean --nodes 4 --ranks 32", "allreduce 8M --nodes 32 --ranks 4"},
+		{cli.ExitUsage, "--nodes 0 --ranks 4 (allowed:", "allreduce 8M --nodes 0 --ranks 4"},
+		{cli.ExitUsage, "which communicator? (needed: --comm 4x8", "allreduce 8M --nodes 4"},
+		{cli.ExitUsage, "exclude each other", "allreduce 8M --nodes 4 --comm 4x8"},
+		{cli.ExitUsage, "1 arguments given (needed: a collective and a size", "allreduce --comm 4x8"},
+		{cli.ExitUsage, "nothing to explain (needed: --policy, --model, $NCCL_TUNER_CONFIG_FILE", "allreduce 8M --comm 4x8"},
+		{cli.ExitUsage, "--pipe-ops 0", "allreduce 8M --comm 4x8 --pipe-ops 0"},
+		{cli.ExitFailed, "bad.csv:1:4: unknown algorithm", "allreduce 8M --comm 4x8 --policy " + bad},
+		{cli.ExitFailed, "absent.csv: no such file", "allreduce 8M --comm 4x8 --policy absent.csv"},
+		{cli.ExitFailed, "p.csv is a policy (needed: a cost model)", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
 	} {
 		if out, errs := tunefit(t, test.code, append([]string{"explain"}, strings.Fields(test.args)...)...); out != "" || !strings.Contains(errs, test.want) {
 			t.Errorf("%s: %s%s\nwant %s", test.args, out, errs, test.want)
@@ -214,11 +216,11 @@ func TestExplainBadInput(t *testing.T) {
 
 // An explanation on a machine that is named by --topo sees what conditions see there.
 func TestExplainOnAMachine(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
+	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
-		out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(root, "configs/topo", machine+".xml"))
+		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(testlib.Root, "configs/topo", machine+".xml"))
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: %s%s", machine, out, errs)
 		}
@@ -226,7 +228,7 @@ func TestExplainOnAMachine(t *testing.T) {
 	if _, err := os.Stat("/sys/module/nvidia"); err == nil {
 		t.Skip("SKIPPED: this machine has GPUs, its topology is known")
 	}
-	out, errs := tunefit(t, exitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file)
+	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file)
 	if !strings.Contains(out, "not known here: topo.sm >= 90, with topo.sm not known") || !strings.Contains(errs, "the topology of this machine is not known") {
 		t.Errorf("%s%s", out, errs)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -22,7 +23,7 @@ const maxExplained = 10
 func (p *decisionPath) write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.question
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"), q.callText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"), q.callText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -51,13 +52,13 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		if p.asked.release.Has(nccl.TunerConstantsLost) {
 			why = "which sets its own after the tuner's"
 		}
-		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", countOf(n, "constant"), p.asked.release, why)
+		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.asked.release, why)
 	} else if n > 0 {
 		known := ""
 		if p.asker.costs.ignored > 0 {
 			known = "; the estimates below are without"
 		}
-		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", countOf(n, "constant"), known)
+		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", cli.CountOf(n, "constant"), known)
 	}
 	if p.By == policy.ByRow {
 		fmt.Fprintf(b, "  not asked, as a row decides; this is what it would say\n")
@@ -73,7 +74,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 func (p *decisionPath) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), percent(m.Gain()), percent(m.NeededGain()))
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
 	}
 	if p.Why != policy.Speaks {
 		return fmt.Sprintf("silent, %s%s", p.Why, margin)
@@ -101,7 +102,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 		if p.By == policy.ByModel && c.Algo == p.Model.Algo && c.Proto == p.Model.Proto && c.Channels == p.Model.Channels {
 			remark = "chosen"
 		}
-		lines = append(lines, line{c.Micros(), fmt.Sprintf("  %s\t%s\t%s\t%s\n", name, microsText(c.Micros()), percent(c.Sigma), remark)})
+		lines = append(lines, line{c.Micros(), fmt.Sprintf("  %s\t%s\t%s\t%s\n", name, microsText(c.Micros()), cli.Percent(c.Sigma), remark)})
 	}
 	omitted := 0
 	if len(lines) > maxExplained && !all {
@@ -110,7 +111,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), percent(m.DefaultSigma), p.asked.own)}
+		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.asked.own)}
 		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
 			if l.micros < us {
 				return -1
@@ -166,7 +167,7 @@ func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 			remark = "NCCL's choice, as measured"
 		default:
 			channels, _ := p.costs.ChannelsAndWarps(e.algo, e.proto, int64(p.question.bytes))
-			remark = fmt.Sprintf("NCCL's choice, with %s", countOf(channels, "channel"))
+			remark = fmt.Sprintf("NCCL's choice, with %s", cli.CountOf(channels, "channel"))
 		}
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.cell, microsText(float64(e.micros)), remark)
 	}
@@ -207,12 +208,12 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, ", by %s\n", p.asked.decidedBy(p.by))
 	if p.asked.notRaised > 0 {
-		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", countOf(p.asked.notRaised, "channel"), p.asked.release)
+		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.asked.notRaised, "channel"), p.asked.release)
 	}
 	switch e := p.expected; {
 	case p.hasGain:
-		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", percent(e.Gain()), microsText(e.Micros()),
-			microsText(e.DefaultMicros()), percent(math.Hypot(e.Sigma, e.DefaultSigma)))
+		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
+			microsText(e.DefaultMicros()), cli.Percent(math.Hypot(e.Sigma, e.DefaultSigma)))
 	case p.By == policy.ByRow && p.by.model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}
@@ -225,17 +226,12 @@ func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 	if channels == 0 {
 		return fmt.Sprintf("%s/%s", a, pr)
 	}
-	return fmt.Sprintf("%s/%s, %s", a, pr, countOf(channels, "channel"))
+	return fmt.Sprintf("%s/%s, %s", a, pr, cli.CountOf(channels, "channel"))
 }
 
-func microsText(us float64) string {
-	if math.IsNaN(us) {
-		return "-"
-	}
-	if us >= 1000 {
-		return fmt.Sprintf("%.0f us", us)
-	}
-	return fmt.Sprintf("%.4g us", us)
+// place names a row of the policy as short as it can be.
+func (p *decisionPath) place(rule int) string {
+	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
 }
 
 // fewOf lists the first n of many.
@@ -246,7 +242,12 @@ func fewOf(names []string, n int) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(names[:n], "; "), len(names)-n)
 }
 
-// place names a row of the policy as short as it can be.
-func (p *decisionPath) place(rule int) string {
-	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
+func microsText(us float64) string {
+	if math.IsNaN(us) {
+		return "-"
+	}
+	if us >= 1000 {
+		return fmt.Sprintf("%.0f us", us)
+	}
+	return fmt.Sprintf("%.4g us", us)
 }

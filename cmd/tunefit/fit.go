@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -70,7 +71,7 @@ a configuration is better.`,
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("no file given (needed: %s)", what)
+			return cli.Usagef("no file given (needed: %s)", what)
 		}
 		return nil
 	}
@@ -78,10 +79,10 @@ func atLeastOne(what string) cobra.PositionalArgs {
 
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
-		return usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
+		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
 	}
 	if f.scales && f.topo == "" {
-		return usagef("--scale needs --topo, the machine to scale from")
+		return cli.Usagef("--scale needs --topo, the machine to scale from")
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo)...); err != nil {
 		return err
@@ -101,15 +102,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if gpus := set.GPUs(); len(gpus) > 1 && !f.mix {
 		return mixed(set)
 	}
-	progress := newProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
-		Progress: func(_, _ int) { progress.add(1) },
+		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes, Scales: f.scales,
 		Provenance: policy.ModelProvenance{
 			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
-	progress.end()
+	progress.End()
 	writeReport(cmd.OutOrStdout(), found)
 	if f.constants {
 		addConstants(cmd.OutOrStdout(), set, file)
@@ -136,7 +137,7 @@ func mixed(set *fit.Set) error {
 	var lines []string
 	for _, m := range set.Machines {
 		if m.GPU != "" {
-			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural(m.Rows, "row"), m.Source, m.String()))
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", cli.CountOf(m.Rows, "row"), m.Source, m.String()))
 		}
 	}
 	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)", strings.Join(lines, "\n"))
@@ -147,15 +148,15 @@ func mixed(set *fit.Set) error {
 func (f *fitFlags) mayWrite(read ...string) error {
 	seen := map[string]string{}
 	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
-		if err := mayWrite(o.file, f.force); err != nil {
+		if err := cli.MayWrite(o.file, f.force); err != nil {
 			return err
 		}
-		if err := notInput(o.file, read...); err != nil {
+		if err := cli.NotInput(o.file, read...); err != nil {
 			return err
 		}
 		for file, other := range seen {
-			if o.file != "" && sameFile(file, o.file) {
-				return usagef("%s and %s name the same file, %s", other, o.flag, o.file)
+			if o.file != "" && cli.SameFile(file, o.file) {
+				return cli.Usagef("%s and %s name the same file, %s", other, o.flag, o.file)
 			}
 		}
 		if o.file != "" {
@@ -169,13 +170,13 @@ func (f *fitFlags) mayWrite(read ...string) error {
 // none; all else is written before that is reported.
 func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	if f.model != "" {
-		if err := writeWhole(f.model, f.force, func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
+		if err := cli.WriteWhole(f.model, f.force, func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s\n", f.model)
 	}
 	if f.report != "" {
-		if err := writeWhole(f.report, f.force, func(w io.Writer) error { return report.Write(w, in) }); err != nil {
+		if err := cli.WriteWhole(f.report, f.force, func(w io.Writer) error { return report.Write(w, in) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s, to be opened in a browser\n", f.report)
@@ -184,7 +185,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if len(in.Rows) == 0 {
 			return fmt.Errorf("%s was not written: no row would improve on the default for sure%s", f.csv, unmeasuredDefault(in.Report))
 		}
-		if err := writeWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
+		if err := cli.WriteWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s, %d rows\n", f.csv, len(in.Rows))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -26,13 +27,13 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []po
 	var failed []error
 	rejected := map[string]int{}
 	var notes []bench.Note
-	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
 	var known map[string]string
 	if len(files) > 1 {
 		known = map[string]string{}
 	}
 	for _, name := range files {
-		progress.turnTo(filepath.Base(name))
+		progress.TurnTo(filepath.Base(name))
 		pool.Begin(name)
 		r, digest, same, err := readMeasurements(name, progress, bench.Options{Each: pool.Add}, known)
 		switch {
@@ -53,7 +54,7 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []po
 		}
 		sources = append(sources, policy.ModelSource{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
 	}
-	progress.end()
+	progress.End()
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
@@ -79,12 +80,12 @@ func doubt(r *bench.Result, anyway bool, notes *[]bench.Note) error {
 }
 
 // sweepKinds are what measurements are read from.
-var sweepKinds = []kind{kindSweep, kindLog, kindResults}
+var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
 
 // readMeasurements reads one file, unpacked, and digests it. A file whose digest is
 // known is skipped: the same measurements twice look like more repetitions than there
 // are.
-func readMeasurements(name string, p *progress, opts bench.Options, known map[string]string) (r *bench.Result, digest, same string, err error) {
+func readMeasurements(name string, p *cli.Progress, opts bench.Options, known map[string]string) (r *bench.Result, digest, same string, err error) {
 	// Samples may go straight to a pool, so the digest has to come first, but for one
 	// file alone and for what can be read only once.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && known != nil {
@@ -92,22 +93,22 @@ func readMeasurements(name string, p *progress, opts bench.Options, known map[st
 			return nil, "", "", err
 		}
 		if first, ok := known[digest]; ok {
-			p.add(info.Size())
+			p.Add(info.Size())
 			return nil, digest, first, nil
 		}
 		known[digest] = name
 	}
-	in, err := openInput(name, sweepKinds...)
+	in, err := cli.OpenInput(name, sweepKinds...)
 	if err != nil {
 		return nil, "", "", err
 	}
 	defer in.Close()
 	hash := sha256.New()
 	called := name
-	if name == standardName {
+	if name == cli.StandardName {
 		called = "stdin"
 	}
-	r, err = bench.Read(io.TeeReader(p.reader(in), hash), called, opts)
+	r, err = bench.Read(io.TeeReader(p.Reader(in), hash), called, opts)
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -118,7 +119,7 @@ func readMeasurements(name string, p *progress, opts bench.Options, known map[st
 }
 
 func sweepDigest(name string) (string, error) {
-	in, err := openInput(name, sweepKinds...)
+	in, err := cli.OpenInput(name, sweepKinds...)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -16,7 +18,7 @@ const smallSweep = "../../policy/fit/testdata/small.csv"
 func TestFitAndEval(t *testing.T) {
 	dir := t.TempDir()
 	model, csv := filepath.Join(dir, "model.json"), filepath.Join(dir, "tuner.csv")
-	out, _ := tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--csv", csv, "--shortlist")
+	out, _ := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--csv", csv, "--shortlist")
 	for _, want := range []string{
 		"measurements: 442 used, 0 refused", "442 of those used are simulated", "allreduce 2x8", "every other size", "one channel count",
 		"not covered:", "to measure on other node counts",
@@ -29,10 +31,10 @@ func TestFitAndEval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, errs := tunefit(t, exitFailed, "fit", smallSweep, "-o", model); !strings.Contains(errs, "--force") {
+	if _, errs := tunefit(t, cli.ExitFailed, "fit", smallSweep, "-o", model); !strings.Contains(errs, "--force") {
 		t.Errorf("a model is overwritten unasked, or the message does not say how: %s", errs)
 	}
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--force")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--force")
 	if again, err := os.ReadFile(model); err != nil || !bytes.Equal(first, again) {
 		t.Errorf("the same sweep gives another model (%v)", err)
 	}
@@ -40,15 +42,15 @@ func TestFitAndEval(t *testing.T) {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
 
-	if _, errs := tunefit(t, exitUsage, "fit", smallSweep, "--csv", csv, "--report", filepath.Join(dir, ".", "tuner.csv"), "--force"); !strings.Contains(errs, "--csv and --report name the same file") {
+	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--csv", csv, "--report", filepath.Join(dir, ".", "tuner.csv"), "--force"); !strings.Contains(errs, "--csv and --report name the same file") {
 		t.Errorf("said %s", errs)
 	}
 
-	out, errs := tunefit(t, exitOK, "eval", model, smallSweep)
+	out, errs := tunefit(t, cli.ExitOK, "eval", model, smallSweep)
 	if !strings.Contains(out, "policy / best") || !strings.Contains(errs, "is what the model was fitted to") {
 		t.Errorf("eval says\n%s%s", out, errs)
 	}
-	out, _ = tunefit(t, exitOK, "eval", model, smallSweep, "--json")
+	out, _ = tunefit(t, cli.ExitOK, "eval", model, smallSweep, "--json")
 	var results []evalJSON
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy == nil || results[0].Policy.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
@@ -60,7 +62,7 @@ func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
 	page, model := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
-	tunefit(t, exitOK, "fit", smallSweep, "--report", page, "-o", model, "--topo", system, "--nccl", "2.30.7")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", model, "--topo", system, "--nccl", "2.30.7")
 	text, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestFitReport(t *testing.T) {
 	if home == nil || home.Summary.GPUs != 8 || home.Summary.NICs != 8 || home.Summary.SM != 90 {
 		t.Fatalf("topology %+v", home)
 	}
-	if out, _ := tunefit(t, exitOK, "topo", system); !strings.Contains(out, strings.Split(home.Fingerprint, ":")[1]) {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", system); !strings.Contains(out, strings.Split(home.Fingerprint, ":")[1]) {
 		t.Errorf("fingerprint %s, tunefit topo says\n%s", home.Fingerprint, out)
 	}
 	html, err := os.ReadFile(page)
@@ -85,10 +87,10 @@ func TestFitReport(t *testing.T) {
 			t.Errorf("%q is not on the page", want)
 		}
 	}
-	if _, errs := tunefit(t, exitFailed, "fit", smallSweep, "--report", page); !strings.Contains(errs, "--force") {
+	if _, errs := tunefit(t, cli.ExitFailed, "fit", smallSweep, "--report", page); !strings.Contains(errs, "--force") {
 		t.Errorf("a report is overwritten unasked, or the message does not say how: %s", errs)
 	}
-	tunefit(t, exitFailed, "fit", smallSweep, "--report", filepath.Join(dir, "other.html"), "--topo", smallSweep)
+	tunefit(t, cli.ExitFailed, "fit", smallSweep, "--report", filepath.Join(dir, "other.html"), "--topo", smallSweep)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
@@ -101,31 +103,31 @@ func TestFitBadInput(t *testing.T) {
 		text, want string
 		code       int
 	}{
-		"not a sweep":   {"hello\n", "no measurements in it", exitFailed},
-		"empty":         {"", "no measurements in it", exitFailed},
-		"no time":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", exitFailed},
-		"default only":  {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n", "nothing but the default was measured", exitFailed},
-		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", exitFailed},
-		"misspelt":      {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n", `:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, exitFailed},
-		"milliseconds":  {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n", "not one usable measurement", exitFailed},
-		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", exitOK},
-		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", exitOK},
+		"not a sweep":   {"hello\n", "no measurements in it", cli.ExitFailed},
+		"empty":         {"", "no measurements in it", cli.ExitFailed},
+		"no time":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", cli.ExitFailed},
+		"default only":  {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n", "nothing but the default was measured", cli.ExitFailed},
+		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", cli.ExitFailed},
+		"misspelt":      {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n", `:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, cli.ExitFailed},
+		"milliseconds":  {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n", "not one usable measurement", cli.ExitFailed},
+		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", cli.ExitOK},
+		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", cli.ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := policyFile(t, "sweep.csv", test.text)
+			file := testlib.File(t, "sweep.csv", test.text)
 			model := filepath.Join(filepath.Dir(file), "model.json")
 			out, errs := tunefit(t, test.code, "fit", file, "-o", model)
 			if !strings.Contains(errs, test.want) {
 				t.Errorf("got %s%s, want %q", out, errs, test.want)
 			}
-			if _, err := os.Stat(model); (err == nil) != (test.code == exitOK) {
+			if _, err := os.Stat(model); (err == nil) != (test.code == cli.ExitOK) {
 				t.Errorf("exit code %d, model: %v", test.code, err)
 			}
 		})
 	}
-	tunefit(t, exitUsage, "fit")
-	tunefit(t, exitUsage, "eval", "model.json")
-	tunefit(t, exitUsage, "fit", smallSweep, "--max-nodes", "1")
-	tunefit(t, exitUsage, "fit", smallSweep, "--scale")
-	tunefit(t, exitFailed, "eval", smallSweep, smallSweep)
+	tunefit(t, cli.ExitUsage, "fit")
+	tunefit(t, cli.ExitUsage, "eval", "model.json")
+	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--max-nodes", "1")
+	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--scale")
+	tunefit(t, cli.ExitFailed, "eval", smallSweep, smallSweep)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -23,7 +24,7 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 	for _, m := range set.Machines {
 		if known := m.String(); known != "" {
-			fmt.Fprintf(w, "  %s measured with %s\n", plural(m.Rows, "row"), known)
+			fmt.Fprintf(w, "  %s measured with %s\n", cli.CountOf(m.Rows, "row"), known)
 		}
 	}
 	if set.Simulated > 0 {
@@ -41,22 +42,15 @@ func writeReport(w io.Writer, report *fit.Report) {
 			fmt.Fprintf(tw, "%s\tdefault only\t%s\n", g.Key, sizesOf(g.Default))
 			continue
 		}
-		noise := percent(g.Noise)
+		noise := cli.Percent(g.Noise)
 		if g.NoisePairs == 0 {
 			noise += " assumed"
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", g.Key, len(g.Configs()), sizesOf(g.Cells), noise, percent(r.FitError), percent(r.Gain), percent(r.MeasuredGain))
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", g.Key, len(g.Configs()), sizesOf(g.Cells), noise, cli.Percent(r.FitError), cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
 	}
 	tw.Flush()
 	writeVerdicts(w, report.Groups)
 	writeGaps(w, report)
-}
-
-func percent(share float64) string {
-	if math.IsNaN(share) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
 func sizesOf(cells []fit.Cell) string {

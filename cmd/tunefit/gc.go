@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -41,7 +42,7 @@ communicators stay, unless --older-than says that no job runs that long: a quiet
 records nothing for days. Give more than the longest time a job may run.`,
 		Example: `  tunefit gc --dry-run
   tunefit gc --dry-run --rendezvous . --older-than 336h`,
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -53,7 +54,7 @@ records nothing for days. Give more than the longest time a job may run.`,
 
 func (f *gcFlags) run(cmd *cobra.Command) error {
 	if f.olderThan != 0 && f.olderThan < oldest {
-		return usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
+		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
 	}
 	out := cmd.OutOrStdout()
 	name := f.rendezvous.value()
@@ -150,8 +151,8 @@ func (f *gcFlags) clean(out io.Writer, o *observer, p tuner.Place, all []communi
 			return err
 		}
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, plural(records, "record"), plural(removed, "communicator"), plural(versions, "version"), what,
-		plural(live, "communicator")+verb(live, " lives", " live"))
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, cli.CountOf(records, "record"), cli.CountOf(removed, "communicator"), cli.CountOf(versions, "version"), what,
+		cli.CountOf(live, "communicator")+cli.Verb(live, " lives", " live"))
 	return nil
 }
 

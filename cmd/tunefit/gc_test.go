@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -35,7 +36,7 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 			long := time.Now().Add(-48 * time.Hour)
 			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 			before := listing(t, dir)
-			out, _ := tunefit(t, exitOK, "gc", "--rendezvous", dir)
+			out, _ := tunefit(t, cli.ExitOK, "gc", "--rendezvous", dir)
 			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out, want) {
 				t.Errorf("%q is not in\n%s", want, out)
 			}
@@ -53,9 +54,9 @@ func TestGCOfAForeignRendezvous(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, said := tunefit(t, exitFailed, "gc", "--rendezvous", dir); !strings.Contains(said, dir+" is not this user's alone: everybody can write to it") {
+	if _, said := tunefit(t, cli.ExitFailed, "gc", "--rendezvous", dir); !strings.Contains(said, dir+" is not this user's alone: everybody can write to it") {
 		t.Errorf("%s", said)
 	}
 	t.Setenv(tuner.EnvTrust, "1")
-	tunefit(t, exitOK, "gc", "--rendezvous", dir)
+	tunefit(t, cli.ExitOK, "gc", "--rendezvous", dir)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -49,9 +50,9 @@ func (f *gridFlags) parseColls() ([]nccl.Coll, error) {
 	}
 	var colls []nccl.Coll
 	for _, name := range f.colls {
-		c, err := parseColl(name)
+		c, err := cli.ParseColl(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usagef("%w", err)
 		}
 		colls = append(colls, c)
 	}
@@ -60,7 +61,7 @@ func (f *gridFlags) parseColls() ([]nccl.Coll, error) {
 
 func (f *gridFlags) parseSizes() (sizes []uint64, isRange bool, err error) {
 	if sizes, isRange, err = parseSizes(f.sizes); err != nil {
-		err = usagef("--sizes: %w", err)
+		err = cli.Usagef("--sizes: %w", err)
 	}
 	return sizes, isRange, err
 }
@@ -116,7 +117,7 @@ func (f *gridFlags) parseShapes(named []shape) ([]shape, error) {
 	for i := range shapes {
 		var err error
 		if shapes[i], err = shapes[i].spanning(f.nvl); err != nil {
-			return nil, usagef("--nvl-domains: %w", err)
+			return nil, cli.Usagef("--nvl-domains: %w", err)
 		}
 	}
 	return shapes, nil
@@ -141,7 +142,7 @@ func parseShape(text string) (shape, error) {
 				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
 			}
 		}
-		return shape{}, usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)
+		return shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)
 	}
 	return shape{nodes: nodes, ranks: nodes * ranks}, nil
 }

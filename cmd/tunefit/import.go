@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 type importFlags struct {
@@ -58,7 +58,7 @@ file that holds the same as another one is read once.`,
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
+				return cli.Usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
 			}
 			return nil
 		},
@@ -79,9 +79,9 @@ file that holds the same as another one is read once.`,
 func (f *importFlags) options() (bench.Options, error) {
 	var opts bench.Options
 	if f.coll != "" {
-		coll, err := parseColl(f.coll)
+		coll, err := cli.ParseColl(f.coll)
 		if err != nil {
-			return opts, usageError{fmt.Errorf("--coll: %w", err)}
+			return opts, cli.Usagef("--coll: %w", err)
 		}
 		opts.Coll = &coll
 	}
@@ -95,11 +95,11 @@ func (f *importFlags) options() (bench.Options, error) {
 	if f.pattern != "" {
 		var err error
 		if opts.NamePattern, err = regexp.Compile(f.pattern); err != nil {
-			return opts, usageError{fmt.Errorf("--name: %w", err)}
+			return opts, cli.Usagef("--name: %w", err)
 		}
 	}
 	if f.asJSON && f.output == "" {
-		return opts, usagef("--json needs -o: without it the sweep itself goes to standard output")
+		return opts, cli.Usagef("--json needs -o: without it the sweep itself goes to standard output")
 	}
 	return opts, nil
 }
@@ -113,10 +113,10 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.output == standardName {
+	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(notInput(f.output, files...), mayWrite(f.output, f.force)); err != nil {
+	if err := errors.Join(cli.NotInput(f.output, files...), cli.MayWrite(f.output, f.force)); err != nil {
 		return err
 	}
 	var results []*bench.Result
@@ -125,9 +125,9 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	kept := 0
 	var failed []error
 	known := map[string]string{}
-	progress := newProgress(cmd.ErrOrStderr(), "reading", sizeOf(files))
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
 	for _, file := range files {
-		progress.turnTo(filepath.Base(file))
+		progress.TurnTo(filepath.Base(file))
 		r, _, same, err := readMeasurements(file, progress, opts, known)
 		switch {
 		case err != nil && found[file]: // not everything in a directory is a log
@@ -148,7 +148,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 		samples = append(samples, r.Samples)
 		kept += len(r.Samples)
 	}
-	progress.end()
+	progress.End()
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
@@ -174,7 +174,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if f.output == "" {
 		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
-	return writeWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
 }
 
 // walked puts the files in directories, and in those below, in the places of the
@@ -293,7 +293,5 @@ func writeImportJSON(w io.Writer, results []*bench.Result) error {
 		}
 		all = append(all, j)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	return cli.WriteJSON(w, all)
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // ringLog is a short run of two ranks: a zero size, a good row and one whose
@@ -31,11 +34,11 @@ all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,Example G
 `
 
 func TestImport(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
+	log := testlib.File(t, "run.txt", ringLog)
 	out := filepath.Join(t.TempDir(), "sweep.csv")
 	want := strings.ReplaceAll(ringSweep, "LOG", log)
 
-	stdout, stderr := tunefit(t, exitOK, "import", log)
+	stdout, stderr := tunefit(t, cli.ExitOK, "import", log)
 	if stdout != want {
 		t.Errorf("got\n%s\nwant\n%s", stdout, want)
 	}
@@ -47,21 +50,21 @@ LOG:10: rejected 1: failed validation
 		t.Errorf("summary\n%s", stderr)
 	}
 
-	if stdout, _ = tunefit(t, exitOK, "import", log, "-o", out); stdout != "" {
+	if stdout, _ = tunefit(t, cli.ExitOK, "import", log, "-o", out); stdout != "" {
 		t.Errorf("standard output beside -o: %s", stdout)
 	}
 	if got, err := os.ReadFile(out); err != nil || string(got) != want {
 		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
 	}
-	again, _ := tunefit(t, exitOK, "import", out)
+	again, _ := tunefit(t, cli.ExitOK, "import", out)
 	if again != want {
 		t.Errorf("a sweep imported again changed:\n%s", again)
 	}
 }
 
 func TestImportJSON(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
-	stdout, _ := tunefit(t, exitOK, "import", log, "--json", "-o", filepath.Join(t.TempDir(), "x.csv"))
+	log := testlib.File(t, "run.txt", ringLog)
+	stdout, _ := tunefit(t, cli.ExitOK, "import", log, "--json", "-o", filepath.Join(t.TempDir(), "x.csv"))
 	var got []importJSON
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
@@ -70,14 +73,14 @@ func TestImportJSON(t *testing.T) {
 		got[0].Rejected[0] != (rejectionJSON{"zero size", 2, 8}) {
 		t.Errorf("%+v", got)
 	}
-	tunefit(t, exitUsage, "import", log, "--json")
+	tunefit(t, cli.ExitUsage, "import", log, "--json")
 }
 
 // A file is written whole or not at all, and never over another unasked.
 func TestImportWritesWholeOrNotAtAll(t *testing.T) {
-	log := policyFile(t, "run.txt", ringLog)
-	stray := policyFile(t, "notes.txt", "nothing measured here\n")
-	zero := policyFile(t, "zero.csv", "collective,size_bytes,time_us\nall_reduce,0,1\n")
+	log := testlib.File(t, "run.txt", ringLog)
+	stray := testlib.File(t, "notes.txt", "nothing measured here\n")
+	zero := testlib.File(t, "zero.csv", "collective,size_bytes,time_us\nall_reduce,0,1\n")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "sweep.csv")
 
@@ -87,31 +90,31 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 		{"import", zero, "-o", out},
 		{"import", log, "-o", filepath.Join(dir, "no", "such", "dir.csv")},
 	} {
-		tunefit(t, exitFailed, args...)
+		tunefit(t, cli.ExitFailed, args...)
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%v left %v", args, left)
 		}
 	}
-	if _, stderr := tunefit(t, exitOK, "import", log, stray, "--skip", "-o", out); !strings.Contains(stderr, "left out: "+stray) {
+	if _, stderr := tunefit(t, cli.ExitOK, "import", log, stray, "--skip", "-o", out); !strings.Contains(stderr, "left out: "+stray) {
 		t.Errorf("the file left out is not named: %s", stderr)
 	}
 	if err := os.WriteFile(out, []byte("precious"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := tunefit(t, exitFailed, "import", log, "-o", out)
+	_, stderr := tunefit(t, cli.ExitFailed, "import", log, "-o", out)
 	if got, _ := os.ReadFile(out); string(got) != "precious" || !strings.Contains(stderr, "--force") {
 		t.Errorf("overwritten unasked: %s\n%s", got, stderr)
 	}
-	tunefit(t, exitOK, "import", log, "-o", out, "--force")
+	tunefit(t, cli.ExitOK, "import", log, "-o", out, "--force")
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left %v", left)
 	}
 }
 
 func TestImportOptions(t *testing.T) {
-	bare := policyFile(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
-	tunefit(t, exitFailed, "import", bare)
-	stdout, _ := tunefit(t, exitOK, "import", bare, "--coll", "AllGather", "--comm", "2x8")
+	bare := testlib.File(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
+	tunefit(t, cli.ExitFailed, "import", bare)
+	stdout, _ := tunefit(t, cli.ExitOK, "import", bare, "--coll", "AllGather", "--comm", "2x8")
 	if !strings.Contains(stdout, "\nall_gather,1024,,,,,,2,16,0,default,12.5,,,") {
 		t.Errorf("got\n%s", stdout)
 	}
@@ -119,12 +122,12 @@ func TestImportOptions(t *testing.T) {
 	if err := os.Rename(bare, named); err != nil {
 		t.Fatal(err)
 	}
-	stdout, _ = tunefit(t, exitOK, "import", named, "--coll", "reduce", "--name", `(?P<algo>[a-z]+)-c(?P<channels>[0-9]+)$`)
+	stdout, _ = tunefit(t, cli.ExitOK, "import", named, "--coll", "reduce", "--name", `(?P<algo>[a-z]+)-c(?P<channels>[0-9]+)$`)
 	if !strings.Contains(stdout, "\nreduce,1024,,,ring,,4,,,0,forced,12.5,,,") {
 		t.Errorf("got\n%s", stdout)
 	}
-	tunefit(t, exitUsage, "import")
-	tunefit(t, exitUsage, "import", named, "--coll", "alreduce")
-	tunefit(t, exitUsage, "import", named, "--comm", "8")
-	tunefit(t, exitUsage, "import", named, "--name", "(")
+	tunefit(t, cli.ExitUsage, "import")
+	tunefit(t, cli.ExitUsage, "import", named, "--coll", "alreduce")
+	tunefit(t, cli.ExitUsage, "import", named, "--comm", "8")
+	tunefit(t, cli.ExitUsage, "import", named, "--name", "(")
 }

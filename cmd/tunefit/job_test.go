@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -24,8 +26,8 @@ type job struct {
 }
 
 var rankProgram = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(library), "rank")
-	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(root, "tuner/plugin/testhost/rank.c"), filepath.Join(root, "internal/host/host.c"), "-ldl").CombinedOutput()
+	program := filepath.Join(filepath.Dir(testlib.Library), "rank")
+	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(testlib.Root, "tuner/plugin/testhost/rank.c"), filepath.Join(testlib.Root, "internal/host/host.c"), "-ldl").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%v: %s", err, out)
 	}
@@ -36,7 +38,7 @@ var rankProgram = sync.OnceValues(func() (string, error) {
 // is killed.
 func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Helper()
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
@@ -49,7 +51,7 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Cleanup(func() { j.kill() })
 	var ready sync.WaitGroup
 	for r := range ranks {
-		cmd := exec.Command(program, library, filepath.Join(t.TempDir(), "calls"),
+		cmd := exec.Command(program, testlib.Library, filepath.Join(t.TempDir(), "calls"),
 			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
 		out, err := cmd.StdoutPipe()
@@ -98,7 +100,7 @@ func (j *job) stop(t *testing.T, rank int) (resume func()) {
 // status returns what status --json says of the job's communicator, or nil.
 func (j *job) status(t *testing.T, args ...string) *statusJSON {
 	t.Helper()
-	out, said := tunefit(t, exitOK, append([]string{"status", "--json"}, args...)...)
+	out, said := tunefit(t, cli.ExitOK, append([]string{"status", "--json"}, args...)...)
 	var all []statusJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s%s", err, out, said)
@@ -114,7 +116,7 @@ func (j *job) status(t *testing.T, args ...string) *statusJSON {
 // says returns what status says of the job: its line and its notes.
 func (j *job) says(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := tunefit(t, exitOK, append([]string{"status"}, args...)...)
+	out, _ := tunefit(t, cli.ExitOK, append([]string{"status"}, args...)...)
 	var mine []string
 	for _, part := range strings.Split(out, "\n\n") {
 		for line := range strings.Lines(part) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -47,7 +48,7 @@ func TestRunningJob(t *testing.T) {
 		}
 	}
 
-	said := push(exitOK, row(2))
+	said := push(cli.ExitOK, row(2))
 	holds(row(2))
 	now := j.status(t)
 	if now.Version == s.Version || len(now.Changes) == 0 || now.Changes[len(now.Changes)-1].State != "committed" {
@@ -60,10 +61,10 @@ func TestRunningJob(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 
-	if said := push(exitOK, "# the same\n"+row(2)); !strings.Contains(said, "in force already in "+j.comm+": nothing changes") {
+	if said := push(cli.ExitOK, "# the same\n"+row(2)); !strings.Contains(said, "in force already in "+j.comm+": nothing changes") {
 		t.Errorf("%q", said)
 	}
-	if said := push(exitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said, "new.csv:2:2: ") || !strings.Contains(said, "new.csv:2:4: unknown algorithm") || !strings.HasSuffix(said, policy+" stays as it is\n") {
+	if said := push(cli.ExitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said, "new.csv:2:2: ") || !strings.Contains(said, "new.csv:2:4: unknown algorithm") || !strings.HasSuffix(said, policy+" stays as it is\n") {
 		t.Errorf("%q", said)
 	}
 	holds("# the same\n" + row(2))
@@ -75,7 +76,7 @@ func TestRunningJob(t *testing.T) {
 	}
 
 	resume := j.stop(t, 1)
-	said = push(exitFailed, row(3), "--timeout", "3s")
+	said = push(cli.ExitFailed, row(3), "--timeout", "3s")
 	holds(row(3))
 	if !strings.Contains(said, j.comm+" has not switched: ") || !strings.Contains(said, "1 of 1 communicator has not switched") || !strings.Contains(said, j.process(1)) {
 		t.Errorf("%q", said)
@@ -84,10 +85,10 @@ func TestRunningJob(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	resume()
-	push(exitOK, row(3))
+	push(cli.ExitOK, row(3))
 
 	j.kill(2)
-	if said := push(exitFailed, row(4)); !strings.Contains(said, j.comm+" has not switched: "+j.process(2)) || !strings.Contains(said, "dead") {
+	if said := push(cli.ExitFailed, row(4)); !strings.Contains(said, j.comm+" has not switched: "+j.process(2)) || !strings.Contains(said, "dead") {
 		t.Errorf("%q", said)
 	}
 	if said := j.says(t); !strings.Contains(said, "impossible: 1 rank dead") || !strings.Contains(said, "dead: "+j.process(2)+", of "+j.comm) {
@@ -98,7 +99,7 @@ func TestRunningJob(t *testing.T) {
 	if s := j.status(t); s != nil {
 		t.Errorf("all are dead: %+v", s)
 	}
-	if said := push(exitOK, row(5)); !strings.Contains(said, "no job that can change its policy while it runs reads this file") {
+	if said := push(cli.ExitOK, row(5)); !strings.Contains(said, "no job that can change its policy while it runs reads this file") {
 		t.Errorf("%q", said)
 	}
 }
@@ -117,7 +118,7 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 	other.stop(t, 0)
 	file := filepath.Join(dir, "new.csv")
 	os.WriteFile(file, []byte(row(2)), 0o644)
-	out, said := tunefit(t, exitOK, "push", file, "--to", link, "--rendezvous", rendezvous)
+	out, said := tunefit(t, cli.ExitOK, "push", file, "--to", link, "--rendezvous", rendezvous)
 	if !strings.Contains(out, "1 communicator reads other files and is not concerned") || !strings.Contains(out, reader.comm+": version ") || strings.Contains(out, other.comm) {
 		t.Errorf("%s%s", out, said)
 	}
@@ -127,7 +128,7 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 	if text, _ := os.ReadFile(a); string(text) != row(2) {
 		t.Errorf("%q", text)
 	}
-	out, _ = tunefit(t, exitOK, "push", file, "--to", b, "--rendezvous", rendezvous, "--timeout", "0")
+	out, _ = tunefit(t, cli.ExitOK, "push", file, "--to", b, "--rendezvous", rendezvous, "--timeout", "0")
 	if !strings.HasSuffix(out, "1 communicator has to switch; tunefit status tells how it goes\n") {
 		t.Errorf("%q", out)
 	}
@@ -155,7 +156,7 @@ func TestGC(t *testing.T) {
 	}
 	gc := func(args ...string) string {
 		t.Helper()
-		out, said := tunefit(t, exitOK, append([]string{"gc", "--rendezvous", rendezvous}, args...)...)
+		out, said := tunefit(t, cli.ExitOK, append([]string{"gc", "--rendezvous", rendezvous}, args...)...)
 		return out + said
 	}
 	if said := gc(); !strings.Contains(said, ended.comm+" of 2 ranks: stays, its last record is younger than 1m0s") || !there(ended.comm) {
@@ -190,7 +191,7 @@ func TestGC(t *testing.T) {
 	// The job that lives can still change.
 	os.WriteFile(filepath.Join(dir, "new.csv"), []byte(row(2)), 0o644)
 	half.kill()
-	tunefit(t, exitOK, "push", filepath.Join(dir, "new.csv"), "--to", policy, "--rendezvous", rendezvous)
+	tunefit(t, cli.ExitOK, "push", filepath.Join(dir, "new.csv"), "--to", policy, "--rendezvous", rendezvous)
 	live.kill()
 	filepath.WalkDir(rendezvous, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 	if said := gc(); !strings.Contains(said, "3 versions of policies removed; 0 communicators live here") || there(live.comm) || there(half.comm) {

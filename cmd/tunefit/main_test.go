@@ -11,13 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
-
-// root is the project's folder; library the plugin that the tests ask, built by
-// the Makefile.
-var root, library string
 
 // asTunefit makes the test binary be tunefit, for what only a process can show.
 const asTunefit = "TEST_AS_TUNEFIT"
@@ -27,40 +24,15 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The machine's own NCCL is not the tests' affair.
-	installedNCCL = func() nccl.Version { return nccl.Reference }
-	os.Exit(func() int {
-		var err error
-		if root, err = filepath.Abs("../.."); err != nil {
-			panic(err)
-		}
-		if host.Supported {
-			dir, err := os.MkdirTemp("", "tunefit-test-")
-			if err != nil {
-				panic(err)
-			}
-			defer os.RemoveAll(dir)
-			library = filepath.Join(dir, libraryName)
-			if out, err := exec.Command("make", "-s", "-C", root, "BUILD="+dir, library).CombinedOutput(); err != nil {
-				os.Stderr.Write(out)
-				return 1
-			}
-		}
-		return m.Run()
-	}())
-}
-
-func needPlugin(t *testing.T) {
-	t.Helper()
-	if !host.Supported {
-		t.Skip("SKIPPED: built without cgo, there is no plugin to ask")
-	}
+	findNCCL = func() nccl.Version { return nccl.Reference }
+	os.Exit(testlib.Run(m))
 }
 
 // tunefit runs the command line and returns what it prints.
 func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	if len(args) > 0 && slices.Contains([]string{"show", "explain", "diff", "test"}, args[0]) && library != "" {
-		args = append(args, "--plugin", library)
+	if len(args) > 0 && slices.Contains([]string{"show", "explain", "diff", "test"}, args[0]) && testlib.Library != "" {
+		args = append(args, "--plugin", testlib.Library)
 	}
 	code, stdout, stderr := runAlone(args...)
 	if code != wantCode {
@@ -76,15 +48,6 @@ func runAlone(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func policyFile(t *testing.T, name, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 const sample = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes
 allreduce,0,32K,tree,ll,,,8,
 allreduce,1000000,4M,ring,simple,12,2,8,64K
@@ -92,9 +55,9 @@ allreduce,,,default,,,1,,
 `
 
 func TestShow(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", sample)
-	got, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", sample)
+	got, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
 collective  comm  size             NCCL 2.30.7 alone  with policy       channels  chunk  decided by
 allreduce   1x8   16KiB - 32KiB    ring/ll            tree/ll           -         -      FILE:2
@@ -114,12 +77,12 @@ allreduce   2x8   4194305 - 8MiB   nvls_tree/simple   nvls_tree/simple  -       
 
 // The sizes that conditions name are among those that are asked about.
 func TestShowConditions(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", "collective,algorithm,protocol,when\n"+
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\n"+
 		"allreduce,tree,ll,bytes > 20000 && bytes < 30*KiB\n"+
 		"allreduce,ring,simple,ranks_per_node == 8 && bytes_per_rank >= 5000\n"+
 		"allreduce,pat,simple,topo.nvswitch || true\n")
-	out, _ := tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "1x8", "--sizes", "16K-64K")
+	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8", "--sizes", "16K-64K")
 	var got []string
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
@@ -137,9 +100,9 @@ func TestShowConditions(t *testing.T) {
 }
 
 func TestShowJSON(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", sample)
-	out, _ := tunefit(t, exitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", sample)
+	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
 	var got []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -156,14 +119,14 @@ func TestShowJSON(t *testing.T) {
 
 // The communicators shown are those that the rows are for.
 func TestShownCommunicators(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	for _, c := range []struct{ rows, want string }{
 		{"allreduce,0,inf,ring,simple,-1,-1,-1\n", "1x8 2x8"},
 		{"allreduce,0,inf,ring,simple,-1,3,24\nallreduce,0,inf,ring,simple,-1,1,4\n", "1x4 3x8"},
 		{"allreduce,0,inf,ring,simple,-1,4,-1\nallreduce,0,inf,ring,simple,-1,-1,64\n", "4x8 8x8"},
 		{"collective,algorithm,when\nallreduce,ring,nodes > 2 || ranks == 32\n", "2x8 4x8"},
 	} {
-		out, _ := tunefit(t, exitOK, "show", policyFile(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
+		out, _ := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
 		var got []string
 		for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
 			got = append(got, strings.Fields(line)[1])
@@ -176,18 +139,18 @@ func TestShownCommunicators(t *testing.T) {
 
 // Costs of a communicator that the tuning does not have are named as such.
 func TestStandInIsSaid(t *testing.T) {
-	needPlugin(t)
-	_, said := tunefit(t, exitOK, "show", policyFile(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x8", "--sizes", "1M")
+	testlib.NeedPlugin(t)
+	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x8", "--sizes", "1M")
 	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x8; those for 8x8 stand in\n") {
 		t.Errorf("%q", said)
 	}
 }
 
 func TestDiff(t *testing.T) {
-	needPlugin(t)
-	old := policyFile(t, "old.csv", sample)
-	changed := policyFile(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
-	if out, _ := tunefit(t, exitOK, "diff", old, old); out != "no difference\n" {
+	testlib.NeedPlugin(t)
+	old := testlib.File(t, "old.csv", sample)
+	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
+	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
 	out, _ := tunefit(t, exitDiffer, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
@@ -209,43 +172,43 @@ allreduce 2x8 1000000 - 4MiB ring/simple, 12 ch, chunks of 64KiB OLD:3 ring/simp
 // A difference that only certain calls see is found; one that cannot be seen on
 // the machine that is assumed is at least mentioned.
 func TestDiffLooksEverywhere(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	pipe := func(algo string) string {
-		return policyFile(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
+		return testlib.File(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
 	}
 	out, _ := tunefit(t, exitDiffer, "diff", pipe("ring"), pipe("tree"))
 	if !strings.Contains(out, "1500 - 2000, pipe_ops 4, reg_buff 1") {
 		t.Errorf("%s", out)
 	}
-	collNet := policyFile(t, "c.csv", "allreduce,0,inf,collnet_chain,simple,-1,-1,-1\n")
-	pat := policyFile(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
+	collNet := testlib.File(t, "c.csv", "allreduce,0,inf,collnet_chain,simple,-1,-1,-1\n")
+	pat := testlib.File(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, cli.ExitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
 		t.Errorf("%q", out)
 	}
 }
 
 func TestBadCommandLines(t *testing.T) {
-	file := policyFile(t, "p.csv", sample)
-	bad := policyFile(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
+	file := testlib.File(t, "p.csv", sample)
+	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, c := range []struct {
 		args []string
 		code int
 		says string
 	}{
-		{[]string{"shwo"}, exitUsage, `unknown command "shwo"`},
-		{[]string{"show"}, exitUsage, "nothing to show (needed: a policy file, --model, or both)"},
-		{[]string{"show", file, "--size", "1"}, exitUsage, "unknown flag: --size"},
-		{[]string{"show", file, "--sizes", "1MB"}, exitUsage, `--sizes: "1MB" is ambiguous`},
-		{[]string{"show", file, "--sizes", "4M-1M"}, exitUsage, "--sizes: 4M-1M: a range runs from"},
-		{[]string{"show", file, "--coll", "allredcue"}, exitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
-		{[]string{"show", file, "--comm", "8"}, exitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
-		{[]string{"show", file + ".absent"}, exitFailed, "no such file or directory"},
-		{[]string{"show", "/dev/null"}, exitFailed, "/dev/null: not a regular file"},
-		{[]string{"show", policyFile(t, "empty.csv", "# nothing\n")}, exitFailed, "empty.csv has no rows"},
+		{[]string{"shwo"}, cli.ExitUsage, `unknown command "shwo"`},
+		{[]string{"show"}, cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)"},
+		{[]string{"show", file, "--size", "1"}, cli.ExitUsage, "unknown flag: --size"},
+		{[]string{"show", file, "--sizes", "1MB"}, cli.ExitUsage, `--sizes: "1MB" is ambiguous`},
+		{[]string{"show", file, "--sizes", "4M-1M"}, cli.ExitUsage, "--sizes: 4M-1M: a range runs from"},
+		{[]string{"show", file, "--coll", "allredcue"}, cli.ExitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
+		{[]string{"show", file, "--comm", "8"}, cli.ExitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
+		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
+		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
+		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
 		{[]string{"diff", file, bad}, exitNotCompare, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", bad}, exitFailed, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", file, "--tuning", file}, exitFailed, "p.csv"},
-		{[]string{"diff", file}, exitUsage, "1 arguments given (needed: the old and the new policy file)"},
+		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
+		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {
@@ -256,14 +219,14 @@ func TestBadCommandLines(t *testing.T) {
 
 // A library that is none, or that crashes, ends in a message.
 func TestBadPlugins(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", sample)
-	notALibrary := policyFile(t, "libx.so", "hello")
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", sample)
+	notALibrary := testlib.File(t, "libx.so", "hello")
 	crash := filepath.Join(t.TempDir(), "libcrash.so")
 	source := `#include "tuner/plugin/abi.h"
 static int init(size_t r, size_t n, abi_logger l, void **ctx) { (void)r; (void)n; (void)l; (void)ctx; return *(volatile int *)8; }
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
-	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", crash, "-")
+	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", crash, "-")
 	cc.Stdin = strings.NewReader(source)
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -274,7 +237,7 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
 		crash:        "segmentation fault",
 	} {
 		var out, errs bytes.Buffer
-		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), says) {
+		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != cli.ExitFailed || !strings.Contains(errs.String(), says) {
 			t.Errorf("%s: exit code %d, %q, want %q", plugin, code, errs.String(), says)
 		}
 	}
@@ -284,11 +247,11 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
 // it out.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	const red, clear = "\x1b[31m", "\u009b2J"
-	file := policyFile(t, "p"+red+".csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
+	file := testlib.File(t, "p"+red+".csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
 		"allreduce,0,64K,ring,simple,\""+red+clear+"\"\nallreduce,0,inf,tree,simple,\n")
-	bad := policyFile(t, "b"+red+".csv", "allreduce"+red+",0,inf,ring,simple,-1,-1,-1\n")
-	other := policyFile(t, "other.csv", row(1))
-	needPlugin(t)
+	bad := testlib.File(t, "b"+red+".csv", "allreduce"+red+",0,inf,ring,simple,-1,-1,-1\n")
+	other := testlib.File(t, "other.csv", row(1))
+	testlib.NeedPlugin(t)
 	for _, args := range [][]string{
 		{"show", file, "--coll", "allreduce", "--comm", "2x8"},
 		{"show", bad},

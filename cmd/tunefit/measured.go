@@ -4,15 +4,14 @@ package main
 // a cost model of NCCL's says.
 
 import (
-	"context"
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // knowledge is how it is known what NCCL does by itself.
@@ -113,16 +112,16 @@ func (f *costFlags) doubt() string {
 	if f.topo != "" || f.tuning != "" {
 		return ""
 	}
-	m := findMachine(context.Background(), tuner.FindMachine, f.getenv)
-	if m.err != nil {
+	here, err := doctor.Machine(f.getenv)
+	if err != nil {
 		return "; nothing here tells whether your machine is one"
 	}
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, buildOptions()); err == nil && sys.Fingerprint().SameMachine(m.here.Fingerprint) {
+		if sys, err = topo.Build(doc, buildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("; this machine is none (%s)", m.here.Summary)
+	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -19,14 +21,14 @@ func learnt(t *testing.T, sweep string, args ...string) (model, rows, report str
 	t.Helper()
 	dir := t.TempDir()
 	model, rows, report = filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv"), filepath.Join(dir, "report.html")
-	tunefit(t, exitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
+	tunefit(t, cli.ExitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
 	return model, rows, report
 }
 
 // shown is what show says of allreduce, by size.
 func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes string) {
 	t.Helper()
-	out, notes := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
+	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
 	var all []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -41,7 +43,7 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes s
 // All that speaks of a gain over NCCL's own choice reckons with the same choice: the one
 // that was measured, whatever a cost model of another machine says.
 func TestOneChoiceOfNCCLs(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
@@ -71,10 +73,10 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 			continue
 		}
 		size := strconv.FormatUint(bytes, 10)
-		out, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
+		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
 		for _, want := range []string{
 			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s, ", model, d[3], d[4]),
-			fmt.Sprintf("\nexpected gain: %s (", percent(*o.Gain)),
+			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is missing in\n%s", want, out)
@@ -84,37 +86,37 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	if gains < 4 {
 		t.Errorf("%d gains compared", gains)
 	}
-	text, _ := tunefit(t, exitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
+	text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
 	if !regexp.MustCompile(`(?m)^allreduce +2x8 +512KiB - 2642245 +ring/simple +measurement +tree/simple +16 +20.7 - 26.2 % +rows.csv:3$`).MatchString(text) {
 		t.Errorf("%s", text)
 	}
 
 	// 2 MiB: NCCL 2.30.7 on an H100 would take nvls_tree/simple.
 	const keep, ring = "allreduce,2M,2M,default,,,2,16\n", "allreduce,2M,2M,tree,simple,,2,16\n"
-	before, after := policyFile(t, "old.csv", keep), policyFile(t, "new.csv", ring)
+	before, after := testlib.File(t, "old.csv", keep), testlib.File(t, "new.csv", ring)
 	out, _ := tunefit(t, exitDiffer, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
 	if !strings.Contains(out, "  ring/simple  "+before+":1  tree/simple  "+after+":1\n") {
 		t.Errorf("%s", out)
 	}
 	tests := func(expect string) string {
-		return policyFile(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
+		return testlib.File(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
 	}
-	tunefit(t, exitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
-	tunefit(t, exitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
-	tunefit(t, exitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
+	tunefit(t, cli.ExitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }
 
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unlabelled := regexp.MustCompile(`,\w+,\w+,\d+,2,16,0,default,`).ReplaceAllString(string(text), ",,,,2,16,0,default,")
-	model, _, _ := learnt(t, policyFile(t, "sweep.csv", unlabelled))
+	model, _, _ := learnt(t, testlib.File(t, "sweep.csv", unlabelled))
 	all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "2M")
 	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 || o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
 		t.Errorf("%+v", o)
@@ -122,7 +124,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 	if !strings.Contains(notes, "NCCL 2.30.7's cost model for HGX H100") {
 		t.Errorf("%s", notes)
 	}
-	out, _ := tunefit(t, exitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
+	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
 	if !strings.Contains(out, "\nNCCL's own choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
 		t.Errorf("%s", out)
 	}
@@ -130,7 +132,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 
 // Beyond what was measured a cost model says what NCCL chooses, and is named.
 func TestBeyondTheMeasurement(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
@@ -169,7 +171,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	const ring, tree = `"base_latencies":[{"algorithm":"ring"`, `"base_latencies":[{"algorithm":"tree"`
 	for model, differs := range map[string]bool{
 		replaced: false,
-		policyFile(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
+		testlib.File(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
 	} {
 		all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "32K")
 		o := all[32<<10]
@@ -181,9 +183,9 @@ func TestBeyondTheMeasurement(t *testing.T) {
 
 // It is said when the cost model is not that of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", sample)
+	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	for _, c := range []struct {
 		here string
@@ -198,7 +200,7 @@ func TestWhoseCostModel(t *testing.T) {
 	} {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
-			_, said := tunefit(t, exitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
+			_, said := tunefit(t, cli.ExitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
 			if !strings.HasPrefix(said, "note: what NCCL chooses alone is by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is none (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -65,7 +66,7 @@ func (s shape) toldNVLDomains() int {
 // spanning returns the communicator with so many NVLink domains.
 func (s shape) spanning(n nvlDomains) (shape, error) {
 	if int(n) > s.ranks {
-		return s, fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n, countOf(s.ranks, "rank"), s.ranks)
+		return s, fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n, cli.CountOf(s.ranks, "rank"), s.ranks)
 	}
 	s.nvl = n
 	return s, nil

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 const domainRows = `collective,algorithm,protocol,when
@@ -17,9 +20,9 @@ allreduce,ring,ll128,nvl_domains == 0
 // Conditions hear of the NVLink domains that NCCL would tell of: one for each node,
 // unless another number is asked for. The library says so, through its ABI.
 func TestNVLDomains(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", domainRows)
+	file := testlib.File(t, "p.csv", domainRows)
 	for _, c := range []struct {
 		comm, flag, by string
 		told           int
@@ -36,39 +39,39 @@ func TestNVLDomains(t *testing.T) {
 		if c.flag != "" {
 			args, explain = append(args, "--nvl-domains", c.flag), append(explain, "--nvl-domains", c.flag)
 		}
-		shown, _ := tunefit(t, exitOK, append([]string{"show"}, args...)...)
+		shown, _ := tunefit(t, cli.ExitOK, append([]string{"show"}, args...)...)
 		if !strings.HasSuffix(shown, "  "+c.by+"\n") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, shown)
 		}
-		explained, _ := tunefit(t, exitOK, explain...) // fails if the library and the engine differ
+		explained, _ := tunefit(t, cli.ExitOK, explain...) // fails if the library and the engine differ
 		head, _, _ := strings.Cut(explained, "\n")
 		if !strings.Contains(explained, c.by) || strings.Contains(head, "nvl_domains "+c.flag) != (c.flag != "") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, explained)
 		}
 		var all []outcomeJSON
-		text, _ := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
+		text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) != 1 || all[0].NVLDomains != c.told {
 			t.Errorf("%s, %q domains: %v\n%s", c.comm, c.flag, err, text)
 		}
 	}
-	without := policyFile(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, exitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
+	without := testlib.File(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
 		t.Errorf("%s", out)
 	}
 	tunefit(t, exitDiffer, "diff", file, without, "--coll", "allreduce", "--comm", "2x8")
 }
 
 func TestNVLDomainsInPolicyTests(t *testing.T) {
-	needPlugin(t)
-	rows := policyFile(t, "p.csv", domainRows)
+	testlib.NeedPlugin(t)
+	rows := testlib.File(t, "p.csv", domainRows)
 	write := func(tests string) string {
-		return policyFile(t, "p_test.yaml", "policy: "+rows+"\ntests:\n"+tests)
+		return testlib.File(t, "p_test.yaml", "policy: "+rows+"\ntests:\n"+tests)
 	}
 	const call = "collective: allreduce, nodes: 2, ranks: 16, size: 1M"
 	file := write("  - {name: as NCCL counts, " + call + ", expect: {row: 3}}\n" +
 		"  - {name: one, " + call + ", nvl_domains: 1, expect: {row: 2}}\n" +
 		"  - {name: not told, " + call + ", nvl_domains: 0, expect: {row: 4}}\n")
-	if out, _ := tunefit(t, exitOK, "test", file); out != "ok: 3 tests\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "test", file); out != "ok: 3 tests\n" {
 		t.Errorf("%s", out)
 	}
 	file = write("  - {name: x, " + call + ", nvl_domains: 1, expect: {row: 3}}\n")
@@ -88,9 +91,9 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 }
 
 func TestBadNVLDomains(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	file := policyFile(t, "p.csv", domainRows)
+	file := testlib.File(t, "p.csv", domainRows)
 	show := []string{"show", file, "--comm", "2x8,1x8", "--nvl-domains"}
 	explain := []string{"explain", "allreduce", "1M", "--policy", file, "--comm", "1x8", "--nvl-domains"}
 	for _, c := range []struct {
@@ -102,14 +105,14 @@ func TestBadNVLDomains(t *testing.T) {
 		{append(show, "many"), `invalid argument "many" for "--nvl-domains" flag: allowed: 1 up to the number of ranks, or 0`},
 		{append(show, "-2"), "allowed: 1 up to the number of ranks, or 0"},
 	} {
-		if _, errs := tunefit(t, exitUsage, c.args...); !strings.Contains(errs, c.want) {
+		if _, errs := tunefit(t, cli.ExitUsage, c.args...); !strings.Contains(errs, c.want) {
 			t.Errorf("%v: %swant %s", c.args, errs, c.want)
 		}
 	}
 
 	// A tuner of ABI v4 is not told, so that a number asked for would say nothing.
 	old := filepath.Join(t.TempDir(), "libv4.so")
-	cc := exec.Command("gcc", "-I", root, "-shared", "-fPIC", "-x", "c", "-o", old, "-")
+	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", old, "-")
 	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
 static int init(size_t ranks, size_t nodes, abi_logger logger, void **ctx) { *ctx = 0; return 0; }
 static int ask(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int algos, int protos, int reg_buff, int *channels) { return 0; }
@@ -119,11 +122,11 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Old", init, ask, destroy};
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if code, _, errs := runAlone("show", file, "--comm", "2x8", "--nvl-domains", "2", "--plugin", old); code != exitFailed ||
+	if code, _, errs := runAlone("show", file, "--comm", "2x8", "--nvl-domains", "2", "--plugin", old); code != cli.ExitFailed ||
 		!strings.Contains(errs, "the plugin has tuner ABI v4, which is not told of NVLink domains (needed: v5, NCCL 2.28.3)") {
 		t.Errorf("%d: %s", code, errs)
 	}
-	if code, out, errs := runAlone("show", file, "--comm", "2x8", "--plugin", old); code != exitOK || !strings.Contains(out, "NCCL") {
+	if code, out, errs := runAlone("show", file, "--comm", "2x8", "--plugin", old); code != cli.ExitOK || !strings.Contains(out, "NCCL") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 }

@@ -173,3 +173,31 @@ func (o outcome) choice() string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// decidedByKind is one of deciders.
+func (o outcome) decidedByKind() string {
+	switch {
+	case o.by.Row > 0:
+		return "row"
+	case o.by.Model:
+		return "model"
+	}
+	return "nccl"
+}
+
+// expected is what the model expects of the outcome, nil where it does not know or
+// where all is left to NCCL.
+func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
+	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
+	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
+		return &choice
+	}
+	return nil
+}
+
+func sizeRange(first, last uint64) string {
+	if first == last {
+		return nccl.FormatBytes(first)
+	}
+	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
+}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // fullDisk takes so many bytes and no more.
@@ -29,8 +32,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	noJob(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "p.csv", sample)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
+	rows := testlib.File(t, "p.csv", sample)
 	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
 	commands := [][]string{
@@ -48,19 +51,19 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
 	}
-	if library != "" {
+	if testlib.Library != "" {
 		for _, c := range [][]string{
 			{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 			{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows}, {"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
 			{"diff", rows, rows, "--sizes", "1M"},
 		} {
-			commands = append(commands, append(c, "--plugin", library))
+			commands = append(commands, append(c, "--plugin", testlib.Library))
 		}
 	}
 	for _, args := range commands {
 		var whole, errs bytes.Buffer
 		code := run(args, strings.NewReader(""), &whole, &errs)
-		if code == exitUsage {
+		if code == cli.ExitUsage {
 			t.Errorf("%q: %s", args, errs.String())
 			continue
 		}
@@ -70,14 +73,14 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		for _, room := range []int{0, whole.Len() / 2} {
 			errs.Reset()
 			code := run(args, strings.NewReader(""), &fullDisk{room}, &errs)
-			if whole.Len() > 0 && (code != exitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
+			if whole.Len() > 0 && (code != cli.ExitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
 				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code, errs.String())
 			}
 		}
 	}
 	_, help, _ := runAlone("--help")
 	for _, line := range regexp.MustCompile(`(?m)^  (\w+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
-		if !slices.ContainsFunc(commands, func(c []string) bool { return len(c) > 0 && c[0] == line[1] }) && library != "" {
+		if !slices.ContainsFunc(commands, func(c []string) bool { return len(c) > 0 && c[0] == line[1] }) && testlib.Library != "" {
 			t.Errorf("%s was not tried", line[1])
 		}
 	}
@@ -91,7 +94,7 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	var errs bytes.Buffer
-	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != exitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
+	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }

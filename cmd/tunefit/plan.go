@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -82,16 +81,14 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	}
 	space.Sizes = plannedSizes(group, asked, cmd.Flags().Changed("sizes"))
 	if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
-		return usagef("--sizes %s: the default was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.sizes)
+		return cli.Usagef("--sizes %s: the default was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.sizes)
 	}
 	if err := f.families(&space); err != nil {
 		return err
 	}
 	p := f.plan(space, group)
 	if f.asJSON {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(p)
+		return cli.WriteJSON(cmd.OutOrStdout(), p)
 	}
 	return p.write(cmd.OutOrStdout())
 }
@@ -101,26 +98,26 @@ func (f *planFlags) candidates() (space fit.Space, err error) {
 	space.Channels = sortedOnce(f.channels)
 	for _, c := range space.Channels {
 		if c < 1 || c > nccl.MaxChannels {
-			return space, usagef("--channels %d (allowed: 1 to 64)", c)
+			return space, cli.Usagef("--channels %d (allowed: 1 to 64)", c)
 		}
 	}
 	if len(space.Channels) == 0 {
-		return space, usagef("--channels: none given (allowed: 1 to 64)")
+		return space, cli.Usagef("--channels: none given (allowed: 1 to 64)")
 	}
 	for _, text := range f.skip {
 		parts := strings.Split(text, "/")
 		if len(parts) < 2 || len(parts) > 3 {
-			return space, usagef("--skip %q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
+			return space, cli.Usagef("--skip %q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
 		}
 		family, err := parseFamily(parts[0], parts[1])
 		if err != nil {
-			return space, usageError{fmt.Errorf("--skip %q: %w", text, err)}
+			return space, cli.Usagef("--skip %q: %w", text, err)
 		}
 		counts := append([]int{0}, space.Channels...)
 		if len(parts) == 3 {
 			n, err := strconv.Atoi(parts[2])
 			if err != nil || n < 1 || n > nccl.MaxChannels {
-				return space, usagef("--skip %q: channels are %q (allowed: 1 to 64)", text, parts[2])
+				return space, cli.Usagef("--skip %q: channels are %q (allowed: 1 to 64)", text, parts[2])
 			}
 			counts = []int{n}
 		}
@@ -151,7 +148,7 @@ func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) 
 		return nil, err
 	}
 	if len(f.grid.colls) > 1 || len(f.grid.shapes) > 1 {
-		return nil, usagef("more than one collective or communicator (allowed: one --coll and one --comm at a time)")
+		return nil, cli.Usagef("more than one collective or communicator (allowed: one --coll and one --comm at a time)")
 	}
 	var found []*fit.Group
 	var names []string
@@ -169,9 +166,9 @@ func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) 
 		space.Key = fit.Key{Coll: colls[0], Nodes: shapes[0].nodes, Ranks: shapes[0].ranks}
 		return nil, nil
 	case len(names) > 0:
-		return nil, usagef("choose one by --coll and --comm (measured: %s)", strings.Join(names, ", "))
+		return nil, cli.Usagef("choose one by --coll and --comm (measured: %s)", strings.Join(names, ", "))
 	}
-	return nil, usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
+	return nil, cli.Usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
 }
 
 // plannedSizes are those asked for; once the default is measured, the sizes that
@@ -195,7 +192,7 @@ func (f *planFlags) families(space *fit.Space) error {
 		for _, p := range f.protos {
 			family, err := parseFamily(a, p)
 			if err != nil {
-				return usageError{err}
+				return cli.Usagef("%w", err)
 			}
 			if nccl.Offers(space.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
 				space.Families = append(space.Families, family)
@@ -203,7 +200,7 @@ func (f *planFlags) families(space *fit.Space) error {
 		}
 	}
 	if len(space.Families) == 0 {
-		return usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(f.algos, ","), strings.Join(f.protos, ","), space.Coll)
+		return cli.Usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(f.algos, ","), strings.Join(f.protos, ","), space.Coll)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -138,11 +139,11 @@ func steps(sizes []uint64) (all []step) {
 
 func (p planJSON) write(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{nodes: p.Nodes, ranks: p.Ranks}, plural(p.Measured, "configuration"))
+	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{nodes: p.Nodes, ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(&out, "# done: %s\n", p.Why)
 	} else {
-		fmt.Fprintf(&out, "# next %s: %s\n", plural(len(p.Runs), "run"), p.Why)
+		fmt.Fprintf(&out, "# next %s: %s\n", cli.CountOf(len(p.Runs), "run"), p.Why)
 	}
 	if p.Edge > 0 {
 		fmt.Fprintf(&out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n", p.Edge)
@@ -160,11 +161,4 @@ func (p planJSON) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -58,7 +59,7 @@ func TestPlanToTheEnd(t *testing.T) {
 		if len(skip) > 0 {
 			planned = append(planned, "--skip", strings.Join(skip, ","))
 		}
-		out, _ := tunefit(t, exitOK, planned...)
+		out, _ := tunefit(t, cli.ExitOK, planned...)
 		var p planJSON
 		if err := json.Unmarshal([]byte(out), &p); err != nil {
 			t.Fatal(err)
@@ -162,20 +163,20 @@ func TestPlanBadInput(t *testing.T) {
 		want string
 		code int
 	}{
-		"nothing":             {"", "needed: a sweep, or --coll and --comm", exitUsage},
-		"several":             {simulatedSweep, "measured: allgather 2x8", exitUsage},
-		"two collectives":     {"--coll allreduce,reduce --comm 1x8", "allowed: one --coll and one --comm", exitUsage},
-		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, exitUsage},
-		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", exitUsage},
-		"channels":            {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", exitUsage},
-		"skip":                {"--coll allreduce --comm 1x8 --skip ring", "ALGORITHM/PROTOCOL", exitUsage},
-		"skip channels":       {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", exitUsage},
-		"no such file":        {"missing.csv", "no such file", exitFailed},
-		"sizes not measured":  {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any", exitUsage},
-		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", exitUsage},
-		"not a sweep":         {"plan_test.go", "no measurements in it", exitFailed},
-		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", exitOK},
-		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", exitOK},
+		"nothing":             {"", "needed: a sweep, or --coll and --comm", cli.ExitUsage},
+		"several":             {simulatedSweep, "measured: allgather 2x8", cli.ExitUsage},
+		"two collectives":     {"--coll allreduce,reduce --comm 1x8", "allowed: one --coll and one --comm", cli.ExitUsage},
+		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
+		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
+		"channels":            {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", cli.ExitUsage},
+		"skip":                {"--coll allreduce --comm 1x8 --skip ring", "ALGORITHM/PROTOCOL", cli.ExitUsage},
+		"skip channels":       {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
+		"no such file":        {"missing.csv", "no such file", cli.ExitFailed},
+		"sizes not measured":  {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any", cli.ExitUsage},
+		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
+		"not a sweep":         {"plan_test.go", "no measurements in it", cli.ExitFailed},
+		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", cli.ExitOK},
+		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", cli.ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs := tunefit(t, test.code, append([]string{"plan"}, strings.Fields(test.args)...)...)

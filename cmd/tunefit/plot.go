@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
@@ -51,33 +52,33 @@ tunefit fit --report shows them all, to be looked at in a browser.`,
 
 func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 	if f.output == "" {
-		return usagef("no picture to write to (needed: -o FILE.png or -o FILE.svg)")
+		return cli.Usagef("no picture to write to (needed: -o FILE.png or -o FILE.svg)")
 	}
 	f.Format = strings.ToLower(strings.TrimPrefix(filepath.Ext(f.output), "."))
 	if !slices.Contains(plot.Formats, f.Format) {
-		return usagef("-o %s: the suffix %q is of no picture that can be drawn (allowed: .%s)", f.output, filepath.Ext(f.output), strings.Join(plot.Formats, ", ."))
+		return cli.Usagef("-o %s: the suffix %q is of no picture that can be drawn (allowed: .%s)", f.output, filepath.Ext(f.output), strings.Join(plot.Formats, ", ."))
 	}
 	if f.Top < 1 {
-		return usagef("--top %d (allowed: 1 or more)", f.Top)
+		return cli.Usagef("--top %d (allowed: 1 or more)", f.Top)
 	}
 	if f.coll != "" {
-		coll, err := parseColl(f.coll)
+		coll, err := cli.ParseColl(f.coll)
 		if err != nil {
-			return usageError{err}
+			return cli.Usagef("%w", err)
 		}
 		f.coll = coll.String()
 	}
-	if err := mayWrite(f.output, f.force); err != nil {
+	if err := cli.MayWrite(f.output, f.force); err != nil {
 		return err
 	}
-	if err := notInput(f.output, files...); err != nil {
+	if err := cli.NotInput(f.output, files...); err != nil {
 		return err
 	}
 	group, err := f.group(cmd, files)
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(f.output, f.force, func(w io.Writer) error { return plot.Write(w, group, f.Options) }); err != nil {
+	if err := cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return plot.Write(w, group, f.Options) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", f.output)
@@ -88,12 +89,12 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 // drawn.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGroup, error) {
 	for _, name := range files {
-		k, err := fileKind(name)
-		switch is := k == kindModel; {
+		k, err := cli.FileKind(name)
+		switch is := k == cli.KindModel; {
 		case err != nil:
 			return nil, err
 		case is && len(files) > 1:
-			return nil, usagef("%s is a model (needed: one model alone, or sweeps)", name)
+			return nil, cli.Usagef("%s is a model (needed: one model alone, or sweeps)", name)
 		case is:
 			return f.ofModel(cmd, name)
 		}
@@ -118,7 +119,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGrou
 }
 
 func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup, error) {
-	text, err := readInput(name, kindModel)
+	text, err := cli.ReadInput(name, cli.KindModel)
 	if err != nil {
 		return nil, err
 	}

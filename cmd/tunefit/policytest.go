@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // Exit codes of test: 0 if all pass, and
@@ -17,7 +19,7 @@ const (
 )
 
 func testCommand() *cobra.Command {
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var only, nccl string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -54,26 +56,26 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
   tunefit test configs/policies/example_test.yaml --run allreduce --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("0 arguments given (needed: a file of tests or more)")
+				return cli.Usagef("0 arguments given (needed: a file of tests or more)")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern, err := regexp.Compile(only)
 			if err != nil {
-				return usagef("--run: %w", err)
+				return cli.Usagef("--run: %w", err)
 			}
 			passed, err := runPolicyTests(cmd, args, who, nccl, pattern, asJSON)
 			switch {
 			case err != nil:
-				return failure{exitCannotTest, err}
+				return cli.FailWith(exitCannotTest, err)
 			case !passed:
-				return exitError(exitTestFailed)
+				return cli.ExitWith(exitTestFailed)
 			}
 			return nil
 		},
 	}
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	cmd.Flags().StringVar(&nccl, "nccl", "", ncclUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
@@ -81,7 +83,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 }
 
 // runPolicyTests reads all files before it runs any.
-func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
 	var all []*policyTests
 	for _, file := range files {
 		t, err := readPolicyTests(file)
@@ -110,7 +112,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who pluginFlags, nccl st
 		passed = passed && r.Passed
 	}
 	if asJSON {
-		return passed, writeJSON(cmd.OutOrStdout(), results)
+		return passed, cli.WriteJSON(cmd.OutOrStdout(), results)
 	}
 	return passed, writeCaseResults(cmd.OutOrStdout(), results)
 }
@@ -142,10 +144,10 @@ func writeCaseResults(w io.Writer, results []caseResult) error {
 		tw.Flush()
 	}
 	if failed > 0 {
-		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, countOf(len(results), "test"))
+		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, cli.CountOf(len(results), "test"))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "ok: %s\n", countOf(len(results), "test"))
+	_, err := fmt.Fprintf(w, "ok: %s\n", cli.CountOf(len(results), "test"))
 	return err
 }
 

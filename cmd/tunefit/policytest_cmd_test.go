@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // testFiles writes a policy and its tests beside each other.
@@ -25,7 +28,7 @@ const onTwoNodes = "collective: allreduce, nodes: 2, ranks: 16"
 
 // Each field of a test, fulfilled and not.
 func TestPolicyTests(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	for _, c := range []struct{ test, fails string }{
 		{"size: 2M, expect: {algorithm: Ring, protocol: simple, channels: 12, chunk: 64KiB, row: 3, comment: 'for \"all\"', decided_by: row}", ""},
 		{"size: [1K, 32K], expect: {algorithm: tree, protocol: ll, channels: nccl, chunk: nccl, row: 2}", ""},
@@ -50,7 +53,7 @@ func TestPolicyTests(t *testing.T) {
 	} {
 		file := testFiles(t, "  - {name: a test, "+onTwoNodes+", "+c.test+"}\n")
 		if c.fails == "" {
-			if out, _ := tunefit(t, exitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
+			if out, _ := tunefit(t, cli.ExitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
 				t.Errorf("%s: %s", c.test, out)
 			}
 			continue
@@ -63,12 +66,12 @@ func TestPolicyTests(t *testing.T) {
 }
 
 func TestPolicyTestsOfExample(t *testing.T) {
-	needPlugin(t)
-	file := filepath.Join(root, "configs/policies/example_test.yaml")
-	if out, _ := tunefit(t, exitOK, "test", file, file); out != "ok: 14 tests\n" {
+	testlib.NeedPlugin(t)
+	file := filepath.Join(testlib.Root, "configs/policies/example_test.yaml")
+	if out, _ := tunefit(t, cli.ExitOK, "test", file, file); out != "ok: 14 tests\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, exitOK, "test", file, "--run", "^small", "--json")
+	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
 	var got []caseResult
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
 		t.Errorf("%v: %s", err, out)
@@ -77,7 +80,7 @@ func TestPolicyTestsOfExample(t *testing.T) {
 
 // A file that is wrong is not run, and each mistake has its place.
 func TestBadPolicyTests(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	good := "{name: a, " + onTwoNodes + ", size: 1M, expect: {row: 2}}"
 	for tests, says := range map[string]string{
 		"  - {nam: a}\n":                                  `p_test.yaml:3:6: unknown field "nam" of a test (did you mean "name"; allowed: available, `,
@@ -140,9 +143,9 @@ func FuzzReadPolicyTests(f *testing.F) {
 
 // Tests may be of a model too.
 func TestPolicyTestsOfModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	dir := t.TempDir()
-	tunefit(t, exitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
 	file := filepath.Join(dir, "m_test.yaml")
 	const tests = `model: model.json
 tests:
@@ -152,7 +155,7 @@ tests:
 	if err := os.WriteFile(file, []byte(tests), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := tunefit(t, exitOK, "test", file); out != "ok: 2 tests\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "test", file); out != "ok: 2 tests\n" {
 		t.Errorf("%q", out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -34,38 +35,6 @@ type policyCase struct {
 	expect  expectation
 }
 
-// offers says which cells NCCL has for the calls.
-type offers struct {
-	only, never []cellName       // of those that its costs have; nothing in only: all
-	micros      map[cell]float32 // instead of its costs: all that it has
-}
-
-// cellName names cells: -1 is any.
-type cellName cell
-
-func (n cellName) names(algo nccl.Algo, proto nccl.Proto) bool {
-	return (n.algo < 0 || n.algo == algo) && (n.proto < 0 || n.proto == proto)
-}
-
-// limit makes of NCCL's table what a test says.
-func (o *offers) limit(table []float32) {
-	for i := range table {
-		at := cellAt(i)
-		in := func(names []cellName) bool {
-			return slices.ContainsFunc(names, func(n cellName) bool { return n.names(at.algo, at.proto) })
-		}
-		if o.micros != nil {
-			table[i] = nccl.Unavailable
-			if micros, ok := o.micros[at]; ok {
-				table[i] = micros
-			}
-		}
-		if in(o.never) || len(o.only) > 0 && !in(o.only) {
-			table[i] = nccl.Unavailable
-		}
-	}
-}
-
 // expectation is what a test expects; nil where it does not say.
 type expectation struct {
 	algo     *nccl.Algo
@@ -82,7 +51,7 @@ var deciders = []string{"nccl", "row", "model"}
 
 // readPolicyTests reads a file of tests.
 func readPolicyTests(file string) (*policyTests, error) {
-	text, err := readInput(file, kindTests)
+	text, err := cli.ReadInput(file, cli.KindTests)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +134,7 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 	case s.nodes == 0 || s.ranks == 0:
 		y.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
 	case s.ranks < 2 || s.ranks < s.nodes || perNode > 0 && s.ranks != s.nodes*perNode:
-		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", countOf(s.ranks, "rank"), countOf(s.nodes, "node"), onEach(perNode))
+		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.ranks, "rank"), cli.CountOf(s.nodes, "node"), onEach(perNode))
 	case int(s.nvl) > s.ranks:
 		_, err := s.spanning(s.nvl)
 		y.fail(nvl, "nvl_domains: %v", err)

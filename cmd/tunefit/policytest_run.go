@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -32,7 +33,7 @@ type fieldDiff struct {
 }
 
 // run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
+func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
 	files, err := t.decider.read()
 	if err != nil {
 		return nil, nil, nil, err
@@ -44,7 +45,7 @@ func (t *policyTests) run(who pluginFlags, only *regexp.Regexp) (results []caseR
 	defer a.close()
 	rows := rowTexts{decider: t.decider}
 	if t.policy != "" {
-		text, err := readInput(t.policy, kindPolicy)
+		text, err := cli.ReadInput(t.policy, cli.KindPolicy)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -88,7 +89,7 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 	r := caseResult{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), countOf(o.shape.nodes, "node"), countOf(o.shape.ranks, "rank"), o.callText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), cli.CountOf(o.shape.nodes, "node"), cli.CountOf(o.shape.ranks, "rank"), o.callText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.bytes, diff})
 		}
 	}
@@ -159,15 +160,4 @@ func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.by == o.decidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
 	}
 	return diff
-}
-
-// decidedByKind is one of deciders.
-func (o outcome) decidedByKind() string {
-	switch {
-	case o.by.Row > 0:
-		return "row"
-	case o.by.Model:
-		return "model"
-	}
-	return "nccl"
 }

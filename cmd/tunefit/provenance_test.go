@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -26,7 +28,7 @@ func onGPU(t *testing.T, gpu, nccl string) string {
 			fmt.Fprintf(&b, "%s,%s,node1 node2,%s,CUDA 13.1,2026-01-02 03:04:05,\n", line, gpu, nccl)
 		}
 	}
-	return policyFile(t, strings.ReplaceAll(gpu, " ", "-")+".csv", b.String())
+	return testlib.File(t, strings.ReplaceAll(gpu, " ", "-")+".csv", b.String())
 }
 
 func provenance(t *testing.T, model string) policy.ModelProvenance {
@@ -50,7 +52,7 @@ func provenance(t *testing.T, model string) policy.ModelProvenance {
 func TestFitDoesNotMixMachines(t *testing.T) {
 	a, b := onGPU(t, "NVIDIA H100", "2.29.2"), onGPU(t, "NVIDIA A100", "2.27.5")
 	model := filepath.Join(t.TempDir(), "model.json")
-	_, said := tunefit(t, exitFailed, "fit", a, b, "-o", model, "--force")
+	_, said := tunefit(t, cli.ExitFailed, "fit", a, b, "-o", model, "--force")
 	for _, want := range []string{"different machines", "NVIDIA H100, on node1 node2, NCCL 2.29.2", "NVIDIA A100", "--mix"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("says %q, want %q", said, want)
@@ -59,16 +61,16 @@ func TestFitDoesNotMixMachines(t *testing.T) {
 	if _, err := os.Stat(model); err == nil {
 		t.Fatal("a model was written")
 	}
-	tunefit(t, exitOK, "fit", a, b, "-o", model, "--mix")
+	tunefit(t, cli.ExitOK, "fit", a, b, "-o", model, "--mix")
 	if p := provenance(t, model); !p.Mixed || len(p.Machines) != 2 || p.NCCL != "2.27.5, 2.29.2" {
 		t.Errorf("mixed: %+v", p)
 	}
-	tunefit(t, exitOK, "fit", a, "-o", model, "--force")
+	tunefit(t, cli.ExitOK, "fit", a, "-o", model, "--force")
 	if p := provenance(t, model); p.Mixed || len(p.Machines) != 1 || p.Machines[0].GPU != "NVIDIA H100" || p.Machines[0].Begun != "2026-01-02 03:04:05" || p.NCCL != "2.29.2" {
 		t.Errorf("not mixed: %+v", p)
 	}
 	// What does not say what it is of, as sweeps of old, stands with anything.
-	tunefit(t, exitOK, "fit", a, smallSweep, "-o", model, "--force")
+	tunefit(t, cli.ExitOK, "fit", a, smallSweep, "-o", model, "--force")
 }
 
 // The same measurements twice are no repetitions.
@@ -77,18 +79,18 @@ func TestSameFileIsReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, packed := policyFile(t, "again.csv", string(text)), policyFile(t, "packed.csv.gz", zipped(t, string(text)))
+	again, packed := testlib.File(t, "again.csv", string(text)), testlib.File(t, "packed.csv.gz", testlib.Zipped(t, string(text)))
 	dir := t.TempDir()
 	once, thrice := filepath.Join(dir, "once.json"), filepath.Join(dir, "thrice.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", once)
-	_, said := tunefit(t, exitOK, "fit", smallSweep, again, packed, "-o", thrice)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", once)
+	_, said := tunefit(t, cli.ExitOK, "fit", smallSweep, again, packed, "-o", thrice)
 	if strings.Count(said, "the same as "+smallSweep+": read once") != 2 {
 		t.Errorf("says %s", said)
 	}
 	if a, b := provenance(t, once), provenance(t, thrice); len(b.Files) != 1 || a.Files[0] != b.Files[0] {
 		t.Errorf("%+v, want %+v", b, a)
 	}
-	out, said := tunefit(t, exitOK, "import", smallSweep, again)
+	out, said := tunefit(t, cli.ExitOK, "import", smallSweep, again)
 	if strings.Count(out, "\n") != strings.Count(string(text), "\n") || !strings.Contains(said, "read once") {
 		t.Errorf("%d lines of %d imported: %s", strings.Count(out, "\n"), strings.Count(string(text), "\n"), said)
 	}
@@ -107,11 +109,11 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 			rows[i] = strings.Replace(rows[i], ",ring,", ",rnig,", 1)
 		}
 	}
-	bad := policyFile(t, "bad.csv", strings.Join(rows, "\n"))
+	bad := testlib.File(t, "bad.csv", strings.Join(rows, "\n"))
 	dir := t.TempDir()
 	model, csv := filepath.Join(dir, "m.json"), filepath.Join(dir, "p.csv")
 	for _, args := range [][]string{{"fit", bad, "-o", model, "--csv", csv}, {"import", bad, "-o", csv}} {
-		_, said := tunefit(t, exitFailed, args...)
+		_, said := tunefit(t, cli.ExitFailed, args...)
 		if strings.Count(said, "unknown algorithm") != 1 || !strings.Contains(said, `did you mean "ring"`) || !strings.Contains(said, fmt.Sprintf(" of %d rows", len(rows)-2)) || !strings.Contains(said, "--force") {
 			t.Errorf("tunefit %q says %s", args, said)
 		}
@@ -119,10 +121,10 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 			t.Errorf("tunefit %q wrote %v", args, left)
 		}
 	}
-	tunefit(t, exitOK, "fit", bad, "-o", model, "--force")
+	tunefit(t, cli.ExitOK, "fit", bad, "-o", model, "--force")
 	// One row of a hundred is a slip, and said.
-	slip := policyFile(t, "slip.csv", strings.Replace(string(text), ",ring,", ",rnig,", 1))
-	if _, said := tunefit(t, exitOK, "fit", slip, "-o", model, "--force"); !strings.Contains(said, "in 1 of ") {
+	slip := testlib.File(t, "slip.csv", strings.Replace(string(text), ",ring,", ",rnig,", 1))
+	if _, said := tunefit(t, cli.ExitOK, "fit", slip, "-o", model, "--force"); !strings.Contains(said, "in 1 of ") {
 		t.Errorf("says %s", said)
 	}
 }
@@ -131,7 +133,7 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 func TestImportDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.txt": ringLog, "below/b.txt.gz": zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")), "below/README": "hello\n", "p.csv": sample,
+		"a.txt": ringLog, "below/b.txt.gz": testlib.Zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")), "below/README": "hello\n", "p.csv": sample,
 		".hidden/c.txt": ringLog + "\n\n", "failed.txt": "srun: error: node7: task 3: Segmentation fault\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
@@ -141,7 +143,7 @@ func TestImportDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, said := tunefit(t, exitOK, "import", dir)
+	out, said := tunefit(t, cli.ExitOK, "import", dir)
 	if strings.Count(out, "\n") != 7 || !strings.Contains(out, "host1") {
 		t.Errorf("imported\n%s", out)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -38,7 +39,7 @@ A policy with an error is not written. The file is replaced as a whole by a rena
 owner, permissions and links to it stay. Exit code 0: all have switched, or none
 has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
-		Args:    exactly(1, "the policy or model file"),
+		Args:    cli.Exactly(1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -50,7 +51,7 @@ has to. 1: nothing was written, or not all have switched; the ranks go on trying
 
 func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	file := watchedFile{path: name}
-	if is, _ := fileKind(name); is == kindModel || is == kindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+	if is, _ := cli.FileKind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
 		file.model = true
 	}
 	variable := tuner.EnvConfigFile
@@ -63,9 +64,9 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 	}
 	switch {
 	case to == "":
-		return usagef("which file do the jobs read? Name it with --to, or set %s", variable)
+		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
 	case f.timeout < 0:
-		return usagef("--timeout %v: a time has passed before it began", f.timeout)
+		return cli.Usagef("--timeout %v: a time has passed before it began", f.timeout)
 	}
 	text, err := file.unpacked()
 	if err == nil && len(text) > tuner.MaxLiveBytes {
@@ -104,7 +105,7 @@ func (f *pushFlags) run(cmd *cobra.Command, name string) error {
 // jobs would be left without what they had.
 func (f watchedFile) sameKind(to string, old []byte) error {
 	switch {
-	case !f.model && sniff(old).kind == kindModel:
+	case !f.model && cli.Sniff(old).Kind == cli.KindModel:
 		return fmt.Errorf("%s is a policy and %s a model, which stays as it is", f.path, to)
 	case f.model:
 		if p, err := policy.ReadCSV(to, old); err == nil && len(p.Rules) > 0 {
@@ -117,20 +118,20 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 // wait says what comes of the file in the communicators that read it.
 func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.others > 0 {
-		fmt.Fprintf(out, "%s other files and %s not concerned\n", plural(w.others, "communicator")+verb(w.others, " reads", " read"), verb(w.others, "is", "are"))
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
 	}
 	if w.unasked > 0 {
-		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", plural(w.unasked, "communicator"), verb(w.unasked, "is", "are"), verb(w.unasked, "it", "them"))
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.unasked, "communicator"), cli.Verb(w.unasked, "is", "are"), cli.Verb(w.unasked, "it", "them"))
 	}
 	switch {
 	case len(w.targets) == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(f.rendezvous.value()))
 		return nil
 	case w.settled():
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", cli.Few(w.names()))
 		return nil
 	case f.timeout == 0:
-		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", plural(len(w.open()), "communicator")+verb(len(w.open()), " has", " have"))
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
 		return nil
 	}
 	ctx, end := context.WithTimeout(ctx, f.timeout)
@@ -144,11 +145,11 @@ func (f *pushFlags) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	}
 	if len(failed) > 0 {
 		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
-			len(failed), plural(w.running(), "communicator")+verb(len(failed), " has", " have"))
-		return exitError(exitFailed)
+			len(failed), cli.CountOf(w.running(), "communicator")+cli.Verb(len(failed), " has", " have"))
+		return cli.ExitWith(cli.ExitFailed)
 	}
 	if n := w.running(); n > 0 {
-		fmt.Fprintf(out, "%s on it\n", plural(n, "communicator")+verb(n, " runs", " run"))
+		fmt.Fprintf(out, "%s on it\n", cli.CountOf(n, "communicator")+cli.Verb(n, " runs", " run"))
 	} else {
 		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
@@ -23,7 +25,7 @@ func bundleOf(policy, text string) (key, digest, content string) {
 type pushed struct{ dir, file, before, after string }
 
 func newPushed(t *testing.T, comms ...string) pushed {
-	p := pushed{file: policyFile(t, "p.csv", row(1))}
+	p := pushed{file: testlib.File(t, "p.csv", row(1))}
 	all := map[string]string{}
 	for channels, digest := range map[int]*string{1: &p.before, 2: &p.after} {
 		key, d, content := bundleOf(p.file, row(channels))
@@ -47,11 +49,11 @@ func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 	const one, ending = "0000000000000001-1", "0000000000000002-2"
 	p := newPushed(t, one, ending)
 	addRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
-	out, said := tunefit(t, exitOK, "push", policyFile(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
+	out, said := tunefit(t, cli.ExitOK, "push", testlib.File(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
 	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
 		t.Errorf("%s%s", out, said)
 	}
-	out, _ = tunefit(t, exitOK, "status", "--rendezvous", p.dir)
+	out, _ = tunefit(t, cli.ExitOK, "status", "--rendezvous", p.dir)
 	if !strings.Contains(plain(out), "none: NCCL asks nothing about one rank\n") {
 		t.Errorf("%s", out)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -215,7 +216,7 @@ func (w *waiter) judge(t *target, c *communicator) {
 	case len(dead) > 0:
 		t.hopeless, t.why = true, names(dead)+todo+"end the job"
 	case len(c.members) < c.Ranks:
-		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), plural(c.Ranks, "rank"))
+		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), cli.CountOf(c.Ranks, "rank"))
 	case c.pending != nil:
 		t.why = pendingNote(c)
 	case refused != nil:

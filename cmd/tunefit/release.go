@@ -3,41 +3,24 @@ package main
 // Which release of NCCL is asked what it would choose by itself.
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// installedNCCL says which NCCL a job here would use, 0 if none is found. Tests replace it.
-var installedNCCL = func() nccl.Version {
-	const limit = time.Second
-	ctx, end := context.WithTimeout(context.Background(), limit)
-	defer end()
-	var d doctor
-	d.onThisMachine()
-	lib, err := d.probe(ctx, ncclLibrary)
-	for _, path := range d.pythonNCCLs() {
-		if err == nil && lib.NCCL > 0 {
-			break
-		}
-		lib, err = d.probe(ctx, path)
-	}
-	if err != nil {
-		return 0
-	}
-	return nccl.Version(lib.NCCL)
-}
+// findNCCL is doctor's. Tests replace it.
+var findNCCL = doctor.InstalledNCCL
 
 // whichNCCL is the release that --nccl names, or the installed one, or the newest that is
 // known. The note is for a release whose rules are not known.
 func whichNCCL(named string) (v nccl.Version, note string, err error) {
 	if named == "" {
-		v = installedNCCL()
+		v = findNCCL()
 		switch {
 		case v == 0:
 			return nccl.Newest, "", nil
@@ -45,7 +28,7 @@ func whichNCCL(named string) (v nccl.Version, note string, err error) {
 			return nccl.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest), nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
-		return 0, "", usagef("--nccl: %w", err)
+		return 0, "", cli.Usagef("--nccl: %w", err)
 	}
 	if v > nccl.Newest {
 		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -14,7 +16,7 @@ import (
 // has to be that of the outcome.
 func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
 	t.Helper()
-	out, notes := tunefit(t, exitOK, append([]string{"show", "--json"}, args...)...)
+	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 	var all []outcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
@@ -40,11 +42,11 @@ func cutLine(text, begin string) (rest, line string) {
 
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	installed := installedNCCL
-	defer func() { installedNCCL = installed }()
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	installed := findNCCL
+	defer func() { findNCCL = installed }()
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
 		named     string
@@ -58,7 +60,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		installedNCCL = func() nccl.Version { return test.installed }
+		findNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)
@@ -75,7 +77,7 @@ func TestWhichNCCL(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5", "new": "not a release"} {
-		if _, errs := tunefit(t, exitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
+		if _, errs := tunefit(t, cli.ExitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", name, errs)
 		}
 	}
@@ -83,9 +85,9 @@ func TestWhichNCCL(t *testing.T) {
 
 // The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
 func TestEachReleaseAsksAsItDoes(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	rows := policyFile(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
+	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
 allreduce,64K,,simple,2,,,
 allreduce,1M,tree,simple,4,0,,
@@ -123,7 +125,7 @@ allreduce,inf,ring,simple,60,,64K,
 			if said := strings.Contains(notes, "takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the 60 of p.csv:6"); said != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s: %s", version, size, notes)
 			}
-			explained, _ := tunefit(t, exitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
+			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
 			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}
@@ -138,7 +140,7 @@ func itoa(n int) string {
 
 // From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
 func TestConstantsOfReleases(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
 	model := withConstants(t)
 	for version, want := range map[string]string{
@@ -146,7 +148,7 @@ func TestConstantsOfReleases(t *testing.T) {
 		"2.31.2": "it has 2 constants of NCCL's; they are not set with NCCL 2.31.2, which sets its own after the tuner's",
 		"2.27.7": "it has 2 constants of NCCL's; they are not set with NCCL 2.27.7, which lets no tuner replace any",
 	} {
-		explained, _ := tunefit(t, exitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
+		explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
 		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", version)
 		if !strings.Contains(explained, want) || o.Constants != (version == "2.30.7") {
 			t.Errorf("NCCL %s: %+v\n%s", version, o, explained)
@@ -156,11 +158,11 @@ func TestConstantsOfReleases(t *testing.T) {
 
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
-	topo := append(args, "--topo", filepath.Join(root, "configs/topo/dgx-h100.xml"))
+	topo := append(args, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	for _, test := range []struct{ name, value, want string }{
 		{"NCCL_IB_HCA", "mlx5", "nvls/simple 16"},
 		{"NCCL_NVLS_ENABLE", "0", "ring/simple 24"},
@@ -181,46 +183,46 @@ func TestVariablesCount(t *testing.T) {
 		t.Error(notes)
 	}
 	t.Setenv("NCCL_PROTO", "ll256")
-	if _, errs := tunefit(t, exitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
+	if _, errs := tunefit(t, cli.ExitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
 		t.Error(errs)
 	}
 }
 
 // The costs that topo tuning prints are of one release, and go with it.
 func TestTuningIsOfARelease(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	machine := filepath.Join(root, "configs/topo/dgx-h100.xml")
-	text, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
-	file := policyFile(t, "costs.json", text)
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
+	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
+	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
+	file := testlib.File(t, "costs.json", text)
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K", "--tuning", file}
 	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
 		t.Errorf("%+v", o)
 	}
-	if _, errs := tunefit(t, exitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
 		t.Error(errs)
 	}
 	t.Setenv("NCCL_MAX_CTAS", "6")
 	if _, notes := showOne(t, args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
 		t.Error(notes)
 	}
-	if out, _ := tunefit(t, exitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
 		t.Error(out)
 	}
 }
 
 func TestPolicyTestsNameARelease(t *testing.T) {
-	needPlugin(t)
-	rows := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
+	testlib.NeedPlugin(t)
+	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
-	pinned := policyFile(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
-	tunefit(t, exitOK, "test", pinned)
+	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
+	tunefit(t, cli.ExitOK, "test", pinned)
 	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
-	open := policyFile(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
-	tunefit(t, exitOK, "test", open, "--nccl", "2.28.9")
+	open := testlib.File(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
+	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
 	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
-	wrong := policyFile(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
+	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
 	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -14,7 +15,7 @@ import (
 // calls worth asking about. What it decides, the plugin says. All problems of the
 // file come back in the error.
 func readPolicy(file string) (*policy.Policy, error) {
-	text, err := readDecider(file, kindPolicy)
+	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 func showCommand() *cobra.Command {
 	var grid gridFlags
-	var who pluginFlags
+	var who cli.LibraryFlag
 	var from costFlags
 	var call question
 	var model string
@@ -48,14 +48,14 @@ lacks. NCCL_* variables count as they do in NCCL.`,
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
-		Args: atMost(1, "the policy file"),
+		Args: cli.AtMost(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := decider{model: model}
 			if len(args) > 0 {
 				d.policy = args[0]
 			}
 			if d == (decider{}) {
-				return usagef("nothing to show (needed: a policy file, --model, or both)")
+				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
 			}
 			t, err := show(d, grid, call, who, from)
 			if err != nil {
@@ -77,7 +77,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
-	who.register(cmd)
+	who.Register(cmd, "to ask")
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
@@ -94,7 +94,7 @@ type decisionTable struct {
 	notes    []string // why a model is not used
 }
 
-func show(d decider, grid gridFlags, call question, who pluginFlags, from costFlags) (*decisionTable, error) {
+func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
 	colls, err := grid.parseColls()
 	if err != nil {
 		return nil, err
@@ -200,30 +200,10 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.notRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.costs.nccl, countOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
+				t.asked.costs.nccl, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
 			return
 		}
 	}
-}
-
-// base leaves folders out of names that a table repeats on every line.
-func (d decider) base() decider {
-	for _, name := range []*string{&d.policy, &d.model} {
-		if *name != "" {
-			*name = filepath.Base(*name)
-		}
-	}
-	return d
-}
-
-// expected is what the model expects of the outcome, nil where it does not know or
-// where all is left to NCCL.
-func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
-	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
-		return &choice
-	}
-	return nil
 }
 
 // gains writes the expected gain of one size, or the least and the most of several.
@@ -242,13 +222,6 @@ func gains(of []*policy.ModelChoice) string {
 		return from + " %"
 	}
 	return fmt.Sprintf("%s - %s %%", from, to)
-}
-
-func sizeRange(first, last uint64) string {
-	if first == last {
-		return nccl.FormatBytes(first)
-	}
-	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
 }
 
 // orNCCL writes - for what the policy leaves to NCCL.

@@ -6,17 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 func TestShowModel(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
-	rows := policyFile(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
+	rows := testlib.File(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
 
 	decided := func(args ...string) (by map[uint64]outcomeJSON, notes string) {
-		out, notes := tunefit(t, exitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
 		var all []outcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -60,7 +63,7 @@ func TestShowModel(t *testing.T) {
 	if byModel < 2 {
 		t.Errorf("the model decided %d times", byModel)
 	}
-	out, notes := tunefit(t, exitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
+	out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
 	if !strings.Contains(out, filepath.Base(model)) || !strings.Contains(notes, "the model "+model+" is silent (another number of nodes was measured)") {
 		t.Errorf("%s%s", out, notes)
 	}
@@ -68,12 +71,12 @@ func TestShowModel(t *testing.T) {
 
 // A model that names its machine is shown as on the machine of --topo.
 func TestShowModelElsewhere(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model, "--topo", home)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--topo", home)
 	for machine, used := range map[string]bool{home: true, other: false} {
-		out, notes := tunefit(t, exitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
+		out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
 		if strings.Contains(out, filepath.Base(model)) != used || strings.Contains(notes, "on another kind of machine; it is not used") == used {
 			t.Errorf("on %s:\n%s%s", machine, out, notes)
 		}
@@ -81,7 +84,7 @@ func TestShowModelElsewhere(t *testing.T) {
 }
 
 func TestShowModelBadInput(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
@@ -92,10 +95,10 @@ func TestShowModelBadInput(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
-		{exitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
-		{exitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{exitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
+		{cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
+		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
+		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
+		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
 	} {
 		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs, test.want) {
 			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)
@@ -105,7 +108,7 @@ func TestShowModelBadInput(t *testing.T) {
 
 func TestFitConstants(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	out, _ := tunefit(t, exitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml", "--scale")
+	out, _ := tunefit(t, cli.ExitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml", "--scale")
 	text, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)

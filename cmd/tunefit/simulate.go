@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -49,7 +50,7 @@ Every row says that it is simulated: its source begins with "simulated:". A poli
 learnt from it is of no use on a real cluster.`,
 		Example: `  tunefit simulate --nodes 1,2 -o sweep.csv
   tunefit simulate --nodes 4 --coll allreduce --sizes 1M-64M --channels 8,16 --seed 7 > sweep.csv`,
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -72,10 +73,10 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.output == standardName {
+	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(mayWrite(f.output, f.force), notInput(f.output, f.tuning, f.topo)); err != nil {
+	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.tuning, f.topo)); err != nil {
 		return err
 	}
 	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
@@ -102,7 +103,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 		samples, err := simulate.Sweep(o)
 		if err != nil {
-			return usageError{err}
+			return cli.Usagef("%w", err)
 		}
 		all = append(all, samples...)
 		summaries = append(summaries, summarise(shape{nodes: nodes, ranks: nodes * f.perNode}, o, samples))
@@ -110,7 +111,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
 	} else {
-		err = writeWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
+		err = cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
 	}
 	if err != nil {
 		return err
@@ -134,31 +135,31 @@ func (f *simulateFlags) options() (simulate.Options, error) {
 		return o, err
 	}
 	if n := o.Sizes[len(o.Sizes)-1]; o.Sizes[0] < 1 || n > simulate.MaxBytes {
-		return o, usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, nccl.FormatBytes(simulate.MaxBytes))
+		return o, cli.Usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, nccl.FormatBytes(simulate.MaxBytes))
 	}
 	if f.perNode < 1 || f.perNode > 1<<16 {
-		return o, usagef("--ranks-per-node %d (allowed: 1 or more)", f.perNode)
+		return o, cli.Usagef("--ranks-per-node %d (allowed: 1 or more)", f.perNode)
 	}
 	f.nodes = sortedOnce(f.nodes)
 	for _, n := range f.nodes {
 		if n < 1 || n > 1<<16 || n*f.perNode < 2 {
-			return o, usagef("--nodes %d (allowed: 1 or more, and 2 ranks or more in all)", n)
+			return o, cli.Usagef("--nodes %d (allowed: 1 or more, and 2 ranks or more in all)", n)
 		}
 	}
 	o.Channels = sortedOnce(f.channels)
 	for _, n := range o.Channels {
 		if n < 1 || n > nccl.MaxChannels {
-			return o, usagef("--channels %d (allowed: 1 to 64)", n)
+			return o, cli.Usagef("--channels %d (allowed: 1 to 64)", n)
 		}
 	}
 	if len(f.nodes) == 0 || len(o.Channels) == 0 {
-		return o, usagef("--nodes and --channels need a number each")
+		return o, cli.Usagef("--nodes and --channels need a number each")
 	}
 	if o.Repetitions < 1 || o.Repetitions > simulate.MaxRepetitions {
-		return o, usagef("--reps %d (allowed: 1 to %d)", o.Repetitions, simulate.MaxRepetitions)
+		return o, cli.Usagef("--reps %d (allowed: 1 to %d)", o.Repetitions, simulate.MaxRepetitions)
 	}
 	if !(o.Noise >= 0 && o.Noise <= simulate.MaxNoise) {
-		return o, usagef("--noise %v (allowed: 0 to %v)", o.Noise, simulate.MaxNoise)
+		return o, cli.Usagef("--noise %v (allowed: 0 to %v)", o.Noise, simulate.MaxNoise)
 	}
 	return o, nil
 }

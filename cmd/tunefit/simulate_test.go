@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // The sweeps that come with the project are what their README says.
 func TestShippedSweeps(t *testing.T) {
-	sweeps := filepath.Join(root, "configs/sweeps")
+	sweeps := filepath.Join(testlib.Root, "configs/sweeps")
 	text, err := os.ReadFile(filepath.Join(sweeps, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +29,7 @@ func TestShippedSweeps(t *testing.T) {
 		shipped := args[len(args)-1]
 		file := filepath.Join(t.TempDir(), shipped)
 		args[len(args)-1] = file
-		out, said := tunefit(t, exitOK, args[1:]...)
+		out, said := tunefit(t, cli.ExitOK, args[1:]...)
 		if out != "" || !strings.HasPrefix(said, "simulated  rows  default / best  at most") {
 			t.Errorf("it printed %q and said %q", out, said)
 		}
@@ -66,7 +68,7 @@ func TestShippedSweeps(t *testing.T) {
 
 func TestSimulate(t *testing.T) {
 	args := []string{"simulate", "--nodes", "2,1,2", "--coll", "allreduce,allreduce", "--sizes", "64K,1M", "--channels", "24,8,32", "--reps", "1"}
-	out, said := tunefit(t, exitOK, args...)
+	out, said := tunefit(t, cli.ExitOK, args...)
 	// 1x8: {ring, tree} x 3 x {8, 24}, nvls 8; 2x8: {ring, tree} x 3 x {8}, nvls_tree 16.
 	if rows := strings.Count(out, "\n") - 1; rows != 2*(13+1)+2*(7+1) || strings.Count(out, ",simulated:hgx-h100/seed1\n") != rows {
 		t.Errorf("%d rows:\n%s", rows, out)
@@ -74,13 +76,13 @@ func TestSimulate(t *testing.T) {
 	if !strings.Contains(said, "1x8        28 ") || !strings.Contains(said, "  24,32\n") {
 		t.Errorf("%s", said)
 	}
-	if again, _ := tunefit(t, exitOK, args...); again != out {
+	if again, _ := tunefit(t, cli.ExitOK, args...); again != out {
 		t.Error("the second time it is different")
 	}
-	if other, _ := tunefit(t, exitOK, append(args, "--seed", "2")...); other == out {
+	if other, _ := tunefit(t, cli.ExitOK, append(args, "--seed", "2")...); other == out {
 		t.Error("another seed makes no difference")
 	}
-	if same, _ := tunefit(t, exitOK, append(args, "--tuning", filepath.Join(root, "configs/tuning/hgx-h100.json"))...); same != out {
+	if same, _ := tunefit(t, cli.ExitOK, append(args, "--tuning", filepath.Join(testlib.Root, "configs/tuning/hgx-h100.json"))...); same != out {
 		t.Error("the default is not the file that it is said to be")
 	}
 }
@@ -93,49 +95,49 @@ func TestSimulateOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"simulate", "--coll", "allreduce", "--sizes", "1M", "-o", file}
-	if _, said := tunefit(t, exitFailed, args...); !strings.Contains(said, "is there already (--force overwrites it)") {
+	if _, said := tunefit(t, cli.ExitFailed, args...); !strings.Contains(said, "is there already (--force overwrites it)") {
 		t.Errorf("%q", said)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "mine" {
 		t.Errorf("overwritten: %q", text)
 	}
-	tunefit(t, exitOK, append(args, "--force")...)
+	tunefit(t, cli.ExitOK, append(args, "--force")...)
 	if r, err := bench.ReadFile(file, bench.Options{}); err != nil || len(r.Samples) == 0 {
 		t.Errorf("%v", err)
 	}
-	tunefit(t, exitFailed, "simulate", "--sizes", "1M", "-o", filepath.Join(dir, "absent", "x.csv"))
-	tunefit(t, exitFailed, "simulate", "--sizes", "1M", "--force", "-o", dir)
+	tunefit(t, cli.ExitFailed, "simulate", "--sizes", "1M", "-o", filepath.Join(dir, "absent", "x.csv"))
+	tunefit(t, cli.ExitFailed, "simulate", "--sizes", "1M", "--force", "-o", dir)
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
 	}
 }
 
 func TestBadSimulate(t *testing.T) {
-	notTuning := policyFile(t, "p.csv", sample)
+	notTuning := testlib.File(t, "p.csv", sample)
 	for _, c := range []struct {
 		args string
 		code int
 		says string
 	}{
-		{"sweep.csv", exitUsage, `unexpected argument "sweep.csv"`},
-		{"--nodes 3", exitFailed, "there are no NCCL costs for 3x8 (allowed: 1x8, 2x8, 4x8, "},
-		{"--nodes 0", exitUsage, "--nodes 0 (allowed: 1 or more"},
-		{"--nodes two", exitUsage, `invalid argument "two"`},
-		{"--ranks-per-node 1", exitUsage, "--nodes 1 (allowed: 1 or more, and 2 ranks or more in all)"},
-		{"--ranks-per-node 0", exitUsage, "--ranks-per-node 0"},
-		{"--ranks-per-node 4", exitFailed, "there are no NCCL costs for 1x4"},
-		{"--coll allredcue", exitUsage, `did you mean "allreduce"`},
-		{"--sizes 1MB", exitUsage, `"1MB" is ambiguous`},
-		{"--sizes 0", exitUsage, "--sizes 0: not all from 1 to 1TiB"},
-		{"--sizes 2T", exitUsage, "--sizes 2T: not all from 1 to 1TiB"},
-		{"--channels 65", exitUsage, "--channels 65 (allowed: 1 to 64)"},
-		{"--channels -1", exitUsage, "--channels -1 (allowed: 1 to 64)"},
-		{"--reps 0", exitUsage, "--reps 0 (allowed: 1 to 100)"},
-		{"--noise 2", exitUsage, "--noise 2 (allowed: 0 to 0.2)"},
-		{"--noise NaN", exitUsage, "--noise NaN (allowed: 0 to 0.2)"},
-		{"--seed -1", exitUsage, `invalid argument "-1"`},
-		{"--tuning " + notTuning, exitFailed, "p.csv"},
-		{"--tuning " + notTuning + ".absent", exitFailed, "no such file"},
+		{"sweep.csv", cli.ExitUsage, `unexpected argument "sweep.csv"`},
+		{"--nodes 3", cli.ExitFailed, "there are no NCCL costs for 3x8 (allowed: 1x8, 2x8, 4x8, "},
+		{"--nodes 0", cli.ExitUsage, "--nodes 0 (allowed: 1 or more"},
+		{"--nodes two", cli.ExitUsage, `invalid argument "two"`},
+		{"--ranks-per-node 1", cli.ExitUsage, "--nodes 1 (allowed: 1 or more, and 2 ranks or more in all)"},
+		{"--ranks-per-node 0", cli.ExitUsage, "--ranks-per-node 0"},
+		{"--ranks-per-node 4", cli.ExitFailed, "there are no NCCL costs for 1x4"},
+		{"--coll allredcue", cli.ExitUsage, `did you mean "allreduce"`},
+		{"--sizes 1MB", cli.ExitUsage, `"1MB" is ambiguous`},
+		{"--sizes 0", cli.ExitUsage, "--sizes 0: not all from 1 to 1TiB"},
+		{"--sizes 2T", cli.ExitUsage, "--sizes 2T: not all from 1 to 1TiB"},
+		{"--channels 65", cli.ExitUsage, "--channels 65 (allowed: 1 to 64)"},
+		{"--channels -1", cli.ExitUsage, "--channels -1 (allowed: 1 to 64)"},
+		{"--reps 0", cli.ExitUsage, "--reps 0 (allowed: 1 to 100)"},
+		{"--noise 2", cli.ExitUsage, "--noise 2 (allowed: 0 to 0.2)"},
+		{"--noise NaN", cli.ExitUsage, "--noise NaN (allowed: 0 to 0.2)"},
+		{"--seed -1", cli.ExitUsage, `invalid argument "-1"`},
+		{"--tuning " + notTuning, cli.ExitFailed, "p.csv"},
+		{"--tuning " + notTuning + ".absent", cli.ExitFailed, "no such file"},
 	} {
 		out, said := tunefit(t, c.code, append([]string{"simulate"}, strings.Fields(c.args)...)...)
 		if out != "" || !strings.Contains(said, c.says) {
@@ -149,6 +151,6 @@ func TestSimulateExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for line := range strings.Lines(simulateCommand().Example) {
 		command, _, _ := strings.Cut(line, ">")
-		tunefit(t, exitOK, strings.Fields(command)[1:]...)
+		tunefit(t, cli.ExitOK, strings.Fields(command)[1:]...)
 	}
 }

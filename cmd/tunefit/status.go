@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -48,7 +49,7 @@ is live, the log does not say why not). A version is the digest that the ranks l
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json`,
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -101,7 +102,7 @@ func (f *statusFlags) write(w io.Writer, all []communicator) error {
 	}
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
-			plural(leftovers, "communicator"), verb(leftovers, "has", "have"))
+			cli.CountOf(leftovers, "communicator"), cli.Verb(leftovers, "has", "have"))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -22,9 +23,9 @@ func notes(c *communicator) (notes []string) {
 	case c.over():
 		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
 	case len(c.members) < c.Ranks:
-		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.members), plural(c.Ranks, "rank"))
+		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.members), cli.CountOf(c.Ranks, "rank"))
 	case len(left) > 0:
-		say("%d of %s have ended it", len(left), plural(c.Ranks, "rank"))
+		say("%d of %s have ended it", len(left), cli.CountOf(c.Ranks, "rank"))
 	}
 	if c.pending != nil && !c.over() && c.asked() {
 		say("%s", pendingNote(c))
@@ -104,21 +105,12 @@ func processNotes(all []communicator) (notes []string) {
 		switch {
 		case len(processes) == 0:
 		case life == tuner.Dead:
-			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", few(processes), few(comms)))
+			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", cli.Few(processes), cli.Few(comms)))
 		default:
-			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))
+			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", cli.Few(processes), cli.Few(comms), strings.Join(pids, " ")))
 		}
 	}
 	return notes
-}
-
-// few joins the first few of many.
-func few(list []string) string {
-	const most = 8
-	if len(list) > most {
-		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
-	}
-	return strings.Join(list, ", ")
 }
 
 // fileNotes says of each file what keeps its ranks from taking it.

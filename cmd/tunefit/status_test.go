@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -91,7 +93,7 @@ func TestStatusSays(t *testing.T) {
 		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			out, _ := tunefit(t, exitOK, "status", "--rendezvous", records(t, twoRanks(comm, test.more)))
+			out, _ := tunefit(t, cli.ExitOK, "status", "--rendezvous", records(t, twoRanks(comm, test.more)))
 			got := plain(out)
 			for _, line := range test.lines {
 				if !strings.Contains(got, line+"\n") {
@@ -101,7 +103,7 @@ func TestStatusSays(t *testing.T) {
 		})
 	}
 	missing := map[string]string{"c/0000000000000007-4/init": aa, "c/0000000000000007-4/slot/2": "x n1 11 1 1"}
-	out, _ := tunefit(t, exitOK, "status", "--rendezvous", records(t, missing))
+	out, _ := tunefit(t, cli.ExitOK, "status", "--rendezvous", records(t, missing))
 	if !strings.Contains(plain(out), "0x7  1 of 4  n1  aaaaaaaaaaaa  -  not yet: ranks are missing\n") {
 		t.Error(out)
 	}
@@ -181,8 +183,8 @@ func TestStatusWatch(t *testing.T) {
 func TestStatusWritesNothing(t *testing.T) {
 	dir := records(t, twoRanks("0000000000000007-2", nil))
 	before := listing(t, dir)
-	tunefit(t, exitOK, "status", "--all", "--json", "--rendezvous", dir)
-	tunefit(t, exitOK, "gc", "--dry-run", "--rendezvous", dir)
+	tunefit(t, cli.ExitOK, "status", "--all", "--json", "--rendezvous", dir)
+	tunefit(t, cli.ExitOK, "gc", "--dry-run", "--rendezvous", dir)
 	if after := listing(t, dir); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
@@ -207,10 +209,10 @@ func TestBadLiveCommandLines(t *testing.T) {
 	t.Setenv(tuner.EnvModelFile, "")
 	t.Setenv(tuner.EnvRendezvous, "")
 	dir := t.TempDir()
-	good := policyFile(t, "p.csv", row(1))
-	file, meet := policyFile(t, "file", ""), t.TempDir()
+	good := testlib.File(t, "p.csv", row(1))
+	file, meet := testlib.File(t, "file", ""), t.TempDir()
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", filepath.Join(root, "policy/fit/testdata/small.csv"), "-o", model)
+	tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "policy/fit/testdata/small.csv"), "-o", model)
 	badEtcd := "etcd://host: this tunefit is built without etcd; run tunefit-etcd"
 	if tuner.HasEtcd {
 		badEtcd = `etcd://host: "host" is not host:port`
@@ -220,25 +222,25 @@ func TestBadLiveCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"status", "x"}, exitUsage, `unexpected argument "x" (needed: flags only)`},
-		{[]string{"status", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous " + dir + "/none: "},
-		{[]string{"status", "--rendezvous", file}, exitFailed, file + " is no rendezvous: not a directory"},
-		{[]string{"status", "--rendezvous", "ftp://host"}, exitFailed, "ftp://host is not understood (allowed: a directory, etcd://"},
-		{[]string{"status", "--rendezvous", "etcd://host"}, exitFailed, badEtcd},
-		{[]string{"gc", "--older-than", "1h"}, exitUsage, "--older-than 1h0m0s: too short"},
-		{[]string{"gc", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous"},
-		{[]string{"push"}, exitUsage, "0 arguments given"},
-		{[]string{"push", good}, exitUsage, "Name it with --to, or set " + tuner.EnvConfigFile},
-		{[]string{"push", "model.json"}, exitUsage, "or set " + tuner.EnvModelFile},
-		{[]string{"push", good, "--to", dir, "--rendezvous", meet}, exitFailed, dir + " is a directory (needed: the file that the job reads)"},
-		{[]string{"push", good, "--to", model, "--rendezvous", meet}, exitFailed, good + " is a policy and " + model + " a model, which stays as it is"},
-		{[]string{"push", model, "--to", good, "--rendezvous", meet}, exitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
-		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, exitFailed, "/dev/null is not a regular file"},
-		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, exitFailed, "no such file or directory"},
-		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, exitFailed, dir + "/new.csv stays as it is"},
-		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, exitFailed, file + " has no rows"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, exitFailed, "there is no rendezvous"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, exitUsage, "--timeout -1s"},
+		{[]string{"status", "x"}, cli.ExitUsage, `unexpected argument "x" (needed: flags only)`},
+		{[]string{"status", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous " + dir + "/none: "},
+		{[]string{"status", "--rendezvous", file}, cli.ExitFailed, file + " is no rendezvous: not a directory"},
+		{[]string{"status", "--rendezvous", "ftp://host"}, cli.ExitFailed, "ftp://host is not understood (allowed: a directory, etcd://"},
+		{[]string{"status", "--rendezvous", "etcd://host"}, cli.ExitFailed, badEtcd},
+		{[]string{"gc", "--older-than", "1h"}, cli.ExitUsage, "--older-than 1h0m0s: too short"},
+		{[]string{"gc", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
+		{[]string{"push"}, cli.ExitUsage, "0 arguments given"},
+		{[]string{"push", good}, cli.ExitUsage, "Name it with --to, or set " + tuner.EnvConfigFile},
+		{[]string{"push", "model.json"}, cli.ExitUsage, "or set " + tuner.EnvModelFile},
+		{[]string{"push", good, "--to", dir, "--rendezvous", meet}, cli.ExitFailed, dir + " is a directory (needed: the file that the job reads)"},
+		{[]string{"push", good, "--to", model, "--rendezvous", meet}, cli.ExitFailed, good + " is a policy and " + model + " a model, which stays as it is"},
+		{[]string{"push", model, "--to", good, "--rendezvous", meet}, cli.ExitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
+		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed, "/dev/null is not a regular file"},
+		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed, "no such file or directory"},
+		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, dir + "/new.csv stays as it is"},
+		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage, "--timeout -1s"},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {
@@ -254,7 +256,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 // does not steer the terminal.
 func TestStatusOfOthersRecords(t *testing.T) {
 	dir := records(t, twoRanks("0000000000000007-2", map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`, "c/0000000000000007-2/d/1.cannot-stage.0.1": "", "c/0000000000000007-2/why/1": "\x1b[2Jgone"}))
-	out, _ := tunefit(t, exitOK, "status", "--rendezvous", dir)
+	out, _ := tunefit(t, cli.ExitOK, "status", "--rendezvous", dir)
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, `cannot use it: \u001b[2Jgone`) {
 		t.Errorf("%q", out)
 	}

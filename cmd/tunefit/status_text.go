@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
@@ -39,7 +41,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 	for _, note := range append(processNotes(all), fileNotes(all)...) {
 		fmt.Fprintf(&text, "\n%s\n", note)
 	}
-	_, err := printable{w}.Write(text.Bytes())
+	_, err := cli.Printable{Writer: w}.Write(text.Bytes())
 	return err
 }
 
@@ -62,14 +64,6 @@ func moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// verb agrees with a number.
-func verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 func joined(c *communicator) string {
 	if len(c.members) < c.Ranks {
 		return fmt.Sprintf("%d of %d", len(c.members), c.Ranks)
@@ -84,7 +78,7 @@ func site(c *communicator) string {
 	case 1:
 		return hosts[0]
 	default:
-		return plural(len(hosts), "host")
+		return cli.CountOf(len(hosts), "host")
 	}
 }
 
@@ -111,7 +105,7 @@ func standing(c *communicator) string {
 	case c.frozen != nil:
 		return "never again"
 	case len(c.dead()) > 0:
-		return fmt.Sprintf("impossible: %s dead", plural(len(c.dead()), "rank"))
+		return fmt.Sprintf("impossible: %s dead", cli.CountOf(len(c.dead()), "rank"))
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.missing()) == 0:

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -35,17 +34,17 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
   tunefit topo configs/topo/dgx-h100.xml
   tunefit topo configs/topo/dgx-h100.xml --svg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
-		Args: atMost(1, "a topology file, or none for this machine"),
+		Args: cli.AtMost(1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := count(asJSON, dot, svg, dump); n > 1 {
-				return usagef("--json, --dot, --svg and --dump exclude each other")
+				return cli.Usagef("--json, --dot, --svg and --dump exclude each other")
 			}
 			if nodes < 1 {
-				return usagef("--nodes %d: a communicator has at least 1", nodes)
+				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
 			m, err := view.open(args, cmd.ErrOrStderr())
-			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], commandNames(cmd)) != "" {
-				return usageError{fmt.Errorf("%w (%sor name a file)", err, suggest.DidYouMean(args[0], commandNames(cmd)))}
+			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
+				return cli.Usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], cli.CommandNames(cmd)))
 			}
 			if err != nil {
 				return err
@@ -64,7 +63,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(out, o)
+				return cli.WriteJSON(out, o)
 			}
 			return o.write(out)
 		},
@@ -108,14 +107,9 @@ func (v *topoView) settings() (topo.Settings, error) {
 	case "widest":
 		set.Rule = topo.RuleWidest
 	default:
-		return set, usagef("--rule %q: not one of best-type, wider, widest", v.rule)
+		return set, cli.Usagef("--rule %q: not one of best-type, wider, widest", v.rule)
 	}
 	return set, nil
-}
-
-// buildOptions follow NCCL's variables too.
-func buildOptions() topo.BuildOptions {
-	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
 }
 
 // topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.
@@ -143,15 +137,6 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 	return doc, source, err
 }
 
-// readTopology reads a topology file.
-func readTopology(name string) (*topo.Document, error) {
-	text, err := readInput(name, kindTopology)
-	if err != nil {
-		return nil, err
-	}
-	return topo.Read(name, bytes.NewReader(text))
-}
-
 func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 	set, err := v.settings()
 	if err != nil {
@@ -172,14 +157,4 @@ func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 		return nil, fmt.Errorf("%s: %w", m.doc.File, err)
 	}
 	return m, nil
-}
-
-// atMost makes too many arguments a usage error.
-func atMost(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > n {
-			return usagef("%d arguments given, %s (%s expected)", len(args), strings.Join(args, " "), what)
-		}
-		return nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -26,7 +27,7 @@ Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
 number; or as NCCL prints them, GPU/0-18000.`,
 		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
   NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
-		Args: exactly(2, "the devices FROM and TO"),
+		Args: cli.Exactly(2, "the devices FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var files []string
 			if file != "" {
@@ -41,7 +42,7 @@ number; or as NCCL prints them, GPU/0-18000.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
+				return cli.WriteJSON(cmd.OutOrStdout(), e)
 			}
 			return e.write(cmd.OutOrStdout())
 		},

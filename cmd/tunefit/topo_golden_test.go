@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
 // answer is what a command prints as JSON.
 func answer(t *testing.T, args ...string) any {
 	t.Helper()
-	out, _ := tunefit(t, exitOK, args...)
+	out, _ := tunefit(t, cli.ExitOK, args...)
 	var v any
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("%v: %v", args, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
@@ -19,7 +20,7 @@ func topoGraphsCommand() *cobra.Command {
 		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on
 this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
-		Args:    atMost(1, "a topology file, or none for this machine"),
+		Args:    cli.AtMost(1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := view.settings()
 			if err != nil {
@@ -34,7 +35,7 @@ this system alone and as one of several alike.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), report)
+				return cli.WriteJSON(cmd.OutOrStdout(), report)
 			}
 			return writeGraphs(cmd.OutOrStdout(), report)
 		},

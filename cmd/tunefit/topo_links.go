@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -23,7 +24,7 @@ NCCL_PXN_DISABLE, NCCL_PXN_C2C, NCCL_NVB_DISABLE, NCCL_SHM_DISABLE and
 NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 		Example: `  tunefit topo links configs/topo/dgx-h100.xml
   NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml --json`,
-		Args: atMost(1, "a topology file, or none for this machine"),
+		Args: cli.AtMost(1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := view.settings()
 			if err != nil {
@@ -38,7 +39,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), report)
+				return cli.WriteJSON(cmd.OutOrStdout(), report)
 			}
 			return writeLinks(cmd.OutOrStdout(), report)
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/mesh"
 )
 
@@ -26,9 +27,9 @@ FILE is CSV with the columns node, nic, address (with a mask) and gbit_s.
 
 Exit code: 0, or 1 if there is no ring of direct links.`,
 		Example: `  tunefit topo mesh configs/mesh/four-nodes.csv`,
-		Args:    exactly(1, "the file of the mesh"),
+		Args:    cli.Exactly(1, "the file of the mesh"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readInput(args[0], kindMesh)
+			text, err := cli.ReadInput(args[0], cli.KindMesh)
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,7 @@ Exit code: 0, or 1 if there is no ring of direct links.`,
 			}
 			o := meshOf(m)
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), o)
+				err = cli.WriteJSON(cmd.OutOrStdout(), o)
 			} else {
 				err = o.write(cmd.OutOrStdout())
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -24,14 +25,14 @@ func topoPathsCommand() *cobra.Command {
   nocomm  diverted through CPUs and GPUs, without a communicator
   single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
 		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
-		Args:    atMost(1, "a topology file, or none for this machine"),
+		Args:    cli.AtMost(1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := view.settings()
 			if err != nil {
 				return err
 			}
 			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
-				return usagef("--stage %q: not one of raw, nocomm, single", stage)
+				return cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
 			}
 			doc, _, err := document(args)
 			if err != nil {
@@ -42,7 +43,7 @@ func topoPathsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), report)
+				return cli.WriteJSON(cmd.OutOrStdout(), report)
 			}
 			return writePaths(cmd.OutOrStdout(), report)
 		},

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-func ready(name string) string { return filepath.Join(root, "configs/topo", name) }
+func ready(name string) string { return filepath.Join(testlib.Root, "configs/topo", name) }
 
 // holds reports which of the wanted lines are missing; runs of blanks count as one.
 func holds(t *testing.T, text string, lines ...string) {
@@ -30,7 +32,7 @@ func holds(t *testing.T, text string, lines ...string) {
 }
 
 func TestTopo(t *testing.T) {
-	out, said := tunefit(t, exitOK, "topo", ready("gb200-nvl72-tray.xml"))
+	out, said := tunefit(t, cli.ExitOK, "topo", ready("gb200-nvl72-tray.xml"))
 	if said != "" {
 		t.Errorf("said %q", said)
 	}
@@ -43,13 +45,13 @@ func TestTopo(t *testing.T) {
 		"load/store (LSA) ranks 0-3",
 		"rail rank 0 with 4, over 2 nodes like this one",
 		"multimem possible, NVLS too, if the driver agrees")
-	out, _ = tunefit(t, exitOK, "topo", ready("pcie-4gpu.xml"), "--nodes", "3")
+	out, _ = tunefit(t, cli.ExitOK, "topo", ready("pcie-4gpu.xml"), "--nodes", "3")
 	holds(t, out, "rail rank 0 with 4, 8, over 3 nodes like this one",
 		"multimem no: it takes two or more GPUs of Hopper or later, all on NVSwitch")
 }
 
 func TestTopoJSON(t *testing.T) {
-	out, _ := tunefit(t, exitOK, "topo", ready("dgx-a100.xml"), "--json")
+	out, _ := tunefit(t, cli.ExitOK, "topo", ready("dgx-a100.xml"), "--json")
 	var got topoOverview
 	var raw map[string]any
 	if err := json.Unmarshal([]byte(out), &raw); err != nil {
@@ -69,7 +71,7 @@ func TestTopoJSON(t *testing.T) {
 }
 
 func TestTopoPictures(t *testing.T) {
-	svg, _ := tunefit(t, exitOK, "topo", ready("dgx-h100.xml"), "--svg")
+	svg, _ := tunefit(t, cli.ExitOK, "topo", ready("dgx-h100.xml"), "--svg")
 	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
 		if _, err := d.Token(); err == io.EOF {
 			break
@@ -77,7 +79,7 @@ func TestTopoPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dot, _ := tunefit(t, exitOK, "topo", ready("dgx-h100.xml"), "--dot")
+	dot, _ := tunefit(t, cli.ExitOK, "topo", ready("dgx-h100.xml"), "--dot")
 	if !strings.HasPrefix(dot, "graph topology {") || !strings.Contains(dot, "NVL 370.8") {
 		t.Errorf("%s", dot)
 	}
@@ -86,10 +88,10 @@ func TestTopoPictures(t *testing.T) {
 // What --dump prints is a topology file with the same answers.
 func TestTopoDump(t *testing.T) {
 	for _, name := range []string{"dgx-h100.xml", "pcie-4gpu.xml"} {
-		dump, _ := tunefit(t, exitOK, "topo", ready(name), "--dump")
-		file := policyFile(t, "dump.xml", dump)
-		want, _ := tunefit(t, exitOK, "topo", "paths", ready(name), "--json")
-		if got, _ := tunefit(t, exitOK, "topo", "paths", file, "--json"); got != want {
+		dump, _ := tunefit(t, cli.ExitOK, "topo", ready(name), "--dump")
+		file := testlib.File(t, "dump.xml", dump)
+		want, _ := tunefit(t, cli.ExitOK, "topo", "paths", ready(name), "--json")
+		if got, _ := tunefit(t, cli.ExitOK, "topo", "paths", file, "--json"); got != want {
 			t.Errorf("%s: other paths after --dump", name)
 		}
 	}
@@ -131,7 +133,7 @@ func TestTopoExplain(t *testing.T) {
 			if name, value, ok := strings.Cut(c.env, "="); ok {
 				t.Setenv(name, value)
 			}
-			out, _ := tunefit(t, exitOK, "topo", "explain", c.from, c.to, "--topo", c.file)
+			out, _ := tunefit(t, cli.ExitOK, "topo", "explain", c.from, c.to, "--topo", c.file)
 			holds(t, out, c.lines...)
 		})
 	}
@@ -139,15 +141,15 @@ func TestTopoExplain(t *testing.T) {
 
 func TestTopoReportsAsText(t *testing.T) {
 	h100 := ready("dgx-h100.xml")
-	out, _ := tunefit(t, exitOK, "topo", "paths", h100, "--stage", "raw")
+	out, _ := tunefit(t, cli.ExitOK, "topo", "paths", h100, "--stage", "raw")
 	holds(t, out, "GPU/0-1b000 GPU/0-43000 NVL 4 370.8", "GPU/0-1b000 NET/0-1 PHB 6 48")
-	out, _ = tunefit(t, exitOK, "topo", "links", h100)
+	out, _ = tunefit(t, cli.ExitOK, "topo", "links", h100)
 	holds(t, out, "gpu0 gpu1 NVL 370.8 P2P", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
-	out, _ = tunefit(t, exitOK, "topo", "graphs", h100)
+	out, _ = tunefit(t, cli.ExitOK, "topo", "graphs", h100)
 	holds(t, out, "this system ring 12 30 - NVL - [0 1 2 3 4 5 6 7]")
-	out, _ = tunefit(t, exitOK, "topo", "tuning", h100, "--nodes", "1")
+	out, _ = tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1")
 	holds(t, out, "1x8 24 allreduce ring ll 15 80.57 8 - 1MiB", "1x8 16 allreduce nvls simple 25 272 2MiB - 16GiB")
-	json, _ := tunefit(t, exitOK, "topo", "tuning", h100, "--nodes", "1,2", "--json")
+	json, _ := tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1,2", "--json")
 	set, err := tuning.Read(strings.NewReader(json), "tuning")
 	if err != nil || len(set.Tunings) != 2 {
 		t.Errorf("%v, %v", set, err)
@@ -155,8 +157,8 @@ func TestTopoReportsAsText(t *testing.T) {
 }
 
 func TestTopoMesh(t *testing.T) {
-	mesh := filepath.Join(root, "configs/mesh/four-nodes.csv")
-	out, _ := tunefit(t, exitOK, "topo", "mesh", mesh)
+	mesh := filepath.Join(testlib.Root, "configs/mesh/four-nodes.csv")
+	out, _ := tunefit(t, cli.ExitOK, "topo", "mesh", mesh)
 	holds(t, out, "a mlx5_1 192.168.102.1 c mlx5_1 192.168.102.2 12.5", "a - b 25",
 		"Best ring: a, b, c, d at 12.5 GB/s; AllReduce at most 8.333 GB/s")
 	text, err := os.ReadFile(mesh)
@@ -175,11 +177,11 @@ func TestTopoMesh(t *testing.T) {
 				lines = append(lines, line)
 			}
 		}
-		return policyFile(t, "mesh.csv", strings.Join(lines, ""))
+		return testlib.File(t, "mesh.csv", strings.Join(lines, ""))
 	}
-	out, _ = tunefit(t, exitOK, "topo", "mesh", cut("192.168.102."))
+	out, _ = tunefit(t, cli.ExitOK, "topo", "mesh", cut("192.168.102."))
 	holds(t, out, "a - c no cable")
-	out, said := tunefit(t, exitFailed, "topo", "mesh", cut("192.168.103.", "192.168.105."))
+	out, said := tunefit(t, cli.ExitFailed, "topo", "mesh", cut("192.168.103.", "192.168.105."))
 	holds(t, out, "a - d no cable", "b - d no cable")
 	if !strings.Contains(said, "no ring of direct links") {
 		t.Errorf("said %q", said)
@@ -187,10 +189,10 @@ func TestTopoMesh(t *testing.T) {
 }
 
 func TestShowWithTopology(t *testing.T) {
-	needPlugin(t)
-	file := policyFile(t, "p.csv", sample)
+	testlib.NeedPlugin(t)
+	file := testlib.File(t, "p.csv", sample)
 	show := func(args ...string) (string, string) {
-		return tunefit(t, exitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
+		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
 	}
 	out, said := show("--topo", ready("aws-p4d-like.xml"))
 	if said != "note: what NCCL chooses alone is by NCCL 2.30.7's cost model for "+ready("aws-p4d-like.xml")+"\n" {
@@ -200,7 +202,7 @@ func TestShowWithTopology(t *testing.T) {
 		t.Error("the costs are not those of the topology")
 	}
 	// Four ranks per node are not all GPUs of this host.
-	_, said = tunefit(t, exitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo", ready("dgx-a100.xml"))
+	_, said = tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo", ready("dgx-a100.xml"))
 	if !strings.Contains(said, "for 2x4; those for 2x8 stand in") {
 		t.Errorf("said %q", said)
 	}
@@ -209,7 +211,7 @@ func TestShowWithTopology(t *testing.T) {
 func TestTopoSearchOrder(t *testing.T) {
 	t.Setenv("NCCL_TUNER_TOPO_FILE", ready("pcie-4gpu.xml"))
 	t.Setenv("NCCL_TOPO_FILE", ready("dgx-h100.xml"))
-	out, said := tunefit(t, exitOK, "topo")
+	out, said := tunefit(t, cli.ExitOK, "topo")
 	holds(t, out, "gpu0 gpu1 gpu2 gpu3 enp129s0f0 cpu")
 	if want := "note: topology NCCL_TUNER_TOPO_FILE=" + ready("pcie-4gpu.xml") + "\n"; said != want {
 		t.Errorf("said %q, want %q", said, want)
@@ -218,24 +220,24 @@ func TestTopoSearchOrder(t *testing.T) {
 
 func TestTopoBadCommandLines(t *testing.T) {
 	h100 := ready("dgx-h100.xml")
-	bad := policyFile(t, "bad.xml", "<system version=\"1\">\n <cpu>")
+	bad := testlib.File(t, "bad.xml", "<system version=\"1\">\n <cpu>")
 	for _, c := range []struct {
 		args []string
 		code int
 		says string
 	}{
-		{[]string{h100, "--svg", "--dot"}, exitUsage, "exclude each other"},
-		{[]string{h100, h100}, exitUsage, "2 arguments given"},
-		{[]string{h100, "--nodes", "0"}, exitUsage, "--nodes 0"},
-		{[]string{h100, "--rule", "narrow"}, exitUsage, `--rule "narrow": not one of best-type, wider, widest`},
-		{[]string{h100 + ".absent"}, exitFailed, "no such file or directory"},
-		{[]string{bad}, exitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
-		{[]string{"paths", h100, "--stage", "half"}, exitUsage, `--stage "half": not one of raw, nocomm, single`},
-		{[]string{"tuning", h100, "--nodes", "0"}, exitUsage, "--nodes 0"},
-		{[]string{"explain", "gpu0", "--topo", h100}, exitUsage, "1 arguments given"},
-		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, exitFailed, `no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
-		{[]string{"explain", "gpu0", "gpu0", "--topo", h100}, exitFailed, "gpu0 and gpu0 are the same"},
-		{[]string{"mesh"}, exitUsage, "needed: the file of the mesh"},
+		{[]string{h100, "--svg", "--dot"}, cli.ExitUsage, "exclude each other"},
+		{[]string{h100, h100}, cli.ExitUsage, "2 arguments given"},
+		{[]string{h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
+		{[]string{h100, "--rule", "narrow"}, cli.ExitUsage, `--rule "narrow": not one of best-type, wider, widest`},
+		{[]string{h100 + ".absent"}, cli.ExitFailed, "no such file or directory"},
+		{[]string{bad}, cli.ExitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
+		{[]string{"paths", h100, "--stage", "half"}, cli.ExitUsage, `--stage "half": not one of raw, nocomm, single`},
+		{[]string{"tuning", h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
+		{[]string{"explain", "gpu0", "--topo", h100}, cli.ExitUsage, "1 arguments given"},
+		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed, `no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
+		{[]string{"explain", "gpu0", "gpu0", "--topo", h100}, cli.ExitFailed, "gpu0 and gpu0 are the same"},
+		{[]string{"mesh"}, cli.ExitUsage, "needed: the file of the mesh"},
 	} {
 		out, said := tunefit(t, c.code, append([]string{"topo"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {

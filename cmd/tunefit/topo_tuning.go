@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -29,7 +30,7 @@ as they do in NCCL. No measurement is involved.
 The JSON can be given to tunefit show --tuning.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
-		Args: atMost(1, "a topology file, or none for this machine"),
+		Args: cli.AtMost(1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := view.settings()
 			if err != nil {
@@ -61,7 +62,7 @@ The JSON can be given to tunefit show --tuning.`,
 				if err != nil {
 					return err
 				}
-				return writeJSON(cmd.OutOrStdout(), report)
+				return cli.WriteJSON(cmd.OutOrStdout(), report)
 			}
 			comms, err := channels.Tune(doc, opt, nodes...)
 			if err != nil {
@@ -84,11 +85,11 @@ func checkHosts(nodes []int) error {
 	const most = 1 << 20
 	for _, n := range nodes {
 		if n < 1 || n > most {
-			return usagef("--nodes %d: a communicator has 1 to %d", n, most)
+			return cli.Usagef("--nodes %d: a communicator has 1 to %d", n, most)
 		}
 	}
 	if len(nodes) == 0 {
-		return usagef("--nodes names none")
+		return cli.Usagef("--nodes names none")
 	}
 	return nil
 }

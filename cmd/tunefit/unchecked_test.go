@@ -4,29 +4,32 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // An AllGather's channels are left to NCCL 2.30.7, and show, explain and check say so of
 // the rows that ask for them, and of no others.
 func TestUncheckedAllGather(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	const said = "unchecked for a group of broadcasts"
-	policy := policyFile(t, "p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\nallgather,0,inf,ring,simple,12,-1,-1\n")
-	out, notes := tunefit(t, exitOK, "show", policy, "--coll", "allgather", "--comm", "1x8", "--sizes", "1M", "--plugin", library)
+	policy := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\nallgather,0,inf,ring,simple,12,-1,-1\n")
+	out, notes := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allgather", "--comm", "1x8", "--sizes", "1M", "--plugin", testlib.Library)
 	if !strings.Contains(notes, policy+":2: the channel count is left to NCCL for allgather") || !strings.Contains(notes, said) || strings.Contains(out, " 12 ") {
 		t.Errorf("show:\n%s%s", out, notes)
 	}
-	out, notes = tunefit(t, exitOK, "show", policy, "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M", "--plugin", library)
+	out, notes = tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M", "--plugin", testlib.Library)
 	if strings.Contains(notes, said) || !strings.Contains(out, " 12 ") {
 		t.Errorf("show of allreduce:\n%s%s", out, notes)
 	}
 	for coll, left := range map[string]bool{"allgather": true, "allreduce": false} {
-		out, _ = tunefit(t, exitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy, "--plugin", library)
+		out, _ = tunefit(t, cli.ExitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy, "--plugin", testlib.Library)
 		if strings.Contains(out, "its channel count is left to NCCL") != left || strings.Contains(out, "ring/simple, 12 ch ") == left {
 			t.Errorf("explain %s:\n%s", coll, out)
 		}
 	}
-	out, _ = tunefit(t, exitOK, "check", policy)
+	out, _ = tunefit(t, cli.ExitOK, "check", policy)
 	if strings.Count(out, "[channels-unchecked]") != 1 || !strings.Contains(out, filepath.Base(policy)+":2:6: note:") {
 		t.Errorf("check:\n%s", out)
 	}
@@ -35,9 +38,9 @@ func TestUncheckedAllGather(t *testing.T) {
 // tunefit and the library agree in every release on whether an AllGather's channels count,
 // also by the constant that tells releases apart where a model replaces it by its own value.
 func TestUncheckedAllGatherOfReleases(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	noJob(t)
-	rows := policyFile(t, "p.csv", "allgather,0,inf,ring,simple,2,-1,-1\n")
+	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,simple,2,-1,-1\n")
 	for nccl, left := range map[string]bool{
 		"2.21.5": false, "2.27.7": false, "2.28.3": false, "2.28.9": false, "2.29.0": false,
 		"2.29.2": true, "2.29.7": true, "2.30.3": true, "2.30.7": true, "2.31.2": false, "2.32.6": false,
@@ -49,7 +52,7 @@ func TestUncheckedAllGatherOfReleases(t *testing.T) {
 		if said := strings.Contains(notes, "p.csv:1: the channel count is left to NCCL for allgather, as in 1 row in all: NCCL "+nccl+" may"); said != left {
 			t.Errorf("NCCL %s: %s", nccl, notes)
 		}
-		out, _ := tunefit(t, exitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows, "--nccl", nccl)
+		out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows, "--nccl", nccl)
 		if strings.Contains(out, "its channel count is left to NCCL "+nccl+",") != left {
 			t.Errorf("NCCL %s:\n%s", nccl, out)
 		}
@@ -57,7 +60,7 @@ func TestUncheckedAllGatherOfReleases(t *testing.T) {
 	for nccl, own := range map[string]float64{"2.28.9": 73.4, "2.30.7": 40} {
 		for _, gbps := range []float64{own, 41} {
 			model := withTheseConstants(t, map[string]any{"per_ch_max_ring_ll128_bws": []any{map[string]any{"gpu": "blackwell", "nodes": "1", "gbps": gbps}}})
-			out, _ := tunefit(t, exitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows, "--model", model, "--nccl", nccl)
+			out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows, "--model", model, "--nccl", nccl)
 			if strings.Contains(out, "its channel count is left to NCCL") != (nccl == "2.30.7") || !strings.Contains(out, "it replaces 1 constant of NCCL's") {
 				t.Errorf("NCCL %s, %g:\n%s", nccl, gbps, out)
 			}

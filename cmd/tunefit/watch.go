@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // refreshEvery is how often a watched view is made anew.
@@ -19,7 +19,7 @@ const refreshEvery = time.Second
 // elsewhere once for each change, with the time. For a program it prints each change
 // and nothing else.
 func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer) error) error {
-	inPlace := isTerminal(out) && !program
+	inPlace := cli.IsTerminal(out) && !program
 	last := ""
 	for {
 		var text bytes.Buffer
@@ -56,17 +56,4 @@ func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer
 		case <-time.After(refreshEvery):
 		}
 	}
-}
-
-// isTerminal reports whether a person looks at w.
-func isTerminal(w io.Writer) bool {
-	if out, ok := w.(*output); ok {
-		w = out.Writer
-	}
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }

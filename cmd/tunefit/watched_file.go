@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -21,7 +22,7 @@ func (f watchedFile) read() (text []byte, err error) {
 	if text, err = f.unpacked(); err != nil {
 		return nil, err
 	}
-	if path, err := pathOf(f.path); err != nil || path != f.path {
+	if path, err := cli.PathOf(f.path); err != nil || path != f.path {
 		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
 	}
 	return text, nil
@@ -33,9 +34,9 @@ func (f watchedFile) unpacked() (text []byte, err error) {
 		if _, err := readPolicy(f.path); err != nil {
 			return nil, err
 		}
-		return readDecider(f.path, kindPolicy)
+		return cli.ReadDecider(f.path, cli.KindPolicy)
 	}
-	if text, err = readDecider(f.path, kindModel); err != nil {
+	if text, err = cli.ReadDecider(f.path, cli.KindModel); err != nil {
 		return nil, err
 	}
 	if _, err := policy.ReadModel(f.path, text); err != nil {
@@ -60,7 +61,7 @@ func (f watchedFile) note(c *communicator) string {
 	if errors.As(err, &problems) {
 		said = fmt.Sprintf("%v", problems[0])
 		if len(problems) > 1 {
-			said += fmt.Sprintf(", and %s more", plural(len(problems)-1, "problem"))
+			said += fmt.Sprintf(", and %s more", cli.CountOf(len(problems)-1, "problem"))
 		}
 	}
 	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: mend the file, or tunefit push a good one", f.path, said)

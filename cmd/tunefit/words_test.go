@@ -2,25 +2,14 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-func zipped(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
 
 // runWith is runAlone with something on the standard input.
 func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
@@ -31,53 +20,53 @@ func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 
 // Who names the wrong file or word reads what it is and what to do.
 func TestWrongFiles(t *testing.T) {
-	rows := policyFile(t, "p.csv", sample)
-	sweep := policyFile(t, "sweep.csv", ringSweep)
-	log := policyFile(t, "run.txt", ringLog)
-	semicolons := policyFile(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
-	tabs := policyFile(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
-	decimal := policyFile(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
-	xml := policyFile(t, "graphs.xml", "<graphs version=\"1\"/>\n")
-	packed := policyFile(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
+	rows := testlib.File(t, "p.csv", sample)
+	sweep := testlib.File(t, "sweep.csv", ringSweep)
+	log := testlib.File(t, "run.txt", ringLog)
+	semicolons := testlib.File(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
+	tabs := testlib.File(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
+	decimal := testlib.File(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
+	xml := testlib.File(t, "graphs.xml", "<graphs version=\"1\"/>\n")
+	packed := testlib.File(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		code int
 		args []string
 		want []string
 	}{
-		{exitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
+		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
 		{exitNotChecked, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
-		{exitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "stays as it is"}},
-		{exitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
-		{exitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
-		{exitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},
-		{exitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
+		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "stays as it is"}},
+		{cli.ExitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
+		{cli.ExitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
+		{cli.ExitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},
+		{cli.ExitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
 		{exitNotCompare, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
-		{exitFailed, []string{"fit", semicolons}, []string{"semi.csv is a sweep whose cells are separated by semicolons (needed: commas)", "tr ';' , < " + semicolons}},
-		{exitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose cells are separated by tabs", `tr '\t' , < ` + tabs}},
-		{exitFailed, []string{"import", decimal}, []string{"separated by semicolons", "save it as CSV with commas\n"}},
-		{exitFailed, []string{"fit", packed}, []string{"sweep.zst is packed in a way that is not read here"}},
-		{exitFailed, []string{"show", dir}, []string{dir + " is a directory (needed: a file; tunefit import " + dir}},
-		{exitFailed, []string{"fit", dir}, []string{dir + " is a directory"}},
-		{exitFailed, []string{"import", dir}, []string{"there is no file in the directory " + dir}},
-		{exitFailed, []string{"fit", "nothing*.csv"}, []string{"nothing*.csv: no file has such a name (the shell"}},
-		{exitFailed, []string{"show", "nothing?.csv"}, []string{"no file has such a name"}},
-		{exitUsage, []string{"explain", "alltoall", "1M", "--comm", "1x8", "--policy", rows}, []string{"alltoall: NCCL asks no tuner about it", "allreduce"}},
-		{exitUsage, []string{"show", rows, "--coll", "SendRecv"}, []string{"NCCL asks no tuner about it"}},
-		{exitUsage, []string{"explain", "allreduce", "1M", "--comm", "16", "--policy", rows}, []string{`--comm "16"`, "one: 1x16, two: 2x8"}},
-		{exitUsage, []string{"explain", "allreduce", "-5", "--comm", "1x8", "--policy", rows}, []string{"-5: no size", "4096, 64K"}},
-		{exitUsage, []string{"show", "-json", rows}, []string{"did you mean --json"}},
-		{exitUsage, []string{"fit", sweep, "-output", out}, []string{"did you mean --output"}},
-		{exitUsage, []string{"fit", sweep, "-output=" + out}, []string{"did you mean --output="}},
-		{exitUsage, []string{"show", rows, "--jsno"}, []string{"unknown flag: --jsno", "did you mean --json"}},
-		{exitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE", "tunefit topo --dump"}},
-		{exitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
-		{exitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
-		{exitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`}},
-		{exitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},
-		{exitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
-		{exitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
-		{exitUsage, []string{"fit", sweep, "-o", "-"}, []string{"- as an output is no file"}},
+		{cli.ExitFailed, []string{"fit", semicolons}, []string{"semi.csv is a sweep whose cells are separated by semicolons (needed: commas)", "tr ';' , < " + semicolons}},
+		{cli.ExitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose cells are separated by tabs", `tr '\t' , < ` + tabs}},
+		{cli.ExitFailed, []string{"import", decimal}, []string{"separated by semicolons", "save it as CSV with commas\n"}},
+		{cli.ExitFailed, []string{"fit", packed}, []string{"sweep.zst is packed in a way that is not read here"}},
+		{cli.ExitFailed, []string{"show", dir}, []string{dir + " is a directory (needed: a file; tunefit import " + dir}},
+		{cli.ExitFailed, []string{"fit", dir}, []string{dir + " is a directory"}},
+		{cli.ExitFailed, []string{"import", dir}, []string{"there is no file in the directory " + dir}},
+		{cli.ExitFailed, []string{"fit", "nothing*.csv"}, []string{"nothing*.csv: no file has such a name (the shell"}},
+		{cli.ExitFailed, []string{"show", "nothing?.csv"}, []string{"no file has such a name"}},
+		{cli.ExitUsage, []string{"explain", "alltoall", "1M", "--comm", "1x8", "--policy", rows}, []string{"alltoall: NCCL asks no tuner about it", "allreduce"}},
+		{cli.ExitUsage, []string{"show", rows, "--coll", "SendRecv"}, []string{"NCCL asks no tuner about it"}},
+		{cli.ExitUsage, []string{"explain", "allreduce", "1M", "--comm", "16", "--policy", rows}, []string{`--comm "16"`, "one: 1x16, two: 2x8"}},
+		{cli.ExitUsage, []string{"explain", "allreduce", "-5", "--comm", "1x8", "--policy", rows}, []string{"-5: no size", "4096, 64K"}},
+		{cli.ExitUsage, []string{"show", "-json", rows}, []string{"did you mean --json"}},
+		{cli.ExitUsage, []string{"fit", sweep, "-output", out}, []string{"did you mean --output"}},
+		{cli.ExitUsage, []string{"fit", sweep, "-output=" + out}, []string{"did you mean --output="}},
+		{cli.ExitUsage, []string{"show", rows, "--jsno"}, []string{"unknown flag: --jsno", "did you mean --json"}},
+		{cli.ExitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE", "tunefit topo --dump"}},
+		{cli.ExitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
+		{cli.ExitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
+		{cli.ExitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`}},
+		{cli.ExitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},
+		{cli.ExitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
+		{cli.ExitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
+		{cli.ExitUsage, []string{"fit", sweep, "-o", "-"}, []string{"- as an output is no file"}},
 	} {
 		code, stdout, said := runAlone(c.args...)
 		if code != c.code || stdout != "" {
@@ -96,15 +85,15 @@ func TestWrongFiles(t *testing.T) {
 
 // What gzip has compressed and what comes from the standard input is read as a file is.
 func TestPackedAndStandardInput(t *testing.T) {
-	needPlugin(t)
+	testlib.NeedPlugin(t)
 	const xml = "../../configs/topo/dgx-a100.xml"
 	topology, err := os.ReadFile(xml)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := "policy: " + policyFile(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
+	tests := "policy: " + testlib.File(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
 	model := filepath.Join(t.TempDir(), "model.json")
-	tunefit(t, exitOK, "fit", smallSweep, "-o", model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	fitted, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +109,9 @@ func TestPackedAndStandardInput(t *testing.T) {
 	}{
 		"show":       {sample, append([]string{"show", "FILE"}, short...)},
 		"show model": {string(fitted), append([]string{"show", "--model", "FILE"}, short...)},
-		"show topo":  {string(topology), append([]string{"show", policyFile(t, "p.csv", sample), "--topo", "FILE"}, short...)},
+		"show topo":  {string(topology), append([]string{"show", testlib.File(t, "p.csv", sample), "--topo", "FILE"}, short...)},
 		"explain":    {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
-		"diff":       {sample, append([]string{"diff", "FILE", policyFile(t, "p.csv", sample)}, short...)},
+		"diff":       {sample, append([]string{"diff", "FILE", testlib.File(t, "p.csv", sample)}, short...)},
 		"check":      {sample, []string{"check", "FILE", "--json"}},
 		"topo":       {string(topology), []string{"topo", "FILE"}},
 		"fit":        {string(sweep), []string{"fit", "FILE"}},
@@ -140,16 +129,16 @@ func TestPackedAndStandardInput(t *testing.T) {
 				}
 				switch args[0] {
 				case "show", "explain", "diff", "test":
-					args = append(args, "--plugin", library)
+					args = append(args, "--plugin", testlib.Library)
 				}
 				return args
 			}
-			plain, packed := policyFile(t, "file", c.text), policyFile(t, "file.gz", zipped(t, c.text))
+			plain, packed := testlib.File(t, "file", c.text), testlib.File(t, "file.gz", testlib.Zipped(t, c.text))
 			wantCode, want, _ := runAlone(with(plain)...)
 			for what, got := range map[string]func() (int, string, string){
 				plain:    func() (int, string, string) { return runWith(c.text, with("-")...) },
 				packed:   func() (int, string, string) { return runAlone(with(packed)...) },
-				"packed": func() (int, string, string) { return runWith(zipped(t, c.text), with("-")...) },
+				"packed": func() (int, string, string) { return runWith(testlib.Zipped(t, c.text), with("-")...) },
 			} {
 				code, out, said := got()
 				clean := strings.NewReplacer(plain, "X", packed, "X", "file.gz", "X", "file", "X", "stdin", "X", " -:", " X:", "policy -", "policy X", `"-"`, `"X"`)
@@ -163,7 +152,7 @@ func TestPackedAndStandardInput(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "tunefit-[0-9]*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != exitFailed || !strings.Contains(said, "can be read once only") {
+	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != cli.ExitFailed || !strings.Contains(said, "can be read once only") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
@@ -195,7 +184,7 @@ func TestOutputIsNoInput(t *testing.T) {
 		{"plot", name("sweep.svg"), "-o", name("sweep.svg")},
 	} {
 		code, _, said := runAlone(append(args, "--force")...)
-		if now, err := os.ReadFile(name("sweep.csv")); code != exitFailed || !strings.Contains(said, "would be overwritten") || err != nil || !bytes.Equal(now, sweep) {
+		if now, err := os.ReadFile(name("sweep.csv")); code != cli.ExitFailed || !strings.Contains(said, "would be overwritten") || err != nil || !bytes.Equal(now, sweep) {
 			t.Errorf("tunefit %q: exit code %d, %s", args, code, said)
 		}
 	}

@@ -28,11 +28,19 @@ var KnownVersions = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 
 // Has reports whether the release has a change.
 func (v Version) Has(c Change) bool { return cmp.Or(v, Reference) >= Version(c) }
 
+// UncheckedAllGather reports whether the release may use a tuner's channel count for AllGather without a check.
+func (v Version) UncheckedAllGather() bool {
+	return v.Has(UncheckedAllGathers) && !v.Has(CheckedAllGathers)
+}
+
 // Rules is the known release whose rules stand for v: v itself, or Newest if v is newer.
 func (v Version) Rules() Version { return min(cmp.Or(v, Reference), Newest) }
 
 func (v Version) String() string {
 	n := int(cmp.Or(v, Reference))
+	if n < 10000 { // up to 2.8
+		return fmt.Sprintf("%d.%d.%d", n/1000, n/100%10, n%100)
+	}
 	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100)
 }
 

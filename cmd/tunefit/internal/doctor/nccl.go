@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -15,24 +15,13 @@ import (
 
 const ncclLibrary = "libnccl.so.2"
 
-// ncclVersion is what ncclGetVersion says: 23007 for 2.30.7; up to 2.8 it was 2804.
-type ncclVersion int
-
-func (v ncclVersion) String() string {
-	if v < 10000 {
-		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
-	}
-	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
-}
-
 // takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
-const takesNoPath ncclVersion = 22703
+const takesNoPath nccl.Version = 22703
 
-// abi is the newest version of the tuner ABI that this NCCL knows and that the library
-// has; 0 for none.
-func (v ncclVersion) abi(lib *host.Library) int {
-	return nccl.Version(v).ABI(func(abi int) bool {
-		_, has := lib.Tuners[abi]
+// newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none.
+func newestABI(release nccl.Version, library *host.Library) int {
+	return release.ABI(func(abi int) bool {
+		_, has := library.Tuners[abi]
 		return has
 	})
 }
@@ -41,10 +30,10 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	if !host.Supported {
 		return []finding{unknown("this tunefit was built without cgo and cannot load %s", ncclLibrary)}
 	}
-	if d.nccl != "" {
-		path, err := filepath.Abs(d.nccl)
+	if d.NCCL != "" {
+		path, err := filepath.Abs(d.NCCL)
 		if err != nil {
-			return []finding{failed("", "--nccl %s: %v", d.nccl, err)}
+			return []finding{failed("", "--nccl %s: %v", d.NCCL, err)}
 		}
 		return d.probeNCCL(ctx, path, "")
 	}
@@ -82,7 +71,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if lib.NCCL == 0 {
 		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
 	}
-	version := ncclVersion(lib.NCCL)
+	version := nccl.Version(lib.NCCL)
 	name := "NCCL"
 	if lib.NCCLX {
 		name = "NCCLX (Meta's)"
@@ -92,7 +81,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if p := d.plugin(); p.ours {
 		plugin = p.lib
 	}
-	abi := version.abi(plugin)
+	abi := newestABI(version, plugin)
 	if abi == 0 {
 		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
@@ -116,7 +105,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 }
 
 // withSymmetricKernels is the first NCCL that has kernels which no tuner is asked about.
-const withSymmetricKernels ncclVersion = 22703
+const withSymmetricKernels nccl.Version = 22703
 
 // peculiarities are of this library together with this environment.
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
@@ -136,7 +125,7 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 
 // lacking says what this version of the ABI cannot do of what is asked for.
-func (d *doctor) lacking(version ncclVersion, abi int) (lacks []string) {
+func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	f := d.files()
 	if abi < nccl.ABIComms && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
 		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
@@ -151,11 +140,11 @@ func (d *doctor) lacking(version ncclVersion, abi int) (lacks []string) {
 		switch {
 		case abi < nccl.ABIComms:
 			lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
-		case version >= ncclVersion(nccl.TunerConstantsLost):
+		case version.Has(nccl.TunerConstantsLost):
 			lacks = append(lacks, "the model's tuning constants are not used (since 2.31 NCCL sets its own after the tuner's)")
 		}
 	}
-	if version >= ncclVersion(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
+	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}
 	if abi < nccl.ABIChunks && f.compiled != nil {

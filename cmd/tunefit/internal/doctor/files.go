@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -33,15 +34,15 @@ type fileFound struct {
 }
 
 func (d *doctor) readFiles() (f filesFound) {
-	read := func(variable string, want kind) fileFound {
+	read := func(variable string, want cli.Kind) fileFound {
 		file := fileFound{variable: variable, name: d.env.get(variable)}
 		if file.name != "" {
-			file.text, file.err = readRegular(file.name)
+			file.text, file.err = cli.ReadRegular(file.name)
 			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
 				file.err = at.Err
-			} else if is := sniff(file.text); is.kind == kindPacked {
+			} else if is := cli.Sniff(file.text); is.Kind == cli.KindPacked {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
-			} else if wrong := is.accept(file.name, []kind{want}); wrong != nil {
+			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(tuner.MaxFileBytes))
@@ -51,7 +52,7 @@ func (d *doctor) readFiles() (f filesFound) {
 		}
 		return file
 	}
-	f.policy, f.model = read(tuner.EnvConfigFile, kindPolicy), read(tuner.EnvModelFile, kindModel)
+	f.policy, f.model = read(tuner.EnvConfigFile, cli.KindPolicy), read(tuner.EnvModelFile, cli.KindModel)
 	var err error
 	if f.policy.usable() {
 		if f.compiled, err = policy.ReadCSV(f.policy.name, f.policy.text); err != nil {
@@ -149,7 +150,7 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 			warnings++
 		}
 	}
-	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", countOf(warnings, "warning"), f.name, first)}
+	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", cli.CountOf(warnings, "warning"), f.name, first)}
 }
 
 // modelFindings is about a model that can be read, on this machine.
@@ -177,7 +178,7 @@ func (d *doctor) versionFinding(f filesFound, here *policy.Machine) []finding {
 	}
 	var what []string
 	if f.compiled != nil {
-		what = append(what, fmt.Sprintf("%s, %s", f.policy.name, countOf(len(f.compiled.Rules), "row")))
+		what = append(what, fmt.Sprintf("%s, %s", f.policy.name, cli.CountOf(len(f.compiled.Rules), "row")))
 	}
 	if f.fitted != nil {
 		what = append(what, f.model.name)
@@ -190,8 +191,8 @@ func (d *doctor) versionFinding(f filesFound, here *policy.Machine) []finding {
 		return nil
 	}
 	same := ""
-	if d.nodes > 1 {
-		same = fmt.Sprintf(": must be the same on all %d nodes", d.nodes)
+	if d.Nodes > 1 {
+		same = fmt.Sprintf(": must be the same on all %d nodes", d.Nodes)
 	}
 	return []finding{fine("%s; version %.12s%s", strings.Join(what, "; "), e.Digest.Full(), same)}
 }

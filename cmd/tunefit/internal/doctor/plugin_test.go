@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -23,16 +25,16 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 	crash := gcc(t, filepath.Join(dir, "libcrash.so"), `__attribute__((constructor)) static void start(void) { *(volatile int *)8 = 0; }`)
 	gcc(t, filepath.Join(dir, "gone/libgone.so.1"), `int gone;`, "-Wl,-soname,libgone.so.1")
 	needy := gcc(t, filepath.Join(dir, "libneedy.so"), `extern int gone; int *needs(void) { return &gone; }`, filepath.Join(dir, "gone/libgone.so.1"))
-	build := filepath.Dir(library)
+	build := filepath.Dir(testlib.Library)
 	for _, c := range []struct {
 		value, path string // NCCL_TUNER_PLUGIN, LD_LIBRARY_PATH
 		want        severity
 		words       []string
 	}{
-		{library, "", isFine, []string{library, "ABI v2-v7"}},
-		{"libnccl-tuner-go.so", build, isFine, []string{library}},
-		{"go", build, isFine, []string{library}},
-		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open", "set NCCL_TUNER_PLUGIN=" + library}},
+		{testlib.Library, "", isFine, []string{testlib.Library, "ABI v2-v7"}},
+		{"libnccl-tuner-go.so", build, isFine, []string{testlib.Library}},
+		{"go", build, isFine, []string{testlib.Library}},
+		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open", "set NCCL_TUNER_PLUGIN=" + testlib.Library}},
 		{"", "", isError, []string{"not set", "libnccl-tuner.so"}},
 		{"None", "", isError, []string{"loads no tuner"}},
 		{"static_plugin", "", isError, []string{"in the program itself"}},
@@ -53,13 +55,13 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 // What lies in the library's way is told: other builds, a name that depends on the
 // folder, everybody's right to replace it, and its being found by chance.
 func TestDoctorPluginPlace(t *testing.T) {
-	needPlugin(t)
-	content, err := os.ReadFile(library)
+	testlib.NeedPlugin(t)
+	content, err := os.ReadFile(testlib.Library)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	copied, older := filepath.Join(dir, "libnccl-tuner.so"), filepath.Join(dir, "old", libraryName)
+	copied, older := filepath.Join(dir, "libnccl-tuner.so"), filepath.Join(dir, "old", cli.LibraryName)
 	if err := os.WriteFile(copied, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func TestDoctorPluginPlace(t *testing.T) {
 	mustFind(t, findings, "plugin", isWarning, "anybody can write "+copied)
 	mustFind(t, findings, "plugin", isNote, older)
 	for _, f := range findings {
-		if f.Severity == isNote && strings.Contains(f.Found, library) {
+		if f.Severity == isNote && strings.Contains(f.Found, testlib.Library) {
 			t.Errorf("a copy with the same content: %s", f.Found)
 		}
 	}
@@ -93,8 +95,8 @@ func TestDoctorNCCL(t *testing.T) {
 	nccl := func(code int) string {
 		return gcc(t, filepath.Join(dir, fmt.Sprint(code), ncclLibrary), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+ncclLibrary)
 	}
-	rows := policyFile(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
-	named := []string{pluginVariable + "=" + library, tuner.EnvConfigFile + "=" + rows}
+	rows := testlib.File(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
+	named := []string{pluginVariable + "=" + testlib.Library, tuner.EnvConfigFile + "=" + rows}
 	for _, c := range []struct {
 		code  int
 		extra string
@@ -110,14 +112,14 @@ func TestDoctorNCCL(t *testing.T) {
 		{22803, "", isNote, []string{"ABI v5"}},
 		{22706, "", isNote, []string{"ABI v4", "cannot change"}},
 		{22706, tuner.EnvReload + "=live", isWarning, []string{"ABI v4", "cannot change"}},
-		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(library) + " to LD_LIBRARY_PATH"}},
+		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(testlib.Library) + " to LD_LIBRARY_PATH"}},
 		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
 		{22304, "", isNote, []string{"ABI v3"}},
 		{22105, "", isNote, []string{"ABI v2", "costs"}},
 		{22005, "", isError, []string{"too old"}},
 		{2804, "", isError, []string{"NCCL 2.8.4", "too old"}},
 	} {
-		d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(c.code))+":"+filepath.Dir(library), c.extra)...)
+		d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(c.code))+":"+filepath.Dir(testlib.Library), c.extra)...)
 		t.Log(c.code, c.extra)
 		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", c.want, c.words...)
 	}
@@ -126,9 +128,13 @@ func TestDoctorNCCL(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "ABI v4")
 
 	// What NCCL 2.31 does not take of a policy and a model, and Meta's NCCL of a tuner.
-	rows = policyFile(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
-	constants := withConstants(t)
-	asked := append(named, tuner.EnvConfigFile+"="+rows, tuner.EnvModelFile+"="+constants)
+	rows = testlib.File(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
+	model, err := os.ReadFile(filepath.Join(testlib.Root, "policy/testdata/model.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	withConstants := strings.Replace(string(model), "{", `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}]},`, 1)
+	asked := append(named, tuner.EnvConfigFile+"="+rows, tuner.EnvModelFile+"="+testlib.File(t, "m.json", withConstants))
 	for code, want := range map[int][]string{
 		23102: {"fewer than NCCL's own (since 2.31)", "since 2.31 NCCL sets its own after the tuner's"},
 		23007: {"ABI v6"},
@@ -137,7 +143,7 @@ func TestDoctorNCCL(t *testing.T) {
 		if code == 23007 {
 			severity = isFine
 		}
-		d := testDoctor(t, append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(library))...)
+		d := testDoctor(t, append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(testlib.Library))...)
 		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", severity, want...)
 	}
 	meta := gcc(t, filepath.Join(dir, "meta", ncclLibrary), "int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;", "-Wl,-soname,"+ncclLibrary)
@@ -147,9 +153,9 @@ func TestDoctorNCCL(t *testing.T) {
 	mustFind(t, findings, "nccl", isError, "NCCLX_TUNER_CONFIG_FILE=/x.csv", "loads no plugin")
 
 	d = testDoctor(t, named...)
-	d.nccl = gcc(t, filepath.Join(dir, "else.so"), "int nothing;")
+	d.NCCL = gcc(t, filepath.Join(dir, "else.so"), "int nothing;")
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "is it NCCL?")
-	d.nccl = filepath.Join(dir, "absent.so")
+	d.NCCL = filepath.Join(dir, "absent.so")
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "absent.so", "cannot be loaded")
 
 	venv := t.TempDir()

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // otherCopies finds libraries of ours with other content than the one that would be
@@ -15,7 +17,7 @@ import (
 func (d *doctor) otherCopies(p pluginFound) []finding {
 	loaded := digestOf(p.file)
 	var others []string
-	for _, path := range d.libraries(libraryName, filepath.Base(p.file)) {
+	for _, path := range d.libraries(cli.LibraryName, filepath.Base(p.file)) {
 		if path != p.file && !bytes.Equal(digestOf(path), loaded) {
 			others = append(others, path)
 		}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -22,7 +23,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		return dir
 	}
 	mine, open := here("mine", 0o700), here("open", 0o777)
-	file := policyFile(t, "file", "")
+	file := testlib.File(t, "file", "")
 	alone := fileSystemOf(mine).kind == local
 	const is = tuner.EnvRendezvous + "="
 	for _, c := range []struct {
@@ -45,7 +46,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		{is + "/proc/self", 1, isError, []string{"records cannot be put"}},
 	} {
 		d := testDoctor(t, c.variable)
-		d.nodes = c.nodes
+		d.Nodes = c.nodes
 		t.Log(c.variable)
 		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", c.want, c.words...)
 	}
@@ -53,7 +54,7 @@ func TestDoctorRendezvous(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "whoever can write there decides")
 	if alone {
 		d := testDoctor(t, is+mine)
-		d.nodes = 2
+		d.Nodes = 2
 		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "this node's alone")
 	}
 	for _, dir := range []string{mine, open} {
@@ -65,8 +66,8 @@ func TestDoctorRendezvous(t *testing.T) {
 
 // An etcd needs a library, and a tunefit, that are built for it.
 func TestDoctorEtcd(t *testing.T) {
-	needPlugin(t)
-	d := testDoctor(t, pluginVariable+"="+library, tuner.EnvRendezvous+"=etcd://127.0.0.1:1/x")
+	testlib.NeedPlugin(t)
+	d := testDoctor(t, pluginVariable+"="+testlib.Library, tuner.EnvRendezvous+"=etcd://127.0.0.1:1/x")
 	findings := d.examine(t.Context(), only("rendezvous"))
 	mustFind(t, findings, "rendezvous", isError, "without etcd", "make etcd")
 	if tuner.HasEtcd {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -36,9 +37,9 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.show(tuner.EnvReload))}
 	case mode == "new":
 		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; make none while some are being created", d.env.show(tuner.EnvReload))}
-	case name == "" && d.nodes > 1:
+	case name == "" && d.Nodes > 1:
 		return []finding{warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
-			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.nodes)}
+			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
 	case name == "":
 		return d.placeFindings(ctx, d.shm, true)
 	case tuner.IsEtcd(name):
@@ -97,9 +98,9 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 	if !private {
 		found = append(found, d.sharingFindings(dir, coming != "")...)
 		switch {
-		case d.nodes == 1:
+		case d.Nodes == 1:
 		case system.kind == local:
-			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.nodes))
+			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes))
 		case system.kind == unsure:
 			found = append(found, noted("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system))
 		}
@@ -164,7 +165,7 @@ func (s fileSystem) scarce() string {
 	case s.freeBytes < bytes:
 		return nccl.FormatBytes(s.freeBytes) + " left"
 	case s.files > 0 && s.freeFiles < files:
-		return countOf(int(s.freeFiles), "inode") + " left"
+		return cli.CountOf(int(s.freeFiles), "inode") + " left"
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -11,54 +11,54 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// kind is what a file holds, as its beginning tells.
-type kind int
+// Kind is what a file holds, as its beginning tells.
+type Kind int
 
 const (
-	kindUnknown kind = iota // or empty: whoever reads it says what is wrong
-	kindPolicy
-	kindSweep
-	kindLog
-	kindResults
-	kindModel
-	kindTuning
-	kindTopology
-	kindMesh
-	kindTests
+	KindUnknown Kind = iota // or empty: whoever reads it says what is wrong
+	KindPolicy
+	KindSweep
+	KindLog
+	KindResults
+	KindModel
+	KindTuning
+	KindTopology
+	KindMesh
+	KindTests
 	kindPage
 	kindXML
 	kindJSON
-	kindPacked
+	KindPacked
 	kindBinary
 )
 
 // kinds say what a file is and what it is for; FILE stands for its name.
 var kinds = [...]struct{ is, use string }{
-	kindPolicy:   {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
-	kindSweep:    {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
-	kindLog:      {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	kindResults:  {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	kindModel:    {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
-	kindTuning:   {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
-	kindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	kindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
-	kindTests:    {"tests of a policy", "tunefit test FILE runs them"},
+	KindPolicy:   {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
+	KindSweep:    {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
+	KindLog:      {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindResults:  {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindModel:    {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
+	KindTuning:   {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
+	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
+	KindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
+	KindTests:    {"tests of a policy", "tunefit test FILE runs them"},
 	kindPage:     {"a page for a browser", "open it in one"},
 	kindXML:      {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
 	kindJSON:     {"JSON, but nothing that tunefit writes or reads", ""},
-	kindPacked:   {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
+	KindPacked:   {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
 	kindBinary:   {"not a text", ""},
 }
 
 // sniffed is what the beginning of a file tells.
 type sniffed struct {
-	kind
+	Kind
 	separator rune // between the cells of a policy or a sweep; 0: commas
 	commas    bool // cells hold commas themselves
 }
 
 // wrong is the error for a file that should have been something else.
-func (s sniffed) wrong(name string, want []kind) error {
+func (s sniffed) wrong(name string, want []Kind) error {
 	var needed []string
 	for _, k := range want {
 		is, _, _ := strings.Cut(kinds[k].is, ":")
@@ -70,9 +70,9 @@ func (s sniffed) wrong(name string, want []kind) error {
 		needed = needed[:last]
 	}
 	called, name := calledInput(name)
-	text := fmt.Sprintf("%s is %s (needed: %s)", called, kinds[s.kind].is, strings.Join(needed, ", "))
-	if kinds[s.kind].use != "" {
-		text += "; " + useOf(s.kind, name)
+	text := fmt.Sprintf("%s is %s (needed: %s)", called, kinds[s.Kind].is, strings.Join(needed, ", "))
+	if kinds[s.Kind].use != "" {
+		text += "; " + useOf(s.Kind, name)
 	}
 	return fmt.Errorf("%s", text)
 }
@@ -80,27 +80,27 @@ func (s sniffed) wrong(name string, want []kind) error {
 var placeholder = regexp.MustCompile(`\bFILE\b`)
 
 // useOf says what a file of a kind is for.
-func useOf(k kind, name string) string {
+func useOf(k Kind, name string) string {
 	return placeholder.ReplaceAllLiteralString(kinds[k].use, name)
 }
 
 // calledInput is how a sentence calls an input, and how a command line would name its
 // file.
 func calledInput(name string) (called, file string) {
-	if name == standardName {
+	if name == StandardName {
 		return "the standard input", "FILE"
 	}
 	return name, name
 }
 
-// accept returns an error for a file that is certainly none of those wanted.
-func (s sniffed) accept(name string, want []kind) error {
+// Accept returns an error for a file that is certainly none of those wanted.
+func (s sniffed) Accept(name string, want []Kind) error {
 	switch {
-	case s.kind == kindUnknown:
+	case s.Kind == KindUnknown:
 		return nil
-	case s.kind == kindJSON && slices.Contains(want, kindModel): // a damaged one: who reads it says where
+	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged one: who reads it says where
 		return nil
-	case !slices.Contains(want, s.kind):
+	case !slices.Contains(want, s.Kind):
 		return s.wrong(name, want)
 	case s.separator != 0:
 		named, do := map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator], "save it as CSV with commas"
@@ -108,7 +108,7 @@ func (s sniffed) accept(name string, want []kind) error {
 		if !s.commas {
 			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv", map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
 		}
-		is, _, _ := strings.Cut(kinds[s.kind].is, ":")
+		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
 		return fmt.Errorf("%s is %s whose cells are separated by %s (needed: commas); %s", called, is, named, do)
 	}
 	return nil
@@ -129,41 +129,41 @@ var (
 	packed    = [][]byte{[]byte("\x1f\x8b"), []byte("\x28\xb5\x2f\xfd"), []byte("\xfd7zXZ\x00"), []byte("BZh"), []byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
 )
 
-// sniff finds out what a file is by its beginning.
-func sniff(head []byte) (s sniffed) {
+// Sniff finds out what a file is by its beginning.
+func Sniff(head []byte) (s sniffed) {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	text := bytes.TrimSpace(head)
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")): // UTF-16, as readers say
 	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }), len(head) > 262 && string(head[257:262]) == "ustar":
-		s.kind = kindPacked
+		s.Kind = KindPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have some further on
-		s.kind = kindBinary
+		s.Kind = kindBinary
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
 		case has(policy.ModelFormat):
-			s.kind = kindModel
+			s.Kind = KindModel
 		case has(`"nccl-tuner-go/tuning"`), has(`"lat"`) && has(`"bw"`):
-			s.kind = kindTuning
+			s.Kind = KindTuning
 		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
-			s.kind = kindResults
+			s.Kind = KindResults
 		default:
-			s.kind = kindJSON
+			s.Kind = kindJSON
 		}
 	case markup.Match(text):
 		lower := bytes.ToLower(text)
 		switch {
 		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):
-			s.kind = kindPage
+			s.Kind = kindPage
 		case has("<system"):
-			s.kind = kindTopology
+			s.Kind = KindTopology
 		default:
-			s.kind = kindXML
+			s.Kind = kindXML
 		}
 	default:
-		if s.lines(head); s.kind == kindUnknown && testsLine.Match(head) {
-			s.kind = kindTests
+		if s.lines(head); s.Kind == KindUnknown && testsLine.Match(head) {
+			s.Kind = KindTests
 		}
 	}
 	return s
@@ -178,7 +178,7 @@ func (s *sniffed) lines(head []byte) {
 		case len(line) == 0:
 			continue
 		case logLine.Match(line):
-			s.kind = kindLog
+			s.Kind = KindLog
 			return
 		case line[0] == '#':
 			continue
@@ -211,11 +211,11 @@ func (s *sniffed) table(line string, separator rune) bool {
 	case len(cells) < 2:
 		return false
 	case count(meshCells) >= 2:
-		s.kind = kindMesh
+		s.Kind = KindMesh
 	case count(sweepCells) >= 2:
-		s.kind = kindSweep
+		s.Kind = KindSweep
 	case count(policyCells) >= 2, err == nil && len(cells) >= 8:
-		s.kind = kindPolicy
+		s.Kind = KindPolicy
 	default:
 		return false
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
@@ -73,7 +74,7 @@ func readEnvironment(process []string, home, machineConf string) *environment {
 }
 
 func (e *environment) add(c confFile) {
-	text, err := readRegular(c.path)
+	text, err := cli.ReadRegular(c.path)
 	if errors.Is(err, fs.ErrNotExist) && !c.named {
 		return
 	}

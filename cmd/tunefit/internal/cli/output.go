@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
-// mayWrite refuses a file that is there already, so that a command can stop
+// MayWrite refuses a file that is there already, so that a command can stop
 // before it does any work. An empty name is no file.
-func mayWrite(name string, force bool) error {
-	if name == standardName {
-		return usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
+func MayWrite(name string, force bool) error {
+	if name == StandardName {
+		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
 	}
 	if name == "" || force {
 		return nil
@@ -30,18 +30,18 @@ func mayWrite(name string, force bool) error {
 	}
 }
 
-// notInput refuses an output that is one of the inputs, under whatever name: what is
+// NotInput refuses an output that is one of the inputs, under whatever name: what is
 // read would be lost, and asking to overwrite cannot mean that.
-func notInput(output string, inputs ...string) error {
+func NotInput(output string, inputs ...string) error {
 	for _, in := range inputs {
-		if output != "" && in != "" && in != standardName && sameFile(output, in) {
+		if output != "" && in != "" && in != StandardName && SameFile(output, in) {
 			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, output)
 		}
 	}
 	return nil
 }
 
-func sameFile(a, b string) bool {
+func SameFile(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true
 	}
@@ -50,8 +50,8 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// writeWhole makes a file whole or not at all.
-func writeWhole(name string, force bool, write func(io.Writer) error) (err error) {
+// WriteWhole makes a file whole or not at all.
+func WriteWhole(name string, force bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
@@ -68,43 +68,56 @@ func writeWhole(name string, force bool, write func(io.Writer) error) (err error
 	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
 		return err
 	}
-	if err := mayWrite(name, force); err != nil { // somebody else may have made it meanwhile
+	if err := MayWrite(name, force); err != nil { // somebody else may have made it meanwhile
 		return err
 	}
 	return os.Rename(file.Name(), name)
 }
 
-// output is where commands print. It keeps the first error, so that none of them has to
+// Output is where commands print. It keeps the first error, so that none of them has to
 // look at every line, and prints nothing after it.
-type output struct {
+type Output struct {
 	io.Writer
 	err error
 }
 
-func (o *output) Write(text []byte) (n int, err error) {
+func (o *Output) Write(text []byte) (n int, err error) {
 	if o.err == nil {
 		n, o.err = o.Writer.Write(text)
 	}
 	return n, o.err
 }
 
-// complete returns the error of a command, or that its output is not complete where that
+// Complete returns the error of a command, or that its output is not complete where that
 // is why it failed, or where it has nothing worse to say.
-func (o *output) complete(err error) error {
-	var code exitError
-	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &code)) {
+func (o *Output) Complete(err error) error {
+	var silent exitError
+	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &silent) && silent.error == nil) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
 	return err
 }
 
-// printable keeps what others have written, into files or into their records, from
+// Printable keeps what others have written, into files or into their records, from
 // steering the terminal of whoever reads it, who may be root.
-type printable struct{ io.Writer }
+type Printable struct{ io.Writer }
 
-func (p printable) Write(text []byte) (int, error) {
+func (p Printable) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.Writer, escape.Text(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// IsTerminal reports whether a person looks at w.
+func IsTerminal(w io.Writer) bool {
+	if out, ok := w.(*Output); ok {
+		w = out.Writer
+	}
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }

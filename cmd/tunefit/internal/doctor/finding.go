@@ -1,10 +1,12 @@
-package main
+package doctor
 
 import (
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // severity says how bad a finding is.
@@ -52,20 +54,20 @@ func unknown(format string, args ...any) finding {
 	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
 }
 
-// diagnosisCode is the exit code that findings mean.
-func diagnosisCode(findings []finding) int {
+// ExitCode is the exit code that findings mean.
+func ExitCode(findings []finding) int {
 	bad := func(f finding) bool { return f.Severity >= isWarning }
 	switch {
 	case slices.ContainsFunc(findings, bad):
-		return exitFound
+		return cli.ExitFailed
 	case slices.ContainsFunc(findings, func(f finding) bool { return f.Unknown }):
-		return exitNotChecked
+		return cli.ExitUsage
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
-// writeDiagnosis prints the worst first, and what to do below each.
-func writeDiagnosis(w io.Writer, findings []finding) error {
+// Write prints the worst first, and what to do below each.
+func Write(w io.Writer, findings []finding) error {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b finding) int { return int(b.Severity) - int(a.Severity) })
 	width := 0
@@ -84,8 +86,8 @@ func writeDiagnosis(w io.Writer, findings []finding) error {
 	}
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
-		verdict = countOf(counts[isError], "error") + ", " + countOf(counts[isWarning], "warning")
-	} else if diagnosisCode(findings) == exitNotChecked {
+		verdict = cli.CountOf(counts[isError], "error") + ", " + cli.CountOf(counts[isWarning], "warning")
+	} else if ExitCode(findings) == cli.ExitUsage {
 		verdict = "nothing wrong, but not all could be examined"
 	}
 	fmt.Fprintf(&b, "%s\n", verdict)

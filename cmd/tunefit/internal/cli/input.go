@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// standardName stands for the standard input wherever a file is named.
-const standardName = "-"
+// StandardName stands for the standard input wherever a file is named.
+const StandardName = "-"
 
 // inputs are what this run read from elsewhere than a plain file.
 var inputs struct {
@@ -25,8 +25,8 @@ var inputs struct {
 	copies   map[string]string
 }
 
-// resetInputs begins a run; the function that it returns ends it.
-func resetInputs(stdin io.Reader) (end func()) {
+// ResetInputs begins a run; the function that it returns ends it.
+func ResetInputs(stdin io.Reader) (end func()) {
 	inputs.standard, inputs.text, inputs.taken, inputs.dir, inputs.copies = stdin, nil, false, "", map[string]string{}
 	return func() {
 		if inputs.dir != "" {
@@ -48,15 +48,15 @@ type input struct {
 
 func (in *input) Close() error { return in.closer.Close() }
 
-// openInput opens a file, "-" being the standard input, unpacks it where it is
+// OpenInput opens a file, "-" being the standard input, unpacks it where it is
 // compressed by gzip, and refuses one that is certainly of another kind than those
 // wanted.
-func openInput(name string, want ...kind) (*input, error) {
+func OpenInput(name string, want ...Kind) (*input, error) {
 	in, err := openAny(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.kind.accept(name, want); err != nil {
+	if err := in.kind.Accept(name, want); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
@@ -66,11 +66,11 @@ func openAny(name string) (*input, error) {
 	in := &input{closer: io.NopCloser(nil)}
 	var from io.Reader
 	switch {
-	case name == standardName && inputs.text != nil:
+	case name == StandardName && inputs.text != nil:
 		from = bytes.NewReader(inputs.text)
-	case name == standardName && inputs.taken:
+	case name == StandardName && inputs.taken:
 		return nil, errors.New("the standard input, -, can be read once only")
-	case name == standardName:
+	case name == StandardName:
 		inputs.taken, from = true, inputs.standard
 	default:
 		file, err := openFile(name)
@@ -91,7 +91,7 @@ func openAny(name string) (*input, error) {
 	if err != nil && err != io.EOF {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
 	}
-	in.Reader, in.kind = buffered, sniff(head)
+	in.Reader, in.kind = buffered, Sniff(head)
 	return in, nil
 }
 
@@ -112,12 +112,12 @@ func openFile(name string) (*os.File, error) {
 // mostInput bounds a file that is read as a whole, which may unpack to anything.
 const mostInput = 512 << 20
 
-// readInput is openInput for a file that is read as a whole. It may be read again.
-func readInput(name string, want ...kind) ([]byte, error) {
+// ReadInput is openInput for a file that is read as a whole. It may be read again.
+func ReadInput(name string, want ...Kind) ([]byte, error) {
 	if err := keepStandard(name); err != nil {
 		return nil, err
 	}
-	in, err := openInput(name, want...)
+	in, err := OpenInput(name, want...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func readInput(name string, want ...kind) ([]byte, error) {
 // keepStandard reads the standard input as a whole, if it is named, so that it can be
 // read again.
 func keepStandard(name string) (err error) {
-	if name != standardName || inputs.taken {
+	if name != StandardName || inputs.taken {
 		return nil
 	}
 	inputs.taken = true
@@ -146,17 +146,17 @@ func keepStandard(name string) (err error) {
 	return nil
 }
 
-// readDecider is readInput for a policy or a model. What is no regular file is refused,
+// ReadDecider is readInput for a policy or a model. What is no regular file is refused,
 // as the plugin does: it could hang.
-func readDecider(name string, want ...kind) ([]byte, error) {
-	if info, err := os.Stat(name); name != standardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+func ReadDecider(name string, want ...Kind) ([]byte, error) {
+	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	return readInput(name, want...)
+	return ReadInput(name, want...)
 }
 
-// readRegular reads a file as the plugin does, which unpacks nothing.
-func readRegular(name string) ([]byte, error) {
+// ReadRegular reads a file as the plugin does, which unpacks nothing.
+func ReadRegular(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -167,28 +167,28 @@ func readRegular(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// fileKind says what a file is. What can be read only once is not looked at.
-func fileKind(name string) (kind, error) {
-	if info, err := os.Stat(name); name != standardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return kindUnknown, nil
+// FileKind says what a file is. What can be read only once is not looked at.
+func FileKind(name string) (Kind, error) {
+	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return KindUnknown, nil
 	}
 	if err := keepStandard(name); err != nil {
-		return kindUnknown, err
+		return KindUnknown, err
 	}
 	in, err := openAny(name)
 	if err != nil {
-		return kindUnknown, err
+		return KindUnknown, err
 	}
-	return in.kind.kind, in.Close()
+	return in.kind.Kind, in.Close()
 }
 
-// pathOf returns where the plugin finds a file's text: the file itself, or a copy of
+// PathOf returns where the plugin finds a file's text: the file itself, or a copy of
 // what is packed or comes from the standard input.
-func pathOf(name string) (path string, err error) {
+func PathOf(name string) (path string, err error) {
 	if path, ok := inputs.copies[name]; ok || name == "" {
 		return path, nil
 	}
-	if info, err := os.Stat(name); name != standardName && (err != nil || !info.Mode().IsRegular()) {
+	if info, err := os.Stat(name); name != StandardName && (err != nil || !info.Mode().IsRegular()) {
 		return name, nil // the plugin says so, too
 	}
 	if err := keepStandard(name); err != nil {
@@ -199,7 +199,7 @@ func pathOf(name string) (path string, err error) {
 		return name, nil
 	}
 	defer in.Close()
-	if !in.packed && name != standardName {
+	if !in.packed && name != StandardName {
 		return name, nil
 	}
 	text, err := io.ReadAll(in)

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -83,7 +84,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 
 func (d *doctor) examinePlugin(context.Context) []finding {
 	value, named := d.env.get(pluginVariable), d.env.get(pluginVariable) != ""
-	do := "set " + pluginVariable + " to the path of " + libraryName
+	do := "set " + pluginVariable + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
 		do = "set " + pluginVariable + "=" + own
 	}

@@ -1,16 +1,15 @@
-package main
+package cli
 
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 )
 
-// progress is one line on a terminal that says how far some work has come. Elsewhere
+// Progress is one line on a terminal that says how far some work has come. Elsewhere
 // it says nothing.
-type progress struct {
+type Progress struct {
 	w           io.Writer // nil: say nothing
 	what        string
 	done, total int64
@@ -18,23 +17,19 @@ type progress struct {
 	shown       string
 }
 
-func newProgress(w io.Writer, what string, total int64) *progress {
-	if p, ok := w.(printable); ok {
+func NewProgress(w io.Writer, what string, total int64) *Progress {
+	if p, ok := w.(Printable); ok {
 		w = p.Writer
 	}
-	file, ok := w.(*os.File)
-	if !ok || total < 2 {
-		return &progress{}
+	if total < 2 || !IsTerminal(w) {
+		return &Progress{}
 	}
-	if info, err := file.Stat(); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
-		return &progress{}
-	}
-	return &progress{w: w, what: what, total: total}
+	return &Progress{w: w, what: what, total: total}
 }
 
-// sizeOf is the work that reading files is. One that cannot be found is reported
+// SizeOf is the work that reading files is. One that cannot be found is reported
 // where it is opened.
-func sizeOf(files []string) (bytes int64) {
+func SizeOf(files []string) (bytes int64) {
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil {
 			bytes += info.Size()
@@ -43,21 +38,21 @@ func sizeOf(files []string) (bytes int64) {
 	return bytes
 }
 
-// add counts work done.
-func (p *progress) add(n int64) {
+// Add counts work done.
+func (p *Progress) Add(n int64) {
 	p.done += n
 	p.show()
 }
 
-// turnTo says what is worked on now.
-func (p *progress) turnTo(at string) {
+// TurnTo says what is worked on now.
+func (p *Progress) TurnTo(at string) {
 	p.at = at
 	p.show()
 }
 
 const barWidth = 24
 
-func (p *progress) show() {
+func (p *Progress) show() {
 	if p.w == nil {
 		return
 	}
@@ -70,23 +65,23 @@ func (p *progress) show() {
 	}
 }
 
-// end wipes the line.
-func (p *progress) end() {
+// End wipes the line.
+func (p *Progress) End() {
 	if p.w != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
 
-// reader counts what is read from r.
-func (p *progress) reader(r io.Reader) io.Reader { return &countingReader{r, p} }
+// Reader counts what is read from r.
+func (p *Progress) Reader(r io.Reader) io.Reader { return &countingReader{r, p} }
 
 type countingReader struct {
 	io.Reader
-	p *progress
+	p *Progress
 }
 
 func (r *countingReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
-	r.p.add(int64(n))
+	r.p.Add(int64(n))
 	return n, err
 }

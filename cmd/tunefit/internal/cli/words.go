@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// unknownCommand says what a word that is no command may have been meant as.
-func unknownCommand(root *cobra.Command, word string) error {
-	if is, err := fileKind(word); err == nil {
+// UnknownCommand says what a word that is no command may have been meant as.
+func UnknownCommand(root *cobra.Command, word string) error {
+	if is, err := FileKind(word); err == nil {
 		what := ""
-		if is != kindUnknown {
+		if is != KindUnknown {
 			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"
 		}
-		return usagef("unknown command %q; a file is called so%s", word, what)
+		return Usagef("unknown command %q; a file is called so%s", word, what)
 	}
-	return usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, commandNames(root)), strings.Join(commandNames(root), ", "))
+	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)), strings.Join(CommandNames(root), ", "))
 }
 
-func commandNames(of *cobra.Command) (names []string) {
+func CommandNames(of *cobra.Command) (names []string) {
 	for _, c := range of.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
@@ -39,17 +39,17 @@ var (
 	negative     = regexp.MustCompile(`^-[0-9]`)
 )
 
-// flagError says what a flag that there is not may have been meant as.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError says what a flag that there is not may have been meant as.
+func FlagError(cmd *cobra.Command, err error) error {
 	if m := unknownShort.FindStringSubmatch(err.Error()); m != nil && negative.MatchString(m[1]) {
-		return usagef("%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", m[1])
+		return Usagef("%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", m[1])
 	}
 	if m := unknownLong.FindStringSubmatch(err.Error()); m != nil {
 		if near := suggest.Nearest(m[1], flagNames(cmd)); near != "" {
-			return usageError{fmt.Errorf("%w (did you mean --%s)", err, near)}
+			return Usagef("%w (did you mean --%s)", err, near)
 		}
 	}
-	return usageError{err}
+	return Usagef("%w", err)
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {
@@ -57,9 +57,9 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// oneDash finds a flag's name behind one dash: pflag would take its first letter for a
+// OneDash finds a flag's name behind one dash: pflag would take its first letter for a
 // short flag and the rest for that flag's value.
-func oneDash(root *cobra.Command, args []string) error {
+func OneDash(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return nil // what is wrong is said elsewhere
@@ -71,14 +71,14 @@ func oneDash(root *cobra.Command, args []string) error {
 		name, ok := strings.CutPrefix(arg, "-")
 		name, _, _ = strings.Cut(name, "=")
 		if ok && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
-			return usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
+			return Usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
 		}
 	}
 	return nil
 }
 
-// parseColl reads a collective, and knows those that NCCL asks no tuner about.
-func parseColl(name string) (nccl.Coll, error) {
+// ParseColl reads a collective, and knows those that NCCL asks no tuner about.
+func ParseColl(name string) (nccl.Coll, error) {
 	c, err := nccl.Colls.Parse(name)
 	if err != nil && nccl.NeverAsked(name) {
 		err = fmt.Errorf("%s: NCCL asks no tuner about it, it always chooses by itself (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -81,14 +82,14 @@ func TestDoctorConfFiles(t *testing.T) {
 
 // What is wrong with the files is what the tuner would say, and what comes of it.
 func TestDoctorFiles(t *testing.T) {
-	good := policyFile(t, "good.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	bad := policyFile(t, "bad.csv", strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", 7))
-	odd := policyFile(t, "odd.csv", "allreduce,0,4294967295,ring,simple,-1,-1,-1\n")
-	open := policyFile(t, "open.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	good := testlib.File(t, "good.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	bad := testlib.File(t, "bad.csv", strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", 7))
+	odd := testlib.File(t, "odd.csv", "allreduce,0,4294967295,ring,simple,-1,-1,-1\n")
+	open := testlib.File(t, "open.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	if err := os.Chmod(open, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	model := policyFile(t, "m.json", "{}")
+	model := testlib.File(t, "m.json", "{}")
 	const policyIs, modelIs, strict = tuner.EnvConfigFile + "=", tuner.EnvModelFile + "=", tuner.EnvStrict + "=1"
 	for _, c := range []struct {
 		environ []string
@@ -102,8 +103,8 @@ func TestDoctorFiles(t *testing.T) {
 		{[]string{policyIs + good + "x", strict}, isError, []string{"no such file", "no communicator"}},
 		{[]string{policyIs + "/dev/null"}, isError, []string{"not a regular file"}},
 		{[]string{policyIs + bad}, isError, []string{"bad.csv:1:4: unknown algorithm", "and 2 more", "tunefit check " + bad}},
-		{[]string{policyIs + policyFile(t, "p.csv.gz", zipped(t, sample))}, isError, []string{"p.csv.gz is compressed"}},
-		{[]string{policyIs + policyFile(t, "sweep.csv", ringSweep)}, isError, []string{"sweep.csv is a sweep", "tunefit fit"}},
+		{[]string{policyIs + testlib.File(t, "p.csv.gz", testlib.Zipped(t, "collective,algorithm\n"))}, isError, []string{"p.csv.gz is compressed"}},
+		{[]string{policyIs + testlib.File(t, "sweep.csv", "collective,size_bytes,time_us\n")}, isError, []string{"sweep.csv is a sweep", "tunefit fit"}},
 		{[]string{policyIs + odd}, isWarning, []string{"1 warning in", "4gib-bound", "tunefit check " + odd}},
 		{[]string{policyIs + open}, isError, []string{open + " cannot be used", "everybody can write to it"}},
 		{[]string{policyIs + open, tuner.EnvFilesTrust + "=1"}, isWarning, []string{"anybody can write " + open}},
@@ -116,6 +117,6 @@ func TestDoctorFiles(t *testing.T) {
 	t.Chdir(filepath.Dir(good))
 	mustFind(t, testDoctor(t, policyIs+"good.csv").examine(t.Context(), only("files")), "files", isWarning, "depends on the folder")
 	d := testDoctor(t, policyIs+good)
-	d.nodes = 4
+	d.Nodes = 4
 	mustFind(t, d.examine(t.Context(), only("files")), "files", isFine, "must be the same on all 4 nodes")
 }

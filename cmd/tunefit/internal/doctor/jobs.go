@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // examineJobs counts this user's processes that have a library of ours loaded. One that
@@ -67,7 +69,7 @@ func loadsTuner(dir string) (uses, replaced bool) {
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
 		line := lines.Text()
 		at := strings.LastIndexByte(line, '/')
-		if at < 0 || !strings.HasPrefix(line[at+1:], strings.TrimSuffix(libraryName, ".so")) {
+		if at < 0 || !strings.HasPrefix(line[at+1:], strings.TrimSuffix(cli.LibraryName, ".so")) {
 			continue
 		}
 		return true, strings.HasSuffix(line, " (deleted)")

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What a file is shows in its beginning: the project's own files and logs of all ages.
+func TestKindsOfFiles(t *testing.T) {
+	for pattern, want := range map[string]Kind{
+		"../../../../configs/policies/*.csv":         KindPolicy,
+		"../../../../configs/policies/*.yaml":        KindTests,
+		"../../../../configs/sweeps/*.csv":           KindSweep,
+		"../../../../configs/topo/*.xml":             KindTopology,
+		"../../../../configs/mesh/*.csv":             KindMesh,
+		"../../../../configs/tuning/*.json":          KindTuning,
+		"../../../../bench/testdata/launcher_*.txt":  KindLog,
+		"../../../../bench/testdata/*.json":          KindResults,
+		"../../../../bench/testdata/*.csv":           KindSweep,
+		"../../../../../shared/data/sweeps/*.csv":    KindSweep,
+		"../../../../../shared/data/formats/*.txt":   KindLog,
+		"../../../../../shared/data/formats/*.json":  KindResults,
+		"../../../../../shared/data/formats/*.csv":   KindSweep,
+		"../../../../../shared/data/debuglogs/*.log": KindLog,
+	} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 && filepath.IsLocal(pattern[len("../../../../"):]) {
+			t.Errorf("%s: no files (%v)", pattern, err)
+		}
+		for _, file := range files {
+			if got, err := FileKind(file); got != want || err != nil {
+				t.Errorf("%s is %q, want %q (%v)", file, kinds[got].is, kinds[want].is, err)
+			}
+		}
+	}
+}
+
+// A mistaken guess would keep a good file from being read.
+func TestKindsOfTexts(t *testing.T) {
+	for text, want := range map[string]Kind{
+		"":                            KindUnknown,
+		"hello\n":                     KindUnknown,
+		"collective,algorithm,when\n": KindPolicy,
+		"# a comment\n\nallreduce,0,inf,ring,simple,-1,-1,-1\n":                       KindPolicy,
+		"\ufeffAllReduce;0;1024;ring;ll;1;2;16\n":                                     KindPolicy,
+		"Coll\tAlgo\tMin Bytes\n":                                                     KindPolicy,
+		"size_bytes,time_us\n":                                                        KindSweep,
+		"\"size_bytes\";\"time_us\"\n":                                                KindSweep,
+		"size,algo,proto,nchannels,latency_us\n":                                      KindSweep,
+		"node,nic,address,gbit_s\n":                                                   KindMesh,
+		"policy: see below\nnode7:12:12 [0] NCCL INFO x\n":                            KindLog,
+		"job 7 on host7\n[1,0]<stdout>:# nThread 1 nGpus 1 minBytes 8\n":              KindLog,
+		"     1048576        262144     float     sum      -1    41.50   25.27 25.27": KindLog,
+		"policy: p.csv\ntests:\n  - name: x\n":                                        KindTests,
+		"<job 12>\n":                                                                  kindXML,
+		"<graphs version=\"1\"/>\n":                                                   kindXML,
+		"<?xml version=\"1.0\"?>\n<system version=\"1\">":                             KindTopology,
+		"<!DOCTYPE html>":                                                             kindPage,
+		"<< EOF\n":                                                                    KindUnknown,
+		"{\"a\": 1}":                                                                  kindJSON,
+		"\x7fELF\x02\x01\x01\x00\x00":                                                 kindBinary,
+		"\x28\xb5\x2f\xfd\x04":                                                        KindPacked,
+		"\xff\xfec\x00o\x00":                                                          KindUnknown,
+		"a log with a zero\n" + string(make([]byte, 3)):                               kindBinary,
+	} {
+		if got := Sniff([]byte(text)).Kind; got != want {
+			t.Errorf("%q is %q, want %q", text, kinds[got].is, kinds[want].is)
+		}
+	}
+	for _, k := range []Kind{KindPolicy, KindSweep, KindLog, KindResults, KindModel, KindTuning, KindTopology, KindMesh, KindTests, kindPage, kindXML, kindJSON, KindPacked, kindBinary} {
+		if kinds[k].is == "" {
+			t.Errorf("kind %d has no words", k)
+		}
+	}
+	if _, err := FileKind(filepath.Join(t.TempDir(), "absent")); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	ExitOK     = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// exitError ends a command with an exit code of its own. Without an error there is
+// nothing more to say.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+func (e exitError) Error() string {
+	if e.error == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.error.Error()
+}
+
+// ExitWith ends a command silently with an exit code; nil for exitOK.
+func ExitWith(code int) error {
+	if code == ExitOK {
+		return nil
+	}
+	return exitError{code: code}
+}
+
+// FailWith ends a command with an error and an exit code other than exitFailed.
+func FailWith(code int, err error) error { return exitError{code, err} }
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// ExitCode prints a command's error and returns the exit code that it means.
+func ExitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return ExitOK
+	}
+	var own exitError
+	if errors.As(err, &own) && own.error == nil {
+		return own.code
+	}
+	fmt.Fprintf(stderr, "tunefit: %v\n", err)
+	var usage usageError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "Try: tunefit --help")
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// FlagsOnly makes any argument a usage error.
+func FlagsOnly(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("unexpected argument %q (needed: flags only)", args[0])
+	}
+	return nil
+}
+
+// Exactly makes a wrong number of arguments a usage error.
+func Exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return Usagef("%d arguments given (needed: %s)", len(args), what)
+		}
+		return nil
+	}
+}
+
+// AtMost makes too many arguments a usage error.
+func AtMost(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return Usagef("%d arguments given, %s (%s expected)", len(args), strings.Join(args, " "), what)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,194 @@
+// Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment. Each file
+// examines one of these; an examination takes at most three seconds and leaves nothing behind.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// An examination is over after doctorLimit, whatever hangs; the driver and an etcd get
+// less, so that what waits for them can still be told.
+const (
+	doctorLimit = 2500 * time.Millisecond
+	answerLimit = 1800 * time.Millisecond
+)
+
+// Options are what an examination is told and not the environment.
+type Options struct {
+	Library string // that was built with this tunefit; "" if it is not there
+	NCCL    string // libnccl.so.2 that the job uses; "" for those found
+	Nodes   int    // that the job has
+}
+
+// Examine says what is wrong and what is fine in this environment.
+func Examine(o Options) []finding {
+	return onThisMachine(o).examine(context.Background(), examinations)
+}
+
+// InstalledNCCL says which NCCL a job here would use, 0 if none is found.
+func InstalledNCCL() nccl.Version {
+	ctx, end := context.WithTimeout(context.Background(), time.Second)
+	defer end()
+	d := onThisMachine(Options{})
+	lib, err := d.probe(ctx, ncclLibrary)
+	for _, path := range d.pythonNCCLs() {
+		if err == nil && lib.NCCL > 0 {
+			break
+		}
+		lib, err = d.probe(ctx, path)
+	}
+	if err != nil {
+		return 0
+	}
+	return nccl.Version(lib.NCCL)
+}
+
+// Machine is what the tuner would take this machine for; the driver gets no longer than answerLimit.
+func Machine(getenv func(string) string) (*policy.Machine, error) {
+	m := findMachine(context.Background(), tuner.FindMachine, getenv)
+	return m.here, m.err
+}
+
+// doctor is one examination of an environment. What is not the environment is a field,
+// for tests.
+type doctor struct {
+	Options
+
+	env     *environment
+	home    string
+	libDirs []string // where the dynamic loader looks after LD_LIBRARY_PATH
+	shm     string
+	proc    string
+	cgroups string
+	detect  findingMachine
+
+	// What several examinations ask for.
+	machine func() machineFound
+	plugin  func() pluginFound
+	files   func() filesFound
+}
+
+// examination is one thing to look at. It may be given up when ctx ends.
+type examination struct {
+	name string
+	run  func(*doctor, context.Context) []finding
+}
+
+// examinations are in the order in which a job would come by them.
+var examinations = []examination{
+	{"plugin", (*doctor).examinePlugin},
+	{"nccl", (*doctor).examineNCCL},
+	{"environment", (*doctor).examineEnvironment},
+	{"files", (*doctor).examineFiles},
+	{"topology", (*doctor).examineTopology},
+	{"rendezvous", (*doctor).examineRendezvous},
+	{"limits", (*doctor).examineLimits},
+	{"jobs", (*doctor).examineJobs},
+}
+
+// onThisMachine says where things are.
+func onThisMachine(o Options) *doctor {
+	d := &doctor{Options: o}
+	if u, err := user.Current(); err == nil {
+		d.home = u.HomeDir
+	}
+	d.env = readEnvironment(os.Environ(), d.home, "/etc/nccl.conf")
+	d.libDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"}
+	d.shm = dirstore.Shm
+	d.proc = "/proc"
+	d.cgroups = "/sys/fs/cgroup"
+	d.detect = tuner.FindMachine
+	return d
+}
+
+// examine runs all examinations at once and returns their findings in order. One that
+// does not end in time is a finding itself.
+func (d *doctor) examine(parent context.Context, all []examination) []finding {
+	ctx, cancel := context.WithTimeout(parent, doctorLimit)
+	defer cancel()
+	d.machine = asked(func() machineFound { return findMachine(ctx, d.detect, d.env.get) })
+	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
+	d.files = asked(d.readFiles)
+	results := make([]chan []finding, len(all))
+	for i, e := range all {
+		results[i] = make(chan []finding, 1)
+		go func() { results[i] <- e.run(d, ctx) }()
+	}
+	var findings []finding
+	for i, e := range all {
+		var of []finding
+		select {
+		case of = <-results[i]:
+		case <-ctx.Done():
+			// What has ended at the last moment counts.
+			select {
+			case of = <-results[i]:
+			case <-time.After(50 * time.Millisecond):
+				late := warned("look for a file system that hangs, or for what keeps this node busy", "not known, for it took longer than %v", doctorLimit)
+				late.Unknown = true
+				of = []finding{late}
+			}
+		}
+		for j := range of {
+			of[j].Check = e.name
+		}
+		findings = append(findings, of...)
+	}
+	return findings
+}
+
+// asked returns what finds something out once, in the background, for all who ask.
+func asked[T any](find func() T) func() T {
+	var once sync.Once
+	var found T
+	done := make(chan struct{})
+	return func() T {
+		once.Do(func() {
+			go func() {
+				defer close(done)
+				found = find()
+			}()
+		})
+		<-done
+		return found
+	}
+}
+
+// ownLibrary is the whole path of the library that was built with this tunefit; "" if it is not there.
+func (d *doctor) ownLibrary() string {
+	if d.Library == "" {
+		return ""
+	}
+	path, err := filepath.Abs(d.Library)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// probe looks at a library as a process of the job would see it, without what the
+// policy's variables would make of that.
+func (d *doctor) probe(ctx context.Context, name string) (*host.Library, error) {
+	return host.Probe(ctx, name, slices.DeleteFunc(slices.Clone(d.env.process), isTunerVariable))
+}
+
+// notLoaded returns the dynamic loader's words, or the error.
+func notLoaded(err error) string {
+	if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return err.Error()
+}

@@ -1,0 +1,71 @@
+// Package testlib is what the tests of tunefit and its rooms share: the built library, and small files.
+// Package testlib is what tests of tunefit's packages share: the built library, and small files.
+package testlib
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+)
+
+// Root is the project's folder; library the tuner library that the tests ask, built by the Makefile.
+var Root, Library string
+
+// Run builds the library and runs a package's tests.
+func Run(m *testing.M) (code int) {
+	_, here, _, _ := runtime.Caller(0)
+	Root, _, _ = strings.Cut(filepath.Dir(here), "/cmd/tunefit")
+	if host.Supported {
+		dir, err := os.MkdirTemp("", "tunefit-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		Library = filepath.Join(dir, cli.LibraryName)
+		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library).CombinedOutput(); err != nil {
+			os.Stderr.Write(out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// NeedPlugin skips a test of a build that cannot load the library.
+func NeedPlugin(t *testing.T) {
+	t.Helper()
+	if !host.Supported {
+		t.Skip("SKIPPED: built without cgo, there is no plugin to ask")
+	}
+}
+
+// File writes a file of the test's own.
+func File(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Zipped is text as gzip packs it.
+func Zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

@@ -1,0 +1,48 @@
+package main
+
+import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
+
+type choiceJSON struct {
+	Algorithm  string  `json:"algorithm"`
+	Protocol   string  `json:"protocol"`
+	Channels   int     `json:"channels,omitempty"`    // left out: NCCL's own count
+	ChunkBytes int64   `json:"chunk_bytes,omitempty"` // left out: NCCL's own size
+	Micros     float32 `json:"us,omitempty"`          // of NCCL's choice, see nccl_by
+}
+
+type outcomeJSON struct {
+	Collective string     `json:"collective"`
+	Nodes      int        `json:"nodes"`
+	Ranks      int        `json:"ranks"`
+	NVLDomains int        `json:"nvl_domains"` // 0: NCCL does not say
+	Bytes      uint64     `json:"bytes"`
+	PipeOps    int        `json:"pipe_ops"`
+	RegBuff    int        `json:"reg_buff"`
+	Release    string     `json:"nccl_release"` // whose choice nccl is
+	NCCL       choiceJSON `json:"nccl"`
+	NCCLBy     string     `json:"nccl_by"`              // a knowledge: how that is known
+	CostModel  string     `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
+	Policy     choiceJSON `json:"policy"`
+	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
+	Row        int        `json:"row,omitempty"`  // left out: no row decided
+	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
+	// NotRaised is the channel count that the decision asks for in vain.
+	NotRaised int `json:"channels_not_raised,omitempty"`
+	// Constants says that NCCL chooses otherwise by the constants of the model.
+	Constants bool `json:"by_constants,omitempty"`
+	// What the model expects of the decision; left out where it does not know.
+	Expected float64  `json:"expected_us,omitempty"`
+	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
+}
+
+func (j *outcomeJSON) expect(c policy.ModelChoice) {
+	gain := c.Gain()
+	j.Expected, j.Gain = c.Micros(), &gain
+}
+
+func (c cell) json() choiceJSON {
+	if c.algo < 0 {
+		return choiceJSON{}
+	}
+	return choiceJSON{Algorithm: c.algo.String(), Protocol: c.proto.String()}
+}
