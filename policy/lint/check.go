@@ -3,7 +3,6 @@ package lint
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -31,7 +30,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		c.rows = append(c.rows, newRow(r, c.condition(r.Line) != ""))
+		c.rows = append(c.rows, newRow(r, r.When != nil))
 	}
 	if len(c.rows) == 0 {
 		c.report(noRows, 0, "", "the policy has no rows")
@@ -97,7 +96,7 @@ func (c *check) each(r *row) {
 		return
 	}
 	switch {
-	case r.key.ranks == 1:
+	case r.key.wants[policy.Ranks] == 1:
 		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
 		r.empty = true
 	case r.empty:
@@ -106,8 +105,8 @@ func (c *check) each(r *row) {
 	if r.empty {
 		return
 	}
-	if r.RegBuff >= 0 {
-		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", r.RegBuff)
+	if want := r.Numbers[policy.RegBuff]; want >= 0 {
+		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", want)
 	}
 	c.bound(r)
 	if c.combination(r) {
@@ -116,24 +115,11 @@ func (c *check) each(r *row) {
 	}
 }
 
-// condition returns the text of a row's condition, "" where it has none.
-func (c *check) condition(line int) string {
-	text := c.sheet.String(line, "when")
-	if text == "-1" || text == "*" || strings.EqualFold(text, "any") {
-		return ""
-	}
-	return text
-}
-
 // duplicates finds rows that say again what an earlier one says.
 func (c *check) duplicates() {
 	type saying struct {
-		place          key
-		bytes, perRank policy.Range
-		when           string
-		cells          policy.CellSet
-		channels       int8
-		chunk          uint64
+		policy.Match
+		policy.Ask
 	}
 	first := map[saying]int{}
 	c.idle = map[*row]bool{}
@@ -141,7 +127,8 @@ func (c *check) duplicates() {
 		if r.never {
 			continue
 		}
-		s := saying{r.key, r.Bytes, r.BytesPerRank, c.condition(r.Line), r.Cells, r.Channels, r.ChunkBytes}
+		s := saying{r.Match, r.Ask}
+		s.Numbers = r.key.wants
 		if line, ok := first[s]; ok {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
 			at, _ := c.sheet.Row(r.Line)

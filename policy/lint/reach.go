@@ -1,6 +1,10 @@
 package lint
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
 
 // reach tells which rows some call can reach.
 //
@@ -28,7 +32,7 @@ const mixedWork = 50_000_000
 func newReach(rows []*row) *reach {
 	a := &reach{before: covers{}, nodes: map[int32]bool{}, perNode: map[int32]bool{}, work: mixedWork}
 	for _, r := range rows {
-		a.nodes[r.key.nodes], a.perNode[r.key.perNode] = true, true
+		a.nodes[r.key.wants[policy.Nodes]], a.perNode[r.key.wants[policy.RanksPerNode]] = true, true
 	}
 	return a
 }
@@ -52,20 +56,20 @@ func (a *reach) reached(r *row) bool {
 
 // reachedOn looks for node counts that no row names.
 func (a *reach) reachedOn(k key, r *row) bool {
-	if k.ranks < 0 || k.nodes > 0 {
+	if k.wants[policy.Ranks] < 0 || k.wants[policy.Nodes] > 0 {
 		return a.reachedAt(k, r)
 	}
-	for n := int32(1); n <= k.ranks; n++ {
+	for n := int32(1); n <= k.wants[policy.Ranks]; n++ {
 		on := k
-		on.nodes = n
+		on.wants[policy.Nodes] = n
 		on = on.settled()
-		if !a.nodes[n] && (on.perNode == uneven || !a.perNode[on.perNode]) {
+		if !a.nodes[n] && (on.wants[policy.RanksPerNode] == uneven || !a.perNode[on.wants[policy.RanksPerNode]]) {
 			return a.reachedAt(k, r)
 		}
 	}
-	for n := int32(1); n <= k.ranks; n++ {
+	for n := int32(1); n <= k.wants[policy.Ranks]; n++ {
 		on := k
-		on.nodes = n
+		on.wants[policy.Nodes] = n
 		if a.reachedAt(on.settled(), r) {
 			return true
 		}
@@ -76,17 +80,17 @@ func (a *reach) reachedOn(k key, r *row) bool {
 // reachedAt looks at the one representative of k.
 func (a *reach) reachedAt(k key, r *row) bool {
 	all, mixed := a.before.of(k)
-	if k.ranks > 0 {
-		sizes, ok := r.BytesFor(int(k.ranks))
+	if k.wants[policy.Ranks] > 0 {
+		sizes, ok := r.BytesFor(int(k.wants[policy.Ranks]))
 		if !ok {
 			return false
 		}
 		for _, m := range slices.Concat(mixed...) {
-			if s, ok := m.BytesFor(int(k.ranks)); ok {
+			if s, ok := m.BytesFor(int(k.wants[policy.Ranks])); ok {
 				all = append(all, covered{cells: m.cells, bytes: ranges{s}})
 			}
 		}
-		return !holdAll(all, sizes, r.cells, uint64(k.ranks))
+		return !holdAll(all, sizes, r.cells, uint64(k.wants[policy.Ranks]))
 	}
 	switch {
 	case r.axis == byBytes && holdAll(all, r.sizes, r.cells, 0),

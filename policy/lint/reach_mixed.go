@@ -65,7 +65,7 @@ func (a *reach) reachedMixed(k key, r *row, all []covered, mixed [][]*row) bool 
 				}
 				tried[ranks] = true
 				on := k
-				on.ranks = int32(ranks)
+				on.wants[policy.Ranks] = int32(ranks)
 				if a.reachedOn(on.settled(), r) {
 					return true
 				}
@@ -88,7 +88,7 @@ func (a *reach) spend(n int) bool {
 
 // allows reports whether a communicator of k can have that many ranks.
 func (k key) allows(ranks uint64) bool {
-	return ranks >= uint64(max(k.nodes, 2)) && (k.perNode <= 0 || ranks%uint64(k.perNode) == 0)
+	return ranks >= uint64(max(k.wants[policy.Nodes], 2)) && (k.wants[policy.RanksPerNode] <= 0 || ranks%uint64(k.wants[policy.RanksPerNode]) == 0)
 }
 
 func areasOf(r *row, all []covered, mixed []*row) []area {
