@@ -25,7 +25,7 @@ type standing struct {
 func (c *check) overlaps() {
 	earlier := map[place]*standing{}
 	for _, r := range c.rows {
-		if !r.active() || r.when || r.axis == byBoth || c.idle[r] {
+		if !r.active() || r.When != nil || r.axis == byBoth || c.idle[r] {
 			continue
 		}
 		c.overlap(r, earlier)

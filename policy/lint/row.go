@@ -147,11 +147,10 @@ type row struct {
 	cells cells
 	never bool // an operation nobody asks about
 	empty bool // matches no size
-	when  bool // has a condition: it may match, or not
 }
 
-func newRow(r *policy.Rule, conditional bool) *row {
-	w := &row{Rule: r, cells: cellsOf(r.Cells), when: conditional, sizes: r.Bytes}
+func newRow(r *policy.Rule) *row {
+	w := &row{Rule: r, cells: cellsOf(r.Cells), sizes: r.Bytes}
 	w.key = key{r.Coll, r.Numbers}.settled()
 	w.never = len(r.Colls()) == 0
 	switch {

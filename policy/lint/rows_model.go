@@ -28,7 +28,7 @@ func (c *check) againstModel() {
 		at := keyOf(coll, int32(g.Nodes), int32(g.Ranks))
 		var decided ranges
 		for _, r := range c.rows {
-			if !r.active() || r.when || !at.within(r.key.ofAnyCall()) {
+			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
 				continue
 			}
 			sizes, ok := r.BytesFor(g.Ranks)
