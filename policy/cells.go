@@ -26,63 +26,49 @@ type cellReader struct {
 }
 
 func (c *cellReader) fail(column string, err error) {
-	c.r.fail(c.line, 1+slices.Index(c.r.columns, column), err)
-}
-
-// columns are all cells, in the order of columnNames.
-func (rw *row) columns() [16]*string {
-	return [...]*string{&rw.Collective, &rw.MinBytes, &rw.MaxBytes, &rw.Algorithm, &rw.Protocol, &rw.Channels, &rw.Nodes, &rw.Ranks,
-		&rw.PipeOps, &rw.RegBuff, &rw.RanksPerNode, &rw.MinBytesPerRank, &rw.MaxBytesPerRank, &rw.ChunkBytes, &rw.When, &rw.Comment}
-}
-
-func (rw *row) trim() {
-	for _, text := range rw.columns() {
-		*text = strings.TrimSpace(*text)
-	}
-	rw.Beyond = strings.TrimSpace(rw.Beyond)
+	c.r.fail(c.line, c.r.columnNumber(column), err)
 }
 
 // cell returns the row's cell of a column, by the column's name.
-func (rw *row) cell(column string) string {
-	if i := slices.Index(columnNames, column); i >= 0 {
-		return *rw.columns()[i]
+func (c *cellReader) cell(column string) string { return *columnBySpelling[column].cell(c.row) }
+
+func (c *cellReader) trim() {
+	for _, col := range c.r.columns {
+		text := col.cell(c.row)
+		*text = strings.TrimSpace(*text)
 	}
-	return "" // a column that the header misspells
+	c.row.Beyond = strings.TrimSpace(c.row.Beyond)
 }
 
 // blank reports an empty line, or what a spreadsheet writes for one: ",,,,".
 func (c *cellReader) blank() bool {
-	if c.row.Collective != "" {
-		return false
-	}
-	return !slices.ContainsFunc(c.r.columns, func(column string) bool { return c.row.cell(column) != "" })
+	return !slices.ContainsFunc(c.r.columns, func(col *column) bool { return *col.cell(c.row) != "" })
 }
 
-func (c *cellReader) rule() Rule {
-	rw := c.row
-	if text := rw.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
+func (c *cellReader) readRule(rule *Rule) {
+	if text := c.row.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
 		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", suggest.Quote(text)))
-		return Rule{}
+		return
 	}
 	c.checkLength()
-	rule := Rule{
-		Line:         c.line,
-		Coll:         c.coll(rw.Collective),
-		Bytes:        c.sizes("min_bytes", rw.MinBytes, "max_bytes", rw.MaxBytes),
-		BytesPerRank: c.sizes("min_bytes_per_rank", rw.MinBytesPerRank, "max_bytes_per_rank", rw.MaxBytesPerRank),
-		Nodes:        int32(c.count("nodes", rw.Nodes, 1, 1<<30)),
-		Ranks:        int32(c.count("ranks", rw.Ranks, 1, 1<<30)),
-		RanksPerNode: int32(c.count("ranks_per_node", rw.RanksPerNode, 1, 1<<30)),
-		PipeOps:      int32(c.count("pipe_ops", rw.PipeOps, 0, 1<<30)),
-		RegBuff:      int8(c.count("reg_buff", rw.RegBuff, 0, 1)),
-		Cells:        c.cellSet(),
-		Channels:     c.channels(),
-		ChunkBytes:   c.chunkBytes(),
-		When:         c.when(),
+	*rule = anyRule
+	rule.Line = c.line
+	isDefault := strings.EqualFold(c.row.Algorithm, "default")
+	for i, col := range c.r.columns {
+		text := *col.cell(c.row)
+		if col.read == nil || isAny(text) {
+			continue
+		}
+		if err := col.read(c.r, text, rule); err != nil {
+			c.r.fail(c.line, i+1, err)
+		} else if isDefault && col.asks && text != "0" {
+			c.r.fail(c.line, i+1, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
+				col.name, suggest.Quote(text)))
+		}
 	}
-	c.checkDefault()
-	c.checkCommunicator(&rule)
-	return rule
+	c.checkSizes(rule.Bytes, "min_bytes", "max_bytes")
+	c.checkSizes(rule.BytesPerRank, "min_bytes_per_rank", "max_bytes_per_rank")
+	c.checkCommunicator(rule)
 }
 
 // checkLength accepts a row that leaves out its last cells as long as NCCL's own
@@ -90,20 +76,21 @@ func (c *cellReader) rule() Rule {
 func (c *cellReader) checkLength() {
 	columns := c.r.columns
 	beyond := c.row.Beyond != ""
-	if !beyond && c.row.cell(columns[len(columns)-1]) != "" {
+	if !beyond && *columns[len(columns)-1].cell(c.row) != "" {
 		return
 	}
 	want := fmt.Sprintf("%d, as in the header", len(columns))
 	if c.r.headerLine == 0 {
-		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(columns, ","))
+		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(names(columns), ","))
 	}
 	if beyond {
 		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", suggest.Quote(c.row.Beyond), want))
 		return
 	}
-	for i, column := range columns {
-		if c.row.cell(column) == "" && slices.Contains(columnNames[:mandatoryColumns], column) && c.length() <= i {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with cell %d, before %s (allowed: %s)", c.length(), column, want))
+	mandatory := firstColumns(mandatoryColumns)
+	for i, col := range columns {
+		if *col.cell(c.row) == "" && slices.Contains(mandatory, col) && c.length() <= i {
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with cell %d, before %s (allowed: %s)", c.length(), col.name, want))
 			return
 		}
 	}
@@ -128,153 +115,128 @@ func isAny(text string) bool {
 	return strings.EqualFold(text, "any")
 }
 
-func (c *cellReader) coll(cl string) nccl.Coll {
-	if isAny(cl) {
-		return anyColl
-	}
-	if nccl.NeverAsked(cl) {
-		return collNeverAsked
-	}
-	coll, ok := nccl.Colls.Named(cl)
-	if !ok {
-		c.fail("collective", nccl.Colls.Unknown(cl, ", -1 for any"))
-	}
-	return coll
-}
-
-func (c *cellReader) sizes(minName string, low string, maxName string, high string) Range {
-	r := everySize
-	var err error
-	ok := true
-	if !isAny(low) {
-		if r.Min, err = nccl.ParseBytes(low); err != nil {
-			c.fail(minName, fmt.Errorf("%s: %w", minName, err))
-			ok = false
-		}
-	}
-	if !isAny(high) && !strings.EqualFold(high, "inf") {
-		if r.Max, err = nccl.ParseBytes(high); err != nil {
-			c.fail(maxName, fmt.Errorf("%s: %w", maxName, err))
-			ok = false
-		}
-	}
-	if ok && r.Min > r.Max {
-		c.fail(maxName, fmt.Errorf("%s %s is below %s %s: the row matches nothing", maxName, high, minName, low))
-	}
-	return r
-}
-
-// count reads a whole number from least to most, or anyInt.
-func (c *cellReader) count(name string, cl string, least, most int64) int64 {
-	if isAny(cl) {
-		return anyInt
-	}
-	n, err := strconv.ParseInt(cl, 10, 64)
-	if err != nil || n < least || n > most {
-		upper := " or more"
-		if most < 1<<30 {
-			upper = fmt.Sprintf(" to %d", most)
-		}
-		c.fail(name, fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", name, suggest.Quote(cl), least, upper))
-		return anyInt
-	}
-	return n
-}
-
-func (c *cellReader) channels() int8 {
-	cl := c.row.Channels
-	if isAny(cl) || cl == "0" { // 0 is what NCCL itself calls its default
-		return 0
-	}
-	n, err := strconv.Atoi(cl)
-	if err != nil || n < 1 || n > maxChannelsInFile {
-		c.fail("channels", fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's own; up to %d is read as %d)",
-			suggest.Quote(cl), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels))
-		return 0
-	}
-	return int8(min(n, nccl.MaxChannels))
-}
-
-func (c *cellReader) chunkBytes() uint64 {
-	cl := c.row.ChunkBytes
-	if isAny(cl) {
-		return 0
-	}
-	n, err := nccl.ParseBytes(cl)
-	if err == nil && n == 0 {
-		err = errors.New("0 is no chunk size (allowed: 1 or more, or -1 for NCCL's own)")
-	}
-	if err != nil {
-		c.fail("chunk_bytes", fmt.Errorf("chunk_bytes: %w", err))
-	}
-	return n
-}
-
-func (c *cellReader) when() *Condition {
-	text := c.row.When
-	if isAny(c.row.When) {
+func readColl(_ *reader, text string, to *Rule) error {
+	if nccl.NeverAsked(text) {
+		to.Coll = collNeverAsked
 		return nil
 	}
-	condition, err := c.r.when.read(text, 1+slices.Index(c.r.columns, "when"))
+	coll, ok := nccl.Colls.Named(text)
+	if !ok {
+		return nccl.Colls.Unknown(text, ", -1 for any")
+	}
+	to.Coll = coll
+	return nil
+}
+
+func bytesOf(r *Rule) *Range   { return &r.Bytes }
+func perRankOf(r *Rule) *Range { return &r.BytesPerRank }
+
+// least reads the lower end of a range.
+func least(name string, of func(*Rule) *Range) func(*reader, string, *Rule) error {
+	return func(_ *reader, text string, to *Rule) error { return readSize(name, text, &of(to).Min) }
+}
+
+// most reads the upper end of a range.
+func most(name string, of func(*Rule) *Range) func(*reader, string, *Rule) error {
+	return func(_ *reader, text string, to *Rule) error {
+		if strings.EqualFold(text, "inf") {
+			return nil
+		}
+		return readSize(name, text, &of(to).Max)
+	}
+}
+
+// readSize leaves the size as it is where it cannot be read.
+func readSize(name, text string, size *uint64) error {
+	n, err := nccl.ParseBytes(text)
 	if err != nil {
-		c.fail("when", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return condition
+	*size = n
+	return nil
 }
 
-func (c *cellReader) cellSet() CellSet {
-	set := everyCell
-	if cl := c.row.Algorithm; !isDefault(cl) {
-		set.algos = oneOrAllBut(c, "algorithm", cl, nccl.Algos, everyCell.algos, "default, ")
+func (c *cellReader) checkSizes(r Range, least, most string) {
+	if r.Min > r.Max {
+		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.cell(most), least, c.cell(least)))
 	}
-	set.protos = oneOrAllBut(c, "protocol", c.row.Protocol, nccl.Protos, everyCell.protos, "")
-	return set
 }
 
-// oneOrAllBut reads a name, a name to avoid ("!tree") or any, as a set of bits.
-func oneOrAllBut[T ~int8, Set uint8 | uint16](c *cellReader, column string, cl string, known nccl.Names[T], every Set, also string) Set {
-	if isAny(cl) {
-		return every
+func (n Number) read(_ *reader, text string, to *Rule) error {
+	about := &numbers[n]
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < about.least || value > about.most {
+		upper := " or more"
+		if about.most < maxNumber {
+			upper = fmt.Sprintf(" to %d", about.most)
+		}
+		return fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", about.name, suggest.Quote(text), about.least, upper)
 	}
-	name, avoid := strings.CutPrefix(cl, "!")
+	to.Numbers[n] = int32(value)
+	return nil
+}
+
+func readChannels(_ *reader, text string, to *Rule) error {
+	if text == "0" { // what NCCL itself calls its default
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxChannelsInFile {
+		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's own; up to %d is read as %d)",
+			suggest.Quote(text), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels)
+	}
+	to.Channels = int8(min(n, nccl.MaxChannels))
+	return nil
+}
+
+func readChunkBytes(_ *reader, text string, to *Rule) error {
+	err := readSize("chunk_bytes", text, &to.ChunkBytes)
+	if err == nil && to.ChunkBytes == 0 {
+		err = errors.New("chunk_bytes: 0 is no chunk size (allowed: 1 or more, or -1 for NCCL's own)")
+	}
+	return err
+}
+
+func readWhen(r *reader, text string, to *Rule) (err error) {
+	to.When, err = r.when.read(text)
+	return err
+}
+
+func readAlgorithm(_ *reader, text string, to *Rule) (err error) {
+	if !strings.EqualFold(text, "default") {
+		to.Cells.algos, err = oneOrAllBut(text, nccl.Algos, everyCell.algos, "default, ")
+	}
+	return err
+}
+
+func readProtocol(_ *reader, text string, to *Rule) (err error) {
+	to.Cells.protos, err = oneOrAllBut(text, nccl.Protos, everyCell.protos, "")
+	return err
+}
+
+// oneOrAllBut reads a name, or a name to avoid ("!tree"), as a set of bits.
+func oneOrAllBut[T ~int8, Set uint8 | uint16](text string, known nccl.Names[T], every Set, also string) (Set, error) {
+	name, avoid := strings.CutPrefix(text, "!")
 	v, ok := known.Named(strings.TrimSpace(name))
 	if !ok {
-		c.fail(column, known.Unknown(cl, fmt.Sprintf(", %s-1 for any, !%s to avoid one", also, known.Known[0])))
-		return every
+		return every, known.Unknown(text, fmt.Sprintf(", %s-1 for any, !%s to avoid one", also, known.Known[0]))
 	}
 	if avoid {
-		return every &^ (1 << v)
+		return every &^ (1 << v), nil
 	}
-	return 1 << v
-}
-
-func isDefault(cl string) bool { return strings.EqualFold(cl, "default") }
-
-// checkDefault: a row that leaves everything to NCCL cannot ask for something.
-func (c *cellReader) checkDefault() {
-	if !isDefault(c.row.Algorithm) {
-		return
-	}
-	for _, other := range []struct {
-		name string
-		cell string
-	}{{"protocol", c.row.Protocol}, {"channels", c.row.Channels}, {"chunk_bytes", c.row.ChunkBytes}} {
-		if !isAny(other.cell) && !(other.name == "channels" && other.cell == "0") {
-			c.fail(other.name, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
-				other.name, suggest.Quote(other.cell)))
-		}
-	}
+	return 1 << v, nil
 }
 
 // checkCommunicator: no communicator has more nodes than ranks, or other numbers
 // of nodes, ranks and ranks per node than fit together.
 func (c *cellReader) checkCommunicator(r *Rule) {
 	const none = "the row matches nothing"
+	nodes, ranks, perNode := r.Numbers[Nodes], r.Numbers[Ranks], r.Numbers[RanksPerNode]
 	switch {
-	case r.Nodes > 0 && r.Ranks > 0 && r.Nodes > r.Ranks:
-		c.fail("ranks", fmt.Errorf("%d ranks on %d nodes: %s", r.Ranks, r.Nodes, none))
-	case r.RanksPerNode > 0 && r.Ranks > 0 && r.Ranks%r.RanksPerNode != 0,
-		r.RanksPerNode > 0 && r.Ranks > 0 && r.Nodes > 0 && int64(r.Nodes)*int64(r.RanksPerNode) != int64(r.Ranks):
-		c.fail("ranks_per_node", fmt.Errorf("%d ranks per node do not make %d ranks: %s", r.RanksPerNode, r.Ranks, none))
+	case nodes > 0 && ranks > 0 && nodes > ranks:
+		c.fail("ranks", fmt.Errorf("%d ranks on %d nodes: %s", ranks, nodes, none))
+	case perNode > 0 && ranks > 0 && ranks%perNode != 0,
+		perNode > 0 && ranks > 0 && nodes > 0 && int64(nodes)*int64(perNode) != int64(ranks):
+		c.fail("ranks_per_node", fmt.Errorf("%d ranks per node do not make %d ranks: %s", perNode, ranks, none))
 	}
 }

@@ -11,84 +11,24 @@ import (
 
 	"github.com/gocarina/gocsv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
-
-// row is one line of a policy file before its cells are read. Without a header
-// the columns are the first ten, in this order: the format of NCCL's example
-// tuner and of RCCL.
-type row struct {
-	Collective      string `csv:"collective"`
-	MinBytes        string `csv:"min_bytes"`
-	MaxBytes        string `csv:"max_bytes"`
-	Algorithm       string `csv:"algorithm"`
-	Protocol        string `csv:"protocol"`
-	Channels        string `csv:"channels"`
-	Nodes           string `csv:"nodes"`
-	Ranks           string `csv:"ranks"`
-	PipeOps         string `csv:"pipe_ops"`
-	RegBuff         string `csv:"reg_buff"`
-	RanksPerNode    string `csv:"ranks_per_node"`
-	MinBytesPerRank string `csv:"min_bytes_per_rank"`
-	MaxBytesPerRank string `csv:"max_bytes_per_rank"`
-	ChunkBytes      string `csv:"chunk_bytes"`
-	When            string `csv:"when"`
-	Comment         string `csv:"comment"`
-	Beyond          string `csv:"(beyond the last column)"`
-}
-
-const (
-	// In a headerless file these columns must be there in every row.
-	mandatoryColumns  = 8
-	headerlessColumns = 10
-	beyondColumn      = "(beyond the last column)"
-)
-
-var columnNames = []string{
-	"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes", "ranks", "pipe_ops", "reg_buff",
-	"ranks_per_node", "min_bytes_per_rank", "max_bytes_per_rank", "chunk_bytes", "when", "comment",
-}
-
-// columnBySpelling maps every accepted spelling of a column's name, in lower
-// case, to the one in columnNames.
-var columnBySpelling = func() map[string]string {
-	m := map[string]string{}
-	for _, name := range columnNames {
-		for _, s := range nccl.Spellings(name) {
-			m[s] = name
-		}
-	}
-	for alias, name := range map[string]string{
-		"collective_type": "collective", "coll_type": "collective", "coll": "collective", "algo": "algorithm", "proto": "protocol",
-		"n_channels": "channels", "n_nodes": "nodes", "n_ranks": "ranks", "num_pipe_ops": "pipe_ops",
-	} {
-		for _, s := range nccl.Spellings(alias) {
-			m[s] = name
-		}
-	}
-	return m
-}()
-
-// column returns the canonical name of a header's cell, or "".
-func column(cell string) string { return columnBySpelling[strings.ToLower(strings.TrimSpace(cell))] }
 
 // maxProblems ends the reading of a file that is no policy at all: the log of a
 // job, say, named by mistake.
 const maxProblems = 1000
 
-// readRules reads a whole file. Rules are returned in the file's order; any
-// problem makes them worthless.
-func readRules(file string, data []byte) ([]Rule, Problems) {
+// readFile reads a whole file. Any problem makes its rules worthless.
+func readFile(file string, data []byte) *reader {
 	r := &reader{file: file}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
-		return nil, r.problems
+		return r
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		r.fail(1, 0, errors.New("the file is JSON (allowed: a policy in CSV; a cost model is named by NCCL_TUNER_MODEL_FILE, or --model)"))
-		return nil, r.problems
+		return r
 	}
 	data = unindentComments(data)
 	r.readHeader(data)
@@ -97,17 +37,17 @@ func readRules(file string, data []byte) ([]Rule, Problems) {
 		r.fail(r.problems[len(r.problems)-1].Line, 0, fmt.Errorf("%d problems up to here; the rest of the file is not read", maxProblems))
 	}
 	r.problems.sort()
-	return r.rules, r.problems
+	return r
 }
 
 type reader struct {
 	file       string
-	columns    []string // canonical name of each column, "" where unknown
-	headerLine int      // 0 without a header
+	columns    []*column
+	headerLine int // 0 without a header
 	// linesBefore are those of the file that come before what this reader reads.
 	linesBefore int
 
-	rules    []Rule
+	rules    []Rule // in the file's order
 	when     whenReader
 	problems Problems
 }
@@ -122,13 +62,13 @@ func (r *reader) fail(line, column int, err error) {
 // readHeader finds the columns. A first row that names any column is a header:
 // no column's name is a legal cell of the first row of data.
 func (r *reader) readHeader(data []byte) {
-	r.columns = columnNames[:headerlessColumns]
+	r.columns = firstColumns(headerlessColumns)
 	in := newCSVReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
 		first, err = in.Read()
 	}
-	if err != nil || !slices.ContainsFunc(first, func(s string) bool { return column(s) != "" }) {
+	if err != nil || !slices.ContainsFunc(first, func(s string) bool { return columnNamed(s) != nil }) {
 		return
 	}
 	r.headerLine, _ = in.FieldPos(0)
@@ -138,23 +78,28 @@ func (r *reader) readHeader(data []byte) {
 	}
 	for i, s := range first {
 		s = strings.TrimSpace(s)
-		name := column(s)
+		col := columnNamed(s)
 		switch {
-		case name == "":
+		case col == nil:
+			known := names(firstColumns(len(columns)))
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
-				suggest.DidYouMean(s, columnNames), strings.Join(columnNames, ", ")))
-		case slices.Contains(r.columns, name):
-			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", name))
-			name = ""
+				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
+			col = &unknownColumn
+		case slices.Contains(r.columns, col):
+			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", col.name))
+			col = &unknownColumn
 		}
-		r.columns = append(r.columns, name)
+		r.columns = append(r.columns, col)
 	}
 	for _, name := range []string{"collective", "algorithm"} {
-		if !slices.Contains(r.columns, name) {
+		if r.columnNumber(name) == 0 {
 			r.fail(r.headerLine, 0, fmt.Errorf("the header has no column %q", name))
 		}
 	}
 }
+
+// columnNumber returns which column of the file has that name, from 1; 0: none.
+func (r *reader) columnNumber(name string) int { return 1 + slices.Index(names(r.columns), name) }
 
 // readRows reads a large file in two halves side by side: it is most of what the
 // plugin costs a job at its start.
@@ -186,7 +131,7 @@ func (r *reader) readRows(data []byte) {
 // read in one go: little of it, with cells that may go over several lines, or with
 // conditions, which rows share.
 func (r *reader) middle(data []byte) int {
-	if len(data) < 64<<10 || bytes.IndexByte(data, '"') >= 0 || slices.Contains(r.columns, "when") {
+	if len(data) < 64<<10 || bytes.IndexByte(data, '"') >= 0 || r.columnNumber("when") > 0 {
 		return len(data)
 	}
 	half := len(data) / 2
@@ -201,9 +146,9 @@ func (r *reader) middle(data []byte) int {
 // go in front as gocsv's header, which shifts lines by one.
 func (r *reader) readPart(data []byte) {
 	header := make([]string, len(r.columns)+1)
-	for i, name := range r.columns {
-		header[i] = name
-		if name == "" {
+	for i, col := range r.columns {
+		header[i] = col.name
+		if col.name == "" {
 			header[i] = fmt.Sprintf("(unknown %d)", i)
 		}
 	}
@@ -231,15 +176,15 @@ func (r *reader) readPart(data []byte) {
 			return
 		}
 		line, _ := in.FieldPos(0)
-		rw := v.(*row)
-		rw.trim()
-		cells.line, cells.row = r.linesBefore+line-1, rw
+		cells.line, cells.row = r.linesBefore+line-1, v.(*row)
+		cells.trim()
 		switch {
 		case cells.line == r.headerLine || cells.blank():
-		case column(rw.Collective) != "":
+		case columnNamed(cells.row.Collective) != nil:
 			r.fail(cells.line, 0, errors.New("another header (allowed: one, as the first row)"))
 		default:
-			r.rules = append(r.rules, cells.rule())
+			r.rules = append(r.rules, Rule{})
+			cells.readRule(&r.rules[len(r.rules)-1])
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,12 +102,20 @@ func TestSpellings(t *testing.T) {
 
 // What changes a decision changes the digest.
 func TestDigestFollowsMeaning(t *testing.T) {
-	const head = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,chunk_bytes\n"
-	base := strings.Split("allreduce,1,2,ring,simple,8,2,16,1,1,8,3,4,512", ",")
+	values := map[string][2]string{
+		"collective": {"allreduce", "allgather"}, "min_bytes": {"1", "0"}, "max_bytes": {"2", "3"}, "algorithm": {"ring", "tree"}, "protocol": {"simple", "ll"},
+		"channels": {"8", "9"}, "nodes": {"2", "-1"}, "ranks": {"16", "-1"}, "pipe_ops": {"1", "2"}, "reg_buff": {"1", "0"}, "ranks_per_node": {"8", "-1"},
+		"min_bytes_per_rank": {"3", "2"}, "max_bytes_per_rank": {"4", "5"}, "chunk_bytes": {"512", "1024"}, "when": {"bytes > 1", "bytes > 2"}, "comment": {"a", ""},
+	}
+	head := strings.Join(names(firstColumns(len(columns))), ",") + "\n"
+	base := make([]string, len(columns))
+	for i, c := range columns {
+		base[i] = values[c.name][0]
+	}
 	seen := map[Digest]string{}
-	for i, other := range strings.Split("allgather,0,3,tree,ll,9,-1,-1,2,0,-1,2,5,1024", ",") {
-		cells := append([]string(nil), base...)
-		cells[i] = other
+	for i := range columns {
+		cells := slices.Clone(base)
+		cells[i] = values[columns[i].name][1] // the comment's row is the base
 		row := strings.Join(cells, ",")
 		p, err := ReadCSV("x.csv", []byte(head+row+"\n"))
 		if err != nil {
@@ -131,8 +140,9 @@ func TestRuleFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Rule{Line: 2, Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: Range{1024, 2 << 20}, Nodes: -1, Ranks: -1, RanksPerNode: 4,
-		PipeOps: -1, RegBuff: -1, Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}
+	want := Rule{2,
+		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: Range{1024, 2 << 20}, Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
+		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}}
 	if !reflect.DeepEqual(p.Rules[0], want) {
 		t.Errorf("got %+v\nwant %+v", p.Rules[0], want)
 	}

@@ -38,15 +38,15 @@ func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Algo, d.Proto, d.Tied = c.Own()
 // offersNothing reports, of NCCL's own decision, that there is no cell to choose.
 func (d *Decision) offersNothing(c nccl.Costs) bool { return d.Algo < 0 && !d.Tied && !c.AvailableOnly }
 
-// apply returns what the rule makes of a query that it matches, and whether it can
-// decide it.
-func (rule *Rule) apply(q *Query, c Comm) (Decision, bool) {
+// apply returns what becomes of a query for which this is asked, and whether that
+// decides it.
+func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	d := Decision{Rule: -1, Algo: -1, Proto: -1}
-	if rule.Cells == everyCell {
+	if a.Cells == everyCell {
 		d.setNCCLsOwn(q.Costs)
 	} else {
 		var ok bool
-		if d.Algo, d.Proto, ok = rule.Cells.cheapest(q.Costs); !ok {
+		if d.Algo, d.Proto, ok = a.Cells.cheapest(q.Costs); !ok {
 			return d, false
 		}
 		if d.Micros, d.Write, ok = q.Costs.MakeCheapest(d.Algo, d.Proto); !ok {
@@ -57,10 +57,10 @@ func (rule *Rule) apply(q *Query, c Comm) (Decision, bool) {
 		return d, true
 	}
 	if c.checksChannels(q.Coll, d.Algo) {
-		d.Channels = int(rule.Channels)
+		d.Channels = int(a.Channels)
 	}
-	if rule.ChunkBytes > 0 {
-		d.ChunkBytes = max(rule.ChunkBytes, d.Proto.Grain())
+	if a.ChunkBytes > 0 {
+		d.ChunkBytes = max(a.ChunkBytes, d.Proto.Grain())
 	}
 	return d, true
 }

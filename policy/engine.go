@@ -188,8 +188,8 @@ func (v *EngineView) Decide(q Query) Answer {
 		return a
 	}
 	// What a row would ask for, so that all that holds for rows holds for models.
-	r := Rule{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
-	d, ok := r.apply(&q, v.comm)
+	asked := Ask{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
+	d, ok := asked.apply(&q, v.comm)
 	if !ok {
 		a.Silence = SilentCells
 		return a

@@ -1,13 +1,5 @@
 package policy
 
-import (
-	"fmt"
-	"math"
-	"strconv"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-)
-
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
 	Rule    int // index into Policy.Rules
@@ -148,47 +140,6 @@ func (x *explainer) condition(when *Condition) conditionResult {
 	x.conditions[when] = c
 	return c
 }
-
-// misses lists the columns that do not match.
-func (r *Rule) misses(q *Query, c Comm) (misses []Miss) {
-	miss := func(matches bool, column string, wants, has any) {
-		if !matches {
-			misses = append(misses, Miss{Column: column, Wants: fmt.Sprint(wants), Has: fmt.Sprint(has)})
-		}
-	}
-	wantsColl := r.Coll.String()
-	if r.Coll == anyColl || r.Coll == collNeverAsked {
-		wantsColl = "what tuners are never asked about"
-		if r.Coll == anyColl {
-			wantsColl = "any that tuners are asked about"
-		}
-	}
-	miss(r.isForColl(q.Coll) && q.Coll.IsAsked(), "collective", wantsColl, q.Coll)
-	miss(is(r.Nodes, c.Nodes), "nodes", r.Nodes, c.Nodes)
-	miss(is(r.Ranks, c.Ranks), "ranks", r.Ranks, c.Ranks)
-	perNode := strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
-	miss(r.isForPerNode(c.Nodes, c.Ranks), "ranks_per_node", r.RanksPerNode, perNode)
-	misses = r.Bytes.miss(misses, "size", q.Bytes)
-	misses = r.BytesPerRank.miss(misses, "size_per_rank", q.Bytes/uint64(c.Ranks))
-	miss(is(r.PipeOps, q.PipeOps), "pipe_ops", r.PipeOps, q.PipeOps)
-	miss(is(int32(r.RegBuff), q.RegBuff), "reg_buff", r.RegBuff, q.RegBuff)
-	return misses
-}
-
-func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
-	if r.contains(size) {
-		return misses
-	}
-	near := r.Min
-	if size > r.Max {
-		near = r.Max
-	}
-	octaves := math.Abs(math.Log2(float64(max(size, 1))) - math.Log2(float64(max(near, 1))))
-	return append(misses, Miss{column, r.String(), nccl.FormatBytes(size), octaves})
-}
-
-// String writes a range as files do: 64KiB - inf.
-func (r Range) String() string { return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max) }
 
 // String is the condition as it stands in the file.
 func (c *Condition) String() string { return c.text }

@@ -2,9 +2,7 @@ package policy
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"runtime"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -18,6 +16,7 @@ type Policy struct {
 	NeverAsked int
 
 	needsTopology bool
+	whenColumn    int // of the file, from 1; 0: none
 	kinds         commKinds
 }
 
@@ -41,12 +40,13 @@ func (d Digest) Full() string { return hex.EncodeToString(d[:]) }
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for
 // messages only. An error is of type Problems and lists all that is wrong.
 func ReadCSV(file string, text []byte) (*Policy, error) {
-	rules, problems := readRules(file, text)
-	if len(problems) > 0 {
-		return nil, problems
+	read := readFile(file, text)
+	if len(read.problems) > 0 {
+		return nil, read.problems
 	}
-	p := &Policy{File: file, Rules: rules, Digest: digest(rules), kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*Condition]bool{}}}
-	for _, r := range rules {
+	p := &Policy{File: file, Rules: read.rules, Digest: digest(read.rules), whenColumn: read.columnNumber("when"),
+		kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*Condition]bool{}}}
+	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
 		} else if r.When != nil && r.When.topology {
@@ -60,29 +60,14 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 // Topo, that row never matches.
 func (p *Policy) NeedsTopology() bool { return p.needsTopology }
 
-// conditionFollows stands where the next rule's collective would.
-const conditionFollows = 1 << 63
-
 func digest(rules []Rule) Digest {
 	h := sha256.New()
 	var text []byte // of one rule
-	for _, r := range rules {
-		if r.Coll == collNeverAsked {
-			continue
+	for i := range rules {
+		if rules[i].Coll != collNeverAsked {
+			text = rules[i].appendMeaning(text[:0])
+			h.Write(text)
 		}
-		text = text[:0]
-		for _, n := range []uint64{
-			uint64(r.Coll), r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min, r.BytesPerRank.Max,
-			uint64(r.Nodes), uint64(r.Ranks), uint64(r.RanksPerNode), uint64(r.PipeOps), uint64(r.RegBuff),
-			uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes,
-		} {
-			text = binary.LittleEndian.AppendUint64(text, n)
-		}
-		if r.When != nil {
-			text = append(binary.LittleEndian.AppendUint64(text, conditionFollows), r.When.normal...)
-			text = append(append(text, runtime.GOARCH...), 0)
-		}
-		h.Write(text)
 	}
 	return Digest(h.Sum(nil)[:len(Digest{})])
 }

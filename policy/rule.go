@@ -1,75 +1,76 @@
 package policy
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// anyInt in a rule's Nodes, Ranks, RanksPerNode, PipeOps or RegBuff matches
-// every value.
-const anyInt = -1
-
-const (
-	// anyColl in a rule means each of the collectives that tuners are asked about.
-	anyColl nccl.Coll = -1
-	// collNeverAsked stands for operations that RCCL's and newer NCCL's files
-	// name but that no tuner is ever asked about. Their rows are checked like
-	// all others and then have no effect.
-	collNeverAsked nccl.Coll = -2
-)
-
-// Range is an inclusive range of bytes.
-type Range struct{ Min, Max uint64 }
-
-var everySize = Range{0, nccl.Inf}
-
-func (r Range) contains(n uint64) bool { return r.Min <= n && n <= r.Max }
-
-// Rule is one row of a policy file.
+// Rule is a row of a policy file, compiled.
 type Rule struct {
 	Line int // in the file, from 1
+	Match
+	Ask
+}
 
-	// What the rule matches. Only values that are equal on every rank can be
-	// named here, with one exception: RegBuff is what the local rank found, and
-	// NCCL may find it different elsewhere. It is there because NCCL's example
-	// format has it.
-	Coll         nccl.Coll
-	Bytes        Range
-	BytesPerRank Range // of Bytes / Ranks, rounded down
-	Nodes        int32
-	Ranks        int32
-	RanksPerNode int32 // Ranks / Nodes; no match where that is not whole
-	PipeOps      int32
-	RegBuff      int8
-	When         *Condition // nil: always
-
-	// What it asks for: the cheapest available cell of this set. A set with one
-	// cell is a plain override, the full set keeps NCCL's own choice.
-	Cells      CellSet
-	Channels   int8   // 1..64; 0 leaves NCCL's count
+// Ask is what a rule asks for: the cheapest available cell of a set. A set with one
+// cell is a plain override, the full set keeps NCCL's own choice.
+type Ask struct {
 	ChunkBytes uint64 // 0 leaves NCCL's chunk size
+	Cells      CellSet
+	Channels   int8 // 1..64; 0 leaves NCCL's count
 }
 
-// IsFor reports whether the rule can match a collective on a communicator of that
-// many nodes and ranks, both at least 1, its condition aside.
-func (r *Rule) IsFor(coll nccl.Coll, nodes, ranks int) bool {
-	return r.isForColl(coll) && r.isForComm(nodes, ranks)
+// anyRule matches everything and asks for nothing.
+var anyRule = Rule{
+	Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize, Numbers: [...]int32{anyInt, anyInt, anyInt, anyInt, anyInt}},
+	Ask:   Ask{Cells: everyCell},
 }
 
-func (r *Rule) isForColl(coll nccl.Coll) bool { return r.Coll == anyColl || r.Coll == coll }
+// conditionFollows stands where the next rule's collective would.
+const conditionFollows = 1 << 63
 
-func (r *Rule) isForComm(nodes, ranks int) bool {
-	return is(r.Nodes, nodes) && is(r.Ranks, ranks) && r.isForPerNode(nodes, ranks)
+// appendMeaning adds all that decisions depend on to what the digest is taken of.
+func (r *Rule) appendMeaning(text []byte) []byte {
+	add := func(values ...uint64) {
+		for _, n := range values {
+			text = binary.LittleEndian.AppendUint64(text, n)
+		}
+	}
+	add(uint64(r.Coll), r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min, r.BytesPerRank.Max)
+	for _, n := range r.Numbers {
+		add(uint64(n))
+	}
+	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
+	if r.When != nil {
+		add(conditionFollows)
+		text = append(append(text, r.When.normal...), runtime.GOARCH...)
+		text = append(text, 0)
+	}
+	return text
 }
 
-func (r *Rule) isForPerNode(nodes, ranks int) bool {
-	return r.RanksPerNode == anyInt || ranks%nodes == 0 && is(r.RanksPerNode, ranks/nodes)
-}
+// LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.
+func (a Ask) LeavesToNCCL() bool { return a.Cells == everyCell }
 
-// is reports whether a column matches.
-func is(want int32, got int) bool { return want == anyInt || int(want) == got }
+// Asks is what the rule asks for: ring/simple, 24 channels, chunks of 256KiB.
+func (a Ask) Asks() string {
+	text := "NCCL's own choice"
+	if !a.LeavesToNCCL() {
+		text = a.Cells.String()
+	}
+	if a.Channels > 0 {
+		text += fmt.Sprintf(", %d channels", a.Channels)
+	}
+	if a.ChunkBytes > 0 {
+		text += ", chunks of " + nccl.FormatBytes(a.ChunkBytes)
+	}
+	return text
+}
 
 // CellSet is a set of cells of NCCL's cost table: the product of a set of
 // algorithms and a set of protocols. Bit i stands for row or column i, so that
@@ -100,4 +101,27 @@ func (s CellSet) cheapest(c nccl.Costs) (a nccl.Algo, p nccl.Proto, ok bool) {
 // single reports whether the set is one cell.
 func (s CellSet) single() bool {
 	return bits.OnesCount16(s.algos) == 1 && bits.OnesCount8(s.protos) == 1
+}
+
+// String writes the set as files do: ring/ll, !tree/simple, any.
+func (s CellSet) String() string {
+	if s == everyCell {
+		return "any"
+	}
+	return setText(s.algos, everyCell.algos, nccl.Algos) + "/" + setText(s.protos, everyCell.protos, nccl.Protos)
+}
+
+func setText[T ~int8, Set uint8 | uint16](set, every Set, known nccl.Names[T]) string {
+	if set == every {
+		return "any"
+	}
+	for v, name := range known.Known {
+		switch set {
+		case 1 << v:
+			return name
+		case every &^ (1 << v):
+			return "!" + name
+		}
+	}
+	return fmt.Sprintf("%#x", set)
 }

@@ -11,7 +11,7 @@ import (
 // rewrite parts of it and keep the rest byte for byte. It does not change.
 type Sheet struct {
 	Text    []byte
-	columns []string // canonical names; "" where unknown
+	columns []string
 	rows    map[int]SheetRow
 }
 
@@ -41,7 +41,7 @@ func ReadSheet(text []byte) (*Sheet, error) {
 		}
 		return inText[line-1] + column - 1
 	}
-	s := &Sheet{Text: text, columns: r.columns, rows: map[int]SheetRow{}}
+	s := &Sheet{Text: text, columns: names(r.columns), rows: map[int]SheetRow{}}
 	in := newCSVReader(bytes.NewReader(data))
 	in.ReuseRecord = true
 	for {

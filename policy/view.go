@@ -134,7 +134,7 @@ func (v *View) Decide(q Query) Decision {
 	perRank := q.Bytes / uint64(v.comm.Ranks)
 	for _, i := range v.rows.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForCall(&q, perRank) || r.When != nil && r.When.perCall && !v.holds(int(i)) {
+		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.perCall && !v.holds(int(i)) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {
@@ -142,13 +142,6 @@ func (v *View) Decide(q Query) Decision {
 		}
 	}
 	return d
-}
-
-// isForCall reports whether the columns match that are not the same for all calls of a
-// communicator.
-func (r *Rule) isForCall(q *Query, perRank uint64) bool {
-	return r.Bytes.contains(q.Bytes) && r.isForColl(q.Coll) && r.BytesPerRank.contains(perRank) &&
-		is(r.PipeOps, q.PipeOps) && is(int32(r.RegBuff), q.RegBuff)
 }
 
 // apply returns what rule r makes of the query, and whether it can decide it.
@@ -187,6 +180,6 @@ func (v *View) failed(rule int, err error) {
 	k.reported[r.When] = true
 	k.mu.Unlock()
 	if first {
-		v.report(Problem{v.policy.File, r.Line, r.When.column, err.Error()})
+		v.report(Problem{v.policy.File, r.Line, v.policy.whenColumn, err.Error()})
 	}
 }

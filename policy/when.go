@@ -11,7 +11,6 @@ import (
 // text. It is immutable.
 type Condition struct {
 	id      int    // from 0, in one file
-	column  int    // of "when" in the file
 	text    string // as in the file
 	normal  string // of the meaning: white space, spelling and constants do not change it
 	program program
@@ -54,7 +53,7 @@ type whenReader struct {
 	tooMany  bool // and that was said
 }
 
-func (w *whenReader) read(text string, column int) (*Condition, error) {
+func (w *whenReader) read(text string) (*Condition, error) {
 	if c, ok := w.byText[text]; ok {
 		return c, nil
 	}
@@ -76,7 +75,7 @@ func (w *whenReader) read(text string, column int) (*Condition, error) {
 	if twin := w.byNormal[c.normal]; twin != nil {
 		c = twin
 	} else {
-		c.id, c.column = len(w.byNormal), column
+		c.id = len(w.byNormal)
 		w.byNormal[c.normal] = c
 	}
 	w.byText[text] = c

@@ -220,7 +220,7 @@ func FuzzCondition(f *testing.F) {
 	f.Add(`min(bytes, ranks ** 2) % max(1, nodes) in 3..5 ? !topo.gdr : abs(-bytes_per_rank) / nvl_domains > 1.5`)
 	comms := []Comm{{Nodes: 1, Ranks: 8}, {Nodes: 3, Ranks: 16, NVLDomains: 3, Topo: testTopology()}}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := (&whenReader{}).read(text, 1)
+		c, err := (&whenReader{}).read(text)
 		if (c == nil) == (err == nil) {
 			t.Fatal("neither a condition nor an error, or both")
 		}

@@ -61,7 +61,7 @@ func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 	}
 	for _, p := range policies {
 		for _, r := range p.Rules {
-			nodes, ranks, rpn := int(r.Nodes), int(r.Ranks), int(r.RanksPerNode)
+			nodes, ranks, rpn := int(r.Numbers[policy.Nodes]), int(r.Numbers[policy.Ranks]), int(r.Numbers[policy.RanksPerNode])
 			add(nodes, ranks, rpn)
 			for _, n := range inShapes(r.When.Limits("nodes")) {
 				add(n, ranks, rpn)
@@ -149,7 +149,7 @@ func calls(rules []*policy.Rule) (pairs []question) {
 		}
 	}
 	for _, r := range rules {
-		tell(int(r.PipeOps))
+		tell(int(r.Numbers[policy.PipeOps]))
 		for _, n := range r.When.Limits("pipe_ops") {
 			if n < 1<<16 {
 				tell(int(n) - 1)
@@ -157,7 +157,7 @@ func calls(rules []*policy.Rule) (pairs []question) {
 				tell(int(n) + 1)
 			}
 		}
-		if r.RegBuff == 1 && len(regBuffs) == 1 {
+		if r.Numbers[policy.RegBuff] == 1 && len(regBuffs) == 1 {
 			regBuffs = append(regBuffs, 1)
 		}
 	}

@@ -57,20 +57,20 @@ func (c cells) String() string {
 // the communicators of a key: what NCCL 2.21 to 2.30 model and allow at all, with
 // the limits that follow from the numbers of nodes and ranks.
 func offered(coll nccl.Coll, k key) cells {
-	perNode := k.perNode // the most ranks on a node, or fewer
-	if perNode == uneven {
-		perNode = k.ranks/k.nodes + 1
+	onNode := k.wants[policy.RanksPerNode] // the most ranks on a node, or fewer
+	if onNode == uneven {
+		onNode = k.wants[policy.Ranks]/k.wants[policy.Nodes] + 1
 	}
 	// PAT wants one rank on every node.
-	onePerNode := perNode <= 1 && (k.nodes < 0 || k.ranks < 0 || k.nodes == k.ranks)
+	onePerNode := onNode <= 1 && (k.wants[policy.Nodes] < 0 || k.wants[policy.Ranks] < 0 || k.wants[policy.Nodes] == k.wants[policy.Ranks])
 	fits := func(a nccl.Algo) bool {
 		switch a {
 		case nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain:
-			return perNode <= nccl.MaxDirectRanks
+			return onNode <= nccl.MaxDirectRanks
 		case nccl.AlgoNVLS:
-			return coll == nccl.CollAllReduce || perNode <= nccl.MaxNVLSRanks
+			return coll == nccl.CollAllReduce || onNode <= nccl.MaxNVLSRanks
 		case nccl.AlgoNVLSTree:
-			return k.nodes != 1
+			return k.wants[policy.Nodes] != 1
 		case nccl.AlgoPAT:
 			return onePerNode
 		}

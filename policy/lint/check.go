@@ -3,7 +3,7 @@ package lint
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -31,7 +31,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		c.rows = append(c.rows, newRow(r, c.condition(r.Line) != ""))
+		c.rows = append(c.rows, newRow(r))
 	}
 	if len(c.rows) == 0 {
 		c.report(noRows, 0, "", "the policy has no rows")
@@ -40,7 +40,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 		c.each(r)
 	}
 	c.duplicates()
-	c.reach()
+	c.shadowed()
 	c.overlaps()
 	c.gaps()
 	if opt.Model != nil {
@@ -97,7 +97,7 @@ func (c *check) each(r *row) {
 		return
 	}
 	switch {
-	case r.key.ranks == 1:
+	case r.key.wants[policy.Ranks] == 1:
 		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
 		r.empty = true
 	case r.empty:
@@ -106,8 +106,8 @@ func (c *check) each(r *row) {
 	if r.empty {
 		return
 	}
-	if r.RegBuff >= 0 {
-		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", r.RegBuff)
+	if want := r.Numbers[policy.RegBuff]; want >= 0 {
+		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", want)
 	}
 	c.bound(r)
 	if c.combination(r) {
@@ -116,24 +116,11 @@ func (c *check) each(r *row) {
 	}
 }
 
-// condition returns the text of a row's condition, "" where it has none.
-func (c *check) condition(line int) string {
-	text := c.sheet.String(line, "when")
-	if text == "-1" || text == "*" || strings.EqualFold(text, "any") {
-		return ""
-	}
-	return text
-}
-
 // duplicates finds rows that say again what an earlier one says.
 func (c *check) duplicates() {
 	type saying struct {
-		place          key
-		bytes, perRank policy.Range
-		when           string
-		cells          policy.CellSet
-		channels       int8
-		chunk          uint64
+		policy.Match
+		policy.Ask
 	}
 	first := map[saying]int{}
 	c.idle = map[*row]bool{}
@@ -141,7 +128,8 @@ func (c *check) duplicates() {
 		if r.never {
 			continue
 		}
-		s := saying{r.key, r.Bytes, r.BytesPerRank, c.condition(r.Line), r.Cells, r.Channels, r.ChunkBytes}
+		s := saying{r.Match, r.Ask}
+		s.Numbers = r.key.wants
 		if line, ok := first[s]; ok {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
 			at, _ := c.sheet.Row(r.Line)
@@ -153,44 +141,30 @@ func (c *check) duplicates() {
 	}
 }
 
-// reach finds rows that no call can reach.
-func (c *check) reach() {
-	active := make([]*row, 0, len(c.rows))
-	for _, r := range c.rows {
-		if r.active() && !c.idle[r] {
-			active = append(active, r)
-		}
-	}
-	a := newReach(active)
-	for i, r := range active {
-		if a.reached(r) {
+// shadowed finds rows of which one earlier row matches all calls, and has each cell that
+// they ask for. Rows that only several earlier ones hide together are not looked for.
+func (c *check) shadowed() {
+	for i, r := range c.rows {
+		if !r.active() || c.idle[r] {
 			continue
 		}
-		c.idle[r] = true
-		by := culprits(r, active[:i])
-		c.report(shadowed, r.Line, "", "the row is never reached: %s", cameFirst(by))
-	}
-	if a.givenUp > 0 {
-		c.report(notExamined, 0, "", "not told of %d rows with bytes and bytes per rank whether they are reached", a.givenUp)
+		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) && !c.idle[e] })
+		if by >= 0 {
+			c.idle[r] = true
+			c.report(shadowed, r.Line, "", "the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
+		}
 	}
 }
 
-func cameFirst(by []*row) string {
-	if len(by) == 1 {
-		return fmt.Sprintf("line %d matches all that it matches, and comes first", by[0].Line)
+// hides reports whether no call reaches a row that comes after this one. One with a
+// condition may not match, and hides nothing.
+func (r *row) hides(later *row) bool {
+	if r.When != nil || later.cells&^r.cells != 0 || !r.active() || !later.key.within(r.key) {
+		return false
 	}
-	const most = 4
-	lines := ""
-	for i, r := range by {
-		switch {
-		case i == most:
-			return fmt.Sprintf("lines %s and %d more together match all that it matches, and come first", lines, len(by)-most)
-		case i > 0 && i == len(by)-1:
-			lines += " and "
-		case i > 0:
-			lines += ", "
-		}
-		lines += fmt.Sprint(r.Line)
+	if ranks := later.wants[policy.Ranks]; ranks > 0 {
+		sizes, ok := r.BytesFor(int(ranks))
+		return ok && holds(sizes, later.sizes)
 	}
-	return fmt.Sprintf("lines %s together match all that it matches, and come first", lines)
+	return holds(r.Bytes, later.Bytes) && holds(r.BytesPerRank, later.BytesPerRank)
 }

@@ -82,7 +82,7 @@ func TestFixKeepsDecisions(t *testing.T) {
 		for range 200 {
 			nodes := 1 + rng.IntN(3)
 			micros := make([]float32, 21)
-			can := offered(nccl.CollAllReduce, key{nodes: int32(nodes), ranks: int32(8 * nodes), perNode: 8})
+			can := offered(nccl.CollAllReduce, keyOf(nccl.CollAllReduce, int32(nodes), int32(8*nodes)))
 			for i := range micros {
 				micros[i] = -1
 				if can&(1<<i) != 0 {

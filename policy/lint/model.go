@@ -111,5 +111,5 @@ func (c *modelCheck) group(g *policy.ModelGroup) {
 }
 
 func groupName(g *policy.ModelGroup) string {
-	return fmt.Sprintf("%s with %s", g.Coll, key{nodes: int32(g.Nodes), ranks: int32(g.Ranks), pipeOps: anyValue, regBuff: anyValue})
+	return fmt.Sprintf("%s with %s", g.Coll, keyOf(anyColl, int32(g.Nodes), int32(g.Ranks)))
 }

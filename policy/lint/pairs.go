@@ -25,7 +25,7 @@ type standing struct {
 func (c *check) overlaps() {
 	earlier := map[place]*standing{}
 	for _, r := range c.rows {
-		if !r.active() || r.when || r.axis == byBoth || c.idle[r] {
+		if !r.active() || r.When != nil || r.axis == byBoth || c.idle[r] {
 			continue
 		}
 		c.overlap(r, earlier)
@@ -48,7 +48,7 @@ func (c *check) overlap(r *row, earlier map[place]*standing) {
 		for i := len(s.rows) - 1; i >= 0; i-- {
 			o := s.rows[i]
 			sizes, any := both(o.sizes, r.sizes)
-			if !any || holds(o.sizes, r.sizes) || holds(r.sizes, o.sizes) || o.asksAlike(r) {
+			if !any || holds(o.sizes, r.sizes) || holds(r.sizes, o.sizes) || o.Ask == r.Ask {
 				continue
 			}
 			c.report(overlap, r.Line, "", "line %d comes first and matches %s%s as well, where it asks for something else", o.Line, sizeText(sizes), r.axis)

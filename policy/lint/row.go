@@ -8,13 +8,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// key is what a row requires of a call besides its size and its condition. -1 is
-// any value, as in policy.Rule.
+// key is what a row requires of a call besides its size and its condition. -1 is any
+// value, as in policy.Match.
 type key struct {
-	coll                  nccl.Coll
-	nodes, ranks, perNode int32
-	pipeOps               int32
-	regBuff               int8
+	coll  nccl.Coll
+	wants [policy.NumNumbers]int32
 }
 
 const (
@@ -25,19 +23,30 @@ const (
 	uneven = 0
 )
 
+// keyOf is the key of a collective's calls on communicators of so many nodes and ranks.
+func keyOf(coll nccl.Coll, onNodes, ofRanks int32) key {
+	k := key{coll: coll}
+	for n := range k.wants {
+		k.wants[n] = anyValue
+	}
+	k.wants[policy.Nodes], k.wants[policy.Ranks] = onNodes, ofRanks
+	return k.settled()
+}
+
 // settled fills in what follows from the rest: of nodes, ranks and ranks per node,
 // two make the third.
 func (k key) settled() key {
+	want := &k.wants
 	switch {
-	case k.nodes > 0 && k.ranks > 0:
-		k.perNode = uneven
-		if k.ranks%k.nodes == 0 {
-			k.perNode = k.ranks / k.nodes
+	case want[policy.Nodes] > 0 && want[policy.Ranks] > 0:
+		want[policy.RanksPerNode] = uneven
+		if want[policy.Ranks]%want[policy.Nodes] == 0 {
+			want[policy.RanksPerNode] = want[policy.Ranks] / want[policy.Nodes]
 		}
-	case k.nodes > 0 && k.perNode > 0 && int64(k.nodes)*int64(k.perNode) < 1<<31:
-		k.ranks = k.nodes * k.perNode
-	case k.ranks > 0 && k.perNode > 0:
-		k.nodes = k.ranks / k.perNode
+	case want[policy.Nodes] > 0 && want[policy.RanksPerNode] > 0 && int64(want[policy.Nodes])*int64(want[policy.RanksPerNode]) < 1<<31:
+		want[policy.Ranks] = want[policy.Nodes] * want[policy.RanksPerNode]
+	case want[policy.Ranks] > 0 && want[policy.RanksPerNode] > 0:
+		want[policy.Nodes] = want[policy.Ranks] / want[policy.RanksPerNode]
 	}
 	return k
 }
@@ -46,59 +55,65 @@ func (k key) settled() key {
 // with some of its values left open.
 func (k key) implied() []key {
 	all := []key{k}
-	open := func(isSet bool, with func(*key)) {
-		if !isSet {
-			return
+	if k.coll != anyColl {
+		all = append(all, key{anyColl, k.wants})
+	}
+	for n, value := range k.wants {
+		if value == anyValue {
+			continue
 		}
 		for _, other := range all[:len(all):len(all)] {
-			with(&other)
+			other.wants[n] = anyValue
 			all = append(all, other)
 		}
 	}
-	open(k.coll != anyColl, func(k *key) { k.coll = anyColl })
-	open(k.nodes > 0, func(k *key) { k.nodes = anyValue })
-	open(k.ranks > 0, func(k *key) { k.ranks = anyValue })
-	open(k.perNode >= uneven, func(k *key) { k.perNode = anyValue })
-	open(k.pipeOps >= 0, func(k *key) { k.pipeOps = anyValue })
-	open(k.regBuff >= 0, func(k *key) { k.regBuff = anyValue })
 	return all
 }
 
 // within reports whether every call that k matches is matched by wider.
 func (k key) within(wider key) bool {
-	is := func(w, n int32) bool { return w == anyValue || w == n }
-	return is(int32(wider.coll), int32(k.coll)) && is(wider.nodes, k.nodes) && is(wider.ranks, k.ranks) && is(wider.perNode, k.perNode) &&
-		is(wider.pipeOps, k.pipeOps) && is(int32(wider.regBuff), int32(k.regBuff))
+	for n, value := range k.wants {
+		if wider.wants[n] != anyValue && wider.wants[n] != value {
+			return false
+		}
+	}
+	return wider.coll == anyColl || wider.coll == k.coll
+}
+
+// ofAnyCall leaves open what calls of one communicator may differ in.
+func (k key) ofAnyCall() key {
+	for n := policy.PipeOps; n < policy.NumNumbers; n++ {
+		k.wants[n] = anyValue
+	}
+	return k
 }
 
 // meets reports whether some call may match both.
 func (k key) meets(o key) bool {
-	both := func(a, b int32) bool { return a == anyValue || b == anyValue || a == b }
-	return both(int32(k.coll), int32(o.coll)) && both(k.nodes, o.nodes) && both(k.ranks, o.ranks) && both(k.perNode, o.perNode) &&
-		both(k.pipeOps, o.pipeOps) && both(int32(k.regBuff), int32(o.regBuff))
+	for n, value := range k.wants {
+		if value != anyValue && o.wants[n] != anyValue && value != o.wants[n] {
+			return false
+		}
+	}
+	return k.coll == anyColl || o.coll == anyColl || k.coll == o.coll
 }
 
 // String names the communicators and calls: "2 nodes, 16 ranks".
 func (k key) String() string {
 	var words []string
-	add := func(n int32, one, many string) {
+	for n, value := range k.wants {
+		n := policy.Number(n)
 		switch {
-		case n == 1:
-			words = append(words, "1 "+one)
-		case n > 1:
-			words = append(words, fmt.Sprintf("%d %s", n, many))
+		case value < 0 || n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
+		case n > policy.RanksPerNode:
+			words = append(words, fmt.Sprintf("%s %d", n, value))
+		default:
+			one := [...]string{policy.Nodes: "node", policy.Ranks: "rank", policy.RanksPerNode: "rank per node"}[n]
+			if value > 1 {
+				one = [...]string{policy.Nodes: "nodes", policy.Ranks: "ranks", policy.RanksPerNode: "ranks per node"}[n]
+			}
+			words = append(words, fmt.Sprintf("%d %s", value, one))
 		}
-	}
-	add(k.nodes, "node", "nodes")
-	add(k.ranks, "rank", "ranks")
-	if k.nodes < 0 || k.ranks < 0 {
-		add(k.perNode, "rank per node", "ranks per node")
-	}
-	if k.pipeOps >= 0 {
-		words = append(words, fmt.Sprintf("pipe_ops %d", k.pipeOps))
-	}
-	if k.regBuff >= 0 {
-		words = append(words, fmt.Sprintf("reg_buff %d", k.regBuff))
 	}
 	if len(words) == 0 {
 		return "any communicator"
@@ -132,22 +147,21 @@ type row struct {
 	cells cells
 	never bool // an operation nobody asks about
 	empty bool // matches no size
-	when  bool // has a condition: it may match, or not
 }
 
-func newRow(r *policy.Rule, conditional bool) *row {
-	w := &row{Rule: r, cells: cellsOf(r.Cells), when: conditional, sizes: r.Bytes}
-	w.key = key{r.Coll, r.Nodes, r.Ranks, r.RanksPerNode, r.PipeOps, r.RegBuff}.settled()
+func newRow(r *policy.Rule) *row {
+	w := &row{Rule: r, cells: cellsOf(r.Cells), sizes: r.Bytes}
+	w.key = key{r.Coll, r.Numbers}.settled()
 	w.never = len(r.Colls()) == 0
-	switch ranks := w.key.ranks; {
-	case ranks > 0:
+	switch {
+	case w.key.wants[policy.Ranks] > 0:
 		var ok bool
-		w.sizes, ok = r.BytesFor(int(ranks))
+		w.sizes, ok = r.BytesFor(int(w.key.wants[policy.Ranks]))
 		w.empty = !ok
 	case r.LimitsBytes() && r.LimitsBytesPerRank():
 		w.axis = byBoth
 		// More ranks only lower the bytes per rank.
-		fewest := max(w.key.nodes, w.key.perNode, 2) // NCCL asks nothing about one rank
+		fewest := max(w.key.wants[policy.Nodes], w.key.wants[policy.RanksPerNode], 2) // NCCL asks nothing about one rank
 		w.empty = r.BytesPerRank.Min > r.Bytes.Max/uint64(fewest)
 	case r.LimitsBytesPerRank():
 		w.axis, w.sizes = byPerRank, r.BytesPerRank
@@ -157,11 +171,6 @@ func newRow(r *policy.Rule, conditional bool) *row {
 
 // active reports whether the row can decide anything at all.
 func (r *row) active() bool { return !r.never && !r.empty }
-
-// asksAlike reports whether two rows ask for the same.
-func (r *row) asksAlike(o *row) bool {
-	return r.Cells == o.Cells && r.Channels == o.Channels && r.ChunkBytes == o.ChunkBytes
-}
 
 func (r *row) collName() string {
 	if r.key.coll == anyColl {

@@ -35,7 +35,7 @@ func (c *check) combination(r *row) bool {
 
 func offeredAnywhere(r *row) (can cells) {
 	for _, coll := range r.Colls() {
-		can |= offered(coll, key{nodes: anyValue, ranks: anyValue, perNode: anyValue})
+		can |= offered(coll, keyOf(coll, anyValue, anyValue))
 	}
 	return can
 }
@@ -43,10 +43,10 @@ func offeredAnywhere(r *row) (can cells) {
 // machines lists NCCL's cost models of the communicators that the row is for. A row
 // that leaves them open is for more than can be listed.
 func (c *check) machines(r *row) []*tuning.Tuning {
-	if c.opt.Machine == nil || r.key.nodes < 0 || r.key.ranks < 0 {
+	if c.opt.Machine == nil || r.key.wants[policy.Nodes] < 0 || r.key.wants[policy.Ranks] < 0 {
 		return nil
 	}
-	if t := c.opt.Machine(int(r.key.nodes), int(r.key.ranks)); t != nil {
+	if t := c.opt.Machine(int(r.key.wants[policy.Nodes]), int(r.key.wants[policy.Ranks])); t != nil {
 		return []*tuning.Tuning{t}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (c *check) channels(r *row) {
 	}
 	settable := cells(0)
 	(r.cells & r.offered()).each(func(a nccl.Algo, p nccl.Proto) {
-		if nccl.ChannelsCanBeSet(a, max(1, int(r.key.nodes))) {
+		if nccl.ChannelsCanBeSet(a, max(1, int(r.key.wants[policy.Nodes]))) {
 			settable |= cellBit(a, p)
 		}
 	})

@@ -25,17 +25,17 @@ func (c *check) againstModel() {
 			continue
 		}
 		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll}
-		at := key{coll, int32(g.Nodes), int32(g.Ranks), anyValue, anyValue, anyValue}.settled()
+		at := keyOf(coll, int32(g.Nodes), int32(g.Ranks))
 		var decided ranges
 		for _, r := range c.rows {
-			if !r.active() || r.when || !at.within(key{r.key.coll, r.key.nodes, r.key.ranks, r.key.perNode, anyValue, anyValue}) {
+			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
 				continue
 			}
 			sizes, ok := r.BytesFor(g.Ranks)
 			if !ok {
 				continue
 			}
-			if r.pipeOps < 0 && r.regBuff < 0 {
+			if r.key == r.key.ofAnyCall() {
 				decided.add(sizes)
 			}
 			if !r.LeavesToNCCL() {

@@ -30,7 +30,6 @@ const (
 	channelsUnchecked   = "channels-unchecked"
 	chunkBelowGrain     = "chunk-below-grain"
 	chunkNotMultiple    = "chunk-not-multiple"
-	notExamined         = "not-examined"
 	badIgnore           = "bad-ignore"
 	modelInvalid        = "model-invalid"
 	modelStale          = "model-stale"
@@ -60,10 +59,11 @@ or delete the row.`, false},
 	{duplicate, Warning, "a row that says what an earlier one says", `
 Both rows match the same calls and ask for the same. The later one never decides;
 delete it (--fix does).`, true},
-	{shadowed, Warning, "earlier rows always decide first", `
-Whatever this row matches, earlier rows match too, and whenever one of the cells of
-the cost table that it asks for is available, so is one that they ask for. Rows are
-tried from top to bottom: move the row up, narrow the earlier rows, or delete it.
+	{shadowed, Warning, "an earlier row always decides first", `
+Whatever this row matches, an earlier row matches too, and it asks for each cell of the
+cost table that this row asks for, so that it decides wherever this row could. Rows are
+tried from top to bottom: move the row up, narrow the earlier row, or delete it. Rows that
+only several earlier ones hide together are not looked for.
 
 A row behind another one that asks for a different single cell is no such case: it
 decides where that cell is not available. (NCCL 2.21, ABI v2, does not tell costs: rows
@@ -124,9 +124,6 @@ The library raises smaller chunks to it. --fix writes the grain.`, true},
 	{chunkNotMultiple, Note, "a chunk that is no multiple of the protocol's grain", `
 NCCL rounds the chunk down to a multiple of 16 bytes for ll, 1920 for ll128, 512 for
 simple. --fix writes that.`, true},
-	{notExamined, Note, "too much work to tell whether rows are reached", `
-Whether rows that limit both bytes and bytes per rank leave others unreached takes work
-that grows steeply with their number; here it was given up.`, false},
 	{badIgnore, Warning, "tunefit:ignore that is not understood or not needed", `
 "# tunefit:ignore RULE" silences a rule for the next row, and the same words in the
 comment column for that row. Here the rule does not exist, or found nothing.`, false},

@@ -47,15 +47,13 @@ func TestRules(t *testing.T) {
 			"allreduce,0,1K,ring,,1,2,8,,\nallreduce,0,1K,tree,,1,2,8,,\n",
 		}},
 		{shadowed, map[string]string{
-			"allreduce,0,1M,ring,,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n":                             "p.csv:3: warning: the row is never reached: line 2 matches all",
-			"any,,,default,,,,,,\nbroadcast,,,ring,,,,,,\n":                                             "p.csv:3: warning: the row is never reached: line 2 matches all",
-			"allreduce,0,4K,ring,,,,8,,\nallreduce,4097,1M,ring,,,,8,,\nallreduce,1K,1M,ring,,,2,8,,\n": "p.csv:4: warning: the row is never reached: lines 2 and 3 together",
-			"allreduce,,,ring,,,,,,\nallreduce,,,!ring,,,,,,\nallreduce,,,default,,,,,,\n":              "p.csv:4: warning: the row is never reached: lines 2 and 3 together",
-			"any,,,nvls,,,,,,\nbroadcast,,,nvls,simple,,,,,\n":                                          "p.csv:3: warning: the row is never reached: line 2",
+			"allreduce,0,1M,ring,,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n": "p.csv:3: warning: the row is never reached: line 2 matches all",
+			"any,,,default,,,,,,\nbroadcast,,,ring,,,,,,\n":                 "p.csv:3: warning: the row is never reached: line 2 matches all",
+			"any,,,nvls,,,,,,\nbroadcast,,,nvls,simple,,,,,\n":              "p.csv:3: warning: the row is never reached: line 2",
 		}, []string{
 			"allreduce,0,1M,nvls,simple,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n", // NVLS may not be available
 			"allreduce,0,1M,ring,ll,,,,,\nallreduce,4K,64K,ring,,8,2,8,,\n",
-			"allreduce,0,4K,ring,,,,8,,\nallreduce,4098,1M,ring,,,,8,,\nallreduce,1K,1M,ring,,,2,8,,\n", // one size is left
+			"allreduce,0,4K,ring,,,,8,,\nallreduce,4097,1M,ring,,,,8,,\nallreduce,1K,1M,ring,,,2,8,,\n", // it takes both
 			"allreduce,,,ring,,,2,,,\nallreduce,,,ring,,,,,,\n",
 			"allreduce,,,!ring,,,,,,\nallreduce,,,default,,,,,,\n",
 		}},

@@ -1,0 +1,48 @@
+package lint
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// ranges are ascending and neither overlap nor touch.
+type ranges []policy.Range
+
+func (rs ranges) after(size uint64) int {
+	i, _ := slices.BinarySearchFunc(rs, size, func(r policy.Range, size uint64) int {
+		if r.Max < size {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// at returns the range that holds a size.
+func (rs ranges) at(size uint64) (policy.Range, bool) {
+	if i := rs.after(size); i < len(rs) && rs[i].Min <= size {
+		return rs[i], true
+	}
+	return policy.Range{}, false
+}
+
+// meet reports whether some size of r is in one of the ranges.
+func (rs ranges) meet(r policy.Range) bool {
+	i := rs.after(r.Min)
+	return i < len(rs) && rs[i].Min <= r.Max
+}
+
+// add joins r with all that it overlaps or touches.
+func (rs *ranges) add(r policy.Range) {
+	first := 0
+	if r.Min > 0 {
+		first = rs.after(r.Min - 1)
+	}
+	last := first
+	for ; last < len(*rs) && (r.Max == nccl.Inf || (*rs)[last].Min <= r.Max+1); last++ {
+		r.Min, r.Max = min(r.Min, (*rs)[last].Min), max(r.Max, (*rs)[last].Max)
+	}
+	*rs = slices.Replace(*rs, first, last, r)
+}

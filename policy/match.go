@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Match is what a rule matches. Only values that are equal on every rank can be named
+// here, with one exception: RegBuff is what the local rank found, and NCCL may find it
+// different elsewhere. It is there because NCCL's example format has it.
+type Match struct {
+	Bytes        Range
+	BytesPerRank Range             // of Bytes / Ranks, rounded down
+	Numbers      [NumNumbers]int32 // -1: any
+	Coll         nccl.Coll
+	When         *Condition // nil: always
+}
+
+// Number is a column of whole numbers that a rule may want of a communicator or a call.
+type Number int8
+
+const (
+	Nodes Number = iota
+	Ranks
+	RanksPerNode // no match where it is not whole
+	PipeOps
+	RegBuff
+	NumNumbers
+)
+
+const maxNumber = 1 << 30
+
+var numbers = [NumNumbers]struct {
+	name        string
+	least, most int64 // that a file may name
+}{
+	Nodes:        {"nodes", 1, maxNumber},
+	Ranks:        {"ranks", 1, maxNumber},
+	RanksPerNode: {"ranks_per_node", 1, maxNumber},
+	PipeOps:      {"pipe_ops", 0, maxNumber},
+	RegBuff:      {"reg_buff", 0, 1},
+}
+
+// String returns the column's name.
+func (n Number) String() string { return numbers[n].name }
+
+const (
+	// anyInt in Match.Numbers matches every value.
+	anyInt = -1
+	// uneven is what a communicator without a whole number of ranks per node has. No
+	// rule wants it.
+	uneven = -2
+
+	// anyColl in a rule means each of the collectives that tuners are asked about.
+	anyColl nccl.Coll = -1
+	// collNeverAsked stands for operations that RCCL's and newer NCCL's files
+	// name but that no tuner is ever asked about. Their rows are checked like
+	// all others and then have no effect.
+	collNeverAsked nccl.Coll = -2
+)
+
+func perNode(nodes, ranks int) int {
+	if ranks%nodes != 0 {
+		return uneven
+	}
+	return ranks / nodes
+}
+
+// IsFor reports whether the rule can match a collective on a communicator of that
+// many nodes and ranks, both at least 1, its condition aside.
+func (m *Match) IsFor(coll nccl.Coll, nodes, ranks int) bool {
+	return m.isForColl(coll) && m.isForComm(nodes, ranks)
+}
+
+func (m *Match) isForColl(coll nccl.Coll) bool { return m.Coll == anyColl || m.Coll == coll }
+
+func (m *Match) isForComm(nodes, ranks int) bool {
+	return m.wants(Nodes, nodes) && m.wants(Ranks, ranks) && m.wants(RanksPerNode, perNode(nodes, ranks))
+}
+
+// wants reports whether a number matches.
+func (m *Match) wants(n Number, has int) bool {
+	return m.Numbers[n] == anyInt || int(m.Numbers[n]) == has
+}
+
+// isForSize and isForCall report whether the columns match that are not the same for all
+// calls of a communicator. They are two because the compiler inlines nothing larger, and
+// Decide asks them of each row.
+func (m *Match) isForSize(bytes, perRank uint64) bool {
+	return m.Bytes.contains(bytes) && m.BytesPerRank.contains(perRank)
+}
+
+func (m *Match) isForCall(q *Query) bool {
+	return m.isForColl(q.Coll) && m.wants(PipeOps, q.PipeOps) && m.wants(RegBuff, q.RegBuff)
+}
+
+// misses lists the columns that do not match.
+func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
+	if !m.isForColl(q.Coll) || !q.Coll.IsAsked() {
+		wants := m.Coll.String()
+		switch m.Coll {
+		case anyColl:
+			wants = "any that tuners are asked about"
+		case collNeverAsked:
+			wants = "what tuners are never asked about"
+		}
+		misses = append(misses, Miss{Column: "collective", Wants: wants, Has: q.Coll.String()})
+	}
+	number := func(n Number, has int) {
+		if m.wants(n, has) {
+			return
+		}
+		text := strconv.Itoa(has)
+		if has == uneven {
+			text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
+		}
+		misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
+	}
+	number(Nodes, c.Nodes)
+	number(Ranks, c.Ranks)
+	number(RanksPerNode, perNode(c.Nodes, c.Ranks))
+	misses = m.Bytes.miss(misses, "size", q.Bytes)
+	misses = m.BytesPerRank.miss(misses, "size_per_rank", q.Bytes/uint64(c.Ranks))
+	number(PipeOps, q.PipeOps)
+	number(RegBuff, q.RegBuff)
+	return misses
+}
+
+// Colls lists the collectives that the rule can match: all for a rule that names
+// none, no one for an operation that no tuner is asked about.
+func (m *Match) Colls() []nccl.Coll {
+	switch m.Coll {
+	case anyColl:
+		return nccl.AllColls()
+	case collNeverAsked:
+		return nil
+	}
+	return []nccl.Coll{m.Coll}
+}
+
+// BytesFor returns the sizes that the rule matches on a communicator of so many
+// ranks, at least 1; ok is false where there are none.
+func (m *Match) BytesFor(ranks int) (sizes Range, ok bool) {
+	sizes = m.BytesPerRank.timesRanks(uint64(ranks))
+	sizes = Range{max(sizes.Min, m.Bytes.Min), min(sizes.Max, m.Bytes.Max)}
+	return sizes, sizes.Min <= sizes.Max
+}
+
+// LimitsBytes and LimitsBytesPerRank report what the rule restricts sizes by.
+func (m *Match) LimitsBytes() bool        { return m.Bytes != everySize }
+func (m *Match) LimitsBytesPerRank() bool { return m.BytesPerRank != everySize }
+
+// Range is an inclusive range of bytes.
+type Range struct{ Min, Max uint64 }
+
+var everySize = Range{0, nccl.Inf}
+
+func (r Range) contains(n uint64) bool { return r.Min <= n && n <= r.Max }
+
+// timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
+func (r Range) timesRanks(ranks uint64) Range {
+	high, least := bits.Mul64(r.Min, ranks)
+	if high > 0 {
+		return Range{nccl.Inf, 0} // empty: no collective is that large
+	}
+	most := uint64(nccl.Inf)
+	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= nccl.Inf-(ranks-1) {
+		most = low + ranks - 1
+	}
+	return Range{least, most}
+}
+
+func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
+	if r.contains(size) {
+		return misses
+	}
+	near := r.Min
+	if size > r.Max {
+		near = r.Max
+	}
+	octaves := math.Abs(math.Log2(float64(max(size, 1))) - math.Log2(float64(max(near, 1))))
+	return append(misses, Miss{column, r.String(), nccl.FormatBytes(size), octaves})
+}
+
+// String writes a range as files do: 64KiB - inf.
+func (r Range) String() string { return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max) }
