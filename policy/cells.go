@@ -198,7 +198,7 @@ func readChunkBytes(_ *reader, text string, to *Rule) error {
 }
 
 func readWhen(r *reader, text string, to *Rule) (err error) {
-	to.When, err = r.when.read(text)
+	to.When, err = r.when.Read(text)
 	return err
 }
 

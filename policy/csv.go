@@ -12,6 +12,7 @@ import (
 	"github.com/gocarina/gocsv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // maxProblems ends the reading of a file that is no policy at all: the log of a
@@ -48,7 +49,7 @@ type reader struct {
 	linesBefore int
 
 	rules    []Rule // in the file's order
-	when     whenReader
+	when     when.Reader
 	problems Problems
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // Match is what a rule matches. Only values that are equal on every rank can be named
@@ -17,7 +18,7 @@ type Match struct {
 	BytesPerRank Range             // of Bytes / Ranks, rounded down
 	Numbers      [NumNumbers]int32 // -1: any
 	Coll         nccl.Coll
-	When         *Condition // nil: always
+	When         *when.Condition // nil: always
 }
 
 // Number is a column of whole numbers that a rule may want of a communicator or a call.

@@ -3,6 +3,8 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -45,11 +47,11 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 		return nil, read.problems
 	}
 	p := &Policy{File: file, Rules: read.rules, Digest: digest(read.rules), whenColumn: read.columnNumber("when"),
-		kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*Condition]bool{}}}
+		kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*when.Condition]bool{}}}
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
-		} else if r.When != nil && r.When.topology {
+		} else if r.When != nil && r.When.NeedsTopology {
 			p.needsTopology = true
 		}
 	}

@@ -48,7 +48,7 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
 	if r.When != nil {
 		add(conditionFollows)
-		text = append(append(text, r.When.normal...), runtime.GOARCH...)
+		text = append(append(text, r.When.Meaning...), runtime.GOARCH...)
 		text = append(text, 0)
 	}
 	return text

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -20,6 +21,8 @@ type Comm struct {
 	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
 
+func envOf(c Comm) when.Env { return when.EnvOf(c.Nodes, c.Ranks, c.NVLDomains, c.Topo) }
+
 // View is a Policy as one communicator sees it. A decision goes through the rows that
 // can match the communicator, in the file's order: the library asks once for each shape
 // of a call, and then remembers the answer.
@@ -29,8 +32,8 @@ type View struct {
 	rows   *commRows
 	report func(Problem) // may be nil
 
-	mu         sync.Mutex // for what follows
-	conditions evaluator
+	mu         sync.Mutex      // for what follows
+	conditions *when.Evaluator // nil: no condition depends on the call
 }
 
 // commRows are the rows that can match one kind of communicator.
@@ -53,7 +56,7 @@ type failure struct {
 type commKinds struct {
 	mu       sync.Mutex
 	rows     map[Comm]*commRows
-	reported map[*Condition]bool // those that were said to fail
+	reported map[*when.Condition]bool // those that were said to fail
 }
 
 // maxCommKinds bounds the memory of a process with very many kinds.
@@ -73,7 +76,7 @@ func (p *Policy) For(c Comm) *View {
 	}
 	v := &View{policy: p, comm: c, rows: rows}
 	if rows.perCall {
-		v.conditions.env = envOf(c)
+		v.conditions = when.NewEvaluator(envOf(c))
 	}
 	return v
 }
@@ -81,23 +84,23 @@ func (p *Policy) For(c Comm) *View {
 // rowsFor evaluates the conditions that are the same for all calls.
 func (p *Policy) rowsFor(c Comm) *commRows {
 	rows := &commRows{}
-	constant := evaluator{env: envOf(c), call: 1}
+	constant := when.NewEvaluator(envOf(c))
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForComm(c.Nodes, c.Ranks) {
 			continue
 		}
-		switch when := r.When; {
-		case when == nil:
-		case when.ranksPerNode && c.Ranks%c.Nodes != 0:
+		switch w := r.When; {
+		case w == nil:
+		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
 			continue
-		case when.topology && c.Topo == nil:
+		case w.NeedsTopology && c.Topo == nil:
 			rows.withoutTopology++
 			continue
-		case when.perCall:
+		case w.PerCall:
 			rows.perCall = true
 		default:
-			holds, err := constant.holds(when)
+			holds, err := constant.Holds(w)
 			if err != nil {
 				rows.failures = append(rows.failures, failure{i, err})
 			}
@@ -129,12 +132,12 @@ func (v *View) Decide(q Query) Decision {
 	if v.rows.perCall {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.conditions.next(&q, v.comm)
+		v.conditions.Next(q.Coll, q.Bytes, q.PipeOps)
 	}
 	perRank := q.Bytes / uint64(v.comm.Ranks)
 	for _, i := range v.rows.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.perCall && !v.holds(int(i)) {
+		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.PerCall && !v.holds(int(i)) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {
@@ -153,7 +156,7 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 
 // holds evaluates the condition of a row.
 func (v *View) holds(rule int) bool {
-	holds, err := v.conditions.holds(v.policy.Rules[rule].When)
+	holds, err := v.conditions.Holds(v.policy.Rules[rule].When)
 	if err != nil {
 		v.failed(rule, err)
 	}

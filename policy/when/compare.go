@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func (r *rewriter) comparison(t tree, operator string, left, right tree) (tree, 
 // isText reports whether the tree is a name of texts.
 func isText(t tree) bool {
 	p := t.part()
-	return p.kind == partName && whenNames[p.name].texts != nil
+	return p.kind == partName && variables[p.name].texts != nil
 }
 
 func (r *rewriter) textComparison(t tree, operator, name string, other tree) (tree, error) {

@@ -1,6 +1,7 @@
-package policy
+package when
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,4 +38,25 @@ func withCaret(what, expression string, at int) error {
 		return ' '
 	}, string(before)+string(after))
 	return fmt.Errorf("when: %s\n    %s\n    %s^", what, line, strings.Repeat(" ", len(before)))
+}
+
+// placedError is an error at a place in a condition, in characters.
+type placedError struct {
+	at   int
+	what string
+}
+
+func (e *placedError) Error() string { return e.what }
+
+func errorAt(t tree, format string, args ...any) error {
+	return &placedError{t.at(), fmt.Errorf(format, args...).Error()}
+}
+
+// located adds to an error the expression, with a caret under the place.
+func located(text string, err error) error {
+	var at *placedError
+	if errors.As(err, &at) {
+		return withCaret(at.what, text, at.at)
+	}
+	return withCaret(err.Error(), text, 0)
 }

@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"slices"
@@ -70,7 +70,7 @@ func (r *rewriter) all(old ...tree) (rewritten []tree, err error) {
 }
 
 func (r *rewriter) name(t tree, name string) (tree, error) {
-	if value, ok := whenConstants[name]; ok {
+	if value, ok := constants[name]; ok {
 		return t.newWhole(value), nil
 	}
 	known, err := r.use(t, name)
@@ -81,20 +81,20 @@ func (r *rewriter) name(t tree, name string) (tree, error) {
 }
 
 // use notes that the condition depends on a name.
-func (r *rewriter) use(t tree, name string) (whenName, error) {
-	known, ok := whenNames[name]
+func (r *rewriter) use(t tree, name string) (variable, error) {
+	known, ok := variables[name]
 	if !ok {
 		if name == "" {
-			return known, errorAt(t, "this is not for conditions (allowed: the names %s)", strings.Join(whenOrder, ", "))
+			return known, errorAt(t, "this is not for conditions (allowed: the names %s)", strings.Join(inOrder, ", "))
 		}
-		return known, errorAt(t, "%w", unknownWhenName(name))
+		return known, errorAt(t, "%w", unknownName(name))
 	}
-	if !slices.Contains(r.c.names, name) {
-		r.c.names = append(r.c.names, name)
+	if !slices.Contains(r.c.Names, name) {
+		r.c.Names = append(r.c.Names, name)
 	}
-	r.c.perCall = r.c.perCall || known.perCall
-	r.c.topology = r.c.topology || strings.HasPrefix(name, topoPrefix)
-	r.c.ranksPerNode = r.c.ranksPerNode || name == nameRanksPerNode
+	r.c.PerCall = r.c.PerCall || known.perCall
+	r.c.NeedsTopology = r.c.NeedsTopology || strings.HasPrefix(name, topoPrefix)
+	r.c.NeedsRanksPerNode = r.c.NeedsRanksPerNode || name == nameRanksPerNode
 	return known, nil
 }
 
@@ -136,8 +136,8 @@ func (r *rewriter) binary(t tree, operator string, left, right tree) (tree, erro
 }
 
 func (r *rewriter) call(t tree, name string, arguments []tree) (tree, error) {
-	if !slices.Contains(whenFunctions, name) {
-		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, whenFunctions), strings.Join(whenFunctions, ", "))
+	if !slices.Contains(functions, name) {
+		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, functions), strings.Join(functions, ", "))
 	}
 	want := arithmetic[name].arguments
 	if len(arguments) < want || len(arguments) > want && want == 1 {

@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"errors"
@@ -34,9 +34,9 @@ var arithmetic = map[string]operation{
 	"round": {1, sameInt, func(a, _ float64) (float64, error) { return math.Round(a), nil }},
 }
 
-// whenFunctions are the operations that are written as calls. min and max take
+// functions are the operations that are written as calls. min and max take
 // any number of arguments.
-var whenFunctions = []string{"min", "max", "abs", "floor", "ceil", "round"}
+var functions = []string{"min", "max", "abs", "floor", "ceil", "round"}
 
 var (
 	errZero     = errors.New("division by zero")
