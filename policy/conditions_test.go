@@ -202,8 +202,8 @@ func TestConditionsInParallel(t *testing.T) {
 	all.Wait()
 }
 
-// A file may have so many conditions and no more; rows that share one are as many as one
-// likes. The error is said once.
+// A file may have so many conditions and no more; rows that share one are as many as one likes. The
+// error is said once.
 func TestTooManyConditions(t *testing.T) {
 	file := func(different, rows int) []byte {
 		var text bytes.Buffer

@@ -55,8 +55,8 @@ type Value struct {
 	Value any    `json:"value"` // nil: not known
 }
 
-// Explain says of each rule, in the file's order, what became of it: what Decide asks,
-// with reasons.
+// Explain says of each rule, in the file's order, what became of it: what Decide asks, with
+// reasons.
 func (v *View) Explain(q Query) []Tried {
 	x := explainer{view: v, q: &q, evaluator: when.NewEvaluator(envOf(v.comm)), decided: -1, conditions: map[*when.Condition]conditionResult{}}
 	x.evaluator.Next(q.Coll, q.Bytes, q.PipeOps)

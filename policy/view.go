@@ -8,24 +8,23 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Comm is what a decision may know of a communicator: only what all of its ranks
-// find alike.
+// Comm is what a decision may know of a communicator: only what all of its ranks find alike.
 type Comm struct {
 	Nodes, Ranks int // at least 1
-	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
-	// 0 where it does not, as before ABI v5.
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans; 0 where it does
+	// not, as before ABI v5.
 	NVLDomains int
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without
-	// a check against what the communicator has: then it is left to NCCL.
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
+	// against what the communicator has: then it is left to NCCL.
 	UncheckedAllGather bool
 	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 func envOf(c Comm) when.Env { return when.EnvOf(c.Nodes, c.Ranks, c.NVLDomains, c.Topo) }
 
-// View is a Policy as one communicator sees it. A decision goes through the rows that
-// can match the communicator, in the file's order: the library asks once for each shape
-// of a call, and then remembers the answer.
+// View is a Policy as one communicator sees it. A decision goes through the rows that can match the
+// communicator, in the file's order: the library asks once for each shape of a call, and then
+// remembers the answer.
 type View struct {
 	policy *Policy
 	comm   Comm
@@ -51,8 +50,8 @@ type failure struct {
 	err  error
 }
 
-// commKinds remembers the rows of each kind of communicator, for a job may have
-// thousands of communicators of a few kinds.
+// commKinds remembers the rows of each kind of communicator, for a job may have thousands of
+// communicators of a few kinds.
 type commKinds struct {
 	mu       sync.Mutex
 	rows     map[Comm]*commRows
@@ -117,12 +116,12 @@ func (p *Policy) rowsFor(c Comm) *commRows {
 // Empty reports that no row can ever decide anything for this communicator.
 func (v *View) Empty() bool { return len(v.rows.rules) == 0 }
 
-// WithoutTopology returns how many rows would be for this communicator if the
-// topology were known. They never match.
+// WithoutTopology returns how many rows would be for this communicator if the topology were known.
+// They never match.
 func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
 
-// Decide finds the first row in the file that matches the query and has an
-// available cell. It never fails: where nothing applies, NCCL decides.
+// Decide finds the first row in the file that matches the query and has an available cell. It never
+// fails: where nothing applies, NCCL decides.
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
 	d.setNCCLsOwn(q.Costs)
@@ -163,9 +162,9 @@ func (v *View) holds(rule int) bool {
 	return holds
 }
 
-// ReportConditions asks to be told of each condition that cannot be evaluated, as
-// after a division by zero; its rows do not match. It is reported once per policy, of
-// the first row that has it and to the first that asks. Call it before Decide.
+// ReportConditions asks to be told of each condition that cannot be evaluated, as after a division
+// by zero; its rows do not match. It is reported once per policy, of the first row that has it and
+// to the first that asks. Call it before Decide.
 func (v *View) ReportConditions(report func(Problem)) {
 	v.report = report
 	for _, f := range v.rows.failures {

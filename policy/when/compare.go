@@ -6,8 +6,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// How comparisons and lists are rewritten. The numbers that names are compared with
-// are noted: there, what the condition says may change.
+// How comparisons and lists are rewritten. The numbers that names are compared with are noted:
+// there, what the condition says may change.
 
 // comparison compares two numbers, two truths, or a text with what it can be.
 func (r *rewriter) comparison(t tree, operator string, left, right tree) (tree, error) {

@@ -1,8 +1,7 @@
 package when
 
-// Condition is what a row's "when" says: an expression in expr-lang's syntax, of
-// which only that part is allowed whose cost is bounded by the length of the
-// text. It is immutable.
+// Condition is what a row's "when" says: an expression in expr-lang's syntax, of which only that
+// part is allowed whose cost is bounded by the length of the text. It is immutable.
 type Condition struct {
 	Meaning string   // white space, spelling and constants do not change it
 	Names   []string // that it mentions, each once
@@ -18,9 +17,9 @@ type Condition struct {
 	limits  map[string][]uint64
 }
 
-// Limits returns the numbers that the condition compares a name with: where they
-// are, what it says may change. Those that are computed, as in bytes > 1024*ranks, are
-// not among them. A nil condition has none.
+// Limits returns the numbers that the condition compares a name with: where they are, what it says
+// may change. Those that are computed, as in bytes > 1024*ranks, are not among them. A nil
+// condition has none.
 func (c *Condition) Limits(name string) []uint64 {
 	if c == nil {
 		return nil

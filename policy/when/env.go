@@ -21,8 +21,8 @@ func anyEnv() Env {
 	return e
 }
 
-// EnvOf returns what is the same for all calls of a communicator. machine may be nil: not
-// known. Names whose values are not known are left out.
+// EnvOf returns what is the same for all calls of a communicator. machine may be nil: not known.
+// Names whose values are not known are left out.
 func EnvOf(nodes, ranks, nvlDomains int, machine *topo.Summary) Env {
 	e := Env{nameNodes: nodes, nameRanks: ranks, nameNVLDomains: nvlDomains}
 	if ranks%nodes == 0 {
@@ -40,8 +40,8 @@ func EnvOf(nodes, ranks, nvlDomains int, machine *topo.Summary) Env {
 	return e
 }
 
-// setCall adds what is the call's own. More bytes than an int holds, which no collective
-// has, count as the most that it holds.
+// setCall adds what is the call's own. More bytes than an int holds, which no collective has, count
+// as the most that it holds.
 func (e Env) setCall(coll nccl.Coll, bytes uint64, pipeOps int) {
 	ranks := uint64(e[nameRanks].(int))
 	e[nameColl] = coll.String()

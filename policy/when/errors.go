@@ -11,9 +11,8 @@ import (
 // maxCaretLine is how many characters are shown of an expression.
 const maxCaretLine = 100
 
-// withCaret is an error about an expression, with a caret under its at-th
-// character. Of several lines only that with the place is shown, of a long one only
-// what is around it.
+// withCaret is an error about an expression, with a caret under its at-th character. Of several
+// lines only that with the place is shown, of a long one only what is around it.
 func withCaret(what, expression string, at int) error {
 	text := []rune(expression)
 	at = min(at, len(text))

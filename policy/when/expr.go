@@ -16,8 +16,8 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// This file is all that knows of the library expr: how a text becomes a tree, what a
-// tree consists of, and how one is compiled and run.
+// This file is all that knows of the library expr: how a text becomes a tree, what a tree consists
+// of, and how one is compiled and run.
 
 // tree is a part of a condition's syntax tree. part says what it is.
 type tree struct{ node ast.Node }
@@ -130,8 +130,8 @@ func (t tree) newCall(name string, arguments []tree) tree {
 	return t.becomes(&ast.CallNode{Callee: t.newName(name).node, Arguments: nodes})
 }
 
-// language parses and compiles. It has none of expr's own functions: time, random
-// numbers, and what walks or builds lists and texts.
+// language parses and compiles. It has none of expr's own functions: time, random numbers, and what
+// walks or builds lists and texts.
 type language struct{ config *conf.Config }
 
 func newLanguage() *language {
@@ -156,8 +156,7 @@ func (w *language) parse(text string) (tree, error) {
 	return tree{parsed.Node}, nil
 }
 
-// explainSyntax adds to the parser's errors what people get wrong who know the
-// other columns.
+// explainSyntax adds to the parser's errors what people get wrong who know the other columns.
 func explainSyntax(err error) error {
 	var e *file.Error
 	switch {
@@ -184,9 +183,9 @@ func atPlace(err error) error {
 // program is a compiled condition.
 type program struct{ code *vm.Program }
 
-// compile checks the types and compiles; normal is the tree's own text. The results of
-// each of choices, which are parts of root, must be alike: expr would find that out
-// only when it evaluates one.
+// compile checks the types and compiles; normal is the tree's own text. The results of each of
+// choices, which are parts of root, must be alike: expr would find that out only when it evaluates
+// one.
 func (w *language) compile(root tree, choices []tree) (p program, normal string, err error) {
 	t := &parser.Tree{Node: root.node}
 	_, err = checker.Check(t, w.config)

@@ -11,8 +11,8 @@ const (
 	maxNodes = 200 // of the syntax tree
 )
 
-// MaxConditions bounds what the conditions of one file cost: each takes some 50 us to
-// compile, 6 KB, and 0.1 us of every call that comes to it.
+// MaxConditions bounds what the conditions of one file cost: each takes some 50 us to compile, 6
+// KB, and 0.1 us of every call that comes to it.
 const MaxConditions = 10_000
 
 var errConditions = fmt.Errorf("more than %d different conditions (allowed: %d in a file; rows may share them, and sizes, nodes and ranks have columns, which need none)", MaxConditions, MaxConditions)

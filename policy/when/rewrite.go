@@ -7,10 +7,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// rewriter turns a parsed expression into what is evaluated: names of constants
-// become numbers, arithmetic becomes checked, lists become comparisons. What it
-// does not know is not allowed, which is most of the language. It also notes what
-// the condition depends on.
+// rewriter turns a parsed expression into what is evaluated: names of constants become numbers,
+// arithmetic becomes checked, lists become comparisons. What it does not know is not allowed, which
+// is most of the language. It also notes what the condition depends on.
 type rewriter struct {
 	nodes   int // how many more there may be
 	choices []tree
@@ -24,8 +23,7 @@ func (r *rewriter) spend(t tree, nodes int) error {
 	return nil
 }
 
-// rewrite returns a new tree. (The parser has a node stand twice in the tree for
-// a < b < c.)
+// rewrite returns a new tree. (The parser has a node stand twice in the tree for a < b < c.)
 func (r *rewriter) rewrite(t tree) (tree, error) {
 	if err := r.spend(t, 1); err != nil {
 		return tree{}, err
@@ -159,8 +157,8 @@ func (r *rewriter) call(t tree, name string, arguments []tree) (tree, error) {
 	return result, nil
 }
 
-// operation computes what it can at once, which is where a division by zero is
-// found that happens always.
+// operation computes what it can at once, which is where a division by zero is found that happens
+// always.
 func (r *rewriter) operation(t tree, name string, arguments ...tree) (tree, error) {
 	var values []any
 	for i, argument := range arguments {
