@@ -12,12 +12,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files
-// written for RCCL ask for more than NCCL can use.
+// maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files written for
+// RCCL ask for more than NCCL can use.
 const maxChannelsInFile = 127
 
-// cellReader turns the cells of one row into a Rule and reports each cell that
-// it cannot read.
+// cellReader turns the cells of one row into a Rule and reports each cell that it cannot read.
 type cellReader struct {
 	r    *reader
 	in   *csv.Reader
@@ -71,8 +70,7 @@ func (c *cellReader) readRule(rule *Rule) {
 	c.checkCommunicator(rule)
 }
 
-// checkLength accepts a row that leaves out its last cells as long as NCCL's own
-// format lets it.
+// checkLength accepts a row that leaves out its last cells as long as NCCL's own format lets it.
 func (c *cellReader) checkLength() {
 	columns := c.r.columns
 	beyond := c.row.Beyond != ""
@@ -96,8 +94,8 @@ func (c *cellReader) checkLength() {
 	}
 }
 
-// length returns how many cells the row has: an empty one means "any", a missing one may
-// be an error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
+// length returns how many cells the row has: an empty one means "any", a missing one may be an
+// error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
 func (c *cellReader) length() (n int) {
 	defer func() { recover() }()
 	for ; n < len(c.r.columns); n++ {
@@ -198,7 +196,7 @@ func readChunkBytes(_ *reader, text string, to *Rule) error {
 }
 
 func readWhen(r *reader, text string, to *Rule) (err error) {
-	to.When, err = r.when.read(text)
+	to.When, err = r.when.Read(text)
 	return err
 }
 
@@ -227,8 +225,8 @@ func oneOrAllBut[T ~int8, Set uint8 | uint16](text string, known nccl.Names[T], 
 	return 1 << v, nil
 }
 
-// checkCommunicator: no communicator has more nodes than ranks, or other numbers
-// of nodes, ranks and ranks per node than fit together.
+// checkCommunicator: no communicator has more nodes than ranks, or other numbers of nodes, ranks
+// and ranks per node than fit together.
 func (c *cellReader) checkCommunicator(r *Rule) {
 	const none = "the row matches nothing"
 	nodes, ranks, perNode := r.Numbers[Nodes], r.Numbers[Ranks], r.Numbers[RanksPerNode]

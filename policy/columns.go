@@ -32,14 +32,14 @@ type column struct {
 	name    string             // as in row
 	cell    func(*row) *string // its cell of a row
 	aliases []string           // other names for it
-	// read puts into the rule what a cell says. A cell that restricts nothing is not read:
-	// the rule keeps what anyRule has. nil: nothing depends on the column.
+	// read puts into the rule what a cell says. A cell that restricts nothing is not read: the rule
+	// keeps what anyRule has. nil: nothing depends on the column.
 	read func(r *reader, text string, to *Rule) error
 	asks bool // for something that algorithm default leaves to NCCL
 }
 
-// columns are all columns. Without a header a file has the first ten, in this order: the
-// format of NCCL's example tuner and of RCCL.
+// columns are all columns. Without a header a file has the first ten, in this order: the format of
+// NCCL's example tuner and of RCCL.
 var columns = []column{
 	{name: "collective", cell: func(rw *row) *string { return &rw.Collective }, aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
 	{name: "min_bytes", cell: func(rw *row) *string { return &rw.MinBytes }, read: least("min_bytes", bytesOf)},

@@ -12,10 +12,11 @@ import (
 	"github.com/gocarina/gocsv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// maxProblems ends the reading of a file that is no policy at all: the log of a
-// job, say, named by mistake.
+// maxProblems ends the reading of a file that is no policy at all: the log of a job, say, named by
+// mistake.
 const maxProblems = 1000
 
 // readFile reads a whole file. Any problem makes its rules worthless.
@@ -48,7 +49,7 @@ type reader struct {
 	linesBefore int
 
 	rules    []Rule // in the file's order
-	when     whenReader
+	when     when.Reader
 	problems Problems
 }
 
@@ -59,8 +60,8 @@ func (r *reader) fail(line, column int, err error) {
 	r.problems = append(r.problems, Problem{r.file, line, column, err.Error()})
 }
 
-// readHeader finds the columns. A first row that names any column is a header:
-// no column's name is a legal cell of the first row of data.
+// readHeader finds the columns. A first row that names any column is a header: no column's name is
+// a legal cell of the first row of data.
 func (r *reader) readHeader(data []byte) {
 	r.columns = firstColumns(headerlessColumns)
 	in := newCSVReader(bytes.NewReader(data))
@@ -101,8 +102,8 @@ func (r *reader) readHeader(data []byte) {
 // columnNumber returns which column of the file has that name, from 1; 0: none.
 func (r *reader) columnNumber(name string) int { return 1 + slices.Index(names(r.columns), name) }
 
-// readRows reads a large file in two halves side by side: it is most of what the
-// plugin costs a job at its start.
+// readRows reads a large file in two halves side by side: it is most of what the plugin costs a job
+// at its start.
 func (r *reader) readRows(data []byte) {
 	at := r.middle(data)
 	if at == len(data) {
@@ -127,9 +128,8 @@ func (r *reader) readRows(data []byte) {
 	}
 }
 
-// middle returns where a line near the middle begins, or the end for data that is
-// read in one go: little of it, with cells that may go over several lines, or with
-// conditions, which rows share.
+// middle returns where a line near the middle begins, or the end for data that is read in one go:
+// little of it, with cells that may go over several lines, or with conditions, which rows share.
 func (r *reader) middle(data []byte) int {
 	if len(data) < 64<<10 || bytes.IndexByte(data, '"') >= 0 || r.columnNumber("when") > 0 {
 		return len(data)
@@ -142,8 +142,8 @@ func (r *reader) middle(data []byte) int {
 	return half + line + 1
 }
 
-// readPart lets gocsv fill one row struct per line. The columns found by readHeader
-// go in front as gocsv's header, which shifts lines by one.
+// readPart lets gocsv fill one row struct per line. The columns found by readHeader go in front as
+// gocsv's header, which shifts lines by one.
 func (r *reader) readPart(data []byte) {
 	header := make([]string, len(r.columns)+1)
 	for i, col := range r.columns {
@@ -210,8 +210,8 @@ func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(s string) bool { return strings.TrimSpace(s) != "" })
 }
 
-// unindentComments moves a # that only white space precedes to the start of its
-// line, where encoding/csv knows it as a comment.
+// unindentComments moves a # that only white space precedes to the start of its line, where
+// encoding/csv knows it as a comment.
 func unindentComments(data []byte) []byte {
 	if !bytes.Contains(data, []byte(" #")) && !bytes.Contains(data, []byte("\t#")) {
 		return data

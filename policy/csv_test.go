@@ -194,8 +194,8 @@ func FuzzReadCSV(f *testing.F) {
 	})
 }
 
-// A large file, which is read in two halves, comes out as one that is read at once:
-// any quote makes it that.
+// A large file, which is read in two halves, comes out as one that is read at once: any quote makes
+// it that.
 func TestHalvesMakeTheWhole(t *testing.T) {
 	for name, bad := range map[string]func(line int) bool{
 		"no error":         func(int) bool { return false },

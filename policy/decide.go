@@ -2,8 +2,8 @@ package policy
 
 import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
-// Query is what NCCL asks about one collective. Every field but RegBuff is the
-// same on all ranks of the communicator.
+// Query is what NCCL asks about one collective. Every field but RegBuff is the same on all ranks of
+// the communicator.
 type Query struct {
 	Coll    nccl.Coll
 	Bytes   uint64 // as nccl-tests' size column: element size x the larger of send and receive count
@@ -16,15 +16,15 @@ type Query struct {
 type Decision struct {
 	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
 
-	// Algo and Proto are the cell NCCL will choose once the decision is applied;
-	// -1 where that is not known, or where NCCL has nothing to choose from.
+	// Algo and Proto are the cell NCCL will choose once the decision is applied; -1 where that is
+	// not known, or where NCCL has nothing to choose from.
 	Algo  nccl.Algo
 	Proto nccl.Proto
-	// Tied says that NCCL's own choice is among cells of equal cost, of which
-	// releases take different ones.
+	// Tied says that NCCL's own choice is among cells of equal cost, of which releases take
+	// different ones.
 	Tied bool
-	// Write asks to store Micros in that cell. Without it the table stays as it
-	// is, because NCCL would choose the cell anyway.
+	// Write asks to store Micros in that cell. Without it the table stays as it is, because NCCL
+	// would choose the cell anyway.
 	Write  bool
 	Micros float32
 
@@ -38,8 +38,7 @@ func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Algo, d.Proto, d.Tied = c.Own()
 // offersNothing reports, of NCCL's own decision, that there is no cell to choose.
 func (d *Decision) offersNothing(c nccl.Costs) bool { return d.Algo < 0 && !d.Tied && !c.AvailableOnly }
 
-// apply returns what becomes of a query for which this is asked, and whether that
-// decides it.
+// apply returns what becomes of a query for which this is asked, and whether that decides it.
 func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	d := Decision{Rule: -1, Algo: -1, Proto: -1}
 	if a.Cells == everyCell {
@@ -65,10 +64,10 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	return d, true
 }
 
-// checksChannels reports whether NCCL checks a tuner's channel count against what the
-// communicator has, wherever it uses it. Where it does not, a larger count crashes the
-// job, and what the communicator has is never certain: each may be created with limits
-// of its own (ncclConfig_t.maxCTAs), which no tuner is told.
+// checksChannels reports whether NCCL checks a tuner's channel count against what the communicator
+// has, wherever it uses it. Where it does not, a larger count crashes the job, and what the
+// communicator has is never certain: each may be created with limits of its own
+// (ncclConfig_t.maxCTAs), which no tuner is told.
 func (c Comm) checksChannels(coll nccl.Coll, a nccl.Algo) bool {
 	return nccl.ChannelsCanBeSet(a, c.Nodes) && !(coll == nccl.CollAllGather && c.UncheckedAllGather)
 }

@@ -9,20 +9,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Engine is all that decides: the rows of a policy, where none does a cost model,
-// and where that is silent NCCL. It does not change: what replaces it during a run
-// replaces it as a whole.
+// Engine is all that decides: the rows of a policy, where none does a cost model, and where that is
+// silent NCCL. It does not change: what replaces it during a run replaces it as a whole.
 type Engine struct {
 	Policy *Policy // nil: none
 	Model  *Model  // nil: none, or none that holds on this machine
-	// Standing is how the machine relates to the one that the model given to
-	// NewEngine was measured on.
+	// Standing is how the machine relates to the one that the model given to NewEngine was measured
+	// on.
 	Standing Standing
-	// Digest is of all that decisions depend on. Ranks compare it, for two that
-	// decide differently hang the job; so what they find out each for itself, the
-	// topology, is part of it as far as it is used: all of the summary where a row's
-	// condition names some of it, and what a model is scaled by. Else a policy alone
-	// keeps its own, and so does a model.
+	// Digest is of all that decisions depend on. Ranks compare it, for two that decide differently
+	// hang the job; so what they find out each for itself, the topology, is part of it as far as it
+	// is used: all of the summary where a row's condition names some of it, and what a model is
+	// scaled by. Else a policy alone keeps its own, and so does a model.
 	Digest Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
@@ -33,8 +31,8 @@ func NeedsTopology(p *Policy, m *Model) bool {
 	return p != nil && p.NeedsTopology() || m != nil && m.NeedsTopology()
 }
 
-// NewEngine puts a policy and a model together, of which one may be nil, for a
-// machine; nil where that is not known.
+// NewEngine puts a policy and a model together, of which one may be nil, for a machine; nil where
+// that is not known.
 func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
 	e := &Engine{Policy: p}
 	if m != nil {
@@ -68,8 +66,8 @@ type Machine struct {
 	Summary     topo.Summary
 }
 
-// Constants lists what the model replaces of NCCL's own constants, on the kind of
-// machine that it was measured on.
+// Constants lists what the model replaces of NCCL's own constants, on the kind of machine that it
+// was measured on.
 func (e *Engine) Constants() []Constant {
 	if e.Model == nil || e.Standing == SimilarMachine {
 		return nil
@@ -105,8 +103,8 @@ func (v *EngineView) Empty() bool {
 // Rows returns the policy's part of the view; nil without a policy.
 func (v *EngineView) Rows() *View { return v.rows }
 
-// ModelSilence says why the model has no answer for this communicator at all;
-// Speaks where it has one, or where there is no model.
+// ModelSilence says why the model has no answer for this communicator at all; Speaks where it has
+// one, or where there is no model.
 func (v *EngineView) ModelSilence() Silence {
 	if v.model == nil || !v.model.Empty() {
 		return Speaks
@@ -115,8 +113,8 @@ func (v *EngineView) ModelSilence() Silence {
 }
 
 // UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
-// Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether
-// the model has such configurations. first is nil where there is no row.
+// Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether the model
+// has such configurations. first is nil where there is no row.
 func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 	if !v.comm.UncheckedAllGather {
 		return 0, nil, false
@@ -140,8 +138,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 	return rows, first, model
 }
 
-// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be
-// set at all.
+// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
 const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
 // By says who decided.
@@ -157,15 +154,15 @@ const (
 type Answer struct {
 	Decision
 	By By
-	// Asked says that a model was asked; Choice is what it would choose then, and
-	// Silence why it is not chosen.
+	// Asked says that a model was asked; Choice is what it would choose then, and Silence why it is
+	// not chosen.
 	Asked   bool
 	Choice  ModelChoice
 	Silence Silence
 }
 
-// Decide asks the rows, then the model. A row that keeps NCCL's choice decides,
-// too: the model is not asked. It never fails: where nothing applies, NCCL decides.
+// Decide asks the rows, then the model. A row that keeps NCCL's choice decides, too: the model is
+// not asked. It never fails: where nothing applies, NCCL decides.
 //
 // Like View.Decide it is a pure function of the engine and the query.
 func (v *EngineView) Decide(q Query) Answer {

@@ -130,8 +130,8 @@ func TestModelAnswersAreSafe(t *testing.T) {
 	}
 }
 
-// No positive cost beats a cell that costs nothing, and a choice between two that
-// cost the same is not known.
+// No positive cost beats a cell that costs nothing, and a choice between two that cost the same is
+// not known.
 func TestModelYieldsToOddTables(t *testing.T) {
 	m := compiled(t, func(f *ModelFile) { f.Groups[0].Default = nil })
 	for name, change := range map[string]func(c []float32){
@@ -145,8 +145,8 @@ func TestModelYieldsToOddTables(t *testing.T) {
 	}
 }
 
-// Where a model changes NCCL's constants, what NCCL chose before, by a name that
-// nobody noted, says nothing of what it chooses now.
+// Where a model changes NCCL's constants, what NCCL chose before, by a name that nobody noted, says
+// nothing of what it chooses now.
 func TestUnlabelledDefaultAndConstants(t *testing.T) {
 	silence := func(constants *ModelConstants) Silence {
 		m := compiled(t, func(f *ModelFile) {
@@ -188,8 +188,8 @@ func TestEngineDigest(t *testing.T) {
 	}
 }
 
-// A condition on the topology sees the machine's, and the digest tells machines apart
-// that a condition may tell apart.
+// A condition on the topology sees the machine's, and the digest tells machines apart that a
+// condition may tell apart.
 func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
 	by := func(here *Machine) (By, Digest) {
@@ -231,8 +231,8 @@ func BenchmarkEngine(b *testing.B) {
 	}
 }
 
-// Where NCCL may use an AllGather's channel count unchecked, rows keep to the rest of what
-// they ask for, and a model to configurations with NCCL's own count.
+// Where NCCL may use an AllGather's channel count unchecked, rows keep to the rest of what they ask
+// for, and a model to configurations with NCCL's own count.
 func TestUncheckedAllGather(t *testing.T) {
 	file := smallModel()
 	file.Groups[0].Coll = "allgather"

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
+
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
 	Rule    int // index into Policy.Rules
@@ -53,11 +55,11 @@ type Value struct {
 	Value any    `json:"value"` // nil: not known
 }
 
-// Explain says of each rule, in the file's order, what became of it: what Decide asks,
-// with reasons.
+// Explain says of each rule, in the file's order, what became of it: what Decide asks, with
+// reasons.
 func (v *View) Explain(q Query) []Tried {
-	x := explainer{view: v, q: &q, env: envOf(v.comm), decided: -1, conditions: map[*Condition]conditionResult{}}
-	x.env.setCall(&q, v.comm.Ranks)
+	x := explainer{view: v, q: &q, evaluator: when.NewEvaluator(envOf(v.comm)), decided: -1, conditions: map[*when.Condition]conditionResult{}}
+	x.evaluator.Next(q.Coll, q.Bytes, q.PipeOps)
 	var own Decision
 	own.setNCCLsOwn(q.Costs)
 	x.offersNothing = own.offersNothing(q.Costs)
@@ -71,9 +73,8 @@ func (v *View) Explain(q Query) []Tried {
 type explainer struct {
 	view          *View
 	q             *Query
-	env           whenEnv
-	m             machine
-	conditions    map[*Condition]conditionResult
+	evaluator     *when.Evaluator
+	conditions    map[*when.Condition]conditionResult
 	offersNothing bool
 	decided       int // -1: no rule yet
 }
@@ -118,28 +119,25 @@ func (x *explainer) try(i int) Tried {
 }
 
 // condition evaluates each condition once.
-func (x *explainer) condition(when *Condition) conditionResult {
-	if known, ok := x.conditions[when]; ok {
+func (x *explainer) condition(c *when.Condition) conditionResult {
+	if known, ok := x.conditions[c]; ok {
 		return known
 	}
-	c := conditionResult{values: make([]Value, len(when.names))}
-	for i, name := range when.names {
-		c.values[i] = Value{name, x.env[name]}
-		if x.env[name] == nil {
-			c.verdict = RowWhenUnknown
+	r := conditionResult{values: make([]Value, len(c.Names))}
+	for i, name := range c.Names {
+		r.values[i] = Value{name, x.evaluator.Value(name)}
+		if r.values[i].Value == nil {
+			r.verdict = RowWhenUnknown
 		}
 	}
-	if c.verdict == RowDecides {
+	if r.verdict == RowDecides {
 		var holds bool
-		if holds, c.err = x.m.holds(when, x.env); c.err != nil {
-			c.verdict = RowWhenFails
+		if holds, r.err = x.evaluator.Holds(c); r.err != nil {
+			r.verdict = RowWhenFails
 		} else if !holds {
-			c.verdict = RowWhenFalse
+			r.verdict = RowWhenFalse
 		}
 	}
-	x.conditions[when] = c
-	return c
+	x.conditions[c] = r
+	return r
 }
-
-// String is the condition as it stands in the file.
-func (c *Condition) String() string { return c.text }

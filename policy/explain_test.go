@@ -13,8 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// columnsOf says of each column of a row, by the plain reading of the format, whether
-// it matches.
+// columnsOf says of each column of a row, by the plain reading of the format, whether it matches.
 func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 	alone := func(change func(only *plainRow)) bool {
 		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1}
@@ -52,8 +51,8 @@ func oddTable(rng dice, c *nccl.Costs) {
 	c.AvailableOnly = rng.IntN(3) == 0
 }
 
-// The explanation names the row that decides, and says nothing of any row that is not
-// so. Fixed seeds see to it that every verdict comes up, rapid finds small cases.
+// The explanation names the row that decides, and says nothing of any row that is not so. Fixed
+// seeds see to it that every verdict comes up, rapid finds small cases.
 func TestExplainAgreesWithDecide(t *testing.T) {
 	said := map[Verdict]int{}
 	for seed := range uint64(300) {
@@ -128,8 +127,8 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 	return ""
 }
 
-// What a person reads: each column that differs, what the row wants and what the call
-// has, and the values of the names in a condition.
+// What a person reads: each column that differs, what the row wants and what the call has, and the
+// values of the names in a condition.
 func TestExplainNamesColumns(t *testing.T) {
 	p := rowsOf(t, "collective,min_bytes,max_bytes,max_bytes_per_rank,algorithm,protocol,nodes,ranks_per_node,pipe_ops,reg_buff,when\n"+
 		"allgather,,64K,1K,ring,ll,4,4,2,1,\n"+
@@ -178,8 +177,8 @@ func TestExplainNothingOffered(t *testing.T) {
 	}
 }
 
-// The candidates are those that Choose chooses from, its choice is the first of them,
-// and what is barred is never chosen.
+// The candidates are those that Choose chooses from, its choice is the first of them, and what is
+// barred is never chosen.
 func TestCandidatesAgreeWithChoose(t *testing.T) {
 	m := compiled(t, func(f *ModelFile) {
 		ring := &f.Groups[0].Families[1]

@@ -16,8 +16,7 @@ var oddMicros = []float32{0, -0.5, -1, math.SmallestNonzeroFloat32, math.MaxFloa
 // available: NCCL may choose a cell of that cost.
 func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 
-// anyCosts draws a table of either size that NCCL has had, with believable costs and
-// others.
+// anyCosts draws a table of either size that NCCL has had, with believable costs and others.
 func anyCosts(t *rapid.T) nccl.Costs {
 	c := nccl.Costs{Micros: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: 3}
 	odd := rapid.IntRange(0, 4).Draw(t, "odd")
@@ -48,8 +47,8 @@ func chosen(c nccl.Costs) (cell int, tied bool) {
 	return cell, tied
 }
 
-// What must hold whatever the rows, the model, the table and the call are: see the
-// invariants of decisions in this package's documentation.
+// What must hold whatever the rows, the model, the table and the call are: see the invariants of
+// decisions in this package's documentation.
 func TestWhateverIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rapidDice{t}

@@ -7,17 +7,18 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// Match is what a rule matches. Only values that are equal on every rank can be named
-// here, with one exception: RegBuff is what the local rank found, and NCCL may find it
-// different elsewhere. It is there because NCCL's example format has it.
+// Match is what a rule matches. Only values that are equal on every rank can be named here, with
+// one exception: RegBuff is what the local rank found, and NCCL may find it different elsewhere. It
+// is there because NCCL's example format has it.
 type Match struct {
 	Bytes        Range
 	BytesPerRank Range             // of Bytes / Ranks, rounded down
 	Numbers      [NumNumbers]int32 // -1: any
 	Coll         nccl.Coll
-	When         *Condition // nil: always
+	When         *when.Condition // nil: always
 }
 
 // Number is a column of whole numbers that a rule may want of a communicator or a call.
@@ -51,15 +52,13 @@ func (n Number) String() string { return numbers[n].name }
 const (
 	// anyInt in Match.Numbers matches every value.
 	anyInt = -1
-	// uneven is what a communicator without a whole number of ranks per node has. No
-	// rule wants it.
+	// uneven is what a communicator without a whole number of ranks per node has. No rule wants it.
 	uneven = -2
 
 	// anyColl in a rule means each of the collectives that tuners are asked about.
 	anyColl nccl.Coll = -1
-	// collNeverAsked stands for operations that RCCL's and newer NCCL's files
-	// name but that no tuner is ever asked about. Their rows are checked like
-	// all others and then have no effect.
+	// collNeverAsked stands for operations that RCCL's and newer NCCL's files name but that no
+	// tuner is ever asked about. Their rows are checked like all others and then have no effect.
 	collNeverAsked nccl.Coll = -2
 )
 
@@ -70,8 +69,8 @@ func perNode(nodes, ranks int) int {
 	return ranks / nodes
 }
 
-// IsFor reports whether the rule can match a collective on a communicator of that
-// many nodes and ranks, both at least 1, its condition aside.
+// IsFor reports whether the rule can match a collective on a communicator of that many nodes and
+// ranks, both at least 1, its condition aside.
 func (m *Match) IsFor(coll nccl.Coll, nodes, ranks int) bool {
 	return m.isForColl(coll) && m.isForComm(nodes, ranks)
 }
@@ -87,9 +86,9 @@ func (m *Match) wants(n Number, has int) bool {
 	return m.Numbers[n] == anyInt || int(m.Numbers[n]) == has
 }
 
-// isForSize and isForCall report whether the columns match that are not the same for all
-// calls of a communicator. They are two because the compiler inlines nothing larger, and
-// Decide asks them of each row.
+// isForSize and isForCall report whether the columns match that are not the same for all calls of a
+// communicator. They are two because the compiler inlines nothing larger, and Decide asks them of
+// each row.
 func (m *Match) isForSize(bytes, perRank uint64) bool {
 	return m.Bytes.contains(bytes) && m.BytesPerRank.contains(perRank)
 }
@@ -130,8 +129,8 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 	return misses
 }
 
-// Colls lists the collectives that the rule can match: all for a rule that names
-// none, no one for an operation that no tuner is asked about.
+// Colls lists the collectives that the rule can match: all for a rule that names none, no one for
+// an operation that no tuner is asked about.
 func (m *Match) Colls() []nccl.Coll {
 	switch m.Coll {
 	case anyColl:
@@ -142,8 +141,8 @@ func (m *Match) Colls() []nccl.Coll {
 	return []nccl.Coll{m.Coll}
 }
 
-// BytesFor returns the sizes that the rule matches on a communicator of so many
-// ranks, at least 1; ok is false where there are none.
+// BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1;
+// ok is false where there are none.
 func (m *Match) BytesFor(ranks int) (sizes Range, ok bool) {
 	sizes = m.BytesPerRank.timesRanks(uint64(ranks))
 	sizes = Range{max(sizes.Min, m.Bytes.Min), min(sizes.Max, m.Bytes.Max)}

@@ -17,8 +17,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Model is a checked and compiled cost model. It does not change and is safe for
-// any number of goroutines.
+// Model is a checked and compiled cost model. It does not change and is safe for any number of
+// goroutines.
 type Model struct {
 	Name string // of the file, for messages
 	File *ModelFile
@@ -34,8 +34,8 @@ type modelKey struct {
 	nodes, ranks int
 }
 
-// modelGroup holds the tables of a group, one value per size of the axis, with
-// NaN where there is none.
+// modelGroup holds the tables of a group, one value per size of the axis, with NaN where there is
+// none.
 type modelGroup struct {
 	file    *ModelGroup
 	axis    []uint64
@@ -72,8 +72,8 @@ const maxModelBytes = 1 << 50
 // maxModelProblems is how many errors of one file are reported.
 const maxModelProblems = 20
 
-// ReadModel compiles a model from the text of its file. The name is for messages
-// only. An error lists all that is wrong, one "file: path: what" a line.
+// ReadModel compiles a model from the text of its file. The name is for messages only. An error
+// lists all that is wrong, one "file: path: what" a line.
 func ReadModel(name string, text []byte) (*Model, error) {
 	file := &ModelFile{}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -94,8 +94,8 @@ func ReadModel(name string, text []byte) (*Model, error) {
 	return CompileModel(name, file)
 }
 
-// checkHead says whether a file that cannot be read is a cost model of this version at
-// all, which says more than what is wrong with it as one.
+// checkHead says whether a file that cannot be read is a cost model of this version at all, which
+// says more than what is wrong with it as one.
 func checkHead(name string, text []byte) error {
 	var head struct {
 		Format  string `json:"format"`
@@ -134,8 +134,7 @@ func jsonError(name string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d: %w", name, 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
-// CompileModel checks a model and builds its tables. The file must not be changed
-// afterwards.
+// CompileModel checks a model and builds its tables. The file must not be changed afterwards.
 func CompileModel(name string, file *ModelFile) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[modelKey]*modelGroup{}}
 	c := modelChecker{name: name}
@@ -155,13 +154,12 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 	return m, nil
 }
 
-// Digest is of all that decisions depend on. Two ranks with equal digests decide
-// alike. It is made when first asked for: of a large model that takes longer than
-// all else.
+// Digest is of all that decisions depend on. Two ranks with equal digests decide alike. It is made
+// when first asked for: of a large model that takes longer than all else.
 func (m *Model) Digest() Digest { return m.digest() }
 
-// digest leaves out what only people read. The kind of processor is part of it. Of the machine measured on, decisions
-// depend on the fingerprint, and on the numbers only if they are scaled.
+// digest leaves out what only people read. The kind of processor is part of it. Of the machine
+// measured on, decisions depend on the fingerprint, and on the numbers only if they are scaled.
 func (f *ModelFile) digest() Digest {
 	bare := *f
 	bare.Provenance = ModelProvenance{}

@@ -15,8 +15,8 @@ type ModelChoice struct {
 
 	LnMicros, Sigma               float64 // expected ln(us) and its standard deviation
 	DefaultLnMicros, DefaultSigma float64 // of what NCCL would do; NaN: not known
-	// Needed is the gain in ln(us) that the choice has to exceed, 0 where the default
-	// is not known or is the choice itself.
+	// Needed is the gain in ln(us) that the choice has to exceed, 0 where the default is not known
+	// or is the choice itself.
 	Needed float64
 }
 
@@ -26,8 +26,8 @@ func (c ModelChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 // DefaultMicros is the expected time of what NCCL would do; NaN: not known.
 func (c ModelChoice) DefaultMicros() float64 { return math.Exp(c.DefaultLnMicros) }
 
-// Gain is what the choice is expected to win, as a share of the default's time;
-// NaN where that is not known.
+// Gain is what the choice is expected to win, as a share of the default's time; NaN where that is
+// not known.
 func (c ModelChoice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
 
 // NeededGain is Needed as such a share.
@@ -40,26 +40,25 @@ const (
 	noisesOfGain = 2
 	// sigmasOfGain: with a predicted time on either side, by so many sigmas of both.
 	sigmasOfGain = 1
-	// doubt is how many sigmas are added to a predicted time before times are
-	// compared: of two that look alike the better known one is chosen. More than
-	// that gives away too much.
+	// doubt is how many sigmas are added to a predicted time before times are compared: of two that
+	// look alike the better known one is chosen. More than that gives away too much.
 	doubt = 0.25
 
-	// Configurations scale differently with the number of nodes, by about
-	// max(leastSpread, spreadPerDoubling*log2(N/n)) with heavy tails.
+	// Configurations scale differently with the number of nodes, by about max(leastSpread,
+	// spreadPerDoubling*log2(N/n)) with heavy tails.
 	leastSpread       = 0.15
 	spreadPerDoubling = 0.07
 	spreadsOfGain     = 2.5
 )
 
-// Choose returns the fastest configuration known among the available cells, and
-// whether to choose it: only if that gains more than the model may be wrong by.
-// Where it stays silent the choice is what it would have been, as far as known.
+// Choose returns the fastest configuration known among the available cells, and whether to choose
+// it: only if that gains more than the model may be wrong by. Where it stays silent the choice is
+// what it would have been, as far as known.
 //
-// It reads nothing but its arguments and the model, in a fixed order of
-// operations: equal arguments give equal answers on all ranks.
+// It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
+// give equal answers on all ranks.
 func (v *ModelView) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, Silence) {
-	g, at, why := v.place(coll, bytes)
+	g, at, why := v.find(coll, bytes)
 	if g == nil {
 		return noChoice, why
 	}
@@ -94,26 +93,27 @@ func (v *ModelView) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Mode
 
 var noChoice = ModelChoice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
 
-// place finds a group and a size in it, or says why there is none.
-func (v *ModelView) place(coll nccl.Coll, bytes uint64) (*modelGroup, spot, Silence) {
+// find returns the group of a collective and the position of a size in it, or says why there is
+// none.
+func (v *ModelView) find(coll nccl.Coll, bytes uint64) (*modelGroup, position, Silence) {
 	switch {
 	case !coll.IsAsked():
-		return nil, spot{}, SilentColl
+		return nil, position{}, SilentColl
 	case v.groups[coll] == nil:
-		return nil, spot{}, v.silent[coll]
+		return nil, position{}, v.silent[coll]
 	}
 	g := v.groups[coll]
 	if bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
-		return nil, spot{}, SilentSize
+		return nil, position{}, SilentSize
 	}
 	return g, g.locate(bytes), Speaks
 }
 
-// Fastest returns the configuration that should be the fastest among the
-// available cells, with no regard to what NCCL would do or whether it is sure.
-// It says what a model predicts; what a policy does, Choose decides.
+// Fastest returns the configuration that should be the fastest among the available cells, with no
+// regard to what NCCL would do or whether it is sure. It says what a model predicts; what a policy
+// does, Choose decides.
 func (v *ModelView) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, bool) {
-	g, at, _ := v.place(coll, bytes)
+	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return noChoice, false
 	}
@@ -121,10 +121,10 @@ func (v *ModelView) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Mod
 	return choice, best >= 0
 }
 
-// fastest finds the curve with the least time, -1 for none. Beyond the sizes
-// measured with a configuration itself, where a prediction rests on its relatives
-// alone, it counts only if asked for.
-func (v *ModelView) fastest(coll nccl.Coll, g *modelGroup, at spot, costs nccl.Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
+// fastest finds the curve with the least time, -1 for none. Beyond the sizes measured with a
+// configuration itself, where a prediction rests on its relatives alone, it counts only if asked
+// for.
+func (v *ModelView) fastest(coll nccl.Coll, g *modelGroup, at position, costs nccl.Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
 	best, why, choice = -1, SilentSize, noChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
@@ -156,8 +156,8 @@ func (v *ModelView) fastest(coll nccl.Coll, g *modelGroup, at spot, costs nccl.C
 	return choice, best, why
 }
 
-// Bar says why a configuration may not be chosen, however fast it is. The zero value
-// means that it may.
+// Bar says why a configuration may not be chosen, however fast it is. The zero value means that it
+// may.
 type Bar int8
 
 const (
@@ -215,10 +215,10 @@ func (g *modelGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *mode
 	return nil
 }
 
-// Predict returns what the model expects of a configuration: ln(us) and its
-// standard deviation, which includes the noise of measuring it once.
+// Predict returns what the model expects of a configuration: ln(us) and its standard deviation,
+// which includes the noise of measuring it once.
 func (v *ModelView) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
-	g, at, _ := v.place(coll, bytes)
+	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return 0, 0, false
 	}

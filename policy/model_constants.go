@@ -9,14 +9,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// ModelConstants replace constants of NCCL's own cost model, which NCCL hands to a
-// tuner since 2.28. What is not named keeps NCCL's value. All ranks of a job must
-// write the same: NCCL's own choices follow from them.
+// ModelConstants replace constants of NCCL's own cost model, which NCCL hands to a tuner since
+// 2.28. What is not named keeps NCCL's value. All ranks of a job must write the same: NCCL's own
+// choices follow from them.
 //
 // The fields are those of NCCL's ncclTunerConstants.
 type ModelConstants struct {
-	// BaseLatencies are paid once per collective, HWLatencies once per step over a
-	// link.
+	// BaseLatencies are paid once per collective, HWLatencies once per step over a link.
 	BaseLatencies []LatencyConstant `json:"base_latencies,omitempty"`
 	HWLatencies   []LatencyConstant `json:"hw_latencies,omitempty"`
 	// LLMaxBWs limit all channels of LL together, the others one channel.
@@ -38,16 +37,16 @@ type LatencyConstant struct {
 
 // BandwidthConstant is GB/s of a generation of GPUs.
 type BandwidthConstant struct {
-	// GPU is volta, ampere, hopper or blackwell. LL over several nodes is limited by
-	// the CPU, and NCCL keeps that in volta's place for Intel and ampere's for AMD.
+	// GPU is volta, ampere, hopper or blackwell. LL over several nodes is limited by the CPU, and
+	// NCCL keeps that in volta's place for Intel and ampere's for AMD.
 	GPU   string  `json:"gpu"`
 	Nodes string  `json:"nodes"` // 1, 2 or more
 	GBps  float64 `json:"gbps"`
 	Sigma float64 `json:"sigma,omitempty"` // standard deviation of GBps; 0: not known
 }
 
-// ConstantTable names one of NCCL's tables of constants, in the order in which they
-// lie in ncclTunerConstants.
+// ConstantTable names one of NCCL's tables of constants, in the order in which they lie in
+// ncclTunerConstants.
 type ConstantTable int
 
 const (
@@ -60,8 +59,8 @@ const (
 	ConstantPerChNVLSTreeBW
 )
 
-// Constant is one value for one of NCCL's tables. Index counts from 0 in each of
-// the table's dimensions.
+// Constant is one value for one of NCCL's tables. Index counts from 0 in each of the table's
+// dimensions.
 type Constant struct {
 	Table ConstantTable
 	Index [3]int

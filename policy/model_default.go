@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were
-// measured it is the choice at the nearer one.
+// OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were measured
+// it is the choice at the nearer one.
 type OwnChoice struct {
 	Algo     nccl.Algo // -1: the time was measured, and nobody wrote down what took it
 	Proto    nccl.Proto
@@ -22,7 +22,7 @@ func (c OwnChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Own returns what NCCL does by itself where that was measured on this communicator.
 func (v *ModelView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
-	g, at, _ := v.place(coll, bytes)
+	g, at, _ := v.find(coll, bytes)
 	if g == nil || g.file.Nodes != v.comm.Nodes {
 		return own, false
 	}
@@ -60,10 +60,9 @@ type defaultTime struct {
 	measured    bool // at this very size
 }
 
-// defaultTime is what NCCL's own choice takes. Where what it would choose now is
-// not what it chose when measured, the fastest that its cell can be stands in, so
-// that a gain is never assumed.
-func (v *ModelView) defaultTime(g *modelGroup, at spot, costs nccl.Costs, best *modelCurve) (d defaultTime, same, ok bool) {
+// defaultTime is what NCCL's own choice takes. Where what it would choose now is not what it chose
+// when measured, the fastest that its cell can be stands in, so that a gain is never assumed.
+func (v *ModelView) defaultTime(g *modelGroup, at position, costs nccl.Costs, best *modelCurve) (d defaultTime, same, ok bool) {
 	pickAlgo, pickProto, tied := costs.Own()
 	if tied {
 		return d, false, false // releases take different ones
@@ -103,10 +102,10 @@ func (v *ModelView) defaultTime(g *modelGroup, at spot, costs nccl.Costs, best *
 	return d, false, found
 }
 
-// timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice
-// on the way from one size to the next, the curve of the configuration it is on tells
-// more than a line between the two times.
-func (g *modelGroup) timeOfDefault(at spot, below, above, label modelDefault) (mean, sigma float64) {
+// timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice on the
+// way from one size to the next, the curve of the configuration it is on tells more than a line
+// between the two times.
+func (g *modelGroup) timeOfDefault(at position, below, above, label modelDefault) (mean, sigma float64) {
 	if !below.sameCell(above) {
 		if c := g.curve(label.algo, label.proto, label.channels); c != nil {
 			if mean, sigma := at.in(c.modelTable); sigma > 0 {
@@ -119,8 +118,8 @@ func (g *modelGroup) timeOfDefault(at spot, below, above, label modelDefault) (m
 
 func (d modelDefault) sameCell(e modelDefault) bool { return d.algo == e.algo && d.proto == e.proto }
 
-// defaultsAround returns the measured defaults at or next to a size, twice the
-// same where it was measured itself.
+// defaultsAround returns the measured defaults at or next to a size, twice the same where it was
+// measured itself.
 func (g *modelGroup) defaultsAround(bytes uint64) (below, above modelDefault, ok bool) {
 	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d modelDefault, b uint64) int {
 		switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Candidate is a configuration that a model knows, and what keeps it from being
-// chosen, if anything does.
+// Candidate is a configuration that a model knows, and what keeps it from being chosen, if anything
+// does.
 type Candidate struct {
 	Algo            nccl.Algo
 	Proto           nccl.Proto
@@ -21,10 +21,10 @@ type Candidate struct {
 // Micros is the expected time; NaN where the model knows none.
 func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
 
-// Candidates lists what Choose chooses from, the fastest first, then what may not be
-// chosen. It is empty where the model says nothing of the collective or the size.
+// Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is
+// empty where the model says nothing of the collective or the size.
 func (v *ModelView) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Candidate {
-	g, at, _ := v.place(coll, bytes)
+	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return nil
 	}
@@ -57,10 +57,10 @@ func unknownLast(ln float64) float64 {
 	return ln
 }
 
-// Expect returns what the model expects of a configuration beside what NCCL would do.
-// ok is false where it does not know one of both at this size from measurements.
+// Expect returns what the model expects of a configuration beside what NCCL would do. ok is false
+// where it does not know one of both at this size from measurements.
 func (v *ModelView) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice ModelChoice, ok bool) {
-	g, at, _ := v.place(coll, bytes)
+	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return noChoice, false
 	}
@@ -79,8 +79,8 @@ func (v *ModelView) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo 
 type Explanation struct {
 	Answer
 	Rows []Tried // one per rule; nil without a policy
-	// Model and Why are what the model says, also where a row decides and nobody
-	// asks it; Candidates what it chose from. Without a model there are none.
+	// Model and Why are what the model says, also where a row decides and nobody asks it;
+	// Candidates what it chose from. Without a model there are none.
 	Model      ModelChoice
 	Why        Silence
 	Candidates []Candidate
@@ -102,9 +102,8 @@ func (v *EngineView) Explain(q Query) Explanation {
 	return x
 }
 
-// Expect returns what the model expects of a decision beside what NCCL would do; ok
-// is false where it does not know, where there is none, and where the decision leaves
-// everything to NCCL.
+// Expect returns what the model expects of a decision beside what NCCL would do; ok is false where
+// it does not know, where there is none, and where the decision leaves everything to NCCL.
 func (v *EngineView) Expect(q Query, d Decision) (choice ModelChoice, ok bool) {
 	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
 		return noChoice, false

@@ -6,20 +6,19 @@ const (
 	ModelVersion = 1
 )
 
-// ModelFile is a cost model as it is written: what a person reads and what
-// CompileModel checks. Times are microseconds; every sigma is a standard deviation
-// of ln(us), which for small values is a relative error.
+// ModelFile is a cost model as it is written: what a person reads and what CompileModel checks.
+// Times are microseconds; every sigma is a standard deviation of ln(us), which for small values is
+// a relative error.
 type ModelFile struct {
 	Format     string          `json:"format"`
 	Version    int             `json:"version"`
 	Provenance ModelProvenance `json:"provenance"`
-	// MaxNodes lets the largest group of several nodes answer for communicators of
-	// the same number of ranks per node up to this many nodes. 0: nobody asked for
-	// that, and other node counts get no answer.
+	// MaxNodes lets the largest group of several nodes answer for communicators of the same number
+	// of ranks per node up to this many nodes. 0: nobody asked for that, and other node counts get
+	// no answer.
 	MaxNodes int `json:"max_nodes,omitempty"`
-	// Scales lets the physics of the model answer, scaled, on machines that are
-	// similar to the one of Provenance.Topology but not the same. Without it the model
-	// is silent there.
+	// Scales lets the physics of the model answer, scaled, on machines that are similar to the one
+	// of Provenance.Topology but not the same. Without it the model is silent there.
 	Scales bool `json:"scales,omitempty"`
 	// Constants replace some of NCCL's own; nil: none.
 	Constants *ModelConstants `json:"constants,omitempty"`
@@ -31,8 +30,8 @@ type ModelProvenance struct {
 	Tool  string        `json:"tool,omitempty"`
 	Files []ModelSource `json:"files,omitempty"`
 	NCCL  string        `json:"nccl,omitempty"` // version; empty: not known
-	// Topology restricts the model to machines like the one measured. nil: not
-	// known, and nodes and ranks alone tell whether the model is used.
+	// Topology restricts the model to machines like the one measured. nil: not known, and nodes and
+	// ranks alone tell whether the model is used.
 	Topology      *ModelTopology `json:"topology,omitempty"`
 	SimulatedRows int            `json:"simulated_rows,omitempty"`
 	// Machines are those measured, as far as the logs told, what has most rows first.
@@ -41,8 +40,8 @@ type ModelProvenance struct {
 	Mixed bool `json:"mixed_machines,omitempty"`
 }
 
-// ModelMachine is where and with what some of the measurements were made. What is
-// empty is not known.
+// ModelMachine is where and with what some of the measurements were made. What is empty is not
+// known.
 type ModelMachine struct {
 	GPU    string `json:"gpu,omitempty"` // model
 	Hosts  string `json:"hosts,omitempty"`
@@ -71,15 +70,15 @@ type ModelGroup struct {
 
 	HeldOut []ModelScore `json:"held_out,omitempty"`
 
-	// Axis lists the sizes at which the curves are given, ascending. In between
-	// ln(us) and sigma are straight lines over log2 bytes.
+	// Axis lists the sizes at which the curves are given, ascending. In between ln(us) and sigma
+	// are straight lines over log2 bytes.
 	Axis     []uint64      `json:"axis"`
 	Default  *ModelDefault `json:"default,omitempty"` // nil: the library's own choice was not measured
 	Families []ModelFamily `json:"families"`
 }
 
-// ModelScore is how good decisions were on data that the model had not seen:
-// time of the decision / best time measured.
+// ModelScore is how good decisions were on data that the model had not seen: time of the decision /
+// best time measured.
 type ModelScore struct {
 	LeftOut   string  `json:"left_out"` // "every other size", ...
 	Decisions int     `json:"decisions"`
@@ -90,8 +89,8 @@ type ModelScore struct {
 	Max       float64 `json:"max"`
 	// VersusDefault is the mean of decision / default; 0: no default measured.
 	VersusDefault float64 `json:"versus_default,omitempty"`
-	// Inside is the share of left-out times inside the model's 90 % interval.
-	// 0: none could be predicted.
+	// Inside is the share of left-out times inside the model's 90 % interval. 0: none could be
+	// predicted.
 	Inside float64 `json:"inside_90,omitempty"`
 }
 
@@ -102,8 +101,8 @@ type ModelDefault struct {
 	Sigma    []float64           `json:"sigma"`
 }
 
-// ModelDefaultPoint is one measured default. Its configuration is empty and 0
-// where it is not known.
+// ModelDefaultPoint is one measured default. Its configuration is empty and 0 where it is not
+// known.
 type ModelDefaultPoint struct {
 	Bytes    uint64  `json:"bytes"`
 	Micros   float64 `json:"us"`
@@ -116,8 +115,8 @@ type ModelDefaultPoint struct {
 type ModelFamily struct {
 	Algo  string `json:"algorithm"`
 	Proto string `json:"protocol"`
-	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and
-	// s*c, of s bytes and c channels. Empty: too little was measured to tell them apart.
+	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and s*c, of s bytes
+	// and c channels. Empty: too little was measured to tell them apart.
 	Physics []float64 `json:"physics,omitempty"`
 	// PhysicsSigma is how far the physics alone is off what was measured.
 	PhysicsSigma float64 `json:"physics_sigma,omitempty"`
@@ -125,23 +124,22 @@ type ModelFamily struct {
 	Scale    float64 `json:"scale,omitempty"`
 	GapScale float64 `json:"gap_scale,omitempty"`
 
-	// Distrust lists sizes at which the label is probably wrong. The model never
-	// chooses the family there.
+	// Distrust lists sizes at which the label is probably wrong. The model never chooses the family
+	// there.
 	Distrust []ModelDistrust `json:"distrust,omitempty"`
 	Curves   []ModelCurve    `json:"curves"` // ascending channels
 }
 
-// ModelDistrust is an inclusive range of sizes at which a family takes the same
-// time as another.
+// ModelDistrust is an inclusive range of sizes at which a family takes the same time as another.
 type ModelDistrust struct {
 	Min  uint64 `json:"min_bytes"`
 	Max  uint64 `json:"max_bytes"`
 	Twin string `json:"twin"`
 }
 
-// ModelCurve is one configuration: measured points, and the fit at the sizes of
-// the group's Axis within Min and Max. Where these reach beyond the points measured
-// with it, the rest of its family predicts it; a policy never chooses it there.
+// ModelCurve is one configuration: measured points, and the fit at the sizes of the group's Axis
+// within Min and Max. Where these reach beyond the points measured with it, the rest of its family
+// predicts it; a policy never chooses it there.
 type ModelCurve struct {
 	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
 	Min      uint64       `json:"min_bytes"`

@@ -10,11 +10,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Scaling carries the physics of a model to a machine of the same shape with other
-// bandwidths and latencies. What was learnt beyond the physics stays at home, and
-// so does what NCCL chose there. How far that can be trusted nobody has measured;
-// the gain demanded is that of a model carried to more nodes, where it was
-// measured how differently configurations scale.
+// Scaling carries the physics of a model to a machine of the same shape with other bandwidths and
+// latencies. What was learnt beyond the physics is not used there, nor is what NCCL was measured to
+// choose. How far scaling can be trusted was not measured: the gain demanded is that of a model
+// used for more nodes, where it was measured how differently configurations scale.
 
 // mostScaling is the largest ratio of bandwidths, either way, that is bridged.
 const mostScaling = 4
@@ -25,8 +24,8 @@ type scaling struct {
 	hopLatency float64 // us more per hop over the network
 }
 
-// scalingOf compares the narrowest links on the way of a ring. ok is false where
-// they are not known or too far apart.
+// scalingOf compares the narrowest links on the way of a ring. ok is false where they are not known
+// or too far apart.
 func scalingOf(nodes int, home, here *topo.Summary) (s scaling, ok bool) {
 	narrowest := func(t *topo.Summary) float64 {
 		switch {
@@ -48,8 +47,7 @@ func scalingOf(nodes int, home, here *topo.Summary) (s scaling, ok bool) {
 	return s, s.slower <= mostScaling && s.slower >= 1.0/mostScaling
 }
 
-// scaled returns the model for a similar machine, or nil where nothing of it can
-// be scaled. All arithmetic is on equal inputs in a fixed order, see model_math.go.
+// scaled returns the model for a similar machine, or nil where nothing of it can be scaled.
 func (m *Model) scaled(home, here *topo.Summary) *Model {
 	s := &Model{Name: m.Name, File: m.File, home: m.home, similar: true, groups: map[modelKey]*modelGroup{}}
 	for key, g := range m.groups {
@@ -94,8 +92,8 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 			if math.IsNaN(c.ln[k]) {
 				continue
 			}
-			// Whether bytes per channel wait for the link or for the GPU the fit
-			// cannot tell. The truth is between the two.
+			// Whether bytes per channel wait for the link or for the GPU the fit cannot tell. The
+			// truth is between the two.
 			byLink := physicsMicros(f.Physics, float64(bytes), float64(c.channels), by.slower, by.slower) + extra
 			byGPU := physicsMicros(f.Physics, float64(bytes), float64(c.channels), by.slower, 1) + extra
 			if !(byLink > 0) || !(byGPU > 0) {
@@ -116,9 +114,8 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 // numPhysics is the number of a family's physical terms, see ModelFamily.
 const numPhysics = 8
 
-// physicsMicros is the physics of s bytes and c channels, with bytes on the links
-// and bytes per channel so much slower. What is half latency and half bandwidth
-// slows down by the root.
+// physicsMicros is the physics of s bytes and c channels, with bytes on the links and bytes per
+// channel so much slower. What is half latency and half bandwidth slows down by the root.
 func physicsMicros(w []float64, s, c, links, channels float64) float64 {
 	rootLinks, rootChannels := math.Sqrt(links), math.Sqrt(channels)
 	sum := w[0] + w[1]*c
@@ -135,8 +132,8 @@ func physicsMicros(w []float64, s, c, links, channels float64) float64 {
 	return sum
 }
 
-// networkHops is how many times in a row a collective crosses the network, as
-// NCCL 2.30.7 counts them (graph/tuning.cc).
+// networkHops is how many times in a row a collective crosses the network, as NCCL 2.30.7 counts
+// them (graph/tuning.cc).
 func networkHops(coll nccl.Coll, a nccl.Algo, nodes int) int {
 	if nodes < 2 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// physicalModel is a model of ring/simple with 8 channels and tree/simple with 4 on
-// 2 nodes of 4, made of physics alone.
+// physicalModel is a model of ring/simple with 8 channels and tree/simple with 4 on 2 nodes of 4,
+// made of physics alone.
 func physicalModel(ring, tree []float64) *ModelFile {
 	sizes := []uint64{1 << 10, 1 << 20, 1 << 30}
 	family := func(algo string, channels int, w []float64) ModelFamily {

@@ -1,7 +1,6 @@
 package policy
 
-// Silence says why a model leaves a collective to NCCL. The zero value means that
-// it does not.
+// Silence says why a model leaves a collective to NCCL. The zero value means that it does not.
 type Silence int8
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// smallModel has ring/simple with 2 and 8 channels, tree/ll with 4, nvls/simple
-// with 16, at 1 KiB, 4 KiB and 16 KiB on 2 nodes of 4; the default is tree/ll.
+// smallModel has ring/simple with 2 and 8 channels, tree/ll with 4, nvls/simple with 16, at 1 KiB,
+// 4 KiB and 16 KiB on 2 nodes of 4; the default is tree/ll.
 func smallModel() *ModelFile {
 	curve := func(channels int, us ...float64) ModelCurve {
 		return ModelCurve{Channels: channels, Min: 1 << 10, Max: 16 << 10, Micros: us, Sigma: []float64{0.02, 0.02, 0.02},

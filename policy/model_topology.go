@@ -12,8 +12,7 @@ type ModelTopology struct {
 	Summary     topo.Summary `json:"summary"`
 }
 
-// Standing is how the machine of a process relates to the one that a model was
-// measured on.
+// Standing is how the machine of a process relates to the one that a model was measured on.
 type Standing int8
 
 const (

@@ -12,12 +12,10 @@ type ModelView struct {
 	comm   Comm
 	groups [nccl.NumColls]*modelGroup
 	silent [nccl.NumColls]Silence // why there is no group
-	// farther is the gain in ln(us) demanded, beyond all else, for having been
-	// measured on fewer nodes or on another machine; 0 where it was measured on as
-	// many and such a one.
+	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
+	// nodes or on another machine; 0 where it was measured on as many and such a one.
 	farther [nccl.NumColls]float64
-	// relabels says that NCCL's constants are not what they were when its own choice
-	// was measured.
+	// relabels says that NCCL's constants are not what they were when its own choice was measured.
 	relabels bool
 }
 
@@ -47,8 +45,7 @@ func (m *Model) forComm(c Comm) *ModelView {
 	return v
 }
 
-// nearest finds a group to stand in for one that was not measured, or says why
-// none may.
+// nearest finds a group to stand in for one that was not measured, or says why none may.
 func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*modelGroup, Silence) {
 	why := SilentColl
 	var best *modelGroup

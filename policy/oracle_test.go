@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// plainRow is a row as a reader of the format's description would scan it: one
-// after the other, no index, no compilation.
+// plainRow is a row as a reader of the format's description would scan it: one after the other, no
+// index, no compilation.
 type plainRow struct {
 	coll                   string
 	min, max               uint64
@@ -71,8 +71,7 @@ func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
 	return -1, -1
 }
 
-// plainChannels is the row's count, where NCCL checks it and it is certain which
-// cell it is for.
+// plainChannels is the row's count, where NCCL checks it and it is certain which cell it is for.
 func plainChannels(r plainRow, cell int, q Query, c Comm) int {
 	algo, costs := plainAlgos[cell/3], q.Costs
 	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && c.Nodes > 1 || plainColls[q.Coll] == "allgather" && c.UncheckedAllGather {
@@ -131,8 +130,8 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 	}
 }
 
-// checkWins applies a decision to the table: NCCL must then choose that cell,
-// with no tie, and whatever was written must be a believable time.
+// checkWins applies a decision to the table: NCCL must then choose that cell, with no tie, and
+// whatever was written must be a believable time.
 func checkWins(t fataler, costs nccl.Costs, d Decision) {
 	t.Helper()
 	cell := costs.Cell(d.Algo, d.Proto)

@@ -23,8 +23,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
-// Problems is every problem of one file, in the order of the file. As an error
-// it means that nothing of the file is used.
+// Problems is every problem of one file, in the order of the file. As an error it means that
+// nothing of the file is used.
 type Problems []Problem
 
 func (ps Problems) Error() string {

@@ -17,8 +17,8 @@ type Rule struct {
 	Ask
 }
 
-// Ask is what a rule asks for: the cheapest available cell of a set. A set with one
-// cell is a plain override, the full set keeps NCCL's own choice.
+// Ask is what a rule asks for: the cheapest available cell of a set. A set with one cell is a plain
+// override, the full set keeps NCCL's own choice.
 type Ask struct {
 	ChunkBytes uint64 // 0 leaves NCCL's chunk size
 	Cells      CellSet
@@ -31,7 +31,8 @@ var anyRule = Rule{
 	Ask:   Ask{Cells: everyCell},
 }
 
-// conditionFollows stands where the next rule's collective would.
+// conditionFollows opens a condition in the text of a digest. No collective has this number, so
+// that a rule with a condition is never mistaken for two rules.
 const conditionFollows = 1 << 63
 
 // appendMeaning adds all that decisions depend on to what the digest is taken of.
@@ -48,7 +49,7 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
 	if r.When != nil {
 		add(conditionFollows)
-		text = append(append(text, r.When.normal...), runtime.GOARCH...)
+		text = append(append(text, r.When.Meaning...), runtime.GOARCH...)
 		text = append(text, 0)
 	}
 	return text
@@ -72,9 +73,9 @@ func (a Ask) Asks() string {
 	return text
 }
 
-// CellSet is a set of cells of NCCL's cost table: the product of a set of
-// algorithms and a set of protocols. Bit i stands for row or column i, so that
-// the full set also holds algorithms that this code has no name for.
+// CellSet is a set of cells of NCCL's cost table: the product of a set of algorithms and a set of
+// protocols. Bit i stands for row or column i, so that the full set also holds algorithms that this
+// code has no name for.
 type CellSet struct {
 	algos  uint16
 	protos uint8
@@ -87,9 +88,9 @@ func (s CellSet) Contains(a nccl.Algo, p nccl.Proto) bool {
 	return s.algos>>a&1 != 0 && s.protos>>p&1 != 0
 }
 
-// cheapest returns the cheapest available cell of the set, the first of equals. Where
-// costs are unknown there is no telling which of several is the cheapest, and only a
-// set of one cell has an answer.
+// cheapest returns the cheapest available cell of the set, the first of equals. Where costs are
+// unknown there is no telling which of several is the cheapest, and only a set of one cell has an
+// answer.
 func (s CellSet) cheapest(c nccl.Costs) (a nccl.Algo, p nccl.Proto, ok bool) {
 	if c.AvailableOnly && !s.single() {
 		return -1, -1, false

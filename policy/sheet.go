@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Sheet is the text of a policy file, cell by cell, for tools that quote it or
-// rewrite parts of it and keep the rest byte for byte. It does not change.
+// Sheet is the text of a policy file, cell by cell, for tools that quote it or rewrite parts of it
+// and keep the rest byte for byte. It does not change.
 type Sheet struct {
 	Text    []byte
 	columns []string
@@ -32,8 +32,8 @@ func ReadSheet(text []byte) (*Sheet, error) {
 	if len(r.problems) > 0 {
 		return nil, r.problems
 	}
-	// Comments are shorter in data than in text by their indent, so that places
-	// carry over by line and column, not by offset.
+	// Comments are shorter in data than in text by their indent, so that places carry over by line
+	// and column, not by offset.
 	inData, inText := lineStarts(data), lineStarts(text)
 	at := func(line, column int) int {
 		if line == 1 {
@@ -71,8 +71,8 @@ func (s *Sheet) Row(line int) (SheetRow, bool) {
 	return row, ok
 }
 
-// Cell returns a row's cell of a column, as written but for white space around
-// it, and its number in the row, from 1; 0 where the row does not have it.
+// Cell returns a row's cell of a column, as written but for white space around it, and its number
+// in the row, from 1; 0 where the row does not have it.
 func (s *Sheet) Cell(line int, column string) (number int, at Span) {
 	i := slices.Index(s.columns, column)
 	if row := s.rows[line]; i >= 0 && i < len(row.cells) {
@@ -94,8 +94,7 @@ func (s *Sheet) String(line int, column string) string {
 	return strings.TrimSpace(text)
 }
 
-// Replace returns the text with other words in place of some spans, which must
-// not overlap.
+// Replace returns the text with other words in place of some spans, which must not overlap.
 func (s *Sheet) Replace(words map[Span]string) ([]byte, error) {
 	spans := make([]Span, 0, len(words))
 	for at := range words {

@@ -4,33 +4,35 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Comm is what a decision may know of a communicator: only what all of its ranks
-// find alike.
+// Comm is what a decision may know of a communicator: only what all of its ranks find alike.
 type Comm struct {
 	Nodes, Ranks int // at least 1
-	// NVLDomains is how many NVLink domains NCCL says that the communicator spans;
-	// 0 where it does not, as before ABI v5.
+	// NVLDomains is how many NVLink domains NCCL says that the communicator spans; 0 where it does
+	// not, as before ABI v5.
 	NVLDomains int
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without
-	// a check against what the communicator has: then it is left to NCCL.
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
+	// against what the communicator has: then it is left to NCCL.
 	UncheckedAllGather bool
 	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
 
-// View is a Policy as one communicator sees it. A decision goes through the rows that
-// can match the communicator, in the file's order: the library asks once for each shape
-// of a call, and then remembers the answer.
+func envOf(c Comm) when.Env { return when.EnvOf(c.Nodes, c.Ranks, c.NVLDomains, c.Topo) }
+
+// View is a Policy as one communicator sees it. A decision goes through the rows that can match the
+// communicator, in the file's order: the library asks once for each shape of a call, and then
+// remembers the answer.
 type View struct {
 	policy *Policy
 	comm   Comm
 	rows   *commRows
 	report func(Problem) // may be nil
 
-	mu         sync.Mutex // for what follows
-	conditions evaluator
+	mu         sync.Mutex      // for what follows
+	conditions *when.Evaluator // nil: no condition depends on the call
 }
 
 // commRows are the rows that can match one kind of communicator.
@@ -48,12 +50,12 @@ type failure struct {
 	err  error
 }
 
-// commKinds remembers the rows of each kind of communicator, for a job may have
-// thousands of communicators of a few kinds.
+// commKinds remembers the rows of each kind of communicator, for a job may have thousands of
+// communicators of a few kinds.
 type commKinds struct {
 	mu       sync.Mutex
 	rows     map[Comm]*commRows
-	reported map[*Condition]bool // those that were said to fail
+	reported map[*when.Condition]bool // those that were said to fail
 }
 
 // maxCommKinds bounds the memory of a process with very many kinds.
@@ -73,7 +75,7 @@ func (p *Policy) For(c Comm) *View {
 	}
 	v := &View{policy: p, comm: c, rows: rows}
 	if rows.perCall {
-		v.conditions.env = envOf(c)
+		v.conditions = when.NewEvaluator(envOf(c))
 	}
 	return v
 }
@@ -81,23 +83,23 @@ func (p *Policy) For(c Comm) *View {
 // rowsFor evaluates the conditions that are the same for all calls.
 func (p *Policy) rowsFor(c Comm) *commRows {
 	rows := &commRows{}
-	constant := evaluator{env: envOf(c), call: 1}
+	constant := when.NewEvaluator(envOf(c))
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForComm(c.Nodes, c.Ranks) {
 			continue
 		}
-		switch when := r.When; {
-		case when == nil:
-		case when.ranksPerNode && c.Ranks%c.Nodes != 0:
+		switch w := r.When; {
+		case w == nil:
+		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
 			continue
-		case when.topology && c.Topo == nil:
+		case w.NeedsTopology && c.Topo == nil:
 			rows.withoutTopology++
 			continue
-		case when.perCall:
+		case w.PerCall:
 			rows.perCall = true
 		default:
-			holds, err := constant.holds(when)
+			holds, err := constant.Holds(w)
 			if err != nil {
 				rows.failures = append(rows.failures, failure{i, err})
 			}
@@ -114,12 +116,12 @@ func (p *Policy) rowsFor(c Comm) *commRows {
 // Empty reports that no row can ever decide anything for this communicator.
 func (v *View) Empty() bool { return len(v.rows.rules) == 0 }
 
-// WithoutTopology returns how many rows would be for this communicator if the
-// topology were known. They never match.
+// WithoutTopology returns how many rows would be for this communicator if the topology were known.
+// They never match.
 func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
 
-// Decide finds the first row in the file that matches the query and has an
-// available cell. It never fails: where nothing applies, NCCL decides.
+// Decide finds the first row in the file that matches the query and has an available cell. It never
+// fails: where nothing applies, NCCL decides.
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
 	d.setNCCLsOwn(q.Costs)
@@ -129,12 +131,12 @@ func (v *View) Decide(q Query) Decision {
 	if v.rows.perCall {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.conditions.next(&q, v.comm)
+		v.conditions.Next(q.Coll, q.Bytes, q.PipeOps)
 	}
 	perRank := q.Bytes / uint64(v.comm.Ranks)
 	for _, i := range v.rows.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.perCall && !v.holds(int(i)) {
+		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.PerCall && !v.holds(int(i)) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {
@@ -153,16 +155,16 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 
 // holds evaluates the condition of a row.
 func (v *View) holds(rule int) bool {
-	holds, err := v.conditions.holds(v.policy.Rules[rule].When)
+	holds, err := v.conditions.Holds(v.policy.Rules[rule].When)
 	if err != nil {
 		v.failed(rule, err)
 	}
 	return holds
 }
 
-// ReportConditions asks to be told of each condition that cannot be evaluated, as
-// after a division by zero; its rows do not match. It is reported once per policy, of
-// the first row that has it and to the first that asks. Call it before Decide.
+// ReportConditions asks to be told of each condition that cannot be evaluated, as after a division
+// by zero; its rows do not match. It is reported once per policy, of the first row that has it and
+// to the first that asks. Call it before Decide.
 func (v *View) ReportConditions(report func(Problem)) {
 	v.report = report
 	for _, f := range v.rows.failures {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Files of 10 000 rows of which many meet, in kinds that are hard for different
-// checks. The target is a second each.
+// Files of 10 000 rows of which many meet, in kinds that are hard for different checks. The target
+// is a second each.
 func BenchmarkCheck10000(b *testing.B) {
 	const n = 10_000
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -53,9 +53,9 @@ func (c cells) String() string {
 	return strings.Join(all, ", ")
 }
 
-// offered returns the cells that NCCL offers on some machine for a collective and
-// the communicators of a key: what NCCL 2.21 to 2.30 model and allow at all, with
-// the limits that follow from the numbers of nodes and ranks.
+// offered returns the cells that NCCL offers on some machine for a collective and the communicators
+// of a key: what NCCL 2.21 to 2.30 model and allow at all, with the limits that follow from the
+// numbers of nodes and ranks.
 func offered(coll nccl.Coll, k key) cells {
 	onNode := k.wants[policy.RanksPerNode] // the most ranks on a node, or fewer
 	if onNode == uneven {

@@ -11,15 +11,15 @@ import (
 
 // Options widen what is looked for.
 type Options struct {
-	// Machine returns NCCL's cost model of the machine for a communicator, or nil
-	// where it is not known. nil: nothing is known of the machine.
+	// Machine returns NCCL's cost model of the machine for a communicator, or nil where it is not
+	// known. nil: nothing is known of the machine.
 	Machine func(nodes, ranks int) *tuning.Tuning
 	// Model is held against the rows. nil: there is none.
 	Model *policy.Model
 }
 
-// Check finds what is wrong with a policy file. The file's name is for messages
-// only. Findings come in the file's order.
+// Check finds what is wrong with a policy file. The file's name is for messages only. Findings come
+// in the file's order.
 func Check(file string, text []byte, opt Options) []Finding {
 	c := &check{file: file, opt: opt}
 	p, err := policy.ReadCSV(file, text)
@@ -141,8 +141,8 @@ func (c *check) duplicates() {
 	}
 }
 
-// shadowed finds rows of which one earlier row matches all calls, and has each cell that
-// they ask for. Rows that only several earlier ones hide together are not looked for.
+// shadowed finds rows of which one earlier row matches all calls, and has each cell that they ask
+// for. Rows that only several earlier ones hide together are not looked for.
 func (c *check) shadowed() {
 	for i, r := range c.rows {
 		if !r.active() || c.idle[r] {
@@ -156,8 +156,8 @@ func (c *check) shadowed() {
 	}
 }
 
-// hides reports whether no call reaches a row that comes after this one. One with a
-// condition may not match, and hides nothing.
+// hides reports whether no call reaches a row that comes after this one. One with a condition may
+// not match, and hides nothing.
 func (r *row) hides(later *row) bool {
 	if r.When != nil || later.cells&^r.cells != 0 || !r.active() || !later.key.within(r.key) {
 		return false

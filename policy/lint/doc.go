@@ -1,11 +1,10 @@
-// Package lint finds what is wrong with a tuning policy or a cost model although
-// a tuner would accept it: rows that nothing reaches, combinations that NCCL never
-// offers, sizes left out by mistake. It knows no NCCL at run time; with NCCL's cost
-// model of a machine it also finds what that machine cannot do.
+// Package lint finds what is wrong with a tuning policy or a cost model although a tuner would
+// accept it: rows that nothing reaches, combinations that NCCL never offers, sizes left out by
+// mistake. It knows no NCCL at run time; with NCCL's cost model of a machine it also finds what
+// that machine cannot do.
 //
-// A finding is a claim about the file and has to be true. Where a check cannot be
-// sure it says nothing. Fix rewrites what can be put right mechanically and leaves
-// every other byte alone.
+// A finding is a claim about the file and has to be true. Where a check cannot be sure it says
+// nothing. Fix rewrites what can be put right mechanically and leaves every other byte alone.
 //
 // docs/CHECKS.md lists the rules.
 package lint

@@ -7,12 +7,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// Fix rewrites what can be put right mechanically, until nothing of that is left,
-// and returns the findings that it fixed and the new text. All other bytes stay as
-// they are.
+// Fix rewrites what can be put right mechanically, until nothing of that is left, and returns the
+// findings that it fixed and the new text. All other bytes stay as they are.
 func Fix(file string, text []byte, opt Options) (fixed []Finding, after []byte, err error) {
-	// A fix may bring to light what another one hid; more often than this a file
-	// cannot change for the better.
+	// A fix may bring to light what another one hid; more often than this a file cannot change for
+	// the better.
 	const rounds = 10
 	for range rounds {
 		words := map[policy.Span]string{}

@@ -27,8 +27,8 @@ func TestFix(t *testing.T) {
 	if err != nil || string(after) != want {
 		t.Fatalf("%v\n%q\nwant\n%q", err, after, want)
 	}
-	// The rows of nvls ask for the same only once their channels are taken away
-	// and are told apart by their chunks.
+	// The rows of nvls ask for the same only once their channels are taken away and are told apart
+	// by their chunks.
 	if len(fixed) != 7 {
 		t.Errorf("%d fixes: %v", len(fixed), fixed)
 	}

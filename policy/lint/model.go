@@ -10,18 +10,16 @@ import (
 )
 
 const (
-	// poorRegret: a decision on left-out sizes may take that much longer than the best
-	// time, on average. Models of good measurements stay below 1.03, of poor ones
-	// below 1.05.
+	// poorRegret: a decision on left-out sizes may take that much longer than the best time, on
+	// average. Models of good measurements stay below 1.03, of poor ones below 1.05.
 	poorRegret = 1.05
-	// leftOutSizes is the kind of validation that tells of what a model is for; the
-	// others are harder than that.
+	// leftOutSizes is the kind of validation that tells of what a model is for; the others are
+	// harder than that.
 	leftOutSizes = "every other size"
 )
 
-// CheckModel finds what is wrong with a model file, and compiles it; nil where that
-// cannot be. machine is the fingerprint of where it is going to be used; nil: not
-// known.
+// CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
+// machine is the fingerprint of where it is going to be used; nil: not known.
 func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *policy.Model) {
 	c := &modelCheck{file: file}
 	m, err := policy.ReadModel(file, text)

@@ -21,8 +21,8 @@ func measuredOn(fingerprint string) *policy.ModelTopology {
 	return &policy.ModelTopology{Fingerprint: fingerprint}
 }
 
-// model holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple
-// with 8 and 16 channels, tree/ll with 8 channels in half the time of either.
+// model holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16
+// channels, tree/ll with 8 channels in half the time of either.
 func model() *policy.ModelFile {
 	axis := []uint64{1 << 10, 8 << 10, 64 << 10}
 	curve := func(channels int, us float64) policy.ModelCurve {

@@ -8,30 +8,31 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// place is where rows limit the same sizes of the same calls.
-type place struct {
+// scope is the calls that a row is for and the axis that it limits sizes by: rows of one scope
+// differ in their sizes alone.
+type scope struct {
 	key
 	axis axis
 }
 
-// standing is the rows of one place, in the file's order, and all sizes they match.
-type standing struct {
+// scopeRows are the rows of one scope, in the file's order, and all sizes they match.
+type scopeRows struct {
 	rows  []*row
 	sizes ranges
 }
 
-// overlaps finds rows of which an earlier one, for the same or more communicators
-// and calls, takes the sizes at one end, and does something else with them.
+// overlaps finds rows of which an earlier one, for the same or more communicators and calls, takes
+// the sizes at one end, and does something else with them.
 func (c *check) overlaps() {
-	earlier := map[place]*standing{}
+	earlier := map[scope]*scopeRows{}
 	for _, r := range c.rows {
 		if !r.active() || r.When != nil || r.axis == byBoth || c.idle[r] {
 			continue
 		}
 		c.overlap(r, earlier)
-		at := place{r.key, r.axis}
+		at := scope{r.key, r.axis}
 		if earlier[at] == nil {
-			earlier[at] = &standing{}
+			earlier[at] = &scopeRows{}
 		}
 		earlier[at].rows = append(earlier[at].rows, r)
 		earlier[at].sizes.add(r.sizes)
@@ -39,9 +40,9 @@ func (c *check) overlaps() {
 }
 
 // overlap reports the nearest of such rows.
-func (c *check) overlap(r *row, earlier map[place]*standing) {
+func (c *check) overlap(r *row, earlier map[scope]*scopeRows) {
 	for _, k := range r.key.implied() {
-		s := earlier[place{k, r.axis}]
+		s := earlier[scope{k, r.axis}]
 		if s == nil || !s.sizes.meet(r.sizes) {
 			continue
 		}
@@ -57,14 +58,14 @@ func (c *check) overlap(r *row, earlier map[place]*standing) {
 	}
 }
 
-// gaps finds sizes between the rows of one collective and kind of communicator
-// that no row matches. Where limits of bytes and of bytes per rank meet, what is
-// left out depends on the number of ranks, and nothing is said.
+// gaps finds sizes between the rows of one collective and kind of communicator that no row matches.
+// Where limits of bytes and of bytes per rank meet, what is left out depends on the number of
+// ranks, and nothing is said.
 func (c *check) gaps() {
-	all := map[place][]*row{}
+	all := map[scope][]*row{}
 	for _, r := range c.rows {
 		if r.active() && !c.idle[r] {
-			at := place{r.key, r.axis}
+			at := scope{r.key, r.axis}
 			all[at] = append(all[at], r)
 		}
 	}
@@ -84,7 +85,7 @@ func (c *check) gaps() {
 			for a, there := range kinds[k] {
 				other = other || there && axis(a) != at.axis
 			}
-			match = append(match, all[place{k, at.axis}]...)
+			match = append(match, all[scope{k, at.axis}]...)
 		}
 		if other {
 			continue
@@ -94,9 +95,9 @@ func (c *check) gaps() {
 	}
 }
 
-// gapsBetween goes through rows in ascending order of their first sizes. Gaps
-// between rows that are all of a wider key are that key's.
-func (c *check) gapsBetween(rows []*row, at place) {
+// gapsBetween goes through rows in ascending order of their first sizes. Gaps between rows that are
+// all of a wider key are that key's.
+func (c *check) gapsBetween(rows []*row, at scope) {
 	last := rows[0]
 	for _, r := range rows[1:] {
 		if last.sizes.Max < nccl.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {

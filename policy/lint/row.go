@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// key is what a row requires of a call besides its size and its condition. -1 is any
-// value, as in policy.Match.
+// key is what a row requires of a call besides its size and its condition. -1 is any value, as in
+// policy.Match.
 type key struct {
 	coll  nccl.Coll
 	wants [policy.NumNumbers]int32
@@ -18,8 +18,8 @@ type key struct {
 const (
 	anyValue = -1
 	anyColl  = nccl.Coll(anyValue)
-	// uneven stands for the ranks per node of a communicator that has no whole number
-	// of them. No row can ask for it.
+	// uneven stands for the ranks per node of a communicator that has no whole number of them. No
+	// row can ask for it.
 	uneven = 0
 )
 
@@ -33,8 +33,8 @@ func keyOf(coll nccl.Coll, onNodes, ofRanks int32) key {
 	return k.settled()
 }
 
-// settled fills in what follows from the rest: of nodes, ranks and ranks per node,
-// two make the third.
+// settled fills in what follows from the rest: of nodes, ranks and ranks per node, two make the
+// third.
 func (k key) settled() key {
 	want := &k.wants
 	switch {
@@ -51,8 +51,8 @@ func (k key) settled() key {
 	return k
 }
 
-// implied lists the keys that match every call that k matches: k itself, and all
-// with some of its values left open.
+// implied lists the keys that match every call that k matches: k itself, and all with some of its
+// values left open.
 func (k key) implied() []key {
 	all := []key{k}
 	if k.coll != anyColl {
@@ -138,7 +138,8 @@ func (a axis) String() string {
 	return ""
 }
 
-// row is a policy's rule and what the checks need to know of it.
+// row is a policy's compiled rule and what the checks need to know of it. (A Rule is here what lint
+// looks for.)
 type row struct {
 	*policy.Rule
 	key

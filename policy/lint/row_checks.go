@@ -10,8 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// combination checks the cells asked for against those that NCCL offers, and
-// reports whether any is left.
+// combination checks the cells asked for against those that NCCL offers, and reports whether any is
+// left.
 func (c *check) combination(r *row) bool {
 	if r.LeavesToNCCL() {
 		return true
@@ -40,8 +40,8 @@ func offeredAnywhere(r *row) (can cells) {
 	return can
 }
 
-// machines lists NCCL's cost models of the communicators that the row is for. A row
-// that leaves them open is for more than can be listed.
+// machines lists NCCL's cost models of the communicators that the row is for. A row that leaves
+// them open is for more than can be listed.
 func (c *check) machines(r *row) []*tuning.Tuning {
 	if c.opt.Machine == nil || r.key.wants[policy.Nodes] < 0 || r.key.wants[policy.Ranks] < 0 {
 		return nil
@@ -109,8 +109,7 @@ func (c *check) channels(r *row) {
 	}
 }
 
-// chunk checks the chunk size against the grains of the protocols that the row
-// may end up with.
+// chunk checks the chunk size against the grains of the protocols that the row may end up with.
 func (c *check) chunk(r *row) {
 	if r.ChunkBytes == 0 {
 		return
@@ -169,15 +168,14 @@ func (c *check) bound(r *row) {
 	}
 }
 
-// endsAWord reports the largest 31- and 32-bit numbers, and the first that
-// needs 33 bits or is one off.
+// endsAWord reports the largest 31- and 32-bit numbers, and the first that needs 33 bits or is one
+// off.
 func endsAWord(n uint64) bool {
 	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
 }
 
-// wouldHide reports whether a later row of the same calls now decides sizes above a
-// bound that it was given from a lower size on, so that moving the bound would
-// take them from it.
+// wouldHide reports whether a later row of the same calls now decides sizes above a bound that it
+// was given from a lower size on, so that moving the bound would take them from it.
 func (c *check) wouldHide(r *row, bound uint64) bool {
 	i := slices.Index(c.rows, r)
 	return slices.ContainsFunc(c.rows[i+1:], func(o *row) bool {

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// A row is held to be slow if the model expects the best to be that much faster,
-	// in ln(us), and by so many standard deviations of both.
+	// A row is held to be slow if the model expects the best to be that much faster, in ln(us), and
+	// by so many standard deviations of both.
 	slowerBy     = 0.05
 	slowerSigmas = 2
 )
 
-// againstModel compares rows for one kind of communicator with what was measured
-// there.
+// againstModel compares rows for one kind of communicator with what was measured there.
 func (c *check) againstModel() {
 	for i := range c.opt.Model.File.Groups {
 		g := &c.opt.Model.File.Groups[i]
@@ -60,8 +59,8 @@ type groupView struct {
 // expected is a time in ln(us) and its standard deviation.
 type expected struct{ mean, sigma float64 }
 
-// fastest returns the least time expected among configurations; ok is false where
-// none of them is known at that size.
+// fastest returns the least time expected among configurations; ok is false where none of them is
+// known at that size.
 func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) bool) (best expected, ok bool) {
 	for _, f := range v.group.Families {
 		algo, err1 := nccl.Algos.Parse(f.Algo)

@@ -11,8 +11,7 @@ import (
 
 const header = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes,comment\n"
 
-// machine has 16 channels for ring and tree, 8 for NVLS, and neither CollNet nor
-// trees.
+// machine has 16 channels for ring and tree, 8 for NVLS, and neither CollNet nor trees.
 func machine(nodes, ranks int) *tuning.Tuning {
 	if nodes > 4 {
 		return nil
@@ -25,8 +24,8 @@ func machine(nodes, ranks int) *tuning.Tuning {
 	return t
 }
 
-// Every rule about rows: files that it finds something in, and others that look
-// alike and are none of its business.
+// Every rule about rows: files that it finds something in, and others that look alike and are none
+// of its business.
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		rule  string

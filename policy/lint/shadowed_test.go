@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// No query gets a row as an answer that is reported as never reached, over all
-// communicators, calls, sizes and sets of available cells that matter.
+// No query gets a row as an answer that is reported as never reached, over all communicators,
+// calls, sizes and sets of available cells that matter.
 func TestShadowedRowsAnswerNoQuery(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {
@@ -87,8 +87,8 @@ func randomPolicy(rng *rand.Rand) string {
 	return b.String()
 }
 
-// reachedByAnyQuery asks about every communicator up to some size and a large one,
-// at every size that matters there, with one cell available at a time.
+// reachedByAnyQuery asks about every communicator up to some size and a large one, at every size
+// that matters there, with one cell available at a time.
 func reachedByAnyQuery(p *policy.Policy) []bool {
 	reached := make([]bool, len(p.Rules))
 	var comms []policy.Comm

@@ -3,14 +3,13 @@ package policy
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // ruleWhen is a policy of rows with only a condition.
@@ -203,55 +202,8 @@ func TestConditionsInParallel(t *testing.T) {
 	all.Wait()
 }
 
-// No text makes a condition panic, or fail in another way than arithmetic does.
-func FuzzCondition(f *testing.F) {
-	for _, pattern := range []string{"../configs/policies/*.csv", "testdata/bad/when.csv"} {
-		files, _ := filepath.Glob(pattern)
-		for _, file := range files {
-			text, _ := os.ReadFile(file)
-			for line := range strings.Lines(string(text)) {
-				for cell := range strings.SplitSeq(line, ",") {
-					f.Add(strings.Trim(cell, "\"\n"))
-				}
-			}
-		}
-	}
-	f.Add(`64*KiB <= bytes < 1*MiB && coll in ["allreduce", "allgather"] or topo.intra == "NVL"`)
-	f.Add(`min(bytes, ranks ** 2) % max(1, nodes) in 3..5 ? !topo.gdr : abs(-bytes_per_rank) / nvl_domains > 1.5`)
-	comms := []Comm{{Nodes: 1, Ranks: 8}, {Nodes: 3, Ranks: 16, NVLDomains: 3, Topo: testTopology()}}
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := (&whenReader{}).read(text)
-		if (c == nil) == (err == nil) {
-			t.Fatal("neither a condition nor an error, or both")
-		}
-		if err != nil {
-			return
-		}
-		var m machine
-		for _, comm := range comms {
-			env := envOf(comm)
-			if c.topology && comm.Topo == nil || c.ranksPerNode && env[nameRanksPerNode] == nil {
-				continue
-			}
-			for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
-				env.setCall(&Query{Coll: nccl.CollAllGather, Bytes: bytes, PipeOps: 1}, comm.Ranks)
-				if _, err := m.holds(c, env); err != nil && !isArithmetic(err) {
-					t.Fatalf("%s: %v", text, err)
-				}
-			}
-		}
-	})
-}
-
-// isArithmetic reports whether that is all that can go wrong.
-func isArithmetic(err error) bool {
-	return slices.ContainsFunc([]error{errZero, errOverflow, errInfinite}, func(e error) bool {
-		return strings.Contains(err.Error(), e.Error())
-	})
-}
-
-// A file may have so many conditions and no more; rows that share one are as many as one
-// likes. The error is said once.
+// A file may have so many conditions and no more; rows that share one are as many as one likes. The
+// error is said once.
 func TestTooManyConditions(t *testing.T) {
 	file := func(different, rows int) []byte {
 		var text bytes.Buffer
@@ -261,10 +213,10 @@ func TestTooManyConditions(t *testing.T) {
 		}
 		return text.Bytes()
 	}
-	if _, err := ReadCSV("x.csv", file(maxConditions, 3*maxConditions)); err != nil {
+	if _, err := ReadCSV("x.csv", file(when.MaxConditions, 3*when.MaxConditions)); err != nil {
 		t.Errorf("as many as are allowed: %v", err)
 	}
-	_, err := ReadCSV("x.csv", file(maxConditions+10, 3*maxConditions))
+	_, err := ReadCSV("x.csv", file(when.MaxConditions+10, 3*when.MaxConditions))
 	const want = "x.csv:10002:4: more than 10000 different conditions (allowed: 10000 in a file; rows may share them, and sizes, nodes and ranks have columns, which need none)"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)

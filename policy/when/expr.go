@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// This file is all that knows of the library expr: how a text becomes a tree, what a
-// tree consists of, and how one is compiled and run.
+// This file is all that knows of the library expr: how a text becomes a tree, what a tree consists
+// of, and how one is compiled and run.
 
 // tree is a part of a condition's syntax tree. part says what it is.
 type tree struct{ node ast.Node }
@@ -130,14 +130,14 @@ func (t tree) newCall(name string, arguments []tree) tree {
 	return t.becomes(&ast.CallNode{Callee: t.newName(name).node, Arguments: nodes})
 }
 
-// whenLanguage parses and compiles. It has none of expr's own functions: time, random
-// numbers, and what walks or builds lists and texts.
-type whenLanguage struct{ config *conf.Config }
+// language parses and compiles. It has none of expr's own functions: time, random numbers, and what
+// walks or builds lists and texts.
+type language struct{ config *conf.Config }
 
-func newWhenLanguage() *whenLanguage {
+func newLanguage() *language {
 	c := conf.New(map[string]any(anyEnv()))
 	c.Expect = reflect.Bool
-	c.MaxNodes = maxWhenNodes
+	c.MaxNodes = maxNodes
 	for name := range c.Builtins {
 		c.Disabled[name] = true
 	}
@@ -145,10 +145,10 @@ func newWhenLanguage() *whenLanguage {
 	for name, o := range arithmetic {
 		c.Functions[name] = &builtin.Function{Name: name, Func: o.call, Validate: func(t []reflect.Type) (reflect.Type, error) { return o.check(name, t) }}
 	}
-	return &whenLanguage{c}
+	return &language{c}
 }
 
-func (w *whenLanguage) parse(text string) (tree, error) {
+func (w *language) parse(text string) (tree, error) {
 	parsed, err := parser.ParseWithConfig(text, w.config)
 	if err != nil {
 		return tree{}, explainSyntax(err)
@@ -156,8 +156,7 @@ func (w *whenLanguage) parse(text string) (tree, error) {
 	return tree{parsed.Node}, nil
 }
 
-// explainSyntax adds to the parser's errors what people get wrong who know the
-// other columns.
+// explainSyntax adds to the parser's errors what people get wrong who know the other columns.
 func explainSyntax(err error) error {
 	var e *file.Error
 	switch {
@@ -176,7 +175,7 @@ func explainSyntax(err error) error {
 func atPlace(err error) error {
 	var e *file.Error
 	if errors.As(err, &e) {
-		return &whenError{e.From, e.Message}
+		return &placedError{e.From, e.Message}
 	}
 	return err
 }
@@ -184,10 +183,10 @@ func atPlace(err error) error {
 // program is a compiled condition.
 type program struct{ code *vm.Program }
 
-// compile checks the types and compiles; normal is the tree's own text. The results of
-// each of choices, which are parts of root, must be alike: expr would find that out
-// only when it evaluates one.
-func (w *whenLanguage) compile(root tree, choices []tree) (p program, normal string, err error) {
+// compile checks the types and compiles; normal is the tree's own text. The results of each of
+// choices, which are parts of root, must be alike: expr would find that out only when it evaluates
+// one.
+func (w *language) compile(root tree, choices []tree) (p program, normal string, err error) {
 	t := &parser.Tree{Node: root.node}
 	_, err = checker.Check(t, w.config)
 	for _, c := range choices {
@@ -206,10 +205,10 @@ func (w *whenLanguage) compile(root tree, choices []tree) (p program, normal str
 	return p, t.Node.String(), atPlace(err)
 }
 
-// machine evaluates conditions, one at a time.
-type machine struct{ vm vm.VM }
+// interpreter runs programs, one at a time.
+type interpreter struct{ vm vm.VM }
 
-func (m *machine) run(p program, env whenEnv) (bool, error) {
+func (m *interpreter) run(p program, env Env) (bool, error) {
 	v, err := m.vm.Run(p.code, map[string]any(env))
 	if err != nil {
 		return false, atPlace(err)

@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"errors"
@@ -8,11 +8,10 @@ import (
 	"reflect"
 )
 
-// operation is an operator or a function of conditions on numbers. A number is
-// an int or a float64; where one argument is a float64 the other is converted.
-// Integers are exact or it is an error, and so is a result that is not finite: a
-// condition must not hold because a product has wrapped around, or because
-// everything is below the quotient of a division by zero.
+// operation is an operator or a function of conditions on numbers. A number is an int or a float64;
+// where one argument is a float64 the other is converted. Integers are exact or it is an error, and
+// so is a result that is not finite: a condition must not hold because a product has wrapped
+// around, or because everything is below the quotient of a division by zero.
 type operation struct {
 	arguments int
 	ints      func(a, b int) (int, error)         // nil: integers are converted, too
@@ -34,9 +33,8 @@ var arithmetic = map[string]operation{
 	"round": {1, sameInt, func(a, _ float64) (float64, error) { return math.Round(a), nil }},
 }
 
-// whenFunctions are the operations that are written as calls. min and max take
-// any number of arguments.
-var whenFunctions = []string{"min", "max", "abs", "floor", "ceil", "round"}
+// functions are the operations that are written as calls. min and max take any number of arguments.
+var functions = []string{"min", "max", "abs", "floor", "ceil", "round"}
 
 var (
 	errZero     = errors.New("division by zero")

@@ -22,8 +22,8 @@ func testTopology() *topo.Summary {
 // testTopologies are unknown, one with and one without NVSwitches.
 var testTopologies = []*topo.Summary{nil, testTopology(), {GPUs: 3, Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64", IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}
 
-// plainCondition says whether a condition holds, by closures over Go's own
-// arithmetic: no expr, no types, no numbering, no folding.
+// plainCondition says whether a condition holds, by closures over Go's own arithmetic: no expr, no
+// types, no numbering, no folding.
 type plainCondition func(q *Query, c Comm) bool
 
 // broken is what a plain condition panics with where it cannot be evaluated.
@@ -104,8 +104,8 @@ func (v value) calculate(operator string, w value) value {
 	return checked(i, 0)
 }
 
-// conditionPool hands out new conditions and ones that it has handed out before,
-// so that rows share some.
+// conditionPool hands out new conditions and ones that it has handed out before, so that rows share
+// some.
 type conditionPool struct {
 	texts []string
 	holds []plainCondition
@@ -268,9 +268,9 @@ func (d rapidDice) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n"
 
 func (d rapidDice) Uint64N(n uint64) uint64 { return rapid.Uint64Range(0, n-1).Draw(d.t, "n") }
 
-// What holds for every policy, communicator and call: the decision is that of a
-// plain scan; a rank that reads the file anew and is asked other things first
-// decides alike; and a call that no row decides is left as it is.
+// What holds for every policy, communicator and call: the decision is that of a plain scan; a rank
+// that reads the file anew and is asked other things first decides alike; and a call that no row
+// decides is left as it is.
 func TestEveryPolicy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rapidDice{t}

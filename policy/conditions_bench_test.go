@@ -10,9 +10,9 @@ import (
 
 const whenHeader = "collective,min_bytes,max_bytes,algorithm,protocol,when\n"
 
-// conditionFiles are policies of n rows with conditions on calls: so many distinct
-// ones, on rows whose sizes are steps, as in a measured policy, or all alike, with
-// no condition that holds: the worst there can be.
+// conditionFiles are policies of n rows with conditions on calls: so many distinct ones, on rows
+// whose sizes are steps, as in a measured policy, or all alike, with no condition that holds: the
+// worst there can be.
 func conditionFiles(n int) map[string][]byte {
 	all := map[string][]byte{}
 	for _, distinct := range []int{1, 100, n} {

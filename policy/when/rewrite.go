@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"slices"
@@ -7,10 +7,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// rewriter turns a parsed expression into what is evaluated: names of constants
-// become numbers, arithmetic becomes checked, lists become comparisons. What it
-// does not know is not allowed, which is most of the language. It also notes what
-// the condition depends on.
+// rewriter turns a parsed expression into what is evaluated: names of constants become numbers,
+// arithmetic becomes checked, lists become comparisons. What it does not know is not allowed, which
+// is most of the language. It also notes what the condition depends on.
 type rewriter struct {
 	nodes   int // how many more there may be
 	choices []tree
@@ -24,8 +23,7 @@ func (r *rewriter) spend(t tree, nodes int) error {
 	return nil
 }
 
-// rewrite returns a new tree. (The parser has a node stand twice in the tree for
-// a < b < c.)
+// rewrite returns a new tree. (The parser has a node stand twice in the tree for a < b < c.)
 func (r *rewriter) rewrite(t tree) (tree, error) {
 	if err := r.spend(t, 1); err != nil {
 		return tree{}, err
@@ -70,7 +68,7 @@ func (r *rewriter) all(old ...tree) (rewritten []tree, err error) {
 }
 
 func (r *rewriter) name(t tree, name string) (tree, error) {
-	if value, ok := whenConstants[name]; ok {
+	if value, ok := constants[name]; ok {
 		return t.newWhole(value), nil
 	}
 	known, err := r.use(t, name)
@@ -81,20 +79,20 @@ func (r *rewriter) name(t tree, name string) (tree, error) {
 }
 
 // use notes that the condition depends on a name.
-func (r *rewriter) use(t tree, name string) (whenName, error) {
-	known, ok := whenNames[name]
+func (r *rewriter) use(t tree, name string) (variable, error) {
+	known, ok := variables[name]
 	if !ok {
 		if name == "" {
-			return known, errorAt(t, "this is not for conditions (allowed: the names %s)", strings.Join(whenOrder, ", "))
+			return known, errorAt(t, "this is not for conditions (allowed: the names %s)", strings.Join(inOrder, ", "))
 		}
-		return known, errorAt(t, "%w", unknownWhenName(name))
+		return known, errorAt(t, "%w", unknownName(name))
 	}
-	if !slices.Contains(r.c.names, name) {
-		r.c.names = append(r.c.names, name)
+	if !slices.Contains(r.c.Names, name) {
+		r.c.Names = append(r.c.Names, name)
 	}
-	r.c.perCall = r.c.perCall || known.perCall
-	r.c.topology = r.c.topology || strings.HasPrefix(name, topoPrefix)
-	r.c.ranksPerNode = r.c.ranksPerNode || name == nameRanksPerNode
+	r.c.PerCall = r.c.PerCall || known.perCall
+	r.c.NeedsTopology = r.c.NeedsTopology || strings.HasPrefix(name, topoPrefix)
+	r.c.NeedsRanksPerNode = r.c.NeedsRanksPerNode || name == nameRanksPerNode
 	return known, nil
 }
 
@@ -136,8 +134,8 @@ func (r *rewriter) binary(t tree, operator string, left, right tree) (tree, erro
 }
 
 func (r *rewriter) call(t tree, name string, arguments []tree) (tree, error) {
-	if !slices.Contains(whenFunctions, name) {
-		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, whenFunctions), strings.Join(whenFunctions, ", "))
+	if !slices.Contains(functions, name) {
+		return tree{}, errorAt(t, "unknown function %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, functions), strings.Join(functions, ", "))
 	}
 	want := arithmetic[name].arguments
 	if len(arguments) < want || len(arguments) > want && want == 1 {
@@ -159,8 +157,8 @@ func (r *rewriter) call(t tree, name string, arguments []tree) (tree, error) {
 	return result, nil
 }
 
-// operation computes what it can at once, which is where a division by zero is
-// found that happens always.
+// operation computes what it can at once, which is where a division by zero is found that happens
+// always.
 func (r *rewriter) operation(t tree, name string, arguments ...tree) (tree, error) {
 	var values []any
 	for i, argument := range arguments {

@@ -1,4 +1,4 @@
-package policy
+package when
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// How comparisons and lists are rewritten. The numbers that names are compared with
-// are noted: there, what the condition says may change.
+// How comparisons and lists are rewritten. The numbers that names are compared with are noted:
+// there, what the condition says may change.
 
 // comparison compares two numbers, two truths, or a text with what it can be.
 func (r *rewriter) comparison(t tree, operator string, left, right tree) (tree, error) {
@@ -30,7 +30,7 @@ func (r *rewriter) comparison(t tree, operator string, left, right tree) (tree, 
 // isText reports whether the tree is a name of texts.
 func isText(t tree) bool {
 	p := t.part()
-	return p.kind == partName && whenNames[p.name].texts != nil
+	return p.kind == partName && variables[p.name].texts != nil
 }
 
 func (r *rewriter) textComparison(t tree, operator, name string, other tree) (tree, error) {

@@ -1,6 +1,7 @@
-package policy
+package when
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,9 +11,8 @@ import (
 // maxCaretLine is how many characters are shown of an expression.
 const maxCaretLine = 100
 
-// withCaret is an error about an expression, with a caret under its at-th
-// character. Of several lines only that with the place is shown, of a long one only
-// what is around it.
+// withCaret is an error about an expression, with a caret under its at-th character. Of several
+// lines only that with the place is shown, of a long one only what is around it.
 func withCaret(what, expression string, at int) error {
 	text := []rune(expression)
 	at = min(at, len(text))
@@ -37,4 +37,25 @@ func withCaret(what, expression string, at int) error {
 		return ' '
 	}, string(before)+string(after))
 	return fmt.Errorf("when: %s\n    %s\n    %s^", what, line, strings.Repeat(" ", len(before)))
+}
+
+// placedError is an error at a place in a condition, in characters.
+type placedError struct {
+	at   int
+	what string
+}
+
+func (e *placedError) Error() string { return e.what }
+
+func errorAt(t tree, format string, args ...any) error {
+	return &placedError{t.at(), fmt.Errorf(format, args...).Error()}
+}
+
+// located adds to an error the expression, with a caret under the place.
+func located(text string, err error) error {
+	var at *placedError
+	if errors.As(err, &at) {
+		return withCaret(at.what, text, at.at)
+	}
+	return withCaret(err.Error(), text, 0)
 }

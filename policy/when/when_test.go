@@ -1,0 +1,58 @@
+package when
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+// No text makes a condition panic, or fail in another way than arithmetic does.
+func FuzzCondition(f *testing.F) {
+	for _, pattern := range []string{"../../configs/policies/*.csv", "../testdata/bad/when.csv"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			for line := range strings.Lines(string(text)) {
+				for cell := range strings.SplitSeq(line, ",") {
+					f.Add(strings.Trim(cell, "\"\n"))
+				}
+			}
+		}
+	}
+	f.Add(`64*KiB <= bytes < 1*MiB && coll in ["allreduce", "allgather"] or topo.intra == "NVL"`)
+	f.Add(`min(bytes, ranks ** 2) % max(1, nodes) in 3..5 ? !topo.gdr : abs(-bytes_per_rank) / nvl_domains > 1.5`)
+	envs := []Env{EnvOf(1, 8, 0, nil), EnvOf(3, 16, 3, &topo.Summary{GPUs: 8, SM: 90, Arch: "x86_64", NVSwitch: true, IntraBW: 360, Intra: "NVL", GPUNIC: "PXB", GDR: true})}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := new(Reader).Read(text)
+		if (c == nil) == (err == nil) {
+			t.Fatal("neither a condition nor an error, or both")
+		}
+		if err != nil {
+			return
+		}
+		for _, env := range envs {
+			e := NewEvaluator(env)
+			for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
+				e.Next(nccl.CollAllGather, bytes, 1)
+				if slices.ContainsFunc(c.Names, func(name string) bool { return e.Value(name) == nil }) {
+					continue
+				}
+				if _, err := e.Holds(c); err != nil && !isArithmetic(err) {
+					t.Fatalf("%s: %v", text, err)
+				}
+			}
+		}
+	})
+}
+
+// isArithmetic reports whether that is all that can go wrong.
+func isArithmetic(err error) bool {
+	return slices.ContainsFunc([]error{errZero, errOverflow, errInfinite}, func(e error) bool {
+		return strings.Contains(err.Error(), e.Error())
+	})
+}
