@@ -62,7 +62,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
     c->logger = info->logger;
-    c->counter.trig = UINT64_MAX;
+    c->counter.trigger = UINT64_MAX;
     struct comm_info counted = *info;
     counted.counter = &c->counter;
     struct cache *cache = NULL;
@@ -107,18 +107,18 @@ static inline void see_lock(void) {}
 static inline void see_unlock(void) {}
 #endif
 
-/* agree.Counter.TryMove: makes the promise that is laid ready for this call. The lock
+/* agree.Counter.TryPromise: makes the promise that is laid ready for this call. The lock
  * orders all that both sides do under it. */
-static bool make_move(struct comm *c) {
-    struct move *m = &c->counter.move;
+static bool make_promise(struct comm *c) {
+    struct promise *m = &c->counter.promise;
     uint32_t unlocked = 0;
     if (!__atomic_compare_exchange_n(&m->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
     see_lock();
-    bool makes = m->state == MOVE_READY && m->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
+    bool makes = m->state == PROMISE_PREPARED && m->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
     if (makes) {
-        m->state = MOVE_MADE;
+        m->state = PROMISE_MADE;
         m->hash = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
-        __atomic_store_n(&c->counter.trig, m->trig, __ATOMIC_RELAXED);
+        __atomic_store_n(&c->counter.trigger, m->trigger, __ATOMIC_RELAXED);
     }
     see_unlock();
     __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE);
@@ -132,7 +132,7 @@ static int turn(struct comm *c, uint64_t call) {
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoTurn(c->go, call, &cache);
+    int result = tunergoAtTrigger(c->go, call, &cache);
     signals_release(&before);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     if (cache == c->home) return result;
@@ -170,7 +170,7 @@ static bool any_available(const struct query *q) {
 static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
-    if (comm_is_due(c) && !make_move(c)) {
+    if (comm_is_due(c) && !make_promise(c)) {
         int result = turn(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }

@@ -26,16 +26,16 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Move of internal/agree: the promise that this thread makes in a change of the
+/* agree.Promise of internal/agree: the promise that this thread makes in a change of the
  * policy, which Go's background lays ready. All but the lock is guarded by the lock. */
-struct move {
+struct promise {
     uint32_t lock;  /* 1 while held; this thread tries it only */
-    uint32_t state; /* enum move_state */
+    uint32_t state; /* enum promise_state */
     uint64_t at;    /* the call before which it is made */
-    uint64_t trig;  /* the trigger from then on */
+    uint64_t trigger;  /* the trigger from then on */
     uint64_t hash;  /* the counter's at that call */
 };
-enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
+enum promise_state { PROMISE_NONE, PROMISE_PREPARED, PROMISE_MADE };
 
 /* agree.Counter of internal/agree, and what it says about the order of memory: each
  * side's loads and stores are relaxed. The thread that calls is the only one that
@@ -44,9 +44,9 @@ enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
  * is this thread's own store to trig, so it sees it. */
 struct counter {
     uint64_t seq;  /* calls decided */
-    uint64_t trig; /* the first call that needs tunergoTurn */
+    uint64_t trigger; /* the first call that needs tunergoAtTrigger */
     uint64_t hash; /* of the last 64 calls before seq */
-    struct move move;
+    struct promise promise;
 };
 
 struct comm {
@@ -54,7 +54,7 @@ struct comm {
     struct counter counter; /* its head beside the cache's: what every call needs lies together */
     struct cache *home;  /* where it goes back to */
     bool idle;           /* nothing will ever be decided, and no call is counted */
-    bool waits;          /* a thread is in tunergoTurn, and may wait there for the other ranks */
+    bool waits;          /* a thread is in tunergoAtTrigger, and may wait there for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
     abi_logger logger;
@@ -94,7 +94,7 @@ int comm_open(const struct comm_info *info, void **ctx);
 
 /* Whether a change of the policy needs this thread before the next call. */
 static inline bool comm_is_due(const struct comm *c) {
-    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED);
+    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trigger, __ATOMIC_RELAXED);
 }
 
 /* Counts a call that is decided; agree.Mix. Relaxed: see struct counter. */

@@ -47,7 +47,7 @@ static void *close_it(void *unused) {
     return NULL;
 }
 
-int tunergoTurn(uintptr_t handle, uint64_t call, struct cache **cache) {
+int tunergoAtTrigger(uintptr_t handle, uint64_t call, struct cache **cache) {
     (void)handle;
     turns++;
     turned_at = call;
@@ -107,7 +107,7 @@ static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
 }
 
 static void lay_ready(uint64_t at, uint64_t trig) {
-    counter->move = (struct move){.state = MOVE_READY, .at = at, .trig = trig};
+    counter->move = (struct promise){.state = PROMISE_PREPARED, .at = at, .trig = trig};
     counter->trig = at;
 }
 
@@ -121,10 +121,10 @@ static void promise(void) {
     open_one();
     lay_ready(3, 7);
     for (int i = 0; i < 3; i++) call(i);
-    CHECK(counter->move.state == MOVE_READY);
+    CHECK(counter->move.state == PROMISE_PREPARED);
     uint64_t hash = counter->hash;
     call(3);
-    CHECK(counter->move.state == MOVE_MADE);
+    CHECK(counter->move.state == PROMISE_MADE);
     CHECK(hash != 0 && counter->move.hash == hash); /* of the calls before */
     CHECK(counter->trig == 7 && counter->move.lock == 0 && turns == 0);
     for (int i = 4; i < 7; i++) call(i);
@@ -140,7 +140,7 @@ static void late(void) {
     for (int i = 0; i < 5; i++) call(i);
     lay_ready(4, 9);
     call(5);
-    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->trig == 4);
+    CHECK(turns == 1 && counter->move.state == PROMISE_PREPARED && counter->trig == 4);
     comm_close(c);
 }
 
@@ -149,8 +149,8 @@ static void not_now(void) {
     lay_ready(0, 9);
     counter->move.lock = 1; /* Go holds it */
     call(0);
-    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->move.lock == 1);
-    counter->move = (struct move){.state = MOVE_NONE, .at = 1, .trig = 9};
+    CHECK(turns == 1 && counter->move.state == PROMISE_PREPARED && counter->move.lock == 1);
+    counter->move = (struct promise){.state = MOVE_NONE, .at = 1, .trig = 9};
     call(1);
     CHECK(turns == 2 && counter->move.state == MOVE_NONE && counter->move.lock == 0);
     comm_close(c);
