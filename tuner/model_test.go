@@ -264,7 +264,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 			write(t, s.modelFile, ringModel(change))
 		}
 		v, err := New(env()).load(s, Log{})
-		if err != nil || !v.sound {
+		if err != nil || !v.valid {
 			t.Fatal(name, err)
 		}
 		if other, taken := versions[v.engine.Digest]; taken {
