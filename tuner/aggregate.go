@@ -11,25 +11,24 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 )
 
-// takeOver is how long a machine may be without the process that acts for all.
+// takeOver is how long a node may be without an aggregator.
 const takeOver = 5 * time.Second
 
-// aggregateRanks puts a store of the machine in front of the one that all machines
-// share. One process mirrors the shared one there and passes the ranks'
-// acknowledgements on together; should it end, another one takes over.
+// aggregateRanks puts a store of the node's own in front of the shared one. One process of
+// the node is the aggregator; if it ends, another one takes over.
 func (r *rendezvous) aggregateRanks(o *opening) error {
 	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], newIdentity())
 	if err != nil {
 		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
 	}
-	o.timing.Settle = max(o.timing.Settle, agree.SettleByMachine)
-	node := agree.NewNode(o.store, local)
+	o.timing.Settle = max(o.timing.Settle, agree.AggregatedSettle)
+	node := agree.NewNodeStore(o.store, local)
 	ctx, stop := context.WithCancel(context.Background())
-	var leading sync.WaitGroup
-	leading.Go(func() {
+	var aggregating sync.WaitGroup
+	aggregating.Go(func() {
 		for ctx.Err() == nil {
-			if end, ok := local.Lead(); ok {
-				node.Lead(ctx, r.plugin.clock, o.timing)
+			if end, ok := local.LockAggregator(); ok {
+				node.Aggregate(ctx, r.plugin.clock, o.timing)
 				end()
 				return
 			}
@@ -43,7 +42,7 @@ func (r *rendezvous) aggregateRanks(o *opening) error {
 	o.store = node
 	o.close = func() {
 		stop()
-		leading.Wait()
+		aggregating.Wait()
 		local.Close()
 		closeShared()
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// Version is this project's release.
-const Version = "0.1.0"
+// Release is this project's release.
+const Release = "0.1.0"
 
 // CommInfo is what NCCL tells about a communicator when it creates it.
 type CommInfo struct {
@@ -62,7 +62,7 @@ type Comm struct {
 	log       Log
 	settings  settings
 	constants []policy.Constant
-	now       *snapshot     // what decides; nil: nothing, ever
+	current   *snapshot     // what decides; nil: nothing, ever
 	recent    recentQueries // what a new version is asked before it comes into force
 
 	// Where the policy may change during the run; nil where not.
@@ -70,7 +70,7 @@ type Comm struct {
 	member     *agree.Member // this rank's part in their agreement
 	unwatch    func()        // ends the watch on the files, which brings pending edits
 
-	saidUnchecked atomic.Bool
+	loggedUnchecked atomic.Bool
 }
 
 // Open prepares what decides for a communicator. Without anything, it returns a Comm
@@ -96,14 +96,14 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		return c, nil
 	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.engine != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
-		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Version, info)
+		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
 		return c, nil
 	}
 	if live, why := c.canChange(); live {
 		err = c.join(own)
 	} else {
-		p.sayWhyNotLive(why, settings, log)
-		c.now, err = c.prepare(own.version)
+		p.logWhyNotLive(why, settings, log)
+		c.current, err = c.prepare(own.version)
 	}
 	if err != nil {
 		return nil, err
@@ -115,14 +115,14 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 
 // start says what the communicator starts on.
 func (c *Comm) start() {
-	e, view := c.now.engine, c.now.view
+	e, view := c.current.engine, c.current.view
 	switch {
 	case e == nil:
-		c.log.Infof("%s %s: no policy, NCCL decides", Version, c.info)
+		c.log.Infof("%s %s: no policy, NCCL decides", Release, c.info)
 	case view.Empty():
-		c.log.Infof("%s %s: %s (version %s), NCCL decides", Version, c.info, nothingFor(e, view), e.Digest)
+		c.log.Infof("%s %s: %s (version %s), NCCL decides", Release, c.info, nothingFor(e, view), e.Digest)
 	default:
-		c.log.Infof("%s %s: %s, version %s", Version, c.info, contents(e), e.Digest)
+		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
 	}
 	if e != nil && (c.info.Constants || c.info.ConstantsLost) {
 		constants := e.Constants()
@@ -137,8 +137,8 @@ func (c *Comm) start() {
 		}
 	}
 	if view.Empty() && c.member == nil {
-		c.now.Retire()
-		c.now = nil
+		c.current.Retire()
+		c.current = nil
 	}
 }
 
@@ -186,29 +186,29 @@ func (c *Comm) leave() {
 func (c *Comm) Close() {
 	c.leave()
 	if c.member != nil {
-		c.now = c.member.Snapshot().(*snapshot)
+		c.current = c.member.Snapshot().(*snapshot)
 	}
-	if c.now != nil {
-		c.now.Retire()
-		c.now = nil
+	if c.current != nil {
+		c.current.Retire()
+		c.current = nil
 	}
 	c.plugin.garbage.wait()
 }
 
 // Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool { return c.now == nil }
+func (c *Comm) Idle() bool { return c.current == nil }
 
 // Cache is that of the version in force, which CommInfo.NewCache has made.
-func (c *Comm) Cache() Cache { return c.now.cache }
+func (c *Comm) Cache() Cache { return c.current.cache }
 
 // Constants lists what to write into NCCL's tuning constants, at init.
 func (c *Comm) Constants() []policy.Constant { return c.constants }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {
-	a := c.now.view.Decide(q)
-	if c.now.decisions != nil {
-		c.now.decisions.add(q, a)
+	a := c.current.view.Decide(q)
+	if c.current.decisions != nil {
+		c.current.decisions.add(q, a)
 	}
 	if c.member != nil {
 		c.recent.add(q)

@@ -72,16 +72,16 @@ type fileKey struct {
 	path string
 }
 
-// pair are the states of a policy file and a model file that belong together; nil where
+// filePair are the states of a policy file and a model file that belong together; nil where
 // none is named. Two are equal if texts, or the reasons why there are none, are.
-type pair struct{ policy, model *file }
+type filePair struct{ policy, model *file }
 
 // loadFiles returns the states of the files that the settings name. A file is looked at anew at
 // every init: a process that joins a running job and the ones that are already there then
 // start a new communicator on the same version.
-func (p *Plugin) loadFiles(s settings) (f pair) {
+func (p *Plugin) loadFiles(s settings) (f filePair) {
 	if s.modelFile == "" {
-		return pair{p.loadFile(policyKind, s.configFile, s), nil}
+		return filePair{p.loadFile(policyKind, s.configFile, s), nil}
 	}
 	model := async(func() *file { return p.loadFile(modelKind, s.modelFile, s) })
 	f.policy = p.loadFile(policyKind, s.configFile, s)
@@ -107,7 +107,7 @@ func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
 	var err error
 	if before == nil || s.reload != reloadOff {
 		// No lock is held while the file system is asked.
-		found, err = ask(&p.hanging, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
+		found, err = withTimeout(&p.hung, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
 	}
 	p.mu.Lock()
 	f := p.files[key]
@@ -185,9 +185,9 @@ func (f *file) hangs() error {
 	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)
 }
 
-// sayOnce is for what one line in a process's log is enough for. The first to have
+// logOnce is for what one line in a process's log is enough for. The first to have
 // a logger says it.
-func sayOnce(once *sync.Once, log Log, say func()) (said bool) {
+func logOnce(once *sync.Once, log Log, say func()) (said bool) {
 	if log.Emit == nil {
 		return false
 	}
@@ -207,7 +207,7 @@ func (f *file) check(s settings, log Log) (ok bool) {
 		f.logFailure(s.without(f.kind.what), log)
 		return false
 	}
-	sayOnce(&f.report, log, func() {
+	logOnce(&f.report, log, func() {
 		if n := f.policy.NeverAsked; f.isEmpty() {
 			log.Warnf("%s has no rows", f.path)
 		} else if n > 0 {
@@ -231,7 +231,7 @@ func (f *file) logFailure(outcome string, log Log) {
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
 	problems := plural(len(faults), "problem", "problems")
-	said := sayOnce(&f.report, log, func() {
+	said := logOnce(&f.report, log, func() {
 		log.Warnf("%s has %s%s:", f.path, problems, outcome)
 		for i, fault := range faults {
 			if i == maxWarned {

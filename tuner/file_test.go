@@ -162,7 +162,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		strict bool // fails with NCCL_TUNER_STRICT=1
 		says   string
 	}{
-		{"no file named", nil, true, "INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
+		{"no file named", nil, true, "INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
 		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir + "/absent.csv: no such file or directory; no policy is used"},
 		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file but a directory"},
 		{"a FIFO", []string{EnvConfigFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + fifo + ": not a regular file but a FIFO; no policy is used"},

@@ -13,9 +13,9 @@ type garbage struct {
 	going sync.RWMutex // held for reading while a goroutine gives it back
 }
 
-// Hoard lets garbage lie until the first files are read: to collect it meanwhile takes
+// DeferGC lets garbage lie until the first files are read: to collect it meanwhile takes
 // an eighth of the time that a job waits for its start. Then it is given back.
-func Hoard() { debug.SetGCPercent(400) }
+func DeferGC() { debug.SetGCPercent(400) }
 
 // giveBack begins to give back what files that were read left behind.
 func (g *garbage) giveBack() {
@@ -25,7 +25,7 @@ func (g *garbage) giveBack() {
 	g.going.RLock()
 	go func() {
 		defer g.going.RUnlock()
-		debug.SetGCPercent(100) // see Hoard
+		debug.SetGCPercent(100) // see DeferGC
 		debug.FreeOSMemory()
 	}()
 }

@@ -60,22 +60,22 @@ func ParseProcess(identity string) (p Process, err error) {
 
 func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
 
-// Life is what this machine knows of a process.
-type Life int8
+// ProcessState is what this machine knows of a process.
+type ProcessState int8
 
 const (
-	Unknown Life = iota // it is on another machine or in another container
+	Unknown ProcessState = iota // it is on another machine or in another container
 	Running
 	Stopped // by a signal or a debugger
 	Dead
 )
 
-var lives = [...]string{"unknown", "running", "stopped", "dead"}
+var processStates = [...]string{"unknown", "running", "stopped", "dead"}
 
-func (l Life) String() string { return lives[l] }
+func (s ProcessState) String() string { return processStates[s] }
 
-// Life looks for the process. It says Dead only if that is certain.
-func (p Process) Life() Life {
+// State looks for the process. It says Dead only if that is certain.
+func (p Process) State() ProcessState {
 	here := ourselves()
 	if p.PID < 1 || p.boot != here.boot || p.boot == "" || p.space != here.space || p.space == 0 {
 		return Unknown
@@ -97,7 +97,7 @@ func (p Process) Life() Life {
 
 // Getenv returns a variable of the environment that the process was started with.
 func (p Process) Getenv(name string) string {
-	if p.Life() == Unknown {
+	if p.State() == Unknown {
 		return ""
 	}
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
@@ -112,7 +112,7 @@ func (p Process) Getenv(name string) string {
 // Path returns the place of a file as the process names it, and false where that
 // cannot be known here.
 func (p Process) Path(file string) (path string, ok bool) {
-	if life := p.Life(); life == Unknown || life == Dead || file == "" {
+	if state := p.State(); state == Unknown || state == Dead || file == "" {
 		return "", false
 	}
 	if !filepath.IsAbs(file) {

@@ -13,8 +13,8 @@ func TestParseProcess(t *testing.T) {
 	if err != nil || p.PID != os.Getpid() || p != self() {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p.Life() != Running {
-		t.Errorf("this process is %s", p.Life())
+	if p.State() != Running {
+		t.Errorf("this process is %s", p.State())
 	}
 	for _, bad := range []string{"", "x", "x host", "x host pid"} {
 		if p, err := ParseProcess(bad); err == nil {
@@ -22,7 +22,7 @@ func TestParseProcess(t *testing.T) {
 		}
 	}
 	// Without the rest it cannot be told from others of the same number.
-	if p, err := ParseProcess("x host 12"); err != nil || p.String() != "host:12" || p.Life() != Unknown {
+	if p, err := ParseProcess("x host 12"); err != nil || p.String() != "host:12" || p.State() != Unknown {
 		t.Errorf("%v, %v", p, err)
 	}
 }
@@ -39,9 +39,9 @@ func TestLife(t *testing.T) {
 	if _, child.started, err = procStat(child.PID); err != nil {
 		t.Skipf("SKIPPED: no /proc here: %v", err)
 	}
-	is := func(p Process, want Life) {
+	is := func(p Process, want ProcessState) {
 		t.Helper()
-		if got := p.Life(); got != want {
+		if got := p.State(); got != want {
 			t.Errorf("%+v is %s, want %s", p, got, want)
 		}
 	}

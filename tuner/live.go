@@ -32,7 +32,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 func (c *Comm) join(own loaded) error {
 	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
 	c.rendezvous = r
-	patience := r.patience(c.settings.strict)
+	patience := r.joinTimeout(c.settings.strict)
 	until := time.Now().Add(patience)
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
@@ -47,7 +47,7 @@ func (c *Comm) join(own loaded) error {
 		}
 		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
 		r.cannotBeUsed(own.shared())
-		c.now, err = c.prepare(own.version)
+		c.current, err = c.prepare(own.version)
 		return err
 	}
 	timing := o.timing
@@ -86,13 +86,13 @@ func (c *Comm) join(own loaded) error {
 	if err != nil {
 		return err
 	}
-	c.now = c.member.Snapshot().(*snapshot)
+	c.current = c.member.Snapshot().(*snapshot)
 	if alone := strings.HasPrefix(c.member.Status().Why, agree.ErrUnreachable.Error()); alone {
 		r.cannotBeUsed(own.shared())
 	} else {
 		r.setUsable(true)
 	}
-	if c.now.Meaning() != own.Meaning() {
+	if c.current.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if c.member.Status().State != "static" { // that changes no more, whatever becomes of the files
@@ -123,17 +123,17 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 	return s, nil
 }
 
-// Turn takes part in the change of the policy that is due at this call, of which call is
+// AtTrigger takes part in the change of the policy that is due at this call, of which call is
 // agree.HashCall: the Counter's trigger is reached, and no Move is ready. Cache may be
 // another afterwards. An error ends the communicator: this rank cannot know any more how
 // the others decide.
-func (c *Comm) Turn(call uint64) error {
+func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")
 	}
-	next, err := c.member.Slow(c.info.Counter.Seq.Load(), call)
+	next, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
 	if next != nil {
-		c.now = next.(*snapshot)
+		c.current = next.(*snapshot)
 	}
 	return err
 }

@@ -54,8 +54,8 @@ func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
 			return
 		}
 		call := agree.HashCall(int(nccl.CollAllReduce), n%7, 1)
-		if counter.Seq.Load() >= counter.Trig.Load() && !counter.TryMove(n) {
-			if err := c.Turn(call); err != nil {
+		if counter.Seq.Load() >= counter.Trigger.Load() && !counter.TryPromise(n) {
+			if err := c.AtTrigger(call); err != nil {
 				t.Error(err)
 				return
 			}

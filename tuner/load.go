@@ -10,9 +10,9 @@ var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be 
 
 // loaded is what the settings' files held when they were read.
 type loaded struct {
-	*version      // noFiles where nothing can be used
-	read     pair // all of them, as they were
-	sound    bool // nothing is wrong
+	*version          // noFiles where nothing can be used
+	read     filePair // all of them, as they were
+	valid    bool     // nothing is wrong
 }
 
 // load reads the files that the settings name, at a communicator's init. What is wrong with
@@ -32,11 +32,11 @@ func (p *Plugin) load(s settings, log Log) (loaded, error) {
 }
 
 // use says what is wrong with files and returns what can be used of them.
-func (p *Plugin) use(f pair, s settings, log Log) (l loaded, err error) {
+func (p *Plugin) use(f filePair, s settings, log Log) (l loaded, err error) {
 	l = loaded{version: noFiles, read: f}
 	policyOK, modelOK := f.policy.check(s, log), f.model.check(s, log)
-	sound := policyOK && modelOK
-	if s.strict && !sound {
+	valid := policyOK && modelOK
+	if s.strict && !valid {
 		return l, errUnusable
 	}
 	if !modelOK {
@@ -46,7 +46,7 @@ func (p *Plugin) use(f pair, s settings, log Log) (l loaded, err error) {
 		// Rows may be there to keep the model from something. Without them it is not to
 		// decide, while rows need no model.
 		if !f.policy.isEmpty() {
-			if f.model != nil && !s.keeping {
+			if f.model != nil && !s.reloading {
 				log.Infof("%s is not used either", s.modelFile)
 			}
 			return l, nil
@@ -55,7 +55,7 @@ func (p *Plugin) use(f pair, s settings, log Log) (l loaded, err error) {
 	}
 	v, err := p.versionOf(f, log)
 	if err == nil {
-		l.version, l.sound = v, sound
+		l.version, l.valid = v, valid
 	}
 	return l, err
 }

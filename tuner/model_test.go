@@ -85,7 +85,7 @@ func TestModelDecidesBehindRows(t *testing.T) {
 	c.Close()
 	prefix := "INFO TUNER/Go: allreduce "
 	for i, want := range []string{
-		"INFO TUNER/Go: " + Version + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows + ", 2 rows, model " + model + ", version ",
+		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows + ", 2 rows, model " + model + ", version ",
 		prefix + "2KiB, 1 pipelined: tree/ll128, 1 channel instead of tree/ll, decided by " + rows + ":1",
 		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
 		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than NCCL's (uncertain by 1.4 %), decided by model " + model,
@@ -264,7 +264,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 			write(t, s.modelFile, ringModel(change))
 		}
 		v, err := New(env()).load(s, Log{})
-		if err != nil || !v.sound {
+		if err != nil || !v.valid {
 			t.Fatal(name, err)
 		}
 		if other, taken := versions[v.engine.Digest]; taken {

@@ -15,7 +15,7 @@ type Plugin struct {
 	getenv  func(string) string // "" for what is not set
 	clock   agree.Clock
 	machine machine
-	hanging questions
+	hung    hungCalls
 	garbage garbage
 	watched watchedFiles
 
@@ -24,7 +24,7 @@ type Plugin struct {
 	versions   []*version // the latest, see find
 	rendezvous map[rendezvousKey]*rendezvous
 	unusable   map[rendezvousKey]time.Time // when the store was last found so
-	said       map[string]bool             // why the policy cannot change during the run
+	logged     map[string]bool             // why the policy cannot change during the run
 }
 
 // New returns what a process needs to open communicators. getenv is asked at each one's
@@ -34,25 +34,25 @@ func New(getenv func(string) string) *Plugin {
 		getenv:     getenv,
 		clock:      agree.RealTime(),
 		machine:    machine{find: FindMachine},
-		hanging:    questions{names: map[string]bool{}},
+		hung:       hungCalls{names: map[string]bool{}},
 		files:      map[fileKey]*file{},
 		rendezvous: map[rendezvousKey]*rendezvous{},
 		unusable:   map[rendezvousKey]time.Time{},
-		said:       map[string]bool{},
+		logged:     map[string]bool{},
 	}
 	p.watched.byNames = map[[2]string]*watchedSet{}
 	return p
 }
 
-// sayWhyNotLive tells once why the policy cannot change during the run: a warning
+// logWhyNotLive tells once why the policy cannot change during the run: a warning
 // where somebody asked for it.
-func (p *Plugin) sayWhyNotLive(why string, s settings, log Log) {
+func (p *Plugin) logWhyNotLive(why string, s settings, log Log) {
 	if why == "" || log.Emit == nil {
 		return
 	}
 	p.mu.Lock()
-	said := p.said[why]
-	p.said[why] = true
+	said := p.logged[why]
+	p.logged[why] = true
 	p.mu.Unlock()
 	switch {
 	case said:

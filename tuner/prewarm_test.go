@@ -69,8 +69,8 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	first := c.Cache()
 	for deadline := time.Now().Add(20 * time.Second); c.Cache() == first; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
-		if n >= counter.Trig.Load() && !counter.TryMove(n) {
-			if err := c.Turn(agree.HashCall(4, n, 1)); err != nil {
+		if n >= counter.Trigger.Load() && !counter.TryPromise(n) {
+			if err := c.AtTrigger(agree.HashCall(4, n, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -63,7 +63,7 @@ func TestUnusableStoreIsAwaitedOnce(t *testing.T) {
 				comms := []*Comm{first}
 				for range 20 {
 					c, took := timed(t, p, log.log())
-					if took > impatient || c.isLive() || c.Idle() {
+					if took > shortWait || c.isLive() || c.Idle() {
 						t.Errorf("another communicator has waited %v", took)
 					}
 					comms = append(comms, c)
@@ -71,7 +71,7 @@ func TestUnusableStoreIsAwaitedOnce(t *testing.T) {
 				mend()
 				time.Sleep(2 * retryMax)
 				after, took := timed(t, p, log.log())
-				if !after.isLive() || after.rendezvous.patience(false) != agree.JoinLimit {
+				if !after.isLive() || after.rendezvous.joinTimeout(false) != agree.JoinLimit {
 					t.Errorf("it can be used again, and a communicator does not, after %v\n%s", took, strings.Join(log.lines, "\n"))
 				}
 				for _, c := range append(comms, after) {
@@ -103,7 +103,7 @@ func TestUnusableStoreIsRemembered(t *testing.T) {
 		if took := open(); took < agree.JoinLimit {
 			t.Errorf("at first it has waited %v", took)
 		}
-		if took := open(); took > impatient {
+		if took := open(); took > shortWait {
 			t.Errorf("then it has waited %v", took)
 		}
 		began := time.Now()

@@ -15,9 +15,9 @@ import (
 // for the time when it can be used again.
 
 const (
-	// impatient is how long a communicator waits for a store that could not be used
+	// shortWait is how long a communicator waits for a store that could not be used
 	// lately. One that can be used again answers within that.
-	impatient = 100 * time.Millisecond
+	shortWait = 100 * time.Millisecond
 	// retryFirst and retryMax are the pauses between looks at it.
 	retryFirst = 2 * time.Second
 	retryMax   = time.Minute
@@ -26,12 +26,12 @@ const (
 	rememberFor = 2*retryMax + agree.JoinLimit
 )
 
-// patience is how long a communicator waits for the store.
-func (r *rendezvous) patience(strict bool) time.Duration {
+// joinTimeout is how long a communicator waits for the store.
+func (r *rendezvous) joinTimeout(strict bool) time.Duration {
 	r.plugin.mu.Lock()
 	defer r.plugin.mu.Unlock()
 	if at, was := r.plugin.unusable[r.rendezvousKey]; was && time.Since(at) < rememberFor && !strict {
-		return impatient
+		return shortWait
 	}
 	return agree.JoinLimit
 }
@@ -55,7 +55,7 @@ func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	if r.retrying != nil {
 		return
 	}
-	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.setting(), impatient)
+	r.log.Infof("%s cannot be used: communicators that this process creates from now on wait %v for it, until it can", r.setting(), shortWait)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.retrying = cancel
 	r.retry.Go(func() {

@@ -66,8 +66,8 @@ type settings struct {
 	stallLimit time.Duration
 	// trustFiles: files that others can write to are used.
 	trustFiles bool
-	// keeping: the files are read during a run, and a bad one leaves what is in force.
-	keeping bool
+	// reloading: the files are read during a run, and a bad one leaves what is in force.
+	reloading bool
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
 
@@ -137,7 +137,7 @@ func (s settings) files() string {
 
 // without says what comes of a file that is of no use, for the end of a line.
 func (s settings) without(what string) string {
-	if s.keeping {
+	if s.reloading {
 		return ""
 	}
 	return "; no " + what + " is used"
@@ -145,7 +145,7 @@ func (s settings) without(what string) string {
 
 // mostBytes is the size up to which a file is read.
 func (s settings) mostBytes() int64 {
-	if s.keeping {
+	if s.reloading {
 		return MaxLiveBytes
 	}
 	return MaxFileBytes

@@ -27,7 +27,7 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	watchConditions(s.view, c.log)
-	c.sayUnchecked(s.view)
+	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
 		s.decisions = newDecisionLog(c.log, e)
 	}

@@ -44,7 +44,7 @@ func (p *Plugin) findMachine() (*policy.Machine, error) {
 			from detect.Source
 		}
 		var f found
-		f, m.err = ask(&p.hanging, "topology", machineLimit, func() (f found, err error) {
+		f, m.err = withTimeout(&p.hung, "topology", machineLimit, func() (f found, err error) {
 			f.here, f.from, err = m.find(p.getenv)
 			return f, err
 		})
@@ -56,10 +56,10 @@ func (p *Plugin) findMachine() (*policy.Machine, error) {
 	return m.here, nil
 }
 
-// noteMachine says once what was found.
-func (p *Plugin) noteMachine(log Log) {
+// logMachine says once what was found.
+func (p *Plugin) logMachine(log Log) {
 	m := &p.machine
-	sayOnce(&m.noted, log, func() {
+	logOnce(&m.noted, log, func() {
 		if m.err != nil {
 			log.Warnf("the topology of this machine is not known: %v", m.err)
 			return

@@ -19,11 +19,11 @@ func UncheckedAllGather(abi int, ringLL128 float64) bool {
 	return abi >= nccl.ABIComms && ringLL128 != 2*36.7 && ringLL128 != 0
 }
 
-// sayUnchecked says, of the first version that asks for any, which channel counts are
+// logUnchecked says, of the first version that asks for any, which channel counts are
 // left to NCCL because of it.
-func (c *Comm) sayUnchecked(view *policy.EngineView) {
+func (c *Comm) logUnchecked(view *policy.EngineView) {
 	rows, first, model := view.UncheckedAllGathers()
-	if rows == 0 && !model || c.saidUnchecked.Swap(true) {
+	if rows == 0 && !model || c.loggedUnchecked.Swap(true) {
 		return
 	}
 	const why = "this NCCL may use it unchecked for a group of broadcasts, and crash"

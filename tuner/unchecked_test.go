@@ -45,7 +45,7 @@ func TestUncheckedAllGatherIsSaidOnce(t *testing.T) {
 		var said []string
 		c := &Comm{log: Log{Emit: func(_ Level, _ string, _ int, text string) { said = append(said, text) }}}
 		for i, rows := range []string{without, with, without, with} {
-			c.sayUnchecked(view(rows, unchecked))
+			c.logUnchecked(view(rows, unchecked))
 			want := 0
 			if unchecked && i > 0 {
 				want = 1

@@ -12,13 +12,13 @@ import (
 
 // version is one state of the policy: what it is made from and what it means.
 type version struct {
-	content []byte // a bundle
-	digest  string // of the content
-	from    pair   // guarded by Plugin.mu: the files that it was read from last, if it was
+	content []byte   // a bundle
+	digest  string   // of the content
+	from    filePair // guarded by Plugin.mu: the files that it was read from last, if it was
 
-	compile func() error   // once; sets what follows
-	engine  *policy.Engine // nil: NCCL decides everything
-	note    func(Log)      // says what the machine has to do with it
+	compile    func() error   // once; sets what follows
+	engine     *policy.Engine // nil: NCCL decides everything
+	logMachine func(Log)      // says what the machine has to do with it
 }
 
 // noFiles is the version of ranks that have no file that can be used.
@@ -61,8 +61,8 @@ func (p *Plugin) find(is func(*version) bool) *version {
 // versionOf returns the version that files are, of which one may be nil. Bundles are made
 // here alone, so that one copy of a file's text is left in memory: to make one takes as
 // long as a communicator's init may.
-func (p *Plugin) versionOf(f pair, log Log) (*version, error) {
-	if f == (pair{}) {
+func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
+	if f == (filePair{}) {
 		return noFiles, nil
 	}
 	p.mu.Lock()
@@ -133,16 +133,16 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 			v.engine = e
 		}
 		var said sync.Once
-		v.note = func(log Log) {
+		v.logMachine = func(log Log) {
 			if needsTopology {
-				p.noteMachine(log)
+				p.logMachine(log)
 			}
 			switch {
 			case e.Standing == policy.AnyMachine:
 			case e.Standing.Silent():
-				sayOnce(&said, log, func() { log.Warnf("the model %s %s", model.Name, e.Standing) })
+				logOnce(&said, log, func() { log.Warnf("the model %s %s", model.Name, e.Standing) })
 			default:
-				sayOnce(&said, log, func() { log.Infof("the model %s %s", model.Name, e.Standing) })
+				logOnce(&said, log, func() { log.Infof("the model %s %s", model.Name, e.Standing) })
 			}
 		}
 		return nil
@@ -159,7 +159,7 @@ func (v *version) ready(log Log) (*version, error) {
 	if err := v.compile(); err != nil {
 		return nil, err
 	}
-	v.note(log)
+	v.logMachine(log)
 	return v, nil
 }
 

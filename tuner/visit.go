@@ -14,8 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 )
 
-// Place is a rendezvous as a tool sees it that takes no part.
-type Place struct {
+// RendezvousView is a rendezvous as a tool sees it that takes no part.
+type RendezvousView struct {
 	Name    string
 	Records agree.Records
 	// Directory is where the records lie, if they are files; Private that it is the
@@ -28,7 +28,7 @@ type Place struct {
 // name it finds the default ones of this machine: those of this user, and for root
 // those of all users. It creates nothing. A default one that is not there is none, a
 // named one an error.
-func Visit(name string) ([]Place, error) {
+func Visit(name string) ([]RendezvousView, error) {
 	if name == "" {
 		return visitPrivate()
 	}
@@ -38,10 +38,10 @@ func Visit(name string) ([]Place, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
 	}
-	return []Place{{Name: name, Records: s, Directory: s}}, nil
+	return []RendezvousView{{Name: name, Records: s, Directory: s}}, nil
 }
 
-func visitPrivate() (places []Place, err error) {
+func visitPrivate() (places []RendezvousView, err error) {
 	uid := os.Getuid()
 	if uid == 0 {
 		uid = -1
@@ -64,7 +64,7 @@ func visitPrivate() (places []Place, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		places = append(places, Place{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
+		places = append(places, RendezvousView{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
 	}
 	return places, nil
 }

@@ -59,7 +59,7 @@ func (p *Plugin) joinWatch(key [2]string, c *Comm, own loaded) (set *watchedSet,
 	set = w.byNames[key]
 	if set == nil {
 		set = &watchedSet{plugin: p, settings: c.settings, good: own.version, last: own, members: map[*agree.Member]bool{}}
-		set.settings.strict, set.settings.keeping = false, true
+		set.settings.strict, set.settings.reloading = false, true
 		w.byNames[key] = set
 		if w.watcher == nil {
 			w.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
@@ -120,7 +120,7 @@ func (s *watchedSet) read(always bool) {
 		return
 	}
 	s.last, _ = s.plugin.use(f, s.settings, log)
-	if !s.last.sound {
+	if !s.last.valid {
 		log.Warnf("keeping version %.12s of %s", good.Meaning(), s.settings.files())
 		return
 	}

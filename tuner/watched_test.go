@@ -56,8 +56,8 @@ func TestChangeDuringInit(t *testing.T) {
 	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
-		if n >= counter.Trig.Load() {
-			if err := second.Turn(agree.HashCall(4, n, 1)); err != nil {
+		if n >= counter.Trigger.Load() {
+			if err := second.AtTrigger(agree.HashCall(4, n, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -33,7 +33,7 @@ func newObserver(name string) *observer {
 // communicator is one as a person is to see it.
 type communicator struct {
 	agree.Communicator
-	place    tuner.Place
+	place    tuner.RendezvousView
 	version  agree.VersionName // in force
 	since    time.Time         // zero if not known
 	files    *tuner.Bundle     // that the version is made from; nil if not known
@@ -49,7 +49,7 @@ type member struct {
 	slot    int
 	process tuner.Process
 	unnamed bool // the record names no process
-	life    tuner.Life
+	life    tuner.ProcessState
 	left    bool // it has ended the communicator
 }
 
@@ -64,7 +64,7 @@ func (m member) String() string {
 func (m member) gone() bool { return m.left || m.life == tuner.Dead }
 
 // places returns where to look.
-func (o *observer) places() ([]tuner.Place, error) {
+func (o *observer) places() ([]tuner.RendezvousView, error) {
 	switch {
 	case o.etcd != nil:
 	case tuner.IsEtcd(o.name):
@@ -77,9 +77,9 @@ func (o *observer) places() ([]tuner.Place, error) {
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", redact.URL(o.name))
 	default:
 		places, err := tuner.Visit(o.name)
-		return slices.DeleteFunc(places, func(p tuner.Place) bool { return o.own && p.Private && !p.Own }), err
+		return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return o.own && p.Private && !p.Own }), err
 	}
-	return []tuner.Place{{Name: o.name, Records: o.etcd}}, nil
+	return []tuner.RendezvousView{{Name: o.name, Records: o.etcd}}, nil
 }
 
 // look returns all communicators of the rendezvous.
@@ -105,10 +105,10 @@ func (o *observer) look(ctx context.Context) (all []communicator, err error) {
 	return all, nil
 }
 
-func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communicator) communicator {
+func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree.Communicator) communicator {
 	c := communicator{Communicator: from, place: p, observed: time.Now()}
 	c.version, c.since = c.InForce()
-	c.pending, c.frozen = c.Pending(), c.Frozen()
+	c.pending, c.frozen = c.Undecided(), c.Frozen()
 	for i := range c.Changes {
 		d := c.Changes[i].Decision
 		if d != nil {
@@ -127,7 +127,7 @@ func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communic
 		if m.process, err = tuner.ParseProcess(s.Identity); err != nil {
 			m.unnamed = true
 		} else {
-			m.life = m.process.Life()
+			m.life = m.process.State()
 		}
 		c.members = append(c.members, m)
 	}
@@ -136,7 +136,7 @@ func (o *observer) judge(ctx context.Context, p tuner.Place, from agree.Communic
 }
 
 // bundle returns what a version is made from, nil if that is not known.
-func (o *observer) bundle(ctx context.Context, p tuner.Place, v agree.VersionName) *tuner.Bundle {
+func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *tuner.Bundle {
 	if b := o.bundles[v.Content]; b != nil || v.Content == "" {
 		return b
 	}

@@ -107,7 +107,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes, Scales: f.scales,
 		Provenance: policy.ModelProvenance{
-			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: machine,
+			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
 	progress.End()

@@ -115,7 +115,7 @@ func (f *gcFlags) removeUnused(out io.Writer) error {
 }
 
 // clean removes from a place what nobody needs.
-func (f *gcFlags) clean(out io.Writer, o *observer, p tuner.Place, all []communicator) error {
+func (f *gcFlags) clean(out io.Writer, o *observer, p tuner.RendezvousView, all []communicator) error {
 	store := p.Directory
 	if store == nil {
 		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)

@@ -28,7 +28,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "tunefit",
 		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
-		Version:       tuner.Version,
+		Version:       tuner.Release,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -86,7 +86,7 @@ func atTime(t time.Time) string {
 
 // processNotes says which processes keep their communicators from anything.
 func processNotes(all []communicator) (notes []string) {
-	for _, life := range []tuner.Life{tuner.Dead, tuner.Stopped} {
+	for _, life := range []tuner.ProcessState{tuner.Dead, tuner.Stopped} {
 		var processes, pids, comms []string
 		seen := map[string]bool{}
 		for i := range all {

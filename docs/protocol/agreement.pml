@@ -6,19 +6,19 @@
  *
  * One change k, as modelled:
  *   p[k]  the proposal: checkpoint call c, switch call S.           Put once.
- *   c     at call c the main thread promises: from S on, each call looks for the meeting call.  A rank that arms too late,
- *         or whose main thread sees the trigger too late, never promises and so never stands.
- *   n*    the meeting call: the first call after S whose shape differs from the shape of the call before.
- *         The main thread stands still before it decides call n*.
- *   m[k]  "met": landed by a rank that stands; it carries n* and the last W shapes, call n* included.
- *   d[k]  commit, by the proposer that stands and has seen R equal m[k], or abort, by anyone at any time.  Put once.
- *   A rank that stands does nothing but wait for d[k]; it then makes call n* by the new or by the old version.
+ *   c     at call c the main thread promises: from S on, each call is compared with the one before to find the barrier.  A rank that arms too late,
+ *         or whose main thread sees the trigger too late, never promises and so never arrives.
+ *   n*    the barrier: the first call after S whose shape differs from the shape of the call before.
+ *         The main thread waits before it decides call n*.
+ *   m[k]  the arrival: landed by a rank that waits at n*; it carries n* and the last W shapes, call n* included.
+ *   d[k]  commit, by the proposer that has arrived and has seen R equal m[k], or abort, by anyone at any time.  Put once.
+ *   A rank that has arrived does nothing but wait for d[k]; it then makes call n* by the new or by the old version.
  *
  * Abstractions, each with more behaviours than the code:
  *   - "anyone may abort at any time" stands for late, stall, leaving, superseded, unequal checkpoints and all timers;
  *   - a slow operation, a lost reply, a list or get that shows less than there is: the step is taken later.  An attempt,
  *     its landing and the knowledge of its outcome are three steps;
- *   - a rank may give up at n* without standing (no change of shape within 256 calls, records not intact);
+ *   - a rank may withdraw at n* without arriving (no change of shape within 256 calls, records not intact);
  *   - the window of W shapes is far shorter than the code's 64 calls: a longer window only refuses more commits;
  *   - the shape of each real collective is chosen when the first rank makes it, so all streams of two shapes are covered;
  *   - ranks run ahead of one another without limit;
@@ -26,12 +26,12 @@
  *     the way can be seen by others, and to learn of an abort on the way is to learn of it at the stop;
  *   - all proposals are there from the start, change k by rank k-1, c = 1 and S = 2 for change 1; when a rank sees a
  *     proposal is up to its promise, which it may always omit.
- * Checkpoint acknowledgements bind nothing and are left out.  The word that the fast path compares is in race.pml, removed
- * records in vanish.pml, several communicators in one process in meeting.pml.
+ * Acks bind nothing and are left out.  The word that the fast path compares is in race.pml, removed
+ * records in vanish.pml, several communicators in one process in barrier.pml.
  *
  * Every step adds to a count, so every run is finite: "blocked for ever" is an invalid end state.
  *
- * Faults:     -DCRASH=1 one rank dies at any time    -DLOST=1 one rank loses the store for ever (if it stands: fail-stop)
+ * Faults:     -DCRASH=1 one rank dies at any time    -DLOST=1 one rank loses the store for ever (if it has arrived: fail-stop)
  * Sizes:      -DR ranks  -DN real collectives  -DK changes  -DPH phantoms  -DW shapes in the hash
  * -DPH=2 fails, with a window of any length: two phantoms of one rank can make its calls up to n* look exactly like the
  *   other ranks' (a known limit, see ../PROTOCOL.md).  -DONEEACH allows each rank one phantom only: that holds.
@@ -40,11 +40,11 @@
  *   -DM_NOSHAPES    m[k] carries n* only
  *   -DM_NOCOUNT     m[k] carries the shapes, not n*
  *   -DM_NOCHANGE    n* = S+1 whatever its shape: a phantom in a stream of identical calls is not seen
- *   -DM_EARLY       m[k] is put when the promise is given, before the rank stands
- *   -DM_LOCALABORT  a rank that stands gives up without putting abort
+ *   -DM_EARLY       m[k] is put when the promise is given, before the rank arrives
+ *   -DM_LOCALABORT  a rank that has arrived withdraws without putting abort
  *   -DM_DELETE      d[k] is deleted when one rank has read it
  *   -DM_TWICE       d[k] is not put-once: an abort replaces a commit
- *   -DM_STUCK       a rank that stands does not put abort (blocked for ever)
+ *   -DM_STUCK       a rank that has arrived does not put abort (blocked for ever)
  *   -DREACH=v       version v is never reached (shows that the model does switch)
  *   -DREACHPH       no switch happens while a phantom has shifted the ranks (shows that equal shifts, or a phantom at n*, pass)
  */
@@ -72,21 +72,21 @@
 #define ALL ((1<<R)-1)
 #define MASK ((1<<W)-1)
 
-#define IDLE  0   /* has not promised (not armed, armed too late, given up): never stands for k if call c is past */
+#define IDLE  0   /* has not promised (not armed, armed too late, withdrawn): never arrives for k if call c is past */
 #define PROM  1   /* armed in time and promised at call c: looks for n* from S on */
-#define STAND 2   /* before call n*: m[k] attempted, waits for d[k] */
+#define ARRIVED 2 /* before call n*: m[k] attempted, waits for d[k] */
 
 #define COMMIT 1
 #define ABORT  2
 
 byte pc[K+2], pS[K+2];                  /* proposal k, by rank k-1 */
 byte d[K+2];                            /* decision k; 0: absent */
-byte met[K+2];                          /* ranks whose m[k] landed */
-byte metn[K+2], metw[K+2];              /* what the first of them carries */
+byte arrived[K+2];                          /* ranks whose m[k] landed */
+byte arrivedN[K+2], arrivedW[K+2];              /* what the first of them carries */
 bit  unequal[K+2];                      /* another one carries something else */
 
 byte seq[R], real[R], win[R], st[R], k[R], cur[R];
-bit  pendPh[R], pendX[R];               /* the call before which a rank stands: phantom?, shape */
+bit  pendPh[R], pendX[R];               /* the call before which a rank waits: phantom?, shape */
 byte shape, known;                      /* bit j: shape of real collective j; known: how many are chosen */
 byte used[N];                           /* property only: 1 + the version that decided real collective j */
 byte phantoms = PH, crashes = CRASH, losses = LOST;
@@ -116,40 +116,40 @@ inline forget() {
 }
 
 #ifdef M_NOCHANGE
-#define MEETS(r, x) (st[r] == PROM && seq[r] > pS[k[r]])
+#define BARRIER(r, x) (st[r] == PROM && seq[r] > pS[k[r]])
 #else
-#define MEETS(r, x) (st[r] == PROM && seq[r] > pS[k[r]] && x != (win[r] & 1))
+#define BARRIER(r, x) (st[r] == PROM && seq[r] > pS[k[r]] && x != (win[r] & 1))
 #endif
 #ifdef M_NOHASH
 #define DIFFERS(r, w) false
 #endif
 #ifdef M_NOSHAPES
-#define DIFFERS(r, w) (metn[k[r]] != seq[r])
+#define DIFFERS(r, w) (arrivedN[k[r]] != seq[r])
 #endif
 #ifdef M_NOCOUNT
-#define DIFFERS(r, w) (metw[k[r]] != w)
+#define DIFFERS(r, w) (arrivedW[k[r]] != w)
 #endif
 #ifndef DIFFERS
-#define DIFFERS(r, w) (metn[k[r]] != seq[r] || metw[k[r]] != w)
+#define DIFFERS(r, w) (arrivedN[k[r]] != seq[r] || arrivedW[k[r]] != w)
 #endif
 
 inline decide(q, what) {
-    d[q] = what; met[q] = 0; metn[q] = 0; metw[q] = 0; unequal[q] = 0
+    d[q] = what; arrived[q] = 0; arrivedN[q] = 0; arrivedW[q] = 0; unequal[q] = 0
 }
 
 inline land(r) {                        /* m[k] lands */
     w = ((win[r] << 1) | pendX[r]) & MASK;
     if
-    :: met[k[r]] == 0 -> metn[k[r]] = seq[r]; metw[k[r]] = w
-    :: met[k[r]] != 0 && DIFFERS(r, w) -> unequal[k[r]] = 1
+    :: arrived[k[r]] == 0 -> arrivedN[k[r]] = seq[r]; arrivedW[k[r]] = w
+    :: arrived[k[r]] != 0 && DIFFERS(r, w) -> unequal[k[r]] = 1
     :: else
     fi;
-    met[k[r]] = met[k[r]] | (1 << r);
+    arrived[k[r]] = arrived[k[r]] | (1 << r);
     w = 0
 }
 
 #ifdef M_STUCK
-#define MAYABORT(r) (st[r] != STAND)
+#define MAYABORT(r) (st[r] != ARRIVED)
 #else
 #define MAYABORT(r) true
 #endif
@@ -158,7 +158,7 @@ inline land(r) {                        /* m[k] lands */
 #else
 #define MAYADD(r) true
 #endif
-#define RUNS(r) (real[r] < N && st[r] != STAND)
+#define RUNS(r) (real[r] < N && st[r] != ARRIVED)
 #define REACHABLE(r) (!(lost & (1<<r)))
 #define OPEN(r) (k[r] <= K && d[k[r]] == 0)
 
@@ -168,7 +168,7 @@ proctype Rank(byte r) {
     /* ---- main thread: runs to its next stop ---- */
     :: atomic { RUNS(r) ->
          do
-         :: real[r] < N && st[r] != STAND ->
+         :: real[r] < N && st[r] != ARRIVED ->
               if
               :: ph = 0;                                                /* the next real collective */
                  if
@@ -183,12 +183,12 @@ proctype Rank(byte r) {
               if
               :: k[r] <= K && seq[r] == pc[k[r]] ->
                    if :: st[r] = PROM :: skip fi                        /* the promise; or not armed yet, or not seen */
-              :: MEETS(r, x) ->
-                   if :: st[r] = STAND :: st[r] = IDLE fi               /* n*; or gives up */
+              :: BARRIER(r, x) ->
+                   if :: st[r] = ARRIVED :: st[r] = IDLE fi               /* n*; or withdraws */
               :: else
               fi;
               if
-              :: st[r] == STAND -> pendPh[r] = ph; pendX[r] = x
+              :: st[r] == ARRIVED -> pendPh[r] = ph; pendX[r] = x
               :: else -> call(r, x, ph); forget()
               fi;
               x = 0; ph = 0;
@@ -201,24 +201,24 @@ proctype Rank(byte r) {
 
     /* ---- background ---- */
 #ifdef M_EARLY
-    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == PROM && !(met[k[r]] & (1<<r)) -> met[k[r]] = met[k[r]] | (1 << r) }
+    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == PROM && !(arrived[k[r]] & (1<<r)) -> arrived[k[r]] = arrived[k[r]] | (1 << r) }
 #endif
-    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == STAND && !(met[k[r]] & (1<<r)) -> land(r) }
-    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == STAND && r == k[r]-1 && met[k[r]] == ALL && !unequal[k[r]] ->
+    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == ARRIVED && !(arrived[k[r]] & (1<<r)) -> land(r) }
+    :: atomic { REACHABLE(r) && OPEN(r) && st[r] == ARRIVED && r == k[r]-1 && arrived[k[r]] == ALL && !unequal[k[r]] ->
          decide(k[r], COMMIT) }
     :: atomic { REACHABLE(r) && OPEN(r) && MAYABORT(r) ->
          decide(k[r], ABORT) }
 #ifdef M_TWICE
-    :: atomic { REACHABLE(r) && k[r] <= K && d[k[r]] == COMMIT && st[r] == STAND -> d[k[r]] = ABORT }
+    :: atomic { REACHABLE(r) && k[r] <= K && d[k[r]] == COMMIT && st[r] == ARRIVED -> d[k[r]] = ABORT }
 #endif
 #ifdef M_LOCALABORT
-    :: atomic { st[r] == STAND -> st[r] = IDLE; k[r]++; call(r, pendX[r], pendPh[r]); pendPh[r] = 0; pendX[r] = 0 }
+    :: atomic { st[r] == ARRIVED -> st[r] = IDLE; k[r]++; call(r, pendX[r], pendPh[r]); pendPh[r] = 0; pendX[r] = 0 }
 #endif
     :: atomic { REACHABLE(r) && k[r] <= K && d[k[r]] != 0 ->            /* learn */
          if
          :: d[k[r]] == COMMIT ->
 #if !defined(M_EARLY) && !defined(M_LOCALABORT)
-              assert(st[r] == STAND);                                   /* nobody learns of a commit past its n* */
+              assert(st[r] == ARRIVED);                                   /* nobody learns of a commit past its n* */
 #endif
 #ifdef REACH
               assert(k[r] != REACH);
@@ -234,14 +234,14 @@ proctype Rank(byte r) {
 #endif
          k[r]++;
          if
-         :: st[r] == STAND -> st[r] = IDLE; call(r, pendX[r], pendPh[r]); pendPh[r] = 0; pendX[r] = 0; forget()
+         :: st[r] == ARRIVED -> st[r] = IDLE; call(r, pendX[r], pendPh[r]); pendPh[r] = 0; pendX[r] = 0; forget()
          :: else -> st[r] = IDLE
          fi }
 
     /* ---- faults and the end ---- */
     :: atomic { crashes > 0 && real[r] < N -> crashes--; break }
     :: atomic { losses > 0 && real[r] < N -> losses--; lost = lost | (1 << r) }
-    :: atomic { !REACHABLE(r) && st[r] == STAND -> break }              /* fail-stop: the call returns an error */
+    :: atomic { !REACHABLE(r) && st[r] == ARRIVED -> break }              /* fail-stop: the call returns an error */
     :: atomic { real[r] == N -> break }                                 /* finalize */
     od
 }

@@ -3,11 +3,11 @@
  *
  * Slots 0..R-1 are claimed by put-once inside init.  A rank that finds none free is a duplicate: still inside init, before
  * its call 0, it puts abort for the first undecided change, so that no more changes come, and follows the commits that
- * stand: commit{At} tells it the call, since it does not stand at a meeting call itself.
- * A member stands at its meeting call at > S until it knows the decision; the proposer commits when all slots have met.
+ * there are: commit{At} tells it the call, since it does not wait at the barrier itself.
+ * A member waits at its barrier at > S until it knows the decision; the proposer commits when all slots have arrived.
  *
  * Mutations, each must fail:
- *   -DM_NAMES    no slots: a rank counts as a member if it has seen exactly R names, and R of them met are enough
+ *   -DM_NAMES    no slots: a rank counts as a member if it has seen exactly R names, and R of them arrived are enough
  *   -DM_NOWALK   a duplicate keeps the start version and neither stops nor follows the changes, while A switches
  *                (holds for A and B each; fails where a slot of A is taken by a rank of B)
  *   -DM_ATS      commit without At: a duplicate switches at S
@@ -21,7 +21,7 @@
 #define COMMIT 1
 #define ABORT 2
 byte nreg; bit member[P];
-byte seq[P], S, at, d, nmet; bit met[P], known[P]; byte cur[P];
+byte seq[P], S, at, d, nArrived; bit arrived[P], known[P]; byte cur[P];
 byte used[2*(N+1)];
 bit prop;
 #define COMM(r) (r/2)
@@ -63,14 +63,14 @@ proctype Rank(byte r) {
 #endif
 #endif
     do
-    :: atomic { seq[r] < N && !(met[r] && !known[r]) ->
+    :: atomic { seq[r] < N && !(arrived[r] && !known[r]) ->
          if
-         :: member[r] && prop && !known[r] && seq[r] == at -> met[r] = 1; nmet++        /* stands */
-         :: true -> exec(r)                                                             /* or has given up before */
+         :: member[r] && prop && !known[r] && seq[r] == at -> arrived[r] = 1; nArrived++        /* arrives */
+         :: true -> exec(r)                                                             /* or has withdrawn before */
          fi }
     :: atomic { member[r] && !prop && d == 0 -> prop = 1; S = seq[r]+1; if :: at = S+1 :: at = S+2 fi }
-    :: atomic { met[r] && nmet == R && d == 0 -> d = COMMIT }
-    :: atomic { met[r] && !known[r] && d == 0 -> d = ABORT }
+    :: atomic { arrived[r] && nArrived == R && d == 0 -> d = COMMIT }
+    :: atomic { arrived[r] && !known[r] && d == 0 -> d = ABORT }
     :: atomic { member[r] && d != 0 && !known[r] -> known[r] = 1 }
     :: atomic { seq[r] == N -> break }
     od

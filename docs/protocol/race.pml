@@ -1,14 +1,14 @@
 /* One rank: the promise is given by the main thread itself, without a fence, and is never broken.
  * -DV=0..5 are other ways to give it: 0, 1, 2 and 3 fail, 4 and 5 (fences on both sides) hold.  V=6 is what is built.
  *
- * The promise: from call h (= S) on, each call goes the slow way, where the meeting call is looked for.
+ * The promise: from call h (= S) on, each call is compared with the one before to find the barrier.
  *  Main: n = seq; if (n >= bound) wait; decide n; seq = n+1.   Background: promise.
  * Each thread has a store buffer of its one shared word (seq / bound), drained at any time; a fence drains it;
  * the promise is broken if main decides a call >= h after the ack with h was published without waiting.
  * V=0 plain: bound = seq+LAG; publish            V=1 background fence, no re-check
  * V=2 re-check, no fence                         V=3 background fence (local) + re-check, main without fence
  * V=4 fence on both sides + re-check             V=5 membarrier (drains BOTH threads) + re-check
- * V=6 main promises itself under the mutex (the specification): background only arms trig = c, no fence at all */
+ * V=6 main promises itself under the mutex (the specification): background only arms trigger = c, no fence at all */
 #ifndef V
 #define V 6
 #endif

@@ -60,30 +60,30 @@ holds vanish.pml -DR=2 -DRULE6 -DDLAST
 holds vanish.pml -DRULE6 -DATONCE
 fails vanish.pml -DRULE6
 fails vanish.pml -DRULE6 -DATONCE -DM_NOCHECK
-fails vanish.pml -DM_NOCREATION
+fails vanish.pml -DM_NOMARK
 fails vanish.pml -DM_SEEN
 fails vanish.pml -DM_NONAME
 fails vanish.pml -DREACH
 fails vanish.pml -DREACHOLD
-holds meeting.pml -DCFG=1 -DN=4
-holds meeting.pml -DCFG=1 -DSYNC
-holds meeting.pml -DCFG=2 -DGROUP=1
-holds meeting.pml -DCFG=2 -DGROUP=2
-holds meeting.pml -DCFG=2 -DGROUP=2 -DSYNC
-holds meeting.pml -DCFG=2 -DGROUP=2 -DPROP=2
-holds meeting.pml -DCFG=2 -DALONE
-holds meeting.pml -DCFG=2 -DALONE -DGROUP=2
-holds meeting.pml -DCFG=3 -DN=5
-holds meeting.pml -DCFG=2 -DM_NOSIGN -DREACH
-fails meeting.pml -DCFG=1 -DM_NOBOUND -DALLPROM -DPH=0
-fails meeting.pml -DCFG=2 -DGROUP=2 -DM_NOBOUND -DALLPROM -DPH=0
-fails meeting.pml -DCFG=2 -DALONE -DM_SIGNANY
-fails meeting.pml -DCFG=2 -DALONE -DM_SIGNHASH
-fails meeting.pml -DCFG=2 -DGROUP=2 -DM_SIGNGROUP
-fails meeting.pml -DCFG=2 -DM_GIVEUP
-fails meeting.pml -DCFG=1 -DREACH
-fails meeting.pml -DCFG=2 -DREACH
-fails meeting.pml -DCFG=2 -DGROUP=2 -DREACH
+holds barrier.pml -DCFG=1 -DN=4
+holds barrier.pml -DCFG=1 -DSYNC
+holds barrier.pml -DCFG=2 -DGROUP=1
+holds barrier.pml -DCFG=2 -DGROUP=2
+holds barrier.pml -DCFG=2 -DGROUP=2 -DSYNC
+holds barrier.pml -DCFG=2 -DGROUP=2 -DPROP=2
+holds barrier.pml -DCFG=2 -DALONE
+holds barrier.pml -DCFG=2 -DALONE -DGROUP=2
+holds barrier.pml -DCFG=3 -DN=5
+holds barrier.pml -DCFG=2 -DM_NOPROXY -DREACH
+fails barrier.pml -DCFG=1 -DM_NOBOUND -DALLPROM -DPH=0
+fails barrier.pml -DCFG=2 -DGROUP=2 -DM_NOBOUND -DALLPROM -DPH=0
+fails barrier.pml -DCFG=2 -DALONE -DM_PROXYANY
+fails barrier.pml -DCFG=2 -DALONE -DM_PROXYHASH
+fails barrier.pml -DCFG=2 -DGROUP=2 -DM_PROXYGROUP
+fails barrier.pml -DCFG=2 -DM_GIVEUP
+fails barrier.pml -DCFG=1 -DREACH
+fails barrier.pml -DCFG=2 -DREACH
+fails barrier.pml -DCFG=2 -DGROUP=2 -DREACH
 holds join.pml -DN=4
 fails join.pml -DN=4 -DM_NAMES
 fails join.pml -DN=4 -DM_NOWALK

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// forever is the wait of a background that only a wake-up concerns.
+// forever is the wait of a background that has nothing to do until it is woken.
 const forever = time.Duration(1<<63 - 1)
 
-// run is the background: it looks at the state, does at most a few store
-// operations, and sleeps until it is woken or it is time to look again.
+// run is the background. Each step looks at the state and does a few store operations.
+// Then run sleeps until it is woken or it is time for the next step.
 func (m *Member) run() {
 	defer close(m.done)
-	defer m.flush()
+	defer m.flushLog()
 	for m.ctx.Err() == nil {
 		if m.isLeaving() {
 			m.leave()
 			return
 		}
 		wait := m.step()
-		m.flush()
+		m.flushLog()
 		m.handOver()
-		m.removeSpent()
+		m.removeObsolete()
 		if wait > 0 {
 			m.sleep(wait)
 		}
-		// The next step sees all that anyone wanted it to see.
+		// The next step sees whatever it was woken for.
 		select {
 		case <-m.wake:
 		default:
@@ -33,10 +33,10 @@ func (m *Member) run() {
 	}
 }
 
-// sleep ends at the latest after wait, and soon after the main thread has made a move.
+// sleep ends at the latest after wait, and soon after the main thread has made the promise.
 func (m *Member) sleep(wait time.Duration) {
-	for m.isReady() && wait > 0 {
-		part := min(wait, m.cfg.Timing.ActivePoll/looksAtMove)
+	for m.isPrepared() && wait > 0 {
+		part := min(wait, m.cfg.Timing.ActivePoll/promiseChecks)
 		if m.isWoken(part) {
 			return
 		}
@@ -47,22 +47,22 @@ func (m *Member) sleep(wait time.Duration) {
 	}
 }
 
-// looksAtMove is how often the background looks whether a move was made in the time
-// between two looks at the store.
-const looksAtMove = 5
+// promiseChecks is how often the background looks whether the promise was made, in the time
+// between two polls of the store.
+const promiseChecks = 5
 
-// isWoken waits and reports whether something ended that before its time.
+// isWoken waits and reports whether it was woken before the time was over.
 func (m *Member) isWoken(wait time.Duration) bool {
-	var rings <-chan struct{}
+	var fired <-chan struct{}
 	if wait < forever {
 		var stop func() bool
-		rings, stop = alarm(m.cfg.Clock, wait)
+		fired, stop = newTimer(m.cfg.Clock, wait)
 		defer stop()
 	}
 	select {
 	case <-m.wake:
 		return true
-	case <-rings:
+	case <-fired:
 		return false
 	case <-m.ctx.Done():
 		return true
@@ -84,20 +84,20 @@ func (m *Member) step() time.Duration {
 	if failed {
 		return forever
 	}
-	m.urgent = s == standing
+	m.urgent = s == arrived
 	switch s {
 	case idle:
 		return m.stepIdle()
 	case armed:
 		return m.stepArmed(c, count)
-	case late:
+	case withdrawn:
 		return m.decide(Decision{Abort: c.why, Calls: count})
 	case promised:
 		return m.stepPromised(c, count)
-	case standing:
-		return m.stepStanding(c)
+	case arrived:
+		return m.stepArrived(c)
 	}
-	return forever // Slow does what is left
+	return forever // AtTrigger does what is left
 }
 
 func (m *Member) stepIdle() time.Duration {
@@ -106,7 +106,7 @@ func (m *Member) stepIdle() time.Duration {
 	m.unlock()
 	switch {
 	case seen:
-		return m.take(c)
+		return m.stageProposal(c)
 	case m.cfg.Poller.proposed(m.keys, k):
 		return m.fetch(k)
 	}
@@ -117,7 +117,7 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
 		m.lock()
 		if m.state == armed {
-			m.abstain(Late)
+			m.withdraw(Late)
 		}
 		m.unlock()
 		return 0
@@ -125,49 +125,53 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if c.mine && m.superseded(c) {
 		return m.decide(Decision{Abort: Superseded})
 	}
-	wait := m.look()
+	wait := m.pollDecision()
 	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
-	if m.isSilent() {
-		m.rest()
+	if m.makesNoCalls() {
+		// It may do so for hours, which must not cost more than no change. At the
+		// checkpoint AtTrigger wakes the background.
+		m.lock()
+		m.dropPrepared()
+		m.unlock()
 	}
 	return wait
 }
 
-// isSilent reports that the communicator makes no calls at the moment.
-func (m *Member) isSilent() bool { return m.cfg.Clock.Now()-m.callsAt > m.settle() }
+// makesNoCalls reports that the communicator has made no call for a while.
+func (m *Member) makesNoCalls() bool { return m.cfg.Clock.Now()-m.callsAt > m.settle() }
 
-// stepPromised tells the others that this rank is prepared. That binds nobody, but the
-// proposer finds out here whether it is worth while for the ranks to wait for each other.
+// stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
+// the ranks should wait for each other at all.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	switch {
 	case c.mine && m.superseded(c):
 		return m.decide(Decision{Abort: Superseded})
-	case c.mine && !c.ready && count > c.Check+(c.Switch-c.Check)*3/4:
+	case c.mine && !c.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(Decision{Abort: Slow})
 	case !c.acked && !m.acknowledge(c):
-		return m.look()
-	case c.mine && !c.ready:
+		return m.pollDecision()
+	case c.mine && !c.allAcked:
 		m.lock()
 		k, hash := m.k, m.hash
 		m.unlock()
-		verdict, ok := m.count(m.keys.acks(k), hash)
+		verdict, ok := m.countReports(m.keys.acks(k), hash)
 		if ok && !verdict.Commit {
 			return m.decide(verdict)
 		}
 		m.lock()
-		m.change.ready = ok
+		m.change.allAcked = ok
 		m.unlock()
 	}
-	wait := m.look()
-	if wait > 0 && m.isSilent() {
+	wait := m.pollDecision()
+	if wait > 0 && m.makesNoCalls() {
 		wait = m.cfg.Timing.IdlePoll
 	}
 	return wait
 }
 
-// acknowledge says that this rank has the version and has promised.
+// acknowledge puts the record that this rank has staged the version and has promised.
 func (m *Member) acknowledge(c change) bool {
 	m.lock()
 	k, hash := m.k, m.hash
@@ -184,9 +188,9 @@ func (m *Member) acknowledge(c change) bool {
 	return true
 }
 
-// count looks at the ranks' records in dir and says what they amount to; ok is false
-// while some are missing.
-func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
+// countReports compares the ranks' reports in dir with this rank's hash and returns the
+// decision that follows; ok is false while some are missing.
+func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok bool) {
 	ctx, end := m.op()
 	names, err := m.cfg.Store.List(ctx, dir)
 	end()
@@ -195,7 +199,7 @@ func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
 	}
 	agreed := make(map[int]bool, m.cfg.Ranks)
 	for _, name := range names {
-		slots, theirs, ok := parseAckName(name)
+		slots, theirs, ok := parseReportName(name)
 		if !ok {
 			continue
 		}
@@ -211,25 +215,25 @@ func (m *Member) count(dir string, hash uint64) (verdict Decision, ok bool) {
 	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
 }
 
-// look asks for the decision of change k.
-func (m *Member) look() time.Duration {
+// pollDecision reads the decision of change k and returns when to poll again.
+func (m *Member) pollDecision() time.Duration {
 	if found, err := m.readDecision(); err == nil && found {
 		return 0
 	}
 	return m.retry()
 }
 
-// retry is when to look at the store again.
+// retry is the time until the next poll of a change that is under way.
 func (m *Member) retry() time.Duration {
-	if m.urgent && m.hurried {
-		return m.cfg.Timing.MeetPoll
+	if m.urgent && m.pollsFast {
+		return m.cfg.Timing.BarrierPoll
 	}
 	return m.cfg.Timing.ActivePoll
 }
 
-// decide makes a decision of change k, unless there is one, and obeys the one that
-// stands. It moves the proposal's token rather than put a record: should somebody remove
-// records, a decision that was made cannot be made again.
+// decide makes a decision of change k, unless there is one, and obeys the one that there
+// is. It moves the proposal's token instead of putting a record, so that a decision which
+// was made cannot be made again, even if somebody removes records.
 func (m *Member) decide(d Decision) time.Duration {
 	d.By = m.slot
 	m.lock()
@@ -237,7 +241,7 @@ func (m *Member) decide(d Decision) time.Duration {
 	m.unlock()
 	if d.Detail != "" {
 		ctx, end := m.op()
-		m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // a courtesy
+		m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // for the log only
 		end()
 	}
 	ctx, end := m.op()
@@ -248,16 +252,16 @@ func (m *Member) decide(d Decision) time.Duration {
 	case lookErr == nil && found:
 		return 0
 	case lookErr == nil && errors.Is(err, ErrNoRecord):
-		m.miss()
+		m.missToken()
 	}
 	return m.retry()
 }
 
-// readDecision looks for the decision of change k, and obeys it. A rank that may have
-// been counted as standing obeys only what was this proposal's token.
+// readDecision reads the decision of change k, and obeys it. A rank that may have been
+// counted as arrived obeys only a decision made of this proposal's token.
 func (m *Member) readDecision() (found bool, err error) {
 	m.lock()
-	k, c, counted := m.k, m.change, m.state == standing && m.meeting.attempted
+	k, c, counted := m.k, m.change, m.state == arrived && m.arrival.attempted
 	m.unlock()
 	ctx, end := m.op()
 	defer end()
@@ -279,14 +283,14 @@ func (m *Member) readDecision() (found bool, err error) {
 			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(k))
 			d.Detail = string(detail)
 		}
-		m.learn(d, counted)
+		m.obey(d, counted)
 		return true, nil
 	}
 	return false, nil
 }
 
-// handOver tells of the snapshots that have come into force and of those that have
-// done their work.
+// handOver tells the snapshots that they have come into force, or that they are no longer
+// needed.
 func (m *Member) handOver() {
 	m.lock()
 	begun, old := m.begun, m.retired
@@ -300,14 +304,14 @@ func (m *Member) handOver() {
 	}
 }
 
-// removeSpent removes this rank's records that nobody looks for again, once and
-// without regard to success: they only take up room.
-func (m *Member) removeSpent() {
+// removeObsolete removes this rank's records that nobody reads again. It tries once, since
+// they only take up space.
+func (m *Member) removeObsolete() {
 	m.lock()
-	spent := m.spent
-	m.spent = nil
+	obsolete := m.obsolete
+	m.obsolete = nil
 	m.unlock()
-	for _, key := range spent {
+	for _, key := range obsolete {
 		ctx, end := m.op()
 		m.cfg.Store.Remove(ctx, key)
 		end()
@@ -323,5 +327,5 @@ func (m *Member) isLeaving() bool {
 func (m *Member) superseded(c change) bool {
 	m.lock()
 	defer m.unlock()
-	return m.wish != nil && m.wish.Meaning != c.Meaning
+	return m.pending != nil && m.pending.Meaning != c.Meaning
 }

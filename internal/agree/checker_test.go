@@ -23,7 +23,7 @@ type checker struct {
 	used       []map[int]string // per communicator: the version of each call
 	decisions  map[uint64]Decision
 	owner      map[int]string             // slot to identity
-	stands     map[string]map[uint64]bool // per identity: changes that it is known to stand for
+	arrived    map[string]map[uint64]bool // per identity: changes for which its arrival has landed
 	props      map[uint64]Proposal        // by k
 	live       map[*rank]map[*snapshot]bool
 	version    map[*rank]uint64    // k in force
@@ -38,7 +38,7 @@ func (c *checker) init() {
 	}
 	c.decisions = map[uint64]Decision{}
 	c.owner = map[int]string{}
-	c.stands = map[string]map[uint64]bool{}
+	c.arrived = map[string]map[uint64]bool{}
 	c.shapes = map[string][]uint64{}
 	c.props = map[uint64]Proposal{}
 	c.live = map[*rank]map[*snapshot]bool{}
@@ -60,7 +60,7 @@ func (c *checker) violation(invariant int, format string, args ...any) {
 	c.violations = append(c.violations, fmt.Sprintf("violation of invariant %d: ", invariant)+fmt.Sprintf(format, args...))
 }
 
-// landed keeps what acknowledgements and proposals exist.
+// landed keeps which reports and proposals exist.
 func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	c.trace("handle %s puts %s %s", h.Name, key, value)
 	if c.w.landed != nil {
@@ -91,16 +91,16 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	case len(parts) == 5 && (parts[2] == "a" || parts[2] == "m"):
 		var k uint64
 		fmt.Sscan(parts[3], &k)
-		slots, hash, _ := parseAckName(parts[4])
+		slots, hash, _ := parseReportName(parts[4])
 		for i, slot := range slots {
 			identity := c.owner[slot]
 			if parts[2] == "m" {
-				if c.stands[identity] == nil {
-					c.stands[identity] = map[uint64]bool{}
+				if c.arrived[identity] == nil {
+					c.arrived[identity] = map[uint64]bool{}
 				}
-				c.stands[identity][k] = true
+				c.arrived[identity][k] = true
 			}
-			// What a rank signs for others, they have not come to yet.
+			// A rank that arrives by proxy has not come to the call yet.
 			if own := parts[2] == "a" || i == 0; own && broken == "" && !c.w.vanishes {
 				broken = c.untrue(identity, parts[2], k, hash)
 			}
@@ -108,10 +108,9 @@ func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
 	}
 }
 
-// untrue says what is wrong with an acknowledgement: it tells the others that the
-// rank's main thread has come to a call, and what calls it had made by then. That a
-// rank which says so otherwise happens to stop, or that another's hash saves the day,
-// does not make it true.
+// untrue says what is wrong with a report. A report tells the others that the rank's main
+// thread has come to a call, and what calls it had made by then. A false one is a violation
+// even where the rank happens to stop, or another's hash prevents the commit.
 func (c *checker) untrue(identity, kind string, k, hash uint64) string {
 	p, hashes, shapes := c.props[k], c.hashes[identity], c.shapes[identity]
 	if kind == "a" {
@@ -123,8 +122,8 @@ func (c *checker) untrue(identity, kind string, k, hash uint64) string {
 		}
 		return ""
 	}
-	if n := uint64(len(hashes)) - 1; n < p.Switch || meetingHash(p.Tag, n, Mix(hashes[n], shapes[n])) != hash {
-		return fmt.Sprintf("%s says that it stands for change %d, but not with the hash of its call %d", identity, k, n)
+	if n := uint64(len(hashes)) - 1; n < p.Switch || arrivalHash(p.Tag, n, Mix(hashes[n], shapes[n])) != hash {
+		return fmt.Sprintf("%s reports its arrival for change %d, but not with the hash of its call %d", identity, k, n)
 	}
 	return ""
 }
@@ -153,7 +152,7 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	}
 	retired := by.retired
 	var broken uint64
-	for change := range c.stands[r.identity()] {
+	for change := range c.arrived[r.identity()] {
 		if k <= change {
 			broken = change
 		}
@@ -189,7 +188,7 @@ func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
 	}
 }
 
-// waited watches invariant 7: the main thread waits only where ranks may meet.
+// waited watches invariant 7: the main thread waits only where the barrier may be.
 func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 	r.stall = max(r.stall, d)
 	if d == 0 {
@@ -199,11 +198,11 @@ func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 	c.mu.Lock()
 	ok := false
 	for _, p := range c.props {
-		ok = ok || p.Switch <= n && n <= p.Switch+meetWithin
+		ok = ok || p.Switch <= n && n <= p.Switch+barrierWithin
 	}
 	c.mu.Unlock()
 	if !ok && !c.w.vanishes {
-		c.violation(7, "rank %d waited %v at call %d, where no ranks meet", r.id, d, n)
+		c.violation(7, "rank %d waited %v at call %d, where no barrier can be", r.id, d, n)
 	}
 }
 

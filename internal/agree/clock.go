@@ -21,8 +21,8 @@ func (r realTime) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// alarm returns a channel that is closed after d.
-func alarm(c Clock, d time.Duration) (rings <-chan struct{}, stop func() bool) {
+// newTimer returns a channel that is closed after d, unless stopped before.
+func newTimer(c Clock, d time.Duration) (fired <-chan struct{}, stop func() bool) {
 	ch := make(chan struct{})
 	return ch, c.AfterFunc(d, func() { close(ch) })
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Communicator is what the records tell of one. Its zero times are unknown.
+// Communicator is what the records tell of one. A zero time is unknown.
 type Communicator struct {
 	ID      uint64
 	Ranks   int
@@ -21,43 +21,34 @@ type Communicator struct {
 	at map[int]int // a slot's place in Slots, while they are collected
 }
 
-// VersionName names a version; the zero value is none that is known.
-type VersionName struct {
-	Content string // digest
-	Meaning string // digest
-}
-
-// Key is that of the record that holds the version's content.
-func (v VersionName) Key() string { return blobKey(v.Content) }
-
 // Slot is one rank of a communicator.
 type Slot struct {
 	Index    int
 	Identity string // Config.Identity of its owner
-	Left     bool   // the owner has ended the communicator
+	Left     bool   // the owner has closed the communicator
 }
 
-// Change is a change that was proposed, or, without a Proposal, ruled out before.
+// Change is a change that was proposed, or, without a Proposal, one that a freeze prevents.
 type Change struct {
 	K        uint64
 	Proposal *Proposal
 	Proposed time.Time
-	// Hash by slot of those that are prepared, and of those that stand and wait for the
-	// others; only those of an undecided change are complete.
-	Acks, Stand map[int]uint64
-	Decision    *Decision // nil: pending
-	Decided     time.Time
+	// Hash by slot of the ranks that have promised, and of those that wait at the barrier;
+	// complete only while the change is undecided.
+	Acks, Arrivals map[int]uint64
+	Decision       *Decision // nil: undecided
+	Decided        time.Time
 
 	why string // the decision's Detail
 }
 
-// InForce returns the version that calls are decided by, once the ranks have come to
-// the switch that brings it, and when it was decided.
+// InForce returns the version that was committed last, and when. A rank decides calls by it
+// once it has come to the barrier.
 func (c *Communicator) InForce() (v VersionName, since time.Time) {
 	v, since = c.Start, c.Started
 	for _, change := range c.Changes {
 		if d := change.Decision; d != nil && d.Commit && change.Proposal != nil {
-			v, since = VersionName(change.Proposal.version), change.Decided
+			v, since = change.Proposal.VersionName, change.Decided
 		}
 	}
 	return v, since
@@ -70,21 +61,21 @@ func (c *Communicator) Versions() (all []VersionName) {
 	}
 	for _, change := range c.Changes {
 		if change.Proposal != nil {
-			all = append(all, VersionName(change.Proposal.version))
+			all = append(all, change.Proposal.VersionName)
 		}
 	}
 	return all
 }
 
-// Pending returns the change that is proposed and not decided, or nil.
-func (c *Communicator) Pending() *Change {
+// Undecided returns the change that is proposed and not decided, or nil.
+func (c *Communicator) Undecided() *Change {
 	if n := len(c.Changes); n > 0 && c.Changes[n-1].Decision == nil {
 		return &c.Changes[n-1]
 	}
 	return nil
 }
 
-// Frozen returns the change that rules out all later ones, or nil.
+// Frozen returns the change that prevents all later ones, or nil.
 func (c *Communicator) Frozen() *Change {
 	for i, change := range c.Changes {
 		if d := change.Decision; d != nil && d.Frozen() {
@@ -113,13 +104,13 @@ func (c *Communicator) change(k uint64) *Change {
 			return &c.Changes[i]
 		}
 	}
-	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}, Stand: map[int]uint64{}})
+	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}, Arrivals: map[int]uint64{}})
 	return &c.Changes[len(c.Changes)-1]
 }
 
 func (c *Communicator) sort() {
 	c.at = nil
-	// Who only left a trace of having left has no slot.
+	// Where the slot record is gone, the record of leaving alone makes no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
 	for _, x := range c.Changes {
@@ -127,7 +118,7 @@ func (c *Communicator) sort() {
 			x.Decision.Detail = x.why
 		}
 	}
-	// A change with nothing but an acknowledgement is a proposal that is not seen yet.
+	// A change with nothing but an ack is a proposal that is not seen yet.
 	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
 	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })
 }

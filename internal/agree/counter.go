@@ -5,29 +5,29 @@ import (
 	"sync/atomic"
 )
 
-// A Counter is what a communicator's fast path works on. It may lie in C memory, laid
+// A Counter counts a communicator's calls for its fast path. It may lie in C memory, laid
 // out as here. For each call with at least one available cell, the main thread does
 //
-//	n = Seq; if (n >= Trig && !TryMove(n)) Slow(n, HashCall(call));
+//	n = Seq; if (n >= Trigger && !TryPromise(n)) AtTrigger(n, HashCall(call));
 //	Hash = Mix(Hash, HashCall(call)); decide; Seq = n+1
 //
-// Relaxed loads and stores are enough. The background lowers Trig to announce a
-// checkpoint; a main thread that sees this too late passes the checkpoint, finds
-// that out in Slow under the mutex and makes no promise. A promise is the main
-// thread's own store to Trig, which it sees itself in program order. Others read
-// Seq and Hash to choose a checkpoint, to notice lateness, and, once the promise
-// is made, to compare the ranks of one process.
+// Relaxed loads and stores are enough. The background lowers Trigger to announce a
+// checkpoint. A main thread that sees this too late passes the checkpoint, finds that out
+// in AtTrigger under the mutex, and makes no promise. A promise is the main thread's own
+// store to Trigger, which it sees itself in program order. Others read Seq and Hash to
+// choose a checkpoint, to notice that it has passed, and, once the promise is made, to
+// compare the ranks of one process.
 type Counter struct {
-	Seq  atomic.Uint64 // calls decided; written by the main thread only
-	Trig atomic.Uint64 // first call that must go through Slow
-	Hash atomic.Uint64 // of the last calls before Seq; written by the main thread only
-	Move Move
+	Seq     atomic.Uint64 // calls decided; written by the main thread only
+	Trigger atomic.Uint64 // first call that needs TryPromise or AtTrigger
+	Hash    atomic.Uint64 // of the last calls before Seq; written by the main thread only
+	Promise Promise
 }
 
-// Never is the trigger of a Counter that has nothing to wait for.
+// Never is the trigger while no change needs the main thread.
 const Never = math.MaxUint64
 
-// HashCall returns a number for what a call is on every rank. Its C twin is call_hash
+// HashCall returns a number that is equal for one call on all ranks. Its C twin is call_hash
 // in tuner/plugin, by which the cache finds answers, too.
 func HashCall(coll int, bytes uint64, pipeOps int) uint64 {
 	call := uint64(uint32(coll) + uint32(pipeOps)*8)

@@ -5,18 +5,18 @@ import (
 	"errors"
 )
 
-// walk is for a rank that found no slot: its communicator shares its id with
-// another, of which some changes may be decided. It obeys those that were
-// committed, for ranks of its own communicator may hold slots and obey them too,
-// and forbids all that follow. All switches lie above call 0, so none is missed.
-func (m *Member) walk(ctx context.Context) error {
+// joinAsDuplicate is Join for a rank that finds no free slot: its communicator shares its id
+// with another one, of which some changes may be decided. The rank follows those that were
+// committed, because ranks of its own communicator may hold slots and obey them, and
+// prevents all later ones. A switch is never at call 0, so the rank misses none.
+func (m *Member) joinAsDuplicate(ctx context.Context) error {
 	for k := uint64(1); ; k++ {
 		var p Proposal
 		var d Decision
 		err := m.persist(ctx, func(ctx context.Context) (err error) {
-			p, err = m.freeze(ctx, k)
+			p, err = m.forbidProposal(ctx, k)
 			if err == nil && !p.Freeze {
-				d, err = m.settleAsDuplicate(ctx, k, p)
+				d, err = m.abortAsDuplicate(ctx, k, p)
 			}
 			return err
 		})
@@ -28,16 +28,16 @@ func (m *Member) walk(ctx context.Context) error {
 		case !d.Commit:
 			continue
 		}
-		v, err := m.load(ctx, p.version, k)
+		v, err := m.load(ctx, p.VersionName, k)
 		if err != nil {
 			return err
 		}
-		m.follow = append(m.follow, planned{d.At, v})
+		m.past = append(m.past, pastCommit{d.At, v})
 	}
 }
 
-// freeze keeps change k from being proposed, or returns the proposal that there is.
-func (m *Member) freeze(ctx context.Context, k uint64) (p Proposal, err error) {
+// forbidProposal puts a freeze in place of proposal k, or returns the proposal that there is.
+func (m *Member) forbidProposal(ctx context.Context, k uint64) (p Proposal, err error) {
 	none := Proposal{Freeze: true}
 	stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(none))
 	if errors.Is(err, ErrRefused) && m.isOver(ctx, k) {
@@ -49,8 +49,8 @@ func (m *Member) freeze(ctx context.Context, k uint64) (p Proposal, err error) {
 	return decode[Proposal](stands)
 }
 
-// settleAsDuplicate aborts a change, or returns what was decided before.
-func (m *Member) settleAsDuplicate(ctx context.Context, k uint64, p Proposal) (Decision, error) {
+// abortAsDuplicate aborts change k, or returns the decision that there is.
+func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (Decision, error) {
 	abort := Decision{Abort: Duplicate, By: -1}
 	err := m.cfg.Store.Move(ctx, m.keys.token(k, p.Tag), m.keys.decisions()+"/"+abort.name(k))
 	if err != nil && !errors.Is(err, ErrNoRecord) {
@@ -68,8 +68,8 @@ func (m *Member) settleAsDuplicate(ctx context.Context, k uint64, p Proposal) (D
 	return abort, err
 }
 
-// isOver reports that every owner of a slot has ended the communicator and nobody has
-// proposed change k: nobody will, and it need not be forbidden.
+// isOver reports that every owner of a slot has left and nobody has proposed change k. Then
+// nobody will, and no freeze is needed.
 func (m *Member) isOver(ctx context.Context, k uint64) bool {
 	for slot := range m.cfg.Ranks {
 		if _, found, err := m.cfg.Store.Get(ctx, m.keys.left(slot)); err != nil || !found {
@@ -80,11 +80,11 @@ func (m *Member) isOver(ctx context.Context, k uint64) bool {
 	return err == nil && !found
 }
 
-// setFollowTrigger aims the Counter at the next switch of a static member.
-func (m *Member) setFollowTrigger() {
+// setPastTrigger sets the trigger to the next switch of a static member.
+func (m *Member) setPastTrigger() {
 	at := uint64(Never)
-	if len(m.follow) > 0 {
-		at = m.follow[0].at
+	if len(m.past) > 0 {
+		at = m.past[0].at
 	}
-	m.cfg.Counter.Trig.Store(at)
+	m.cfg.Counter.Trigger.Store(at)
 }

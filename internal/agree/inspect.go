@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Records is a store as one sees it who takes no part in it.
+// Records is a store as a tool sees it that takes no part.
 type Records interface {
 	// Made returns the keys of all records below dir and when each was made, the
 	// zero time where the store does not know.
@@ -19,30 +19,30 @@ type Records interface {
 	getter
 }
 
-// getter is what Store and Records have in common.
+// getter is the part that Store and Records share.
 type getter interface {
 	// Get is that of Store.
 	Get(ctx context.Context, key string) (value []byte, found bool, err error)
 }
 
-// An Inspector looks at a store again and again, and reads only what is new. One
-// goroutine may use it at a time.
+// An Inspector reads a store repeatedly, and each time only the new records. One goroutine
+// may use it at a time.
 type Inspector struct {
 	records Records
-	known   map[string]knownRecord
+	cached  map[string]cachedRecord
 }
 
-type knownRecord struct {
+type cachedRecord struct {
 	made  time.Time
 	value []byte
 }
 
-// Inspect returns an Inspector of a store. It writes nothing.
-func Inspect(r Records) *Inspector { return &Inspector{r, map[string]knownRecord{}} }
+// Inspect returns an Inspector of a store, which writes nothing.
+func Inspect(r Records) *Inspector { return &Inspector{r, map[string]cachedRecord{}} }
 
-// Communicators returns all that the store has records of, in the order of their
-// ids. Members go on meanwhile, so what it returns need not have been true at any
-// one moment; but what it says was decided was decided.
+// Communicators returns all that the store has records of, in the order of their ids.
+// Members go on meanwhile, so the result need not have been true at any one moment; but a
+// decision in it was made.
 func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) {
 	made := map[string]time.Time{}
 	// A proposal is put before its decision, and decisions are what must not be
@@ -54,7 +54,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		}
 		maps.Copy(made, found)
 	}
-	maps.DeleteFunc(in.known, func(key string, k knownRecord) bool {
+	maps.DeleteFunc(in.cached, func(key string, k cachedRecord) bool {
 		at, there := made[key]
 		return !there || !at.Equal(k.made)
 	})
@@ -82,7 +82,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		}
 		err := faults[key]
 		if err == nil {
-			err = c.add(k, in.known[key].value, made[key])
+			err = c.add(k, in.cached[key].value, made[key])
 		}
 		if err != nil {
 			c.Faults = append(c.Faults, fmt.Errorf("%s: %w", key, err))
@@ -97,7 +97,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 	return list, nil
 }
 
-// Content returns what a version is made from.
+// Content returns the content of a version.
 func (in *Inspector) Content(ctx context.Context, v VersionName) ([]byte, error) {
 	content, ok := readBlob(ctx, in.records, v.Content)
 	if !ok {
@@ -106,11 +106,11 @@ func (in *Inspector) Content(ctx context.Context, v VersionName) ([]byte, error)
 	return content, nil
 }
 
-// readers bounds the records that are read at the same time.
+// readers is how many records are read at the same time.
 const readers = 16
 
-// read gets the records that are not known and that say something. One that cannot
-// be read is not the end: another may.
+// read reads the records that are not cached and have a value. It goes on after one that
+// cannot be read.
 func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (faults map[string]error, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -118,7 +118,7 @@ func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (fault
 	turn := make(chan struct{}, readers)
 	var wanted []string
 	for key := range made {
-		_, known := in.known[key]
+		_, known := in.cached[key]
 		if k, ok := parseKey(key); ok && k.hasValue() && !known {
 			wanted = append(wanted, key)
 		}
@@ -134,7 +134,7 @@ func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (fault
 			case err != nil:
 				faults[key] = err
 			case found:
-				in.known[key] = knownRecord{made[key], value}
+				in.cached[key] = cachedRecord{made[key], value}
 			default: // removed since
 				delete(made, key)
 			}
@@ -144,13 +144,13 @@ func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (fault
 	return faults, ctx.Err()
 }
 
-// add takes in one record.
+// add adds what one record tells.
 func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error) {
 	switch k.kind {
 	case "init":
-		var v version
-		v, err = decode[version](value)
-		c.Start, c.Started = VersionName(v), made
+		var v VersionName
+		v, err = decode[VersionName](value)
+		c.Start, c.Started = v, made
 	case "slot":
 		s := c.slot(int(k.number))
 		s.Identity = string(value)
@@ -177,7 +177,7 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 	case "why":
 		c.change(k.number).why = string(value)
 	case "a", "m":
-		slots, hash, ok := parseAckName(k.rest)
+		slots, hash, ok := parseReportName(k.rest)
 		if !ok {
 			return errors.New("this is no acknowledgement")
 		}
@@ -186,7 +186,7 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 			if k.kind == "a" {
 				change.Acks[slot] = hash
 			} else {
-				change.Stand[slot] = hash
+				change.Arrivals[slot] = hash
 			}
 		}
 	}

@@ -10,7 +10,7 @@ type parsedKey struct {
 	comm   keys
 	kind   string // init, slot, left, a, m, t, d, why or p
 	number uint64 // of the slot or the change
-	rest   string // of an acknowledgement or a decision
+	rest   string // of a report or a decision
 }
 
 func (k parsedKey) hasValue() bool {

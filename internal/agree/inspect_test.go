@@ -93,7 +93,7 @@ func TestInspectChange(t *testing.T) {
 	}
 	seen := seenFrom(t, p, every10...)
 	first, last := seen[0], seen[len(seen)-1]
-	if v, since := first.InForce(); v.Meaning != "A" || !since.Equal(first.Started) || first.Pending() != nil || len(first.Slots) != 3 || len(first.Changes) != 0 {
+	if v, since := first.InForce(); v.Meaning != "A" || !since.Equal(first.Started) || first.Undecided() != nil || len(first.Slots) != 3 || len(first.Changes) != 0 {
 		t.Errorf("before: %+v", first)
 	}
 	if ids := slots(first, func(s Slot) bool { return s.Identity == fmt.Sprintf("rank-%d", s.Index) && !s.Left }); len(ids) != 3 {
@@ -102,7 +102,7 @@ func TestInspectChange(t *testing.T) {
 	acks := map[int]bool{}
 	for _, c := range seen {
 		v, _ := c.InForce()
-		if change := c.Pending(); change != nil {
+		if change := c.Undecided(); change != nil {
 			acks[len(change.Acks)] = true
 			if v.Meaning != "A" || change.Proposal.Meaning != "B" || change.Proposal.Slot != 1 || change.K != 1 {
 				t.Errorf("pending: %+v", c)
@@ -113,7 +113,7 @@ func TestInspectChange(t *testing.T) {
 		t.Errorf("numbers of acknowledgements seen: %v", acks)
 	}
 	v, since := last.InForce()
-	if v.Meaning != "B" || since.Before(last.Changes[0].Proposed) || last.Pending() != nil || last.Frozen() != nil || !slices.Equal(slots(last, left), []int{0, 1, 2}) {
+	if v.Meaning != "B" || since.Before(last.Changes[0].Proposed) || last.Undecided() != nil || last.Frozen() != nil || !slices.Equal(slots(last, left), []int{0, 1, 2}) {
 		t.Errorf("after: %+v", last)
 	}
 	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" || all[1].Key() != blobKey(DigestOf([]byte("B"))) {
@@ -144,7 +144,7 @@ func TestInspectRefusals(t *testing.T) {
 	}{
 		"refused": {refused, func(c Communicator) bool {
 			d := c.Changes[0].Decision
-			return len(c.Changes) == 4 && d.Abort == CannotStage && d.Detail == "too new" && d.By == 2 && c.Frozen() == nil && c.Pending() == nil
+			return len(c.Changes) == 4 && d.Abort == CannotStage && d.Detail == "too new" && d.By == 2 && c.Frozen() == nil && c.Undecided() == nil
 		}},
 		"misaligned": {misaligned, func(c Communicator) bool {
 			return c.Frozen() == nil && c.Changes[0].Decision.Abort == Misaligned
@@ -172,7 +172,7 @@ func TestInspectDuplicate(t *testing.T) {
 	p.comms = 2
 	seen := seenFrom(t, p)
 	frozen := seen[0].Frozen()
-	if frozen == nil || frozen.Proposal != nil || frozen.Decision.Abort != Duplicate || seen[0].Pending() != nil {
+	if frozen == nil || frozen.Proposal != nil || frozen.Decision.Abort != Duplicate || seen[0].Undecided() != nil {
 		t.Errorf("%+v", seen[0])
 	}
 }
@@ -226,7 +226,7 @@ func TestInspectorRemembers(t *testing.T) {
 			}
 		}
 		k := keys(simulated)
-		put(k.init(), encode(version{DigestOf([]byte("A")), "a"}))
+		put(k.init(), encode(VersionName{DigestOf([]byte("A")), "a"}))
 		put(blobKey(DigestOf([]byte("A"))), []byte("A"))
 		in := Inspect(h)
 		look := func(want int) Communicator {
@@ -239,17 +239,17 @@ func TestInspectorRemembers(t *testing.T) {
 			return all[0]
 		}
 		look(1)
-		put(k.proposal(1), encode(Proposal{version: version{"x", "b"}, Check: 1, Switch: 2}))
+		put(k.proposal(1), encode(Proposal{VersionName: VersionName{"x", "b"}, Check: 1, Switch: 2}))
 		put(k.ack(1, 5, 0, 2), nil)
 		c := look(1)
-		if p := c.Pending(); p == nil || len(p.Acks) != 2 || p.Acks[2] != 5 || p.Acks[0] != 5 {
+		if p := c.Undecided(); p == nil || len(p.Acks) != 2 || p.Acks[2] != 5 || p.Acks[0] != 5 {
 			t.Errorf("%+v", p)
 		}
 		look(0)
 		if content, err := in.Content(ctx, c.Start); err != nil || !bytes.Equal(content, []byte("A")) {
 			t.Errorf("%q, %v", content, err)
 		}
-		if _, err := in.Content(ctx, VersionName(c.Pending().Proposal.version)); err == nil {
+		if _, err := in.Content(ctx, VersionName(c.Undecided().Proposal.VersionName)); err == nil {
 			t.Error("a version that is not there is read")
 		}
 	})

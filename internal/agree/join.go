@@ -20,25 +20,24 @@ var (
 	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently (allowed: the same build of the library on one kind of processor, and machines of one kind where the policy asks for the topology)")
 )
 
-// joinRetry is the pause before a failed operation is repeated in Join.
+// joinRetry is the pause before Join repeats an operation that failed.
 const joinRetry = 20 * time.Millisecond
 
-// Join makes this rank a member, before its first call and without waiting for
-// other ranks. ctx should end after JoinLimit; a store that does not answer until
-// then leaves the member on its own file for good, or is an error if
-// Config.Strict. It is an error, too, if the start version cannot be staged, if it is
-// known to be another one than the own file's and cannot be got, and if a store that
-// answers does not take the record of it: ranks would then start on different versions.
+// Join makes this rank a member, before its first call and without waiting for other ranks.
+// ctx should end after JoinLimit. If the store does not answer until then, the member keeps
+// its own file's version for good, or Join fails with Config.Strict. Join also fails where
+// ranks could otherwise start on different versions: the start version cannot be staged, or
+// is not the own file's and cannot be read, or the store answers and refuses its record.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
-	cfg.Own.Digest = cfg.Own.record().Content
+	cfg.Own.Digest = cfg.Own.name().Content
 	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
 		done: make(chan struct{}), wake: make(chan struct{}, 1), advised: map[Reason]bool{}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	cfg.Counter.Trig.Store(Never)
+	cfg.Counter.Trigger.Store(Never)
 	err := m.join(ctx)
 	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && !m.duplicate {
 		err = m.startAlone(err)
@@ -51,7 +50,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		}
 		return nil, err
 	}
-	m.flush()
+	m.flushLog()
 	if m.state == static {
 		close(m.done)
 		return m, nil
@@ -61,7 +60,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// join does what init has to do at the store.
+// join reads or puts the start version, and claims a slot.
 func (m *Member) join(ctx context.Context) error {
 	if err := m.start(ctx); err != nil {
 		return err
@@ -70,34 +69,34 @@ func (m *Member) join(ctx context.Context) error {
 		return err
 	}
 	if m.slot >= 0 {
-		m.note(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
+		m.logLocked(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
 		return nil
 	}
 	m.duplicate = true
-	if err := m.walk(ctx); err != nil {
+	if err := m.joinAsDuplicate(ctx); err != nil {
 		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
 	}
 	m.state, m.why = static, "another communicator has the same id"
-	m.setFollowTrigger()
-	m.note(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.follow))
+	m.setPastTrigger()
+	m.logLocked(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.past))
 	return nil
 }
 
-// start agrees on the version for call 0: the first rank's.
+// start makes the first rank's version the one for call 0.
 func (m *Member) start(ctx context.Context) error {
-	own := m.cfg.Own.record()
-	var v version
+	own := m.cfg.Own.name()
+	var v VersionName
 	err := m.persist(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err == nil && !found {
-			// Only a rank that may be the first brings its file. Where there is no room for
-			// it, ranks that have the same one can do without.
+			// Only a rank that may be the first puts its file. If the store is full, ranks
+			// that have the same file do without.
 			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil || errors.Is(err, ErrRefused) {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
 		}
 		if err == nil {
-			v, err = decode[version](stands)
+			v, err = decode[VersionName](stands)
 		}
 		return err
 	})
@@ -111,7 +110,7 @@ func (m *Member) start(ctx context.Context) error {
 	return err
 }
 
-// putBlob makes a content known to all ranks.
+// putBlob puts a version's content, once per process.
 func (m *Member) putBlob(ctx context.Context, digest string, content []byte) error {
 	if _, there := m.cfg.Poller.blobs.Load(digest); there {
 		return nil
@@ -123,10 +122,10 @@ func (m *Member) putBlob(ctx context.Context, digest string, content []byte) err
 	return err
 }
 
-// load reads and stages a version that is in force or will be for certain.
-func (m *Member) load(ctx context.Context, v version, k uint64) (inForce, error) {
+// load reads and stages a version that is committed.
+func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersion, error) {
 	content := m.cfg.Own.Content
-	if v.Content != m.cfg.Own.record().Content {
+	if v.Content != m.cfg.Own.name().Content {
 		err := m.persist(ctx, func(ctx context.Context) error {
 			c, ok := readBlob(ctx, m.cfg.Store, v.Content)
 			if !ok {
@@ -136,21 +135,21 @@ func (m *Member) load(ctx context.Context, v version, k uint64) (inForce, error)
 			return nil
 		})
 		if err != nil {
-			return inForce{}, err
+			return stagedVersion{}, err
 		}
 	}
 	snapshot, err := m.cfg.Stage(content, v.Content)
 	switch {
 	case err != nil:
-		return inForce{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
+		return stagedVersion{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
 	case snapshot.Meaning() != v.Meaning:
 		m.retired = append(m.retired, snapshot)
-		return inForce{}, ErrMixedBuilds
+		return stagedVersion{}, ErrMixedBuilds
 	}
-	return inForce{v, snapshot, k}, nil
+	return stagedVersion{v, snapshot, k}, nil
 }
 
-// claim takes one slot, and leaves m.slot at -1 if all have other owners.
+// claim claims one slot, and leaves m.slot at -1 if all have other owners.
 func (m *Member) claim(ctx context.Context) error {
 	first := m.cfg.Rank
 	if first < 0 || first >= m.cfg.Ranks {
@@ -186,8 +185,8 @@ func (m *Member) claim(ctx context.Context) error {
 	return nil
 }
 
-// claimSlot does not go on before it knows whose the slot is: a member must not
-// own two. One whose mark it cannot learn is nobody's, as that of a rank that crashed.
+// claimSlot repeats until it knows whose the slot is, because a member must not own two. A
+// slot whose mark it cannot read stays nobody's, like that of a rank that crashed.
 func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) {
 	err = m.persist(ctx, func(ctx context.Context) error {
 		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), []byte(m.cfg.Identity))
@@ -212,11 +211,11 @@ func (m *Member) persist(ctx context.Context, op func(context.Context) error) er
 			return nil
 		}
 		if err == nil || ctx.Err() == nil {
-			err = latest // what ctx has cut short says nothing
+			err = latest // an error after the end of ctx tells nothing
 		}
-		rings, stop := alarm(m.cfg.Clock, joinRetry)
+		fired, stop := newTimer(m.cfg.Clock, joinRetry)
 		select {
-		case <-rings:
+		case <-fired:
 		case <-ctx.Done():
 			stop()
 			return fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -235,20 +234,20 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 	return err
 }
 
-// startAlone keeps the version that is known, the own file's if the record of
-// the start version could not be read, for good. The other ranks never see this
-// rank acknowledge, so they do not change either.
+// startAlone makes this rank keep its version for good: the start version if it was read,
+// else the own file's. The other ranks never see an ack of this rank, so they do not change
+// either.
 func (m *Member) startAlone(reason error) error {
 	if m.current.snapshot == nil {
-		own := m.cfg.Own.record()
+		own := m.cfg.Own.name()
 		snapshot, err := m.cfg.Stage(m.cfg.Own.Content, own.Content)
 		if err != nil {
 			return err
 		}
-		m.current = inForce{own, snapshot, 0}
+		m.current = stagedVersion{own, snapshot, 0}
 	}
 	m.state, m.why = static, reason.Error()
-	m.note(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)
+	m.logLocked(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)
 	return nil
 }
 

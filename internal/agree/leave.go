@@ -1,8 +1,8 @@
 package agree
 
-// Close ends the member, within about a second even if the store hangs. Slow
-// must not be called any more; a call of it that waits fails. The snapshot in
-// force is the caller's from now on.
+// Close ends the member, within about a second even if the store hangs. AtTrigger must not
+// be called any more; a call of it that waits fails. The snapshot in force is the caller's
+// from now on.
 func (m *Member) Close() {
 	m.lock()
 	m.leaving = true
@@ -12,14 +12,14 @@ func (m *Member) Close() {
 	if m.cancelOp != nil {
 		m.cancelOp()
 	}
-	m.poke()
+	m.wakeUp()
 	isStatic := m.state == static
 	m.unlock()
 	if !isStatic {
-		rings, stop := alarm(m.cfg.Clock, leaveLimit)
+		fired, stop := newTimer(m.cfg.Clock, leaveLimit)
 		select {
 		case <-m.done:
-		case <-rings:
+		case <-fired:
 		}
 		stop()
 		m.cfg.Poller.remove(m)
@@ -27,24 +27,24 @@ func (m *Member) Close() {
 	m.stop()
 	<-m.done
 	m.retireAll()
-	m.flush()
+	m.flushLog()
 }
 
-// leave spares the other ranks the wait for one that will never come, and tells
-// people that this rank is not to be waited for. Both are courtesies, tried once: no
-// member needs them.
+// leave aborts a change that would wait for this rank, and puts the record that this rank
+// has left. Both are tried once, because no member needs them: the other ranks' waits are
+// bounded.
 func (m *Member) leave() {
 	m.urgent = true
-	m.forbid()
+	m.abortAsLeaving()
 	ctx, end := m.op()
 	defer end()
 	m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
 }
 
-// forbid aborts a change for which this rank will never stand.
-func (m *Member) forbid() {
+// abortAsLeaving aborts an undecided change, unless this rank has arrived.
+func (m *Member) abortAsLeaving() {
 	m.lock()
-	undecided := m.change.seen && (m.state == idle || m.state == armed || m.state == promised || m.state == late)
+	undecided := m.change.seen && (m.state == idle || m.state == armed || m.state == promised || m.state == withdrawn)
 	k, c := m.k, m.change
 	m.unlock()
 	if !undecided {
@@ -55,17 +55,17 @@ func (m *Member) forbid() {
 	m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k))
 }
 
-// retireAll gives back every snapshot but the one in force.
+// retireAll retires every snapshot but the one in force.
 func (m *Member) retireAll() {
 	m.lock()
 	if m.change.staged {
 		m.retired = append(m.retired, m.change.snapshot)
 		m.change.staged = false
 	}
-	for _, f := range m.follow {
-		m.retired = append(m.retired, f.snapshot)
+	for _, p := range m.past {
+		m.retired = append(m.retired, p.snapshot)
 	}
-	m.follow = nil
+	m.past = nil
 	m.unlock()
 	m.handOver()
 }

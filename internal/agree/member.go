@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Log is where a Member reports. Lines are said once, not per call.
+// Log is NCCL's logger. A Member logs events, not calls.
 type Log interface {
 	Infof(format string, args ...any)
 	Warnf(format string, args ...any)
@@ -26,16 +26,16 @@ type Config struct {
 	Log      Log
 	Counter  *Counter
 	Strict   bool // an unreachable store fails Join
-	// Uniform lets ranks meet at a call that is like the one before it. A rank that has
-	// made one call more than the others is not found out where all calls are alike.
+	// Uniform makes the call after S the barrier even if it is like the call before it.
+	// Where all calls are alike, a rank that has made one call more is then not found out.
 	Uniform bool
-	// Thread returns what tells the calling thread from others. nil: its number in Linux.
+	// Thread returns a number of the calling thread. nil: its number in Linux.
 	Thread func() int
 
 	// Own is this rank's policy file at the moment.
 	Own Version
 	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the
-	// goroutine of Join or of the member, never in Slow.
+	// goroutine of Join or of the member, never in AtTrigger.
 	Stage func(content []byte, digest string) (Snapshot, error)
 }
 
@@ -50,8 +50,8 @@ type Snapshot interface {
 	Retire()
 }
 
-// Errors of Slow. NCCL's call must fail with a system error then, and so must
-// all later calls of this communicator.
+// Errors of AtTrigger. NCCL's call must then fail with a system error, and so must all
+// later calls of this communicator.
 var (
 	ErrStalled = errors.New("the store of the ranks' records is lost and this rank may not decide alone")
 	ErrClosed  = errors.New("the communicator was ended while it waited for a decision")
@@ -60,31 +60,31 @@ var (
 	ErrBroken = errors.New("the ranks' records contradict this rank's own")
 )
 
-// state is where a member stands with change k.
+// state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
 type state int
 
 const (
 	idle      state = iota // nothing promised; trigger Never
-	armed                  // version staged, waits for call c; trigger c
-	promised               // passed c, looks from call S on for the call to meet at; trigger S
-	standing               // the main thread stands at the call, or has been signed for; trigger S
-	committed              // knows commit, switches at the call; trigger S
-	late                   // will not meet the others for this change; trigger Never
-	frozen                 // keeps its version for good
-	static                 // no slot: follows what was decided before it joined
+	armed                  // the version is staged; trigger c
+	promised               // made its promise at call c, looks for the barrier from call S on; trigger S
+	arrived                // at the barrier, by itself or by proxy; trigger S
+	committed              // has read commit, switches at the barrier; trigger S
+	withdrawn              // will not arrive for this change; trigger Never
+	frozen                 // keeps its version for good; trigger Never
+	static                 // without a slot: follows the changes decided before it joined
 )
 
 func (s state) String() string {
-	return [...]string{"idle", "armed", "promised", "standing", "committed", "late", "frozen", "static"}[s]
+	return [...]string{"idle", "armed", "promised", "arrived", "committed", "withdrawn", "frozen", "static"}[s]
 }
 
-// A Member is one rank of one communicator. One thread calls Slow; all other
-// methods may be called from anywhere.
+// A Member is one rank of one communicator. One thread calls AtTrigger; all other methods
+// may be called by any goroutine.
 type Member struct {
 	cfg  Config
 	keys keys
 	slot int // -1 if static
-	// slotMark tells this rank's own record of the slot from a later one.
+	// slotMark tells this rank's own slot record from a later one under the same key.
 	slotMark string
 	// duplicate: all slots have other owners.
 	duplicate bool
@@ -92,29 +92,29 @@ type Member struct {
 	ctx  context.Context // of the background
 	stop context.CancelFunc
 	done chan struct{} // closed when the background has ended
-	wake chan struct{} // holds one request to look at the state again
+	wake chan struct{} // holds one request of wakeUp
 
 	mu       sync.Mutex // see lock; guards what follows; held for moments only
 	state    state
 	k        uint64 // the change that comes next
-	current  inForce
-	wish     *wish
+	current  stagedVersion
+	pending  *pendingEdit
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
-	follow   []planned
+	past     []pastCommit
 	begun    []Snapshot
 	retired  []Snapshot
-	notes    []note
+	logLines []logLine
 	advised  map[Reason]bool
-	spent    []string // keys of own acknowledgements of decided changes, and of tokens of no proposal
-	hash     uint64   // at c
-	meeting  meeting  // of change k, while standing or committed
-	passed   uint64   // the call after the last one that Slow let pass undecided
-	lastCall uint64   // what that one was
-	passedAt uint64   // the Poller's tick then
-	passedBy int      // Config.Thread then
-	settled  chan struct{}
-	waiting  bool // the main thread stands at the call
+	obsolete []string      // keys of this rank's reports for decided changes, and of tokens without a proposal
+	hash     uint64        // at c
+	arrival  arrival       // of change k, while arrived or committed
+	passed   uint64        // the call after the last one that AtTrigger let pass undecided
+	lastCall uint64        // HashCall of that one
+	passedAt uint64        // the Poller's tick then
+	passedBy int           // Config.Thread then
+	decided  chan struct{} // ends the main thread's wait; nil while there is none
+	waiting  bool          // the main thread waits at the barrier
 	leaving  bool
 	failed   error
 	why      string // why frozen or static, for people
@@ -124,19 +124,19 @@ type Member struct {
 	tries     int // proposals made
 	rate      rate
 	calls     uint64        // decided, as last seen
-	callsAt   time.Duration // when they last rose
+	callsAt   time.Duration // when they last increased
 	full      bool          // all slots are claimed
-	slowPut   time.Duration // the slowest put lately; Slow reads it
+	slowPut   time.Duration // the slowest put lately; AtTrigger reads it
 	urgent    bool          // the main thread waits for what this step does
-	hurried   bool          // and not for long yet
-	saidEmpty bool          // that slots are missing
+	pollsFast bool          // it has not waited for long yet
+	saidEmpty bool          // it was logged that slots are missing
 }
 
-// inForce is the version that calls are decided by.
-type inForce struct {
-	version
+// stagedVersion is a version that a member has made ready to decide by.
+type stagedVersion struct {
+	VersionName
 	snapshot Snapshot
-	k        uint64 // the change that brought it; 0 at the start
+	k        uint64 // the change that brings it; 0 for the start version
 }
 
 // change is what is known of a proposal. The zero value is none.
@@ -146,29 +146,29 @@ type change struct {
 	mine     bool
 	snapshot Snapshot
 	staged   bool
-	missed   time.Duration // since when the token is gone without a decision
+	missed   time.Duration // since when the token is gone without a decision; 0: it is not
 	since    time.Duration // when it was seen
-	acked    bool          // the acknowledgement of c has landed
-	ready    bool          // mine: all ranks have acknowledged c, with equal hashes
-	vetoed   bool          // and said so
-	why      Reason        // late: what to abort with
+	acked    bool          // the ack has landed
+	allAcked bool          // mine: the acks of all ranks are there, with equal hashes
+	vetoed   bool          // and logged so
+	why      Reason        // withdrawn: the reason to abort with
 }
 
-// planned is a switch that was decided before a static member joined.
-type planned struct {
+// pastCommit is a switch that was decided before a static member joined, for it to follow.
+type pastCommit struct {
 	at uint64
-	inForce
+	stagedVersion
 }
 
-// Snapshot returns what is in force. The main thread need not ask: Slow tells.
+// Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
 func (m *Member) Snapshot() Snapshot {
 	m.lock()
 	defer m.unlock()
 	return m.current.snapshot
 }
 
-// Offer tells that this rank's own file has come to a new valid state. It does
-// nothing if the meaning is the one last offered.
+// Offer makes a new valid state of this rank's own file the pending edit. It does nothing
+// if the meaning is the one last offered.
 func (m *Member) Offer(v Version) {
 	m.lock()
 	defer m.unlock()
@@ -176,19 +176,19 @@ func (m *Member) Offer(v Version) {
 		return
 	}
 	m.lastRead = v.Meaning
-	m.wish = &wish{version: v.record(), content: v.Content, since: m.cfg.Clock.Now()}
-	m.poke()
+	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
+	m.wakeUp()
 }
 
-// poke makes the background look at the state again.
-func (m *Member) poke() {
+// wakeUp makes the background take its next step now.
+func (m *Member) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Status is what a person may want to know of a member.
+// Status describes a member to people.
 type Status struct {
 	Comm    string
 	Slot    int // -1: none
@@ -196,18 +196,18 @@ type Status struct {
 	Change  uint64 // the change that comes next
 	Content string // digest of the version in force
 	Meaning string
-	Wish    string // digest of the version wished, if any
+	Pending string // digest of the pending edit's version, if any
 	Why     string // why frozen or static
 }
 
-// Status tells how the member stands.
+// Status returns the member's state at this moment.
 func (m *Member) Status() Status {
 	m.lock()
 	defer m.unlock()
 	s := Status{Comm: m.cfg.Comm, Slot: m.slot, State: m.state.String(), Change: m.k,
 		Content: m.current.Content, Meaning: m.current.Meaning, Why: m.why}
-	if m.wish != nil {
-		s.Wish = m.wish.Content
+	if m.pending != nil {
+		s.Pending = m.pending.Content
 	}
 	return s
 }

@@ -28,26 +28,26 @@ type mutation struct {
 type edit struct{ file, old, new string }
 
 var mutations = []mutation{
-	{"wait for the others without a bound", []edit{{"meeting.go", "if timeout {\n\t\treturn m.decide(Decision{Abort: Stall})\n\t}", ""}}, 571, nil},
-	{"give up the wait without asking the store", []edit{{"meeting.go",
-		"return m.decide(Decision{Abort: Stall})", "m.learn(Decision{Abort: Stall}, true); return 0"}}, 741, nil},
-	{"guess after the stall limit", []edit{{"slow.go",
+	{"wait for the others without a bound", []edit{{"arrival.go", "if timeout {\n\t\treturn m.decide(Decision{Abort: Stall})\n\t}", ""}}, 571, nil},
+	{"give up the wait without asking the store", []edit{{"arrival.go",
+		"return m.decide(Decision{Abort: Stall})", "m.obey(Decision{Abort: Stall}, true); return 0"}}, 741, nil},
+	{"guess after the stall limit", []edit{{"trigger.go",
 		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}, 2764, nil},
-	{"say that a rank stands, and go on", []edit{{"slow.go",
-		"if m.state == standing && n >= m.meeting.at {", "if m.state == standing && n > m.meeting.at {"}}, 28, nil},
-	{"meet at any call", []edit{{"meet.go", "call != m.lastCall || m.cfg.Uniform", "true"}}, 1, []string{"TestScenario21MisalignedInsideWindow"}},
-	{"meet whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && false {"}}, 447, nil},
+	{"say that a rank has arrived, and go on", []edit{{"trigger.go",
+		"if m.state == arrived && n >= m.arrival.at {", "if m.state == arrived && n > m.arrival.at {"}}, 28, nil},
+	{"take any call for the barrier", []edit{{"barrier.go", "call != m.lastCall || m.cfg.Uniform", "true"}}, 1, []string{"TestScenario21MisalignedInsideWindow"}},
+	{"commit whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && false {"}}, 447, nil},
 	{"commit without one rank", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) >= m.cfg.Ranks-1"}}, 53, nil},
-	{"sign for a rank that has made other calls", []edit{{"meet.go", "counter.Seq.Load() != at.at || counter.Hash.Load() != before", "counter == nil"}}, 2756, nil},
-	{"sign for a rank of another thread", []edit{{"meet.go", "m.passedBy != thread ||", ""}}, 1, []string{"TestScenario43RanksOfOneProcess"}},
-	{"sign for a rank that is behind", []edit{{"meet.go", "m.passedAt < since ||", ""}}, 1, []string{"TestScenario43RanksOfOneThread"}},
+	{"arrive by proxy though the calls differ", []edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash.Load() != before", "counter == nil"}}, 2756, nil},
+	{"arrive by proxy of another thread", []edit{{"barrier.go", "m.passedBy != thread ||", ""}}, 1, []string{"TestScenario43RanksOfOneProcess"}},
+	{"arrive by proxy though behind", []edit{{"barrier.go", "m.passedAt < since ||", ""}}, 1, []string{"TestScenario43RanksOfOneThread"}},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
-		"found, lookErr := m.readDecision()", "m.learn(d, true)\n\tfound, lookErr := true, error(nil)"}}, 1120, nil},
+		"found, lookErr := m.readDecision()", "m.obey(d, true)\n\tfound, lookErr := true, error(nil)"}}, 1120, nil},
 	{"decide by a record, not by the token", []edit{{"background.go",
 		"err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+\"/\"+d.name(k))",
 		"_ = c\n\t_, err := m.cfg.Store.PutOnce(ctx, m.keys.decisions()+\"/\"+d.name(k), nil)"}}, 1, nil},
 	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && false {"}}, 1, []string{"TestScenario46OlderCopyRestored"}},
-	{"obey a foreign decision once signed for", []edit{{"learn.go", "m.meeting.attempted && !isOurs", "m.meeting.attempted && !isOurs && false"}}, 1, []string{"TestScenario52ForeignDecisionWhileSigned"}},
+	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "m.arrival.attempted && !fromToken", "m.arrival.attempted && !fromToken && false"}}, 1, []string{"TestScenario52ForeignDecisionAfterProxy"}},
 	{"delete the decision", []edit{{"background.go",
 		"ctx, end := m.op()\n\t\tm.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
@@ -55,9 +55,9 @@ var mutations = []mutation{
 			m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
 		}
 		m.cfg.Store.Remove(ctx, key)`}}, 93, nil},
-	{"leave a move where its change has ended", []edit{{"move.go", "func (m *Member) withdraw() { m.cfg.Counter.Move.State = MoveNone }", "func (m *Member) withdraw() {}"}}, 1, nil},
-	{"ignore what a version means to this rank", []edit{{"propose.go", "meaning != c.Meaning", "meaning != c.Meaning && false"}}, 63, nil},
-	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.walk(ctx); err != nil", "err := error(nil); err != nil"}}, 1800, nil},
+	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() { m.cfg.Counter.Promise.State = PromiseNone }", "func (m *Member) dropPrepared() {}"}}, 1, nil},
+	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && false"}}, 63, nil},
+	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "err := error(nil); err != nil"}}, 1800, nil},
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && len(stands) > 0"}}, 64, nil},
 }
 

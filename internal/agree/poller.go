@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A Poller tells the members of a process of new proposals, with one listing for
-// all their communicators that share a store. It runs while there are members.
+// A Poller wakes the members of a process when there are new proposals. One listing serves
+// all communicators that share a store. It runs while there are members.
 type Poller struct {
 	store Store
 	clock Clock
 	every time.Duration
 	limit time.Duration // of one listing
 
-	// blobs are the digests of the contents that members have put. They never change
-	// and stay as long as a member lives, and many members start on the same one.
+	// blobs holds the digests of the contents that members have put. A blob never changes
+	// and stays as long as a member lives, so that the next member need not put it again.
 	blobs sync.Map
 
 	// ticks orders the calls that this process's main threads make while they look for the
-	// one to meet at.
+	// barrier.
 	ticks atomic.Uint64
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func (p *Poller) add(m *Member) {
 	}
 }
 
-// remove returns when nothing runs any more that no member needs.
+// remove takes a member out. Without members nothing of the Poller runs once it returns.
 func (p *Poller) remove(m *Member) {
 	p.mu.Lock()
 	delete(p.members, m)
@@ -77,8 +77,7 @@ func (p *Poller) siblings(m *Member) (all []*Member) {
 	return all
 }
 
-// announcedPoll is the time between listings of a store that tells of new records
-// by itself.
+// announcedPoll is the time between listings of a store that announces new records.
 const announcedPoll = 30 * time.Second
 
 func (p *Poller) run(ctx context.Context, done chan struct{}) {
@@ -98,10 +97,10 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 		})
 	}
 	for ctx.Err() == nil {
-		p.look(ctx)
-		rings, stop := alarm(p.clock, every)
+		p.list(ctx)
+		fired, stop := newTimer(p.clock, every)
 		select {
-		case <-rings:
+		case <-fired:
 		case <-changed:
 		case <-ctx.Done():
 		}
@@ -109,13 +108,13 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	}
 }
 
-func (p *Poller) look(ctx context.Context) {
+func (p *Poller) list(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.clock.AfterFunc(p.limit, cancel)()
 	names, err := p.store.List(ctx, proposals)
 	if err != nil {
-		return // the next look may succeed; who needs the store says so
+		return // the next listing may succeed; members log that the store is lost
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,13 +127,13 @@ func (p *Poller) look(ctx context.Context) {
 	}
 	for m := range p.members {
 		if fresh[m.keys] {
-			m.poke()
+			m.wakeUp()
 		}
 	}
 }
 
-// proposed reports whether proposal k is known to exist. There is none after a
-// missing one, so the highest tells of all below it.
+// proposed reports whether proposal k is known to exist. Proposals have no gaps, so the
+// highest one implies all below it.
 func (p *Poller) proposed(comm keys, k uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

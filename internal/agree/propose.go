@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// propose puts a proposal for the wished version if there is one and it may be
-// tried now, and returns when to look again.
+// propose puts a proposal for the pending edit, if there is one and it may be tried now,
+// and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
 	m.lock()
-	w := m.wish
-	if w != nil && w.Meaning == m.current.Meaning {
-		m.wish, w = nil, nil
+	e := m.pending
+	if e != nil && e.Meaning == m.current.Meaning {
+		m.pending, e = nil, nil
 	}
 	m.unlock()
-	if w == nil {
+	if e == nil {
 		return m.cfg.Timing.IdlePoll
 	}
-	if wait := w.notBefore - m.cfg.Clock.Now(); wait > 0 {
+	if wait := e.notBefore - m.cfg.Clock.Now(); wait > 0 {
 		return wait
 	}
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	if !w.blobStored {
+	if !e.blobStored {
 		ctx, end := m.op()
-		_, err := m.put(ctx, blobKey(w.Content), w.content)
+		_, err := m.put(ctx, blobKey(e.Content), e.content)
 		end()
 		if err != nil {
 			return m.cfg.Timing.ActivePoll
 		}
-		w.blobStored = true
+		e.blobStored = true
 	}
-	lead := max(m.cfg.Timing.MinLead, m.rate.during(m.settle())) * w.leadFactor()
-	check := max(m.cfg.Counter.Seq.Load(), w.floor) + lead
-	p := Proposal{version: w.version, Check: check, Switch: check + lead + m.jitter(lead), Slot: m.slot,
+	lead := max(m.cfg.Timing.MinLead, m.rate.during(m.settle())) * e.leadFactor()
+	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
+	p := Proposal{VersionName: e.VersionName, Check: check, Switch: check + lead + m.jitter(lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.tries)}
 	m.tries++
 	// A put that fails may land later: so each try has a token of its own.
@@ -59,14 +59,14 @@ func (m *Member) propose(k uint64) time.Duration {
 	}
 	if !bytes.Equal(stands, mine) { // another rank was first
 		m.lock()
-		m.spent = append(m.spent, token)
+		m.obsolete = append(m.obsolete, token)
 		m.unlock()
 	}
-	return m.notice(k, stands)
+	return m.adopt(k, stands)
 }
 
-// jitter spreads the switches of communicators that change at the same time: ranks that
-// stand for one do not come to the other.
+// jitter spreads the switches of communicators that change at the same time: a thread that
+// waits at the barrier of one does not come to the barrier of the other.
 func (m *Member) jitter(lead uint64) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, m.keys, m.k)
@@ -88,7 +88,7 @@ func (m *Member) allSlots() bool {
 	m.full = len(names) >= m.cfg.Ranks
 	if !m.full && !m.saidEmpty {
 		m.saidEmpty = true
-		m.say(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
+		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
 	}
 	return m.full
 }
@@ -101,17 +101,17 @@ func (m *Member) fetch(k uint64) time.Duration {
 	if err != nil || !found {
 		return m.cfg.Timing.ActivePoll
 	}
-	return m.notice(k, text)
+	return m.adopt(k, text)
 }
 
-// notice takes the proposal that stands for change k.
-func (m *Member) notice(k uint64, text []byte) time.Duration {
+// adopt makes text, which is the proposal of change k, this member's change.
+func (m *Member) adopt(k uint64, text []byte) time.Duration {
 	p, err := decode[Proposal](text)
 	if err != nil {
-		return m.cfg.Timing.ActivePoll // it exists, and is read again
+		return m.cfg.Timing.ActivePoll // it exists, so fetch reads it again
 	}
 	if p.Freeze {
-		m.learn(Decision{Abort: Duplicate, By: -1}, false)
+		m.obey(Decision{Abort: Duplicate, By: -1}, false)
 		return 0
 	}
 	now := m.cfg.Clock.Now()
@@ -120,22 +120,22 @@ func (m *Member) notice(k uint64, text []byte) time.Duration {
 	c := m.change
 	m.unlock()
 	if c.mine {
-		m.say(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
-	return m.take(c)
+	return m.stageProposal(c)
 }
 
-// take stages the proposed version and arms the checkpoint, or vetoes.
-func (m *Member) take(c change) time.Duration {
+// stageProposal stages the proposed version and sets the trigger to the checkpoint, or vetoes.
+func (m *Member) stageProposal(c change) time.Duration {
 	if err := c.valid(); err != nil {
 		return m.veto(CannotStage, err.Error())
 	}
-	if m.look() == 0 { // it may be over already
+	if m.pollDecision() == 0 { // it may be over already
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
 		m.lock()
-		m.abstain(Late)
+		m.withdraw(Late)
 		m.unlock()
 		return 0
 	}
@@ -170,20 +170,20 @@ func (m *Member) take(c change) time.Duration {
 	}
 	m.change.snapshot, m.change.staged = snapshot, true
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.abstain(Late)
+		m.withdraw(Late)
 		return 0
 	}
 	m.state = armed
-	m.ready(c.Check, c.Switch)
-	m.cfg.Counter.Trig.Store(c.Check)
+	m.preparePromise(c.Check, c.Switch)
+	m.cfg.Counter.Trigger.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
 }
 
 // blob reads the proposed version's content.
 func (m *Member) blob(c change) (content []byte, ok bool) {
 	m.lock()
-	if w := m.wish; w != nil && w.version.Content == c.version.Content {
-		content = w.content
+	if e := m.pending; e != nil && e.Content == c.Content {
+		content = e.content
 	}
 	m.unlock()
 	if content != nil {
@@ -191,16 +191,17 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 	}
 	ctx, end := m.op()
 	defer end()
-	return readBlob(ctx, m.cfg.Store, c.version.Content)
+	return readBlob(ctx, m.cfg.Store, c.Content)
 }
 
+// veto aborts a change whose version this rank cannot use.
 func (m *Member) veto(why Reason, detail string) time.Duration {
 	m.lock()
-	said := m.change.vetoed
+	logged := m.change.vetoed
 	m.change.vetoed = true
 	m.unlock()
-	if !said {
-		m.say(true, "change %d: this rank vetoes: %s %s", m.k, why, detail)
+	if !logged {
+		m.log(true, "change %d: this rank vetoes: %s %s", m.k, why, detail)
 	}
 	return m.decide(Decision{Abort: why, Detail: detail})
 }

@@ -2,8 +2,8 @@ package agree
 
 import "time"
 
-// rate remembers the highest number of calls per second of the last minutes, so
-// that a lead in calls lasts at least as long as is needed.
+// rate keeps the highest number of calls per second of the last minutes, so that a lead of
+// so many calls lasts at least as long as planned.
 type rate struct {
 	at      time.Duration
 	calls   uint64
@@ -15,7 +15,7 @@ type rate struct {
 
 const (
 	rateWindow = 5 * time.Minute
-	// rateSample is the least time over which a rate is believed.
+	// rateSample is the least time over which a rate is measured.
 	rateSample = 200 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ func (r *rate) sample(now time.Duration, calls uint64) {
 	r.at, r.calls = now, calls
 }
 
-// during returns how many calls are to be expected in d at most.
+// during returns the most calls to expect in d.
 func (r *rate) during(d time.Duration) uint64 {
 	var highest float64
 	for _, h := range r.highest {

@@ -10,36 +10,41 @@ import (
 	"strings"
 )
 
-// Version names one state of the policy.
+// Version is one state of the policy.
 type Version struct {
 	Content []byte // as read from the file
 	Meaning string // digest of what it means; equal for files that differ in comments only
-	Digest  string // of the content, as DigestOf returns it; "" where it is not known yet
+	Digest  string // of the content, as DigestOf returns it; "": not computed yet
 }
 
-// record returns the version as records name it.
-func (v Version) record() version {
+// name returns the version's name in records.
+func (v Version) name() VersionName {
 	if v.Digest == "" {
 		v.Digest = DigestOf(v.Content)
 	}
-	return version{v.Digest, v.Meaning}
+	return VersionName{v.Digest, v.Meaning}
 }
 
-// version is a Version in records: a blob's name instead of its bytes.
-type version struct {
-	Content string `json:"content"` // digest of the blob
-	Meaning string `json:"meaning"`
+// VersionName names a version in records: by digests, instead of its bytes. The zero value
+// is none that is known.
+type VersionName struct {
+	Content string `json:"content"` // digest, which names the blob
+	Meaning string `json:"meaning"` // digest
 }
 
-// Proposal is the record of a change that a rank wishes.
+// Key is that of the record that holds the version's content.
+func (v VersionName) Key() string { return blobKey(v.Content) }
+
+// Proposal is the record of a change that a rank proposes.
 type Proposal struct {
-	version
-	Check  uint64 `json:"check"`  // c: the call at which each rank promises
-	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for one to meet at
+	VersionName
+	Check  uint64 `json:"check"`  // c, the checkpoint: the call at which each rank promises
+	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for the barrier
 	Slot   int    `json:"slot"`   // of the proposer
 	Tag    string `json:"tag"`    // unlike that of any other proposal
 	Token  string `json:"token"`  // the mark of its token: only what was that is its decision
-	// Freeze: no proposal, and there will never be one: two communicators share the id.
+	// Freeze: this is no proposal and keeps others from being made, because two
+	// communicators share the id.
 	Freeze bool `json:"freeze,omitempty"`
 }
 
@@ -55,11 +60,11 @@ type Reason string
 
 // The reasons for an abort.
 const (
-	Late        Reason = "late"         // a rank was beyond c when it learnt of the proposal
-	Stall       Reason = "stall"        // the ranks did not come to the call together
-	Slow        Reason = "slow"         // acknowledgements were missing near S
+	Late        Reason = "late"         // a rank had passed c when it read the proposal
+	Stall       Reason = "stall"        // the ranks did not arrive at the barrier in time
+	Slow        Reason = "slow"         // acks were missing near S
 	Alike       Reason = "alike"        // no call after S differs from the one before it
-	Superseded  Reason = "superseded"   // the proposer's file changed again
+	Superseded  Reason = "superseded"   // the proposer's file was edited again
 	CannotStage Reason = "cannot stage" // a rank cannot read, compile or store the version
 	OtherBuild  Reason = "other build"  // the same file means something else to a rank
 	Leaving     Reason = "leaving"      // a rank ended the communicator
@@ -67,7 +72,7 @@ const (
 	Duplicate   Reason = "duplicate"    // two communicators share the id
 )
 
-// advice says what people should know of an abort, if anything.
+// advice returns what a user should know of an abort; "" for nothing.
 func (r Reason) advice() string {
 	switch r {
 	case Misaligned:
@@ -78,15 +83,15 @@ func (r Reason) advice() string {
 	return ""
 }
 
-// Decision is what became of a change. Its record is the proposal's token, moved to a
-// key that says all but Detail.
+// Decision is the outcome of a change. Its record is the proposal's token, moved to a key
+// that holds all fields but Detail.
 type Decision struct {
 	Commit bool
-	At     uint64 // commit: the call at which the version comes into force
+	At     uint64 // commit: the barrier, from which on the version is in force
 	Abort  Reason
 	Calls  uint64 // Late: the count of the rank that was late
-	By     int    // slot of the writer; -1 has none
-	Detail string // what else the writer has said, if that is known
+	By     int    // slot of the writer; -1: it has none
+	Detail string // for people; "": not known
 }
 
 // Frozen reports that no change will ever follow.
@@ -173,22 +178,23 @@ func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
 func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
 func (c keys) left(i int) string        { return fmt.Sprintf("c/%s/left/%d", string(c), i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
-func (c keys) mets(k uint64) string     { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
+func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
 func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
 func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
 
-// ack says that a rank, or several with the same hash, have promised.
+// ack is the key of the report that ranks, which have the same hash, have promised.
 func (c keys) ack(k uint64, hash uint64, slots ...int) string {
-	return c.acks(k) + "/" + ackName(hash, slots)
+	return c.acks(k) + "/" + reportName(hash, slots)
 }
 
-// met says that a rank, or several with the same hash, stand.
-func (c keys) met(k uint64, hash uint64, slots ...int) string {
-	return c.mets(k) + "/" + ackName(hash, slots)
+// arrival is the key of the report that ranks, which have the same hash, are at the barrier.
+func (c keys) arrival(k uint64, hash uint64, slots ...int) string {
+	return c.arrivals(k) + "/" + reportName(hash, slots)
 }
 
-func ackName(hash uint64, slots []int) string {
+// reportName is the last element of a report's key. A report is an ack or an arrival.
+func reportName(hash uint64, slots []int) string {
 	names := make([]string, len(slots))
 	for i, slot := range slots {
 		names[i] = strconv.Itoa(slot)
@@ -213,8 +219,8 @@ func parseProposalName(name string) (c keys, k uint64, ok bool) {
 	return keys(comm), k, err == nil
 }
 
-// parseAckName splits the last element of an acknowledgement's key.
-func parseAckName(name string) (slots []int, hash uint64, ok bool) {
+// parseReportName is the inverse of reportName.
+func parseReportName(name string) (slots []int, hash uint64, ok bool) {
 	before, after, ok := strings.Cut(name, "-")
 	if !ok {
 		return nil, 0, false

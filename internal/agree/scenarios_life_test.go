@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func TestScenario23IdleThenBurst(t *testing.T) {
 	}, endsOn("B"))
 }
 
-func TestScenario24NextChangeWishedWhileSwitchPending(t *testing.T) {
+func TestScenario24NextEditWhileSwitchPending(t *testing.T) {
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 2000
@@ -143,15 +144,24 @@ func TestScenario26DuplicateCommID(t *testing.T) {
 }
 
 func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
+	var unlogged atomic.Int64
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
 		p.comms = 2
 		p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
 		p.saved(time.Second, "B", 0)
 		p.saved(33*time.Second, "C", 4)
+		p.before = func(_ *world, r *rank, _ int) {
+			if r.comm == 1 && len(r.switches) > 0 && !r.logged("is in force from call") {
+				unlogged.Add(1)
+			}
+		}
 		return p
 	}, func(t *testing.T, w *world) {
 		endsOn("B")(t, w)
+		if n := unlogged.Load(); n > 0 {
+			t.Errorf("%d calls were decided by a version that the log did not name yet", n)
+		}
 		for _, r := range w.ranks {
 			if !slices.Equal(r.switches, w.rank(0).switches) {
 				t.Errorf("rank %d switched at %v, rank 0 at %v", r.id, r.switches, w.rank(0).switches)

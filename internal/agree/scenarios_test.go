@@ -127,7 +127,7 @@ func TestScenario01PlainChange(t *testing.T) {
 
 // A change that nothing goes wrong with takes the main threads into Slow at S and at the
 // next call, which is another one: there they meet.
-func TestScenario01WithoutSlow(t *testing.T) {
+func TestScenario01PromiseInC(t *testing.T) {
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)
 		p.slow = math.MaxInt
@@ -138,7 +138,7 @@ func TestScenario01WithoutSlow(t *testing.T) {
 		endsOn("C")(t, w)
 		for _, r := range w.ranks {
 			if r.slows != 4 || len(r.switches) != 2 {
-				t.Errorf("rank %d went to Slow %d times, switched at %v", r.id, r.slows, r.switches)
+				t.Errorf("rank %d called AtTrigger %d times, switched at %v", r.id, r.slows, r.switches)
 			}
 		}
 	})
@@ -465,7 +465,7 @@ func TestScenario17StoreLostBeforeAck(t *testing.T) {
 			}
 			return p
 		}, func(t *testing.T, w *world) {
-			// A rank that has not said that it stands needs nobody's decision.
+			// A rank that has not put its arrival needs nobody's decision.
 			endsOn("A")(t, w)
 			if d := w.decision(1); d.Commit {
 				t.Error("committed without an acknowledgement")
@@ -514,17 +514,17 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 			p := usual(seed)
 			p.saved(time.Second, "B", 0)
 			p.timing.StallLimit, p.mayStall, p.longest = time.Second, true, 0
-			var stands atomic.Bool
+			var comes atomic.Bool
 			p.landed = func(_ *world, _, key string) {
 				if strings.Contains(key, "/m/1/1") {
-					stands.Store(true)
+					comes.Store(true)
 				}
 			}
 			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
 				switch {
 				case mute && op.Kind == "put" && strings.Contains(op.Key, "/m/1/2"): // forces an abort
 					f.Lost = true
-				case rank == 1 && stands.Load() && op.Kind == "list" && strings.HasSuffix(op.Key, "/d"):
+				case rank == 1 && comes.Load() && op.Kind == "list" && strings.HasSuffix(op.Key, "/d"):
 					f.Reply = 1500 * time.Millisecond
 				}
 				return f

@@ -164,11 +164,23 @@ func randomPlan(seed uint64) plan {
 	return p
 }
 
-// isWithin reports that the rank is between its promise and the call to meet at.
+// isWithin reports that the rank is between its promise and the barrier.
 func (r *rank) isWithin() bool {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
 	return r.m.state == promised
+}
+
+// nearBarrier makes one phantom call of one rank, about where the barrier is.
+func nearBarrier(id int, seed uint64) func(r *rank, call int) bool {
+	calls := int(28 + seed%16) // after the promise
+	return func(r *rank, _ int) bool {
+		if r.id != id || r.phantoms > 0 || !r.isWithin() {
+			return false
+		}
+		calls--
+		return calls < 0
+	}
 }
 
 // once makes one phantom call of one rank.

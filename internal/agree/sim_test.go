@@ -35,7 +35,7 @@ type plan struct {
 	means  func(rank int, content string) string // nil means: what is before '#'
 	calln  func(rank, call int) int              // how many calls the rank makes; nil means calls
 	absent map[int]bool                          // ranks that never join
-	node   int                                   // ranks of a machine that has a store of its own; 0: no such stores
+	node   int                                   // ranks of a node that has a store of its own; 0: no such stores
 
 	saves  []save
 	events []event
@@ -70,7 +70,7 @@ type plan struct {
 	// need it.
 	blind bool
 
-	// slow is that one in so many moves is left to Slow, as if the background held the
+	// slow: one in so many promises is left to AtTrigger, as if the background held the
 	// lock; 0 means 4.
 	slow int
 
@@ -99,8 +99,8 @@ type world struct {
 	nodes []*memstore.Store
 	begin time.Time
 	check checker
-	// alarms counts the wake-ups that ranks have asked for.
-	alarms atomic.Int64
+	// timers counts the timers that ranks have started.
+	timers atomic.Int64
 
 	pollers map[int]*Poller // by process, where ranks have threads of their own; under coming
 
@@ -111,11 +111,11 @@ type world struct {
 // countedClock is the clock of a rank.
 type countedClock struct {
 	Clock
-	alarms *atomic.Int64
+	timers *atomic.Int64
 }
 
 func (c countedClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
-	c.alarms.Add(1)
+	c.timers.Add(1)
 	return c.Clock.AfterFunc(d, f)
 }
 
@@ -125,7 +125,7 @@ type rank struct {
 	comm    int
 	id      int // of all communicators together
 	handle  *memstore.Handle
-	local   *memstore.Handle // of the machine's store, or nil
+	local   *memstore.Handle // of the node's store, or nil
 	counter Counter
 	chance  *rand.Rand
 
@@ -141,7 +141,7 @@ type rank struct {
 	decided  []string // the version each call was decided by
 	switches []uint64 // the calls at which the version changed
 	phantoms int
-	slows    int  // times in Slow
+	slows    int  // times in AtTrigger
 	call     int  // that it has come to
 	gone     bool // it comes to no other
 	now      *snapshot
@@ -203,10 +203,10 @@ func (w *world) run() {
 		}
 		w.ranks = append(w.ranks, r)
 		if w.node > 0 {
-			w.place(r)
+			w.giveNodeStore(r)
 		}
 	}
-	endLeaders := w.lead()
+	endAggregators := w.aggregate()
 	threads := max(1, w.thread)
 	for first := 0; first < len(w.ranks); first += threads {
 		all.Go(func() { w.main(w.ranks[first:min(first+threads, len(w.ranks))]) })
@@ -218,7 +218,7 @@ func (w *world) run() {
 		time.AfterFunc(e.at, func() { e.do(w) })
 	}
 	all.Wait()
-	endLeaders()
+	endAggregators()
 	// What is still under way in the network ends with the world.
 	time.Sleep(3 * time.Minute)
 	w.check.end()
@@ -299,10 +299,10 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), JoinLimit)
 	defer cancel()
-	clock := countedClock{RealTime(), &r.w.alarms}
+	clock := countedClock{RealTime(), &r.w.timers}
 	var store Store = r.handle
 	if r.local != nil {
-		store = NewNode(r.handle, r.local)
+		store = NewNodeStore(r.handle, r.local)
 	}
 	if poller == nil {
 		poller = r.w.poller(r, store, clock)
@@ -368,7 +368,7 @@ func (w *world) main(ranks []*rank) {
 		r.mu.Unlock()
 		defer r.finalize()
 		r.now = m.Snapshot().(*snapshot)
-		r.view = r.counter.Trig.Load()
+		r.view = r.counter.Trigger.Load()
 		live = append(live, r)
 	}
 	for call, group := 0, max(1, w.group); len(live) > 0; call += group {
@@ -465,17 +465,17 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 	n := r.counter.Seq.Load()
 	// The background's stores reach the main thread late, its own at once.
 	if r.chance.IntN(w.stale) == 0 {
-		r.view = r.counter.Trig.Load()
+		r.view = r.counter.Trigger.Load()
 	}
 	w.check.reached(r, r.counter.Hash.Load(), shape)
 	if n < r.view {
-	} else if r.chance.IntN(w.slow) > 0 && r.counter.TryMove(n) {
-		r.view = r.counter.Trig.Load()
+	} else if r.chance.IntN(w.slow) > 0 && r.counter.TryPromise(n) {
+		r.view = r.counter.Trigger.Load()
 	} else {
 		began := time.Now()
 		r.slows++
-		next, err := m.Slow(n, shape)
-		r.view = r.counter.Trig.Load()
+		next, err := m.AtTrigger(n, shape)
+		r.view = r.counter.Trigger.Load()
 		w.check.waited(r, n, time.Since(began))
 		if err != nil {
 			r.callErr = err
@@ -503,15 +503,15 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 func (r *rank) callAgain(m *Member, n uint64, failed error) {
 	for range 5 {
 		time.Sleep(time.Duration(1 + r.chance.IntN(5_000_000_000)))
-		if trig := r.counter.Trig.Load(); n < trig {
+		if trig := r.counter.Trigger.Load(); n < trig {
 			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
 			return
 		}
-		if r.counter.TryMove(n) {
-			r.w.check.violation(1, "rank %d makes a move at call %d, which has failed before", r.id, n)
+		if r.counter.TryPromise(n) {
+			r.w.check.violation(1, "rank %d makes a promise at call %d, which has failed before", r.id, n)
 			return
 		}
-		if next, err := m.Slow(n, 0); next != nil || !errors.Is(err, failed) {
+		if next, err := m.AtTrigger(n, 0); next != nil || !errors.Is(err, failed) {
 			r.w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, next, err)
 			return
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrRefused means that the store has not taken a record and never will by this put.
-// Other errors of a put leave that open.
+// ErrRefused means that this put has not made a record and never will. After any other
+// error it may.
 var ErrRefused = errors.New("the rendezvous takes no records")
 
 // ErrNoRecord means that there is nothing under a key that could be moved.
@@ -19,13 +19,13 @@ var ErrNoRecord = errors.New("there is no such record")
 // Every method may fail at any time, must return soon after ctx ends, and may be
 // called by several goroutines at once.
 type Store interface {
-	// PutOnce creates the record unless it exists and returns what stands: value,
-	// or what an earlier put has left. After an error the put may have landed, or
-	// may land at any later time.
+	// PutOnce creates the record unless it exists, and returns the value that stands:
+	// this one, or that of an earlier put. After an error the put may have landed, or may
+	// land at any later time.
 	PutOnce(ctx context.Context, key string, value []byte) (stands []byte, err error)
 
-	// Get returns the record; found is false where there is none. Absence is only
-	// a hint, for it may be learnt from an outdated view. Presence is certain.
+	// Get returns the record; found is false where there is none. Absence is only a hint,
+	// because the view may be outdated. Presence is certain.
 	Get(ctx context.Context, key string) (value []byte, found bool, err error)
 
 	// List returns the last path element of each record directly under dir, in
@@ -37,16 +37,15 @@ type Store interface {
 	// that it was a repetition; other errors leave that open.
 	Move(ctx context.Context, from, to string) error
 
-	// Mark returns what tells this record from any other that is or will be, whatever key
-	// it is moved to; "" if there is none.
+	// Mark returns a name of the record itself that no other record has or will have, and
+	// that Move does not change; "" if there is no record.
 	Mark(ctx context.Context, key string) (mark string, err error)
 
 	// Remove deletes a record that nobody will look for again.
 	Remove(ctx context.Context, key string) error
 }
 
-// An Announcer is a Store that tells of new records by itself, so that they need
-// not be asked for all the time.
+// An Announcer is a Store that announces new records, so that it need not be polled often.
 type Announcer interface {
 	Store
 	// Announce calls changed soon after records may have come to exist under dir,

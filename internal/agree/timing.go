@@ -4,19 +4,19 @@ import "time"
 
 // Timing says how often a kind of store is asked and how long it needs.
 type Timing struct {
-	IdlePoll   time.Duration // between listings of proposals while nothing happens
-	ActivePoll time.Duration // between looks at a change that is under way
-	MeetPoll   time.Duration // and while the main thread stands
+	IdlePoll    time.Duration // between listings of proposals while nothing happens
+	ActivePoll  time.Duration // between looks at a change that is under way
+	BarrierPoll time.Duration // and while the main thread waits at the barrier
 	// Settle is T: the time that all ranks need to see and stage a proposal, again from
-	// their promise to S, and the time that a rank which stands waits for the others.
+	// their promise to S, and the time that a rank waits at the barrier for the others.
 	Settle time.Duration
 	// OpLimit bounds one store operation; it then counts as failed and is repeated.
 	OpLimit time.Duration
 	// MinLead is the least number of calls from proposal to c and from c to S; 0
 	// means 32.
 	MinLead uint64
-	// StallLimit is how long a main thread may stand without the store before its
-	// call fails; 0 means for ever.
+	// StallLimit is how long a main thread may wait at the barrier for a lost store
+	// before its call fails; 0 means for ever.
 	StallLimit time.Duration
 }
 
@@ -25,14 +25,14 @@ const DefaultStallLimit = 120 * time.Second
 
 // Timings for the kinds of store.
 var (
-	Local  = Timing{IdlePoll: 250 * time.Millisecond, ActivePoll: 50 * time.Millisecond, MeetPoll: 2 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 2 * time.Second, StallLimit: DefaultStallLimit}
-	Shared = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, MeetPoll: 50 * time.Millisecond, Settle: 3 * time.Second, OpLimit: 10 * time.Second, StallLimit: DefaultStallLimit}
-	Etcd   = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, MeetPoll: 10 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, StallLimit: DefaultStallLimit}
+	Local  = Timing{IdlePoll: 250 * time.Millisecond, ActivePoll: 50 * time.Millisecond, BarrierPoll: 2 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 2 * time.Second, StallLimit: DefaultStallLimit}
+	Shared = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 50 * time.Millisecond, Settle: 3 * time.Second, OpLimit: 10 * time.Second, StallLimit: DefaultStallLimit}
+	Etcd   = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 10 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, StallLimit: DefaultStallLimit}
 )
 
-// SettleByMachine is the least Settle where the ranks of a machine act as one: more
-// steps lie between two ranks then.
-const SettleByMachine = 10 * time.Second
+// AggregatedSettle is the least Settle where stores are NodeStores: more steps lie between
+// two ranks then.
+const AggregatedSettle = 10 * time.Second
 
 // JoinLimit is the time that Join should be given.
 const JoinLimit = 10 * time.Second

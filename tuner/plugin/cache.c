@@ -97,11 +97,11 @@ static bool grow(struct cache *c) {
 const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer) {
     if (answer.chunk > 0 && !c->chunks) {
         c->chunks = true;
-        for (uint32_t i = 0; i < num_slots(c); i++) c->entries[i].answer.odd = true;
+        for (uint32_t i = 0; i < num_slots(c); i++) c->entries[i].answer.unusual = true;
     }
-    answer.odd = answer.cell < 0 || answer.channels <= 0 || c->chunks;
+    answer.unusual = answer.cell < 0 || answer.channels <= 0 || c->chunks;
     uint64_t home = home_of(key);
-    if (THIN * c->used >= num_slots(c)) grow(c);
+    if (MAX_LOAD * c->used >= num_slots(c)) grow(c);
     struct cache_entry *e = take_slot(c, home);
     while (!e && grow(c)) e = take_slot(c, home);
     if (!e) e = slot(c, home, c->victim++ % WINDOW);

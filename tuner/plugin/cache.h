@@ -3,10 +3,10 @@
  * and bit for bit, to its outputs. A cached answer therefore never differs from
  * the one that the policy would give, whatever was asked before.
  *
- * Open addressing: an entry lies within WINDOW slots of where its hash points, most
- * of them right there, which is where the fast path looks. To keep it so, the table
- * doubles when more than one slot in THIN is taken, up to MAX_SLOTS; from then on it
- * fills, and a new entry takes the place of an old one where its window is full.
+ * Open addressing: an entry lies within WINDOW slots of its home, which its hash names,
+ * most of them in the home itself, where the fast path looks. To keep it so, the table
+ * doubles when the load exceeds 1/MAX_LOAD, up to MAX_SLOTS. From then on it fills, and a
+ * new entry evicts an old one where its window is full.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -22,19 +22,19 @@ enum {
     MIN_SLOTS = 1 << 8,
     MAX_SLOTS = 1 << 13, /* 1 MiB */
     MAX_OFFSET_BITS = 20,
-    THIN = 8,
+    MAX_LOAD = 8, /* slots per entry: room is cheaper than a second compare */
     WINDOW = 16,
 };
 
-/* A decision. The usual one, which writes a cell and sets the channels, is told
- * from all others by one byte. */
+/* A decision. One byte tells the usual one, which writes a cell and sets the channels, from
+ * all others. */
 struct answer {
     uint64_t chunk;     /* 0: NCCL's own */
     float micros;       /* to be written to `cell` */
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
-    bool odd;           /* cell is -1, or channels is 0, or the chunk size is to be noted; the cache says so */
+    bool unusual;       /* cell is -1, or channels is 0, or comm.chunk must be set; the cache fills it in */
 };
 
 /* All that a decision depends on but the cells of the table. */
@@ -68,8 +68,8 @@ struct cache {
     struct cache_entry *entries;
     uint64_t mask;   /* of the offset of an entry in bytes: (slots - 1) x the size of an entry */
     uint32_t used;   /* entries */
-    uint32_t victim; /* picks the slot to evict, in turn */
-    bool chunks;     /* an answer with a chunk size was added: all are odd */
+    uint32_t victim; /* the slot of a window to evict next */
+    bool chunks;     /* an answer with a chunk size was added: all are unusual */
 };
 
 /* Returns NULL where there is no memory. */
@@ -80,13 +80,13 @@ const struct answer *cache_find(const struct cache *c, struct cache_key key, con
 /* Adds what cache_find did not find, and returns it as it is then. */
 const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer);
 
-/* A number for what a call is on every rank. The factor is odd and without a
- * pattern (from the golden ratio): the product's high bits depend on every bit. */
+/* A number that is equal for one call on all ranks. The factor, from the golden ratio, is
+ * odd and has no pattern, so the product's high bits depend on every bit. */
 static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
     return (bytes + ((uint64_t)call << 40)) * 0x9e3779b97f4a7c15u;
 }
 
-/* The offset in bytes, before the mask, of the entry that is looked at first. */
+/* The offset in bytes, before the mask, of an entry's home. */
 static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - MAX_OFFSET_BITS); }
 
 typedef int32_t cache_wide __attribute__((vector_size(16)));
@@ -117,8 +117,8 @@ static inline __attribute__((always_inline)) bool cache_table_is(const struct ca
     return all_ones(same);
 }
 
-/* Looks at the first two slots only, where nearly all entries are, and only for the
- * size of table that NCCL has had since 2.23. */
+/* Compares the first two slots only, where nearly all entries are, and only tables of the
+ * size that NCCL has had since 2.23. */
 static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
                                                                             uint32_t call, const volatile int *reg_buff,
                                                                             const float *table) {

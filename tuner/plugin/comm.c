@@ -6,14 +6,15 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* What an idle communicator looks its answers up in: the fast path need not ask. */
+/* The cache of an idle communicator, so that the fast path need not test for one. */
 static struct cache_entry no_entry[2] = {{.key.rest = EMPTY_REST}, {.key.rest = EMPTY_REST}};
 static struct cache no_cache = {.entries = no_entry};
 
-/* The Go side owns the caches: one goes home before that side may free it. */
+/* The Go side owns the caches. c works on a copy, which must be written back before Go may
+ * free the original. */
 static void take_cache(struct comm *c, struct cache *from) {
-    if (c->home) *c->home = c->cache;
-    c->home = from;
+    if (c->owned) *c->owned = c->cache;
+    c->owned = from;
     c->cache = from ? *from : no_cache;
 }
 
@@ -50,7 +51,7 @@ static void note_child(void) { in_child = true; }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
 
 int comm_open(const struct comm_info *info, void **ctx) {
-    *ctx = NULL; /* every call copes with it: NCCL decides */
+    *ctx = NULL; /* all calls accept that, and NCCL decides */
     if (in_child) { /* other ranks may well have a policy */
         if (info->logger)
             info->logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__, "%s",
@@ -62,7 +63,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
     c->logger = info->logger;
-    c->counter.trig = UINT64_MAX;
+    c->counter.trigger = UINT64_MAX;
     struct comm_info counted = *info;
     counted.counter = &c->counter;
     struct cache *cache = NULL;
@@ -91,12 +92,12 @@ int comm_close(void *ctx) {
     signals_hold(&before);
     bool closed = tunergoClose(c->go);
     signals_release(&before);
-    if (closed && !waits) free(c); /* what another thread still looks at is left to it */
+    if (closed && !waits) free(c); /* another thread may still use it: then it leaks */
     return RESULT_SUCCESS;
 }
 
-/* ThreadSanitizer does not see Go take and give back the lock of a move. What it can
- * see of Go is that C is called from there: cgo orders that by a word of its own. */
+/* ThreadSanitizer does not see Go take and release a promise's lock. It does see calls from
+ * C to Go, which cgo orders by a word of its own, so that word stands in for the lock. */
 #ifdef __SANITIZE_THREAD__
 long long _cgo_sync __attribute__((common));
 void __tsan_acquire(void *), __tsan_release(void *);
@@ -107,46 +108,45 @@ static inline void see_lock(void) {}
 static inline void see_unlock(void) {}
 #endif
 
-/* agree.Counter.TryMove: makes the promise that is laid ready for this call. The lock
- * orders all that both sides do under it. */
-static bool make_move(struct comm *c) {
-    struct move *m = &c->counter.move;
+/* The C twin of agree.Counter.TryPromise: makes the promise that is prepared for this call. */
+static bool make_promise(struct comm *c) {
+    struct promise *p = &c->counter.promise;
     uint32_t unlocked = 0;
-    if (!__atomic_compare_exchange_n(&m->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
+    if (!__atomic_compare_exchange_n(&p->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
     see_lock();
-    bool makes = m->state == MOVE_READY && m->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
+    bool makes = p->state == PROMISE_PREPARED && p->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
     if (makes) {
-        m->state = MOVE_MADE;
-        m->hash = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
-        __atomic_store_n(&c->counter.trig, m->trig, __ATOMIC_RELAXED);
+        p->state = PROMISE_MADE;
+        p->hash = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
+        __atomic_store_n(&c->counter.trigger, p->trigger, __ATOMIC_RELAXED);
     }
     see_unlock();
-    __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
     return makes;
 }
 
-/* Takes part in the change of the policy that is due. */
-static int turn(struct comm *c, uint64_t call) {
-    struct cache *cache = c->home;
+/* Calls Go because the trigger is reached and there was no promise to make. */
+static int at_trigger(struct comm *c, uint64_t call) {
+    struct cache *cache = c->owned;
     if (cache) *cache = c->cache;
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoTurn(c->go, call, &cache);
+    int result = tunergoAtTrigger(c->go, call, &cache);
     signals_release(&before);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
-    if (cache == c->home) return result;
-    c->home = NULL; /* may be gone already */
+    if (cache == c->owned) return result;
+    c->owned = NULL; /* Go may have freed it */
     if (!cache) {
-        be_idle(c); /* a defect of ours: say nothing more */
+        be_idle(c); /* after a defect of ours NCCL decides alone */
         return result;
     }
-    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk); /* what was noted was the old version's */
+    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk); /* they were the old version's */
     take_cache(c, cache);
     return result;
 }
 
-/* Asks Go and remembers the answer. Returns NULL after a defect of ours. */
+/* Asks Go and caches the answer. Returns NULL after a defect of ours. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     struct answer answer;
     sigset_t before;
@@ -170,8 +170,8 @@ static bool any_available(const struct query *q) {
 static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
-    if (comm_is_due(c) && !make_move(c)) {
-        int result = turn(c, call);
+    if (comm_is_due(c) && !make_promise(c)) {
+        int result = at_trigger(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
     *answer = cache_find(&c->cache, key, q->table);
@@ -184,24 +184,24 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     *answer = NULL;
     if (!c || c->idle || in_child || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
-    /* Not counted: whether NCCL asks again with a real table is its own affair. */
+    /* Not counted: NCCL may ask again with a real table. */
     if (!any_available(q)) return RESULT_SUCCESS;
     pthread_mutex_lock(&c->asking);
     int result = ask_alone(c, q, answer);
     pthread_mutex_unlock(&c->asking);
-    /* At last: from then on, who closes the communicator frees it. */
+    /* Last, because from here on comm_close may free c. */
     __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
     return result;
 }
 
 static void note_chunk(struct comm *c, const struct answer *a) {
     c->chunk[a->chunk_slot] = a->chunk;
-    /* It is not certain which cell NCCL takes the call to: each may be it. */
+    /* NCCL may run the call by any cell of this collective: none has a known chunk size. */
     for (int cell = 0; a->chunk_slot >= ANY_CHUNK_SLOT && cell < MAX_CELLS; cell++)
         c->chunk[chunk_slot(a->chunk_slot - ANY_CHUNK_SLOT, cell)] = 0;
 }
 
-int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels) {
+int comm_apply_unusual(struct comm *c, const struct answer *a, float *table, int *channels) {
     if (a->cell >= 0) table[a->cell] = a->micros;
     if (a->channels > 0) *channels = a->channels;
     if (c->cache.chunks) note_chunk(c, a);

@@ -3,9 +3,9 @@
  *
  * Lifetime: made by comm_open in the ABI's init, freed by comm_close in finalize.
  * NCCL asks one communicator from one thread at a time and closes it once; different
- * communicators share nothing. A host that does otherwise, or asks in a forked child,
- * loses calls from the count but not the process: what the fast path does not know is
- * asked under a lock, what is not open is not closed, and a child gets no answers.
+ * communicators share nothing. A host that does otherwise, or asks in a forked child, may
+ * lose calls from the count but does not crash: all but the fast path runs under a lock,
+ * only what is open is closed, and a child gets no answers.
  */
 #ifndef NCCL_TUNER_GO_COMM_H
 #define NCCL_TUNER_GO_COMM_H
@@ -19,52 +19,50 @@
 #include "cache.h"
 #include "constants.h"
 
-/* Where a collective's cell has its chunk size. Beyond those: a slot for a call
- * that has no cell at all, and one per collective for a call that NCCL may take
- * to one cell or another. */
+/* The index of a cell's chunk size in comm.chunk. Two kinds follow the cells': one for a
+ * call that has no cell, and one per collective for a call that NCCL may run by any of
+ * several cells. */
 enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = ANY_CHUNK_SLOT + NUM_COLLS };
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Move of internal/agree: the promise that this thread makes in a change of the
- * policy, which Go's background lays ready. All but the lock is guarded by the lock. */
-struct move {
-    uint32_t lock;  /* 1 while held; this thread tries it only */
-    uint32_t state; /* enum move_state */
-    uint64_t at;    /* the call before which it is made */
-    uint64_t trig;  /* the trigger from then on */
+/* agree.Promise of internal/agree: what this thread promises in a change of the policy, as
+ * Go's background has prepared it. The lock guards all other fields. */
+struct promise {
+    uint32_t lock;  /* 1 while held; this thread tries it and never waits for it */
+    uint32_t state; /* enum promise_state */
+    uint64_t at;    /* the checkpoint: the call before which it is made */
+    uint64_t trigger; /* the counter's from then on */
     uint64_t hash;  /* the counter's at that call */
 };
-enum move_state { MOVE_NONE, MOVE_READY, MOVE_MADE };
+enum promise_state { PROMISE_NONE, PROMISE_PREPARED, PROMISE_MADE };
 
-/* agree.Counter of internal/agree, and what it says about the order of memory: each
- * side's loads and stores are relaxed. The thread that calls is the only one that
- * writes seq and hash. trig is lowered by Go's background, and seen late at worst:
- * then the Go side finds that out, under its mutex, and makes no promise. A promise
- * is this thread's own store to trig, so it sees it. */
+/* agree.Counter of internal/agree. Loads and stores of both sides are relaxed. The thread
+ * that calls is the only one that writes seq and hash. Go's background lowers trigger; if
+ * this thread sees that too late, the Go side finds out under its mutex and makes no
+ * promise. A promise is this thread's own store to trigger, so this thread sees it. */
 struct counter {
     uint64_t seq;  /* calls decided */
-    uint64_t trig; /* the first call that needs tunergoTurn */
+    uint64_t trigger; /* the first call that needs tunergoAtTrigger */
     uint64_t hash; /* of the last 64 calls before seq */
-    struct move move;
+    struct promise promise;
 };
 
 struct comm {
     struct cache cache; /* of the version of the policy that is in force, here for speed */
     struct counter counter; /* its head beside the cache's: what every call needs lies together */
-    struct cache *home;  /* where it goes back to */
+    struct cache *owned; /* Go's own, of which cache is a working copy */
     bool idle;           /* nothing will ever be decided, and no call is counted */
-    bool waits;          /* a thread is in tunergoTurn, and may wait there for the other ranks */
+    bool waits;          /* a thread is in tunergoAtTrigger, where it may wait for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
     abi_logger logger;
     pthread_mutex_t asking; /* held by comm_ask */
     struct comm *next;      /* of those that are open */
-    /* The chunk size of the row that last decided each cell, 0 for none. NCCL
-     * asks for chunk sizes when it launches a group, after it asked about all of
-     * the group's collectives, and no longer says how large they are; so what
-     * was decided last for this collective and cell is what it asks about. All are 0
-     * until the cache has an answer with a chunk size. */
+    /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
+     * chunk sizes when it launches a group, after it has asked about all of the group's
+     * collectives, and no longer tells their sizes. So the answer is the last decision for
+     * this collective and cell. All are 0 until the cache has an answer with a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
 };
 
@@ -94,10 +92,11 @@ int comm_open(const struct comm_info *info, void **ctx);
 
 /* Whether a change of the policy needs this thread before the next call. */
 static inline bool comm_is_due(const struct comm *c) {
-    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trig, __ATOMIC_RELAXED);
+    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trigger, __ATOMIC_RELAXED);
 }
 
-/* Counts a call that is decided; agree.Mix. Relaxed: see struct counter. */
+/* Counts a call that is decided. The hash is agree.Mix; for the order of memory see struct
+ * counter. */
 static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
     uint64_t before = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.hash, (before << 1) + (hash_of_call ^ hash_of_call >> 32), __ATOMIC_RELAXED);
@@ -107,9 +106,9 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
 /* Returns the answer to a shape that was asked before, and counts the call, or
  * NULL: comm_ask knows more. c may be NULL.
  *
- * Most calls are this and what is done with the answer. The arguments stay apart
- * on purpose: a struct would be written to memory in small pieces and read back
- * in large ones, and waiting for that costs more than all the rest. */
+ * This is the fast path. The arguments are not a struct on purpose: it would be written to
+ * memory in small pieces and read back in large ones, and that stall costs more than all
+ * the rest. */
 static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
                                                                             int pipe_ops, const volatile int *reg_buff,
                                                                             const float *table, int num_algo, int num_proto) {
@@ -122,25 +121,24 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
     return known;
 }
 
-/* Takes part in a change of the policy if one is due, looks in the whole cache,
- * then asks Go and remembers the answer. *answer is NULL where there is none: the
- * communicator is idle, NCCL has nothing to choose from, or the query makes no
- * sense. c may be NULL. The answer stays valid until the next call for this
- * communicator. Returns an ncclResult_t, an error only if the ranks' common
- * decision about a change can no longer be learnt. */
+/* Takes part in a change of the policy if the trigger is reached, searches the whole cache,
+ * then asks Go and caches the answer. *answer is NULL where there is none: the communicator
+ * is idle, NCCL has nothing to choose from, or the query makes no sense. c may be NULL. The
+ * answer stays valid until the next call for this communicator. Returns an ncclResult_t, an
+ * error only if this rank cannot learn what the ranks have decided about a change. */
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 
 /* Does what an answer says, for a c that gave it. Returns RESULT_SUCCESS. */
-int comm_apply_odd(struct comm *c, const struct answer *a, float *table, int *channels);
+int comm_apply_unusual(struct comm *c, const struct answer *a, float *table, int *channels);
 static inline int comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
-    if (a->odd) return comm_apply_odd(c, a, table, channels);
+    if (a->unusual) return comm_apply_unusual(c, a, table, channels);
     table[a->cell] = a->micros;
     *channels = a->channels;
     return RESULT_SUCCESS;
 }
 
-/* Always returns RESULT_SUCCESS. ctx may be NULL. A call that waits for the other
- * ranks, in a thread that NCCL is about to abort, fails. */
+/* Always returns RESULT_SUCCESS. ctx may be NULL. If another thread waits at a barrier for
+ * the other ranks, as when NCCL aborts the communicator, that call fails. */
 int comm_close(void *ctx);
 
 #endif

@@ -20,7 +20,7 @@ package main
 #include <stdlib.h>
 #include "comm.h"
 
-// What the cache of a version that is not in force yet is filled by.
+// Prewarms the cache of a version that is not in force yet.
 static inline void cache_remember(struct cache *c, int coll, uint64_t bytes, int pipe_ops, int reg_buff, const float *table,
                            int num_algo, int num_proto, struct answer answer) {
 	struct cache_key key = {bytes, key_call(coll, pipe_ops), key_rest(reg_buff, num_algo, num_proto)};
@@ -50,17 +50,17 @@ import (
 
 func main() {} // never runs: a c-shared library has none, but must name one
 
-// A training process has better uses for its cores and its memory. What is live decides
-// how large the heap may be (tuner.Hoard): below a fixed limit, as GOMEMLIMIT in the
-// job's environment would set, a larger policy keeps the collector busy for ever.
+// The training process needs its cores and its memory. The heap's limit follows the live
+// data (tuner.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
+// a policy larger than that would keep the garbage collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
 	debug.SetMemoryLimit(math.MaxInt64)
-	tuner.Hoard()
+	tuner.DeferGC()
 }
 
-// panicIn makes one exported function panic. Only a test's build sets it, with
-// -ldflags -X, to see that a panic stays inside.
+// panicIn names an exported function that must panic. Only a test's build sets it, by
+// -ldflags -X, to see that a panic does not leave the library.
 var panicIn string
 
 func provoke(function string) {
@@ -71,16 +71,16 @@ func provoke(function string) {
 
 // The two sides of the counter must be laid out alike.
 var (
-	_ [unsafe.Sizeof(agree.Counter{})]byte        = [C.sizeof_struct_counter]byte{}
-	_ [unsafe.Offsetof(agree.Counter{}.Trig)]byte = [unsafe.Offsetof(C.struct_counter{}.trig)]byte{}
-	_ [unsafe.Offsetof(agree.Counter{}.Hash)]byte = [unsafe.Offsetof(C.struct_counter{}.hash)]byte{}
-	_ [unsafe.Offsetof(agree.Counter{}.Move)]byte = [unsafe.Offsetof(C.struct_counter{}.move)]byte{}
-	_ [unsafe.Offsetof(agree.Move{}.State)]byte   = [unsafe.Offsetof(C.struct_move{}.state)]byte{}
-	_ [unsafe.Offsetof(agree.Move{}.At)]byte      = [unsafe.Offsetof(C.struct_move{}.at)]byte{}
-	_ [unsafe.Offsetof(agree.Move{}.Trig)]byte    = [unsafe.Offsetof(C.struct_move{}.trig)]byte{}
-	_ [unsafe.Offsetof(agree.Move{}.Hash)]byte    = [unsafe.Offsetof(C.struct_move{}.hash)]byte{}
-	_ [agree.MoveReady]byte                       = [C.MOVE_READY]byte{}
-	_ [agree.MoveMade]byte                        = [C.MOVE_MADE]byte{}
+	_ [unsafe.Sizeof(agree.Counter{})]byte           = [C.sizeof_struct_counter]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Trigger)]byte = [unsafe.Offsetof(C.struct_counter{}.trigger)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Hash)]byte    = [unsafe.Offsetof(C.struct_counter{}.hash)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Promise)]byte = [unsafe.Offsetof(C.struct_counter{}.promise)]byte{}
+	_ [unsafe.Offsetof(agree.Promise{}.State)]byte   = [unsafe.Offsetof(C.struct_promise{}.state)]byte{}
+	_ [unsafe.Offsetof(agree.Promise{}.At)]byte      = [unsafe.Offsetof(C.struct_promise{}.at)]byte{}
+	_ [unsafe.Offsetof(agree.Promise{}.Trigger)]byte = [unsafe.Offsetof(C.struct_promise{}.trigger)]byte{}
+	_ [unsafe.Offsetof(agree.Promise{}.Hash)]byte    = [unsafe.Offsetof(C.struct_promise{}.hash)]byte{}
+	_ [agree.PromisePrepared]byte                    = [C.PROMISE_PREPARED]byte{}
+	_ [agree.PromiseMade]byte                        = [C.PROMISE_MADE]byte{}
 )
 
 // comm is what a handle stands for.
@@ -188,16 +188,16 @@ func ringLL128(info *C.struct_comm_info) float64 {
 	return math.NaN()
 }
 
-// tunergoTurn takes part in the change of the policy that is due at this call, of which
-// call is call_hash, and sets *cache to that of the version in force; NULL after a panic: this communicator
-// asks no more.
+// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is
+// call. It sets *cache to that of the version in force, or to NULL after a panic: this
+// communicator asks no more.
 //
-//export tunergoTurn
-func tunergoTurn(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (result C.int) {
+//export tunergoAtTrigger
+func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
 	defer contain(c.log, func() { *cache, result = nil, C.RESULT_SUCCESS })
-	provoke("turn")
-	if err := c.Turn(uint64(call)); err != nil {
+	provoke("trigger")
+	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
 	*cache = cacheOf(c.Comm)

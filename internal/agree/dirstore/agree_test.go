@@ -75,8 +75,8 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 					j.during(time.Since(begin).Truncate(time.Millisecond))
 				}
 				call := agree.HashCall(4, n, 1)
-				if n >= counter.Trig.Load() {
-					next, err := m.Slow(n, call)
+				if n >= counter.Trigger.Load() {
+					next, err := m.AtTrigger(n, call)
 					if err != nil {
 						t.Errorf("rank %d, call %d: %v", r, n, err)
 						return

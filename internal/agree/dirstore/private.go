@@ -14,9 +14,9 @@ import (
 const Shm = "/dev/shm"
 
 const (
-	privatePrefix = "nccl-tuner-go-"
-	lockName      = "lock"
-	leaderName    = "leader"
+	privatePrefix  = "nccl-tuner-go-"
+	lockName       = "lock"
+	aggregatorName = "aggregator"
 )
 
 // Private opens the directory of a communicator of one machine below parent,
@@ -37,8 +37,8 @@ func Private(parent, comm, identity string) (*Store, error) {
 	return s, nil
 }
 
-// hold locks a directory together with the others that use it; with os.O_CREATE it makes
-// the lock file. It returns nil if the directory has vanished or is about to.
+// hold takes the shared lock of a directory; with os.O_CREATE it makes the lock file. It
+// returns nil if the directory has been removed or is about to be.
 func hold(dir string, create int) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	lock, err := os.OpenFile(path, os.O_RDWR|create|syscall.O_NOFOLLOW, fileMode)
@@ -54,7 +54,7 @@ func hold(dir string, create int) (*os.File, error) {
 	return nil, err
 }
 
-// owned refuses a directory of another user, for its records would decide what this
+// owned refuses a directory of another user, because its records would decide what this
 // process does.
 func owned(dir string) error {
 	info, err := os.Lstat(dir)
@@ -68,8 +68,8 @@ func owned(dir string) error {
 	return nil
 }
 
-// same reports that the open file still is the one at path: who removes the
-// directory does so with the lock held.
+// same reports that the open file still is the one at path. Whoever removes the directory
+// holds the lock, so the answer stays true while this process holds it.
 func same(f *os.File, path string) bool {
 	there, err := os.Lstat(path)
 	if err != nil {
@@ -88,11 +88,11 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// lockLimit is how long a lock may be held against this process. Who removes a
-// directory holds it for moments, unless it was stopped just then.
+// lockLimit bounds the wait for a lock. Whoever removes a directory holds it for moments,
+// unless that process was stopped just then.
 const lockLimit = 10 * time.Second
 
-// flockSoon waits for a lock, but not for ever.
+// flockSoon waits for a lock for up to lockLimit.
 func flockSoon(f *os.File, how int) error {
 	for began := time.Now(); ; time.Sleep(choosePause) {
 		err := flock(f, how|syscall.LOCK_NB)
@@ -114,14 +114,14 @@ func (s *Store) Close() error {
 	}
 	lock := s.lock
 	s.lock = nil
-	// A child that was forked has the same lock, and may live on.
+	// A forked child shares the lock and may live on, so closing alone is not enough.
 	flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
 	return nil
 }
 
-// sweep removes what processes have left that no longer live.
+// sweep removes the directories of processes that no longer live.
 func sweep(parent string) {
 	dirs, _ := PrivateDirs(parent, os.Getuid()) // Private will say what is wrong
 	for _, dir := range dirs {
@@ -129,10 +129,10 @@ func sweep(parent string) {
 	}
 }
 
-// Lead makes this process the one of a private directory that does something for
-// all, until stop or its end. It fails while another process is.
-func (s *Store) Lead() (stop func(), ok bool) {
-	f, err := os.OpenFile(filepath.Join(s.root, leaderName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+// LockAggregator makes this process the aggregator of a private directory until stop or its
+// end. ok is false while another process is.
+func (s *Store) LockAggregator() (stop func(), ok bool) {
+	f, err := os.OpenFile(filepath.Join(s.root, aggregatorName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return nil, false
 	}
@@ -143,9 +143,8 @@ func (s *Store) Lead() (stop func(), ok bool) {
 	return func() { f.Close() }, true
 }
 
-// removeUnused removes the directory unless a process holds its lock. It asks
-// with a new descriptor: turning a shared lock into an exclusive one lets go of
-// it in between.
+// removeUnused removes the directory unless a process holds its lock. It asks with a new
+// descriptor, because turning a shared lock into an exclusive one releases it in between.
 func removeUnused(dir string) {
 	path := filepath.Join(dir, lockName)
 	lock, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
@@ -156,8 +155,8 @@ func removeUnused(dir string) {
 	if flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) != nil || !same(lock, path) {
 		return
 	}
-	// The lock goes last, so that a sweep that is cut short is repeated, and
-	// nobody who waits for it takes a half-empty directory for a fresh one.
+	// The lock file goes last, so that a sweep that was interrupted is repeated, and nobody
+	// who waits for the lock takes a half-empty directory for a fresh one.
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return

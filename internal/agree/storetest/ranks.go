@@ -75,8 +75,8 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		default:
 		}
 		call := agree.HashCall(4, n, 1)
-		if n >= counter.Trig.Load() {
-			next, err := m.Slow(n, call)
+		if n >= counter.Trigger.Load() {
+			next, err := m.AtTrigger(n, call)
 			if err != nil {
 				return err
 			}

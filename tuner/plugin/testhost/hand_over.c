@@ -19,16 +19,16 @@ static int failures;
 
 /* The Go side. */
 static struct cache *versions[2];
-static int in_force, turns, decides, turn_result;
-static bool switches; /* at the next turn */
-static uint64_t turned_at; /* what the call of the last turn was */
+static int in_force, triggered, decides, trigger_result;
+static bool switches; /* at the next trigger */
+static uint64_t trigger_call; /* what the call at the last trigger was */
 static bool aborted; /* the communicator is closed while a call waits */
 static struct counter *counter;
 static struct answer answers[2]; /* of both versions to everything new */
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache) {
     counter = info->counter;
-    in_force = turns = decides = turn_result = 0;
+    in_force = triggered = decides = trigger_result = 0;
     switches = false;
     for (int i = 0; i < 2; i++) {
         versions[i] = cache_new();
@@ -47,10 +47,10 @@ static void *close_it(void *unused) {
     return NULL;
 }
 
-int tunergoTurn(uintptr_t handle, uint64_t call, struct cache **cache) {
+int tunergoAtTrigger(uintptr_t handle, uint64_t call, struct cache **cache) {
     (void)handle;
-    turns++;
-    turned_at = call;
+    triggered++;
+    trigger_call = call;
     if (switches) in_force = 1;
     if (aborted) {
         pthread_t other;
@@ -58,7 +58,7 @@ int tunergoTurn(uintptr_t handle, uint64_t call, struct cache **cache) {
     } else {
         *cache = versions[in_force];
     }
-    return turn_result;
+    return trigger_result;
 }
 
 bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer) {
@@ -107,7 +107,7 @@ static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
 }
 
 static void lay_ready(uint64_t at, uint64_t trig) {
-    counter->move = (struct move){.state = MOVE_READY, .at = at, .trig = trig};
+    counter->move = (struct promise){.state = PROMISE_PREPARED, .at = at, .trig = trig};
     counter->trig = at;
 }
 
@@ -121,16 +121,16 @@ static void promise(void) {
     open_one();
     lay_ready(3, 7);
     for (int i = 0; i < 3; i++) call(i);
-    CHECK(counter->move.state == MOVE_READY);
+    CHECK(counter->move.state == PROMISE_PREPARED);
     uint64_t hash = counter->hash;
     call(3);
-    CHECK(counter->move.state == MOVE_MADE);
+    CHECK(counter->move.state == PROMISE_MADE);
     CHECK(hash != 0 && counter->move.hash == hash); /* of the calls before */
-    CHECK(counter->trig == 7 && counter->move.lock == 0 && turns == 0);
+    CHECK(counter->trig == 7 && counter->move.lock == 0 && triggered == 0);
     for (int i = 4; i < 7; i++) call(i);
-    CHECK(turns == 0);
+    CHECK(triggered == 0);
     call(7); /* nothing is ready there */
-    CHECK(turns == 1 && turned_at == call_hash(7, key_call(0, 1)));
+    CHECK(triggered == 1 && trigger_call == call_hash(7, key_call(0, 1)));
     comm_close(c);
 }
 
@@ -140,7 +140,7 @@ static void late(void) {
     for (int i = 0; i < 5; i++) call(i);
     lay_ready(4, 9);
     call(5);
-    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->trig == 4);
+    CHECK(triggered == 1 && counter->move.state == PROMISE_PREPARED && counter->trig == 4);
     comm_close(c);
 }
 
@@ -149,10 +149,10 @@ static void not_now(void) {
     lay_ready(0, 9);
     counter->move.lock = 1; /* Go holds it */
     call(0);
-    CHECK(turns == 1 && counter->move.state == MOVE_READY && counter->move.lock == 1);
-    counter->move = (struct move){.state = MOVE_NONE, .at = 1, .trig = 9};
+    CHECK(triggered == 1 && counter->move.state == PROMISE_PREPARED && counter->move.lock == 1);
+    counter->move = (struct promise){.state = MOVE_NONE, .at = 1, .trig = 9};
     call(1);
-    CHECK(turns == 2 && counter->move.state == MOVE_NONE && counter->move.lock == 0);
+    CHECK(triggered == 2 && counter->move.state == MOVE_NONE && counter->move.lock == 0);
     comm_close(c);
 }
 
@@ -167,9 +167,9 @@ static void switch_over(void) {
         CHECK(call(i) == 2);
         counter->trig = UINT64_MAX;
     }
-    CHECK(turns == 1 && decides == asked);
+    CHECK(triggered == 1 && decides == asked);
     CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it went home as it was, and Go may free it */
-    CHECK(call(KNOWN) == 2 && turns == 1 && decides == asked + 1);
+    CHECK(call(KNOWN) == 2 && triggered == 1 && decides == asked + 1);
     comm_close(c);
 }
 
@@ -178,7 +178,7 @@ static void fails(void) {
     open_one();
     call(0);
     switch_now();
-    turn_result = RESULT_SYSTEM_ERROR;
+    trigger_result = RESULT_SYSTEM_ERROR;
     CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
     CHECK(counter->seq == 1);
     comm_close(c);
@@ -190,7 +190,7 @@ static void aborts(void) {
     call(0);
     counter->trig = 1;
     aborted = true;
-    turn_result = RESULT_SYSTEM_ERROR;
+    trigger_result = RESULT_SYSTEM_ERROR;
     CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
     aborted = false;
     free(c); /* it was left to this thread */

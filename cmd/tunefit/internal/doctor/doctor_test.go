@@ -63,7 +63,7 @@ func TestDoctorSound(t *testing.T) {
 	if code := ExitCode(findings); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Version, "ABI v2-v7")
+	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Release, "ABI v2-v7")
 	mustFind(t, findings, "nccl", isNote, "--nccl FILE")
 	mustFind(t, findings, "environment", isFine, "NCCL_DEBUG=WARN")
 	mustFind(t, findings, "files", isFine, "1 row", "version ")

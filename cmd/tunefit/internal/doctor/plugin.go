@@ -124,8 +124,8 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 		etcd = ", with etcd"
 	}
 	found = append(found, fine("%s, %s, ABI %s%s", p.path, version, abiList(p.lib), etcd))
-	if version != tuner.Version {
-		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Version))
+	if version != tuner.Release {
+		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
 	}
 	if named && strings.Contains(value, "/") && !filepath.IsAbs(value) {
 		found = append(found, warned("write the whole path: "+p.path, "%s depends on the folder that each rank starts in", d.env.show(pluginVariable)))

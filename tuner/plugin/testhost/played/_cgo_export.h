@@ -2,6 +2,6 @@
 #include "../../comm.h"
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache);
-int tunergoTurn(uintptr_t handle, uint64_t call, struct cache **cache);
+int tunergoAtTrigger(uintptr_t handle, uint64_t call, struct cache **cache);
 bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer);
 bool tunergoClose(uintptr_t handle);

@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
-// Ranks of one thread cannot stand at the same time: the first one signs for the others.
+// Ranks of one thread cannot wait at the same time: the first one arrives for the others.
 func TestScenario43RanksOfOneThread(t *testing.T) {
 	for _, c := range []struct{ ranks, thread int }{{4, 4}, {8, 4}} {
 		try(t, 20, func(seed uint64) plan {
@@ -24,8 +24,8 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 		}, endsOn("B"))
 	}
 	t.Run("in groups", func(t *testing.T) {
-		// The first call of a group is the only one that all ranks of a thread can stand
-		// at; each try finds it with a chance of a third.
+		// Only at the first call of a group can all ranks of a thread arrive together; each
+		// try finds it with a chance of a third.
 		switched := 0
 		try(t, 20, func(seed uint64) plan {
 			p := usual(seed)
@@ -47,18 +47,11 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 				p.like = true
 				p.longest = 2 * time.Second
 				p.shape = func(call int) (int, uint64) { return 4, uint64(call/3) << 20 }
-				calls := int(28 + seed%16) // after the promise: about where the ranks meet
-				p.phantom = func(r *rank, _ int) bool {
-					if r.id != 1 || r.phantoms > 0 || !r.isWithin() {
-						return false
-					}
-					calls--
-					return calls < 0
-				}
+				p.phantom = nearBarrier(1, seed)
 				p.saved(time.Second, "B")
 				return p
 			}, func(t *testing.T, w *world) {
-				want := "B" // they have met before
+				want := "B" // the barrier came first
 				if w.rank(1).phantoms > 0 {
 					want = "A"
 					apart++
@@ -70,16 +63,16 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a call of one of them where they meet", func(t *testing.T) {
-		// The others of its thread have signed for it, and its own call is one that
-		// nobody else makes: harmless, since what they all make comes later.
+	t.Run("a call of one of them at the barrier", func(t *testing.T) {
+		// It has arrived by proxy, and its own call is one that nobody else makes. That is
+		// harmless, because the collective that all make comes later.
 		try(t, 20, func(seed uint64) plan {
 			p := usual(seed)
 			p.ranks, p.thread = 4, 2
 			p.phantom = func(r *rank, _ int) bool {
 				r.m.mu.Lock()
 				defer r.m.mu.Unlock()
-				return r.id%2 == 1 && r.phantoms == 0 && r.m.meeting.proxy
+				return r.id%2 == 1 && r.phantoms == 0 && r.m.arrival.byProxy
 			}
 			p.saved(time.Second, "B")
 			return p
@@ -92,7 +85,7 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 	})
 }
 
-// Ranks of one process that have threads of their own stand each for itself.
+// Ranks of one process that have threads of their own arrive each by itself.
 func TestScenario43RanksOfOneProcess(t *testing.T) {
 	try(t, 20, func(seed uint64) plan {
 		p := usual(seed)
@@ -106,14 +99,7 @@ func TestScenario43RanksOfOneProcess(t *testing.T) {
 			p.ranks, p.process, p.ahead = 3, 2, 2
 			p.like = true
 			p.shape = func(call int) (int, uint64) { return 4, uint64(call/3) << 20 }
-			calls := int(28 + seed%16) // after the promise: about where the ranks meet
-			p.phantom = func(r *rank, _ int) bool {
-				if r.id != 1 || r.phantoms > 0 || !r.isWithin() {
-					return false
-				}
-				calls--
-				return calls < 0
-			}
+			p.phantom = nearBarrier(1, seed)
 			p.saved(time.Second, "B")
 			return p
 		}, nil)
@@ -133,8 +119,8 @@ func TestScenario44AllCallsAlike(t *testing.T) {
 			return p
 		}, func(t *testing.T, w *world) {
 			endsOn(want)(t, w)
-			if r := w.rank(0); !uniform && (!r.logged("all calls are alike") || r.slows > 8*(meetWithin+2)) {
-				t.Errorf("%d times in Slow, %q", r.slows, r.log)
+			if r := w.rank(0); !uniform && (!r.logged("all calls are alike") || r.slows > 8*(barrierWithin+2)) {
+				t.Errorf("%d times in AtTrigger, %q", r.slows, r.log)
 			}
 		})
 	}
@@ -176,7 +162,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 			"tokens":    func(key string) bool { return strings.Contains(key, "/t/") },
 			"slots":     func(key string) bool { return strings.Contains(key, "/slot/") },
 			"proposals": func(key string) bool { return strings.HasPrefix(key, "p/") },
-			"acks":      isAck,
+			"acks":      isReport,
 		} {
 			for _, spread := range []time.Duration{0, 5 * time.Millisecond, time.Second} {
 				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {
@@ -276,7 +262,7 @@ func TestScenario48StoreIsFull(t *testing.T) {
 			}
 		})
 	})
-	t.Run("where ranks meet", func(t *testing.T) {
+	t.Run("at the barrier", func(t *testing.T) {
 		try(t, 5, func(seed uint64) plan {
 			p := full(seed, "/m/1")
 			p.own = nil
@@ -302,8 +288,8 @@ func TestScenario48StoreIsFull(t *testing.T) {
 	})
 }
 
-// A change is aborted before a rank comes to where it would stand, and the reply that
-// would tell it so is lost: nothing is wrong with the records, and the next try comes.
+// A change is aborted before a rank comes to the barrier, and the reply that would tell it
+// so is lost: nothing is wrong with the records, and the next try comes.
 func TestScenario49AbortedOutOfSight(t *testing.T) {
 	try(t, 10, func(seed uint64) plan {
 		p := usual(seed)
@@ -376,7 +362,7 @@ func TestScenario51StoreLostWithTheSlot(t *testing.T) {
 }
 
 // While a rank looks for the decision, it is signed for, and then a decision appears that
-// was not made of the proposal's token: it may be counted as standing by now.
+// was not made of the proposal's token: it may be counted as arrived by now.
 func TestScenario52ForeignDecisionWhileSigned(t *testing.T) {
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)

@@ -13,7 +13,7 @@ import (
 // nobody at all until it has answered.
 func TestAskWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := questions{names: map[string]bool{}}
+		q := hungCalls{names: map[string]bool{}}
 		server := make(chan struct{})
 		var asked atomic.Int32
 		read := func() (string, error) {
@@ -23,7 +23,7 @@ func TestAskWithoutAnswer(t *testing.T) {
 		}
 		began := time.Now()
 		for range 5 {
-			text, err := ask(&q, "file", time.Minute, read)
+			text, err := withTimeout(&q, "file", time.Minute, read)
 			if text != "" || !errors.As(err, new(noAnswer)) {
 				t.Errorf("%q, %v without an answer", text, err)
 			}
@@ -31,12 +31,12 @@ func TestAskWithoutAnswer(t *testing.T) {
 		if waited := time.Since(began); asked.Load() != 1 || waited != time.Minute {
 			t.Errorf("asked %d times and waited for %v", asked.Load(), waited)
 		}
-		if text, err := ask(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" || err != nil {
+		if text, err := withTimeout(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" || err != nil {
 			t.Errorf("another file: %q, %v", text, err)
 		}
 		close(server)
 		synctest.Wait()
-		if text, err := ask(&q, "file", time.Minute, read); text != "text" || err != nil {
+		if text, err := withTimeout(&q, "file", time.Minute, read); text != "text" || err != nil {
 			t.Errorf("after the server is back: %q, %v", text, err)
 		}
 	})
@@ -44,13 +44,13 @@ func TestAskWithoutAnswer(t *testing.T) {
 
 // What panics does so where it is contained.
 func TestAskPanics(t *testing.T) {
-	q := questions{names: map[string]bool{}}
+	q := hungCalls{names: map[string]bool{}}
 	defer func() {
 		if p := recover(); p != "defect" {
 			t.Errorf("recovered %v", p)
 		}
 	}()
-	ask(&q, "file", time.Minute, func() (int, error) { panic("defect") })
+	withTimeout(&q, "file", time.Minute, func() (int, error) { panic("defect") })
 }
 
 // A rank that gets no answer about its file must not start on another policy than those
@@ -64,7 +64,7 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 		release := make(chan struct{})
 		var hanging sync.WaitGroup
 		for _, name := range []string{good, "topology"} {
-			hanging.Go(func() { ask(&p.hanging, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
+			hanging.Go(func() { withTimeout(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
 		}
 		hanging.Wait()
 		defer synctest.Wait()

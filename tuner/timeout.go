@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// questions are those to file systems and drivers that hang: an NFS server that is away
+// hungCalls are those to file systems and drivers that hang: an NFS server that is away
 // must not take NCCL's threads with it.
-type questions struct {
+type hungCalls struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
@@ -19,10 +19,10 @@ type noAnswer struct{ limit time.Duration }
 
 func (e noAnswer) Error() string { return fmt.Sprintf("no answer for %v", e.limit) }
 
-// ask returns what f returns, or noAnswer after the limit; f goes on by itself then. As
+// withTimeout returns what f returns, or noAnswer after the limit; f goes on by itself then. As
 // long as it does, the same question is not asked again: neither threads nor waits add
 // up.
-func ask[T any](q *questions, name string, limit time.Duration, f func() (T, error)) (T, error) {
+func withTimeout[T any](q *hungCalls, name string, limit time.Duration, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result   T
 		err      error

@@ -1,0 +1,50 @@
+package agree
+
+import "time"
+
+// A pendingEdit is a version that this rank's own file has come to, until that version is
+// in force. Only an edit of the file makes one, never a difference between the file and the
+// version in force: otherwise nodes that see an old file would switch back for ever.
+type pendingEdit struct {
+	VersionName
+	content    []byte
+	since      time.Duration // when it was offered
+	blobStored bool
+	attempts   int           // proposals of this version that were aborted
+	tooEarly   int           // of them, because a rank needed more time
+	vetoes     int           // of them, because a rank could not stage it
+	notBefore  time.Duration // of the next attempt
+	floor      uint64        // the checkpoint must lie above this call
+}
+
+const (
+	maxVetoes     = 5
+	maxRetryDelay = 60 * time.Second
+	maxLeadFactor = 64
+)
+
+// aborted counts one more aborted proposal of this version, whoever made it: ranks that see
+// the same file have the same edit pending.
+func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
+	e.attempts++
+	delay := maxRetryDelay
+	if e.attempts <= 6 {
+		delay = min(delay, time.Second<<(e.attempts-1))
+	}
+	e.notBefore = now + delay
+	switch d.Abort {
+	case Late:
+		e.floor = max(e.floor, d.Calls)
+		e.tooEarly++
+	case Slow:
+		e.tooEarly++
+	case CannotStage, OtherBuild:
+		e.vetoes++
+	}
+	return e.vetoes >= maxVetoes
+}
+
+// leadFactor doubles the lead with each proposal that came too early.
+func (e *pendingEdit) leadFactor() uint64 {
+	return uint64(min(maxLeadFactor, 1<<min(e.tooEarly, 16)))
+}
