@@ -68,8 +68,8 @@ func anyCall(t *rapid.T) host.Call {
 	return c
 }
 
-// The built library decides what the engine decides that tunefit explains, for any
-// rows, with and without a model, for any table; when it is asked again; and in any
+// The built library decides what the engine decides that tunefit explains, by the row or the model and for the reason that
+// it explains, for any rows, with and without a model, for any table, for every release; when it is asked again; and in any
 // order. It writes nothing but one available cell, which wins then.
 func TestLibraryAgreesWithEngine(t *testing.T) {
 	testlib.NeedPlugin(t)
@@ -77,20 +77,31 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	dir := t.TempDir()
 	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", modelFile)
-	plugin, err := host.Load(testlib.Library, nccl.NewestABI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plugin.Close()
-	set := func(t *rapid.T, name, value string) {
-		if err := plugin.Setenv(name, value); err != nil {
+	plugins := map[int]*host.Plugin{}
+	for _, release := range nccl.KnownVersions {
+		abi := release.ABI(nil)
+		if plugins[abi] != nil {
+			continue
+		}
+		var err error
+		if plugins[abi], err = host.Load(testlib.Library, abi); err != nil {
 			t.Fatal(err)
 		}
+		defer plugins[abi].Close()
 	}
 	by := map[policy.By]int{}
 	rapid.Check(t, func(t *rapid.T) {
+		release := rapid.SampledFrom(append(slices.Clone(nccl.KnownVersions), nccl.Reference, nccl.Reference)).Draw(t, "release")
+		abi := release.ABI(nil)
+		plugin := plugins[abi]
+		set := func(t *rapid.T, name, value string) {
+			if err := plugin.Setenv(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
 		set(t, tuner.EnvStrict, "1")
 		set(t, tuner.EnvReload, "new")
+		set(t, tuner.EnvLog, "decisions")
 		text := anyRows(t)
 		d := rapid.SampledFrom([]decider{{policy: rowsFile}, {policy: rowsFile, model: modelFile}, {model: modelFile}}).Draw(t, "files")
 		set(t, tuner.EnvConfigFile, d.policy)
@@ -104,12 +115,15 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		}
 		engine, _ := files.engine(costFlags{})
 		s := rapid.SampledFrom([]shape{{2, 16, 0}, {2, 16, 1}, {2, 16, nvlUntold}, {1, 8, 0}, {2, 9, 0}, {3, 8, 2}}).Draw(t, "comm")
+		if abi < nccl.ABIComms {
+			s.nvl = nvlUntold
+		}
 		calls := make([]host.Call, 12)
 		for i := range calls {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains()})
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), NCCL: release})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)
 			}
@@ -134,21 +148,28 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
 			q := question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
-			x := engine.For(s.comm(nccl.Reference)).Explain(q.query(c.Table, nccl.NewestABI))
+			view, query := engine.For(s.comm(release)), q.query(c.Table, abi)
+			x := view.Explain(query)
 			by[x.By]++
-			want := host.Answer{Table: slices.Clone(c.Table), Channels: x.Channels, ChunkBytes: int64(x.ChunkBytes)}
-			if x.Write {
-				want.Table[int(x.Algo)*c.NumProto+int(x.Proto)] = x.Micros
-			}
+			want := throughABI(x.Decision, c.Table, abi)
 			if !sameAnswer(answers[i], want) {
-				t.Fatalf("%+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", c, s, answers[i], want, text)
+				t.Fatalf("NCCL %s: %+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", release, c, s, answers[i], want, text)
+			}
+			if log := answers[i].Log; len(log) > 0 { // it is new
+				who := map[policy.By]string{policy.ByNCCL: "NCCL", policy.ByModel: "model " + modelFile}[x.By]
+				if x.By == policy.ByRow {
+					who = fmt.Sprintf("%s:%d", rowsFile, engine.Policy.Rules[x.Rule].Line)
+				}
+				if said := log[len(log)-1].Text; !strings.HasSuffix(said, " pipelined: "+tuner.Reason(engine, query, view.Decide(query))+", decided by "+who) {
+					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s, said, who, text)
+				}
 			}
 			for r, tried := range x.Rows {
 				if (tried.Verdict == policy.RowDecides) != (r == x.Rule) {
 					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Verdict)
 				}
 			}
-			if broken := breaks(c, answers[i], s); broken != "" {
+			if broken := breaks(c, answers[i], s); broken != "" && abi != nccl.ABINoCosts {
 				t.Fatalf("%s: %+v to %+v on %s by\n%s", broken, answers[i], c, s, text)
 			}
 		}
@@ -158,11 +179,31 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	}
 }
 
-// sameAnswer compares bit by bit, but for the kind of NaN.
-func sameAnswer(a, b host.Answer) bool {
-	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, func(x, y float32) bool {
-		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
-	})
+// The built library replaces the constants of NCCL's that the model says, in the releases that let a tuner do so.
+func TestLibraryWritesTheModelsConstants(t *testing.T) {
+	testlib.NeedPlugin(t)
+	noJob(t)
+	d := decider{model: withConstants(t)}
+	for _, release := range nccl.KnownVersions {
+		a, err := newAsker(cli.LibraryFlag{Path: testlib.Library}, costFlags{nccl: release.String()}, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comm, err := a.comm(d, shape{nodes: 1, ranks: 8}.through(a.abi))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []host.Constant
+		if release.Has(nccl.TunerConstants) && !release.Has(nccl.TunerConstantsLost) {
+			for _, c := range a.engines[d].Constants() {
+				want = append(want, host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value})
+			}
+		}
+		if got := comm.Constants; len(got) != len(want) || slices.ContainsFunc(want, func(c host.Constant) bool { return !slices.Contains(got, c) }) {
+			t.Errorf("NCCL %s: the library writes %v, the model has %v", release, got, want)
+		}
+		a.close()
+	}
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -22,10 +25,10 @@ type asker struct {
 	costs  *costModel // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
 	own    map[string]*costModel // by the constants that the plugin replaces
-	// notes is what the plugin warned of, and why it leaves communicators to NCCL.
-	notes []string
-	// engine knows what NCCL was measured to choose, if it has a model.
-	engine    *policy.Engine
+	notes  []string              // what the plugin warned of
+	// engines know who decides, and what NCCL was measured to choose.
+	engines   map[decider]*policy.Engine
+	modelled  bool    // one of them has a model
 	estimates bool    // of NCCL's cost model were needed
 	offers    *offers // instead of what NCCL's costs offer; nil: that
 }
@@ -46,7 +49,17 @@ type commKey struct {
 	shape
 }
 
-func newAsker(who cli.LibraryFlag, from costFlags, files deciderFiles) (*asker, error) {
+// newAsker reads what each of by names, which may be asked about.
+func newAsker(who cli.LibraryFlag, from costFlags, by ...decider) (*asker, error) {
+	engines, modelled := map[decider]*policy.Engine{}, false
+	for _, d := range by {
+		files, err := d.read()
+		if err != nil {
+			return nil, err
+		}
+		engines[d], _ = files.engine(from) // the plugin says what is not known of the machine
+		modelled = modelled || files.model != nil
+	}
 	costs, err := from.read()
 	if err != nil {
 		return nil, err
@@ -55,17 +68,19 @@ func newAsker(who cli.LibraryFlag, from costFlags, files deciderFiles) (*asker, 
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}}
-	a.engine, _ = files.engine(from) // the plugin says what is not known of the machine
+	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}, engines: engines, modelled: modelled}
 	a.abi = costs.nccl.ABI(nil)
 	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
-	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvLog: "decisions", tuner.EnvReload: "new",
+	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvReload: "new",
 		tuner.EnvFilesTrust: "1", // who looks at a file does not run on it
 	}
 	if from.topo != "" { // what the model's machine is compared with
 		settings[detect.TunerFileVariable] = from.getenv(detect.TunerFileVariable)
+	}
+	if a.abi == nccl.ABINoCosts && os.Getenv("NCCL_ALGO")+os.Getenv("NCCL_PROTO") != "" {
+		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", costs.nccl))
 	}
 	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {
@@ -76,13 +91,6 @@ func newAsker(who cli.LibraryFlag, from costFlags, files deciderFiles) (*asker, 
 }
 
 func (a *asker) close() { a.plugin.Close() }
-
-// forget lets the next questions go to new communicators. Only a new decision is
-// logged, so that the row behind one that a communicator has made before is not told.
-func (a *asker) forget() { clear(a.comms) }
-
-// leftToNCCL ends what the plugin says of a communicator that is not for it.
-const leftToNCCL = ", NCCL decides"
 
 // comm returns the plugin's communicator of this shape with these files.
 func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
@@ -106,8 +114,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	}
 	a.comms[key] = c
 	for _, l := range log {
-		text := strings.TrimPrefix(l.Text, "TUNER/Go: ")
-		if (l.Warn || strings.HasSuffix(text, leftToNCCL)) && !slices.Contains(a.notes, text) {
+		if text := strings.TrimPrefix(l.Text, "TUNER/Go: "); l.Warn && !slices.Contains(a.notes, text) {
 			a.notes = append(a.notes, text)
 		}
 	}
@@ -130,10 +137,6 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	files, err := d.paths()
-	if err != nil {
-		return nil, err
-	}
 	costs, err := a.tuning(d, s)
 	if err != nil {
 		return nil, err
@@ -142,7 +145,8 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	view := a.engine.For(s.comm(a.costs.nccl))
+	engine := a.engines[d]
+	view := engine.For(s.comm(a.costs.nccl))
 	outcomes := make([]outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
@@ -159,13 +163,46 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 		o.policy, o.channels, o.chunk = cellOf(after), answers[i].Channels, answers[i].ChunkBytes
 		o.release, o.abi = a.costs.nccl, comm.ABI
 		o.keepLower(after.Channels)
-		for _, line := range answers[i].Log {
-			if by, ok := tuner.ParseDecidedBy(line.Text, files.policy, files.model); ok {
-				o.by = by
+		query := q.query(calls[i].Table, comm.ABI)
+		if x := view.Decide(query); sameAnswer(answers[i], throughABI(x.Decision, calls[i].Table, comm.ABI)) {
+			o.why, o.byModel = tuner.Reason(engine, query, x), x.By == policy.ByModel
+			if x.By == policy.ByRow {
+				o.row = engine.Policy.Rules[x.Rule].Line
 			}
+		}
+		made := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
+		if choice, ok := view.Expect(query, made); ok {
+			o.expected = &choice
 		}
 	}
 	return outcomes, nil
+}
+
+// throughABI is a decision of this project's library as a release of NCCL gets it.
+func throughABI(d policy.Decision, table []float32, abi int) host.Answer {
+	a := host.Answer{Table: slices.Clone(table), Channels: d.Channels}
+	if abi >= nccl.ABIChunks {
+		a.ChunkBytes = int64(d.ChunkBytes)
+	}
+	at := int(d.Algo)*nccl.NumProtos + int(d.Proto)
+	switch {
+	case abi == nccl.ABINoCosts && d.Write:
+		if a.Table[at] >= 0 { // NCCL checks, as it did not tell the tuner
+			a.Table[at] = 0
+		}
+	case abi == nccl.ABINoCosts:
+		a.Channels = 0 // they go with an algorithm there
+	case d.Write:
+		a.Table[at] = d.Micros
+	}
+	return a
+}
+
+// sameAnswer compares bit by bit, but for the kind of NaN.
+func sameAnswer(a, b host.Answer) bool {
+	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
 }
 
 // choose returns what NCCL chooses from a flat table.

@@ -84,7 +84,7 @@ func TestConstantsCount(t *testing.T) {
 		"\n  it replaces 2 constants of NCCL's\n",
 		"\nNCCL's own estimates (NCCL 2.30.7's cost model for HGX H100, with the model's constants; without, it chooses ring/ll)\n  tree/ll      15.33 us  NCCL's choice, with 1 channel\n",
 		"\n  ring/ll      308.5 us\n",
-		"\ndecision: tree/ll instead of ring/ll, by NCCL with the constants of " + model + "\nthe built library",
+		"\ndecision: tree/ll instead of ring/ll, by NCCL with the constants of " + model + "\n",
 	} {
 		if !strings.Contains(explained, want) {
 			t.Errorf("%q is missing in\n%s", want, explained)
@@ -122,16 +122,6 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 	code, out, errs := runAlone("show", rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--plugin", other)
 	if code != cli.ExitOK || !strings.HasSuffix(out, "  ring/ll            tree/ll      -         NCCL with the plugin's constants\n") {
 		t.Errorf("%d: %s%s", code, out, errs)
-	}
-	model := withConstants(t)
-	args := []string{"explain", "allreduce", "4K", "--comm", "1x8", "--plugin", other, "--model"}
-	if code, _, errs := runAlone(append(args, model)...); code != cli.ExitOK {
-		t.Errorf("the same constants as the model's: %d: %s", code, errs)
-	}
-	plain := filepath.Join(t.TempDir(), "plain.json")
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", plain)
-	if code, _, errs := runAlone(append(args, plain)...); code != cli.ExitFailed || !strings.Contains(errs, "DEFECT: the library replaces other constants of NCCL's than the model says") {
-		t.Errorf("%d: %s", code, errs)
 	}
 }
 

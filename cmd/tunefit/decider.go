@@ -55,6 +55,29 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
+// about lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
+// silent, and, with allGather, which of its channel counts are left to NCCL.
+func (a *asker) about(d decider, shapes []shape, allGather bool) (notes []string) {
+	if d.model != "" {
+		notes = slices.Clone(a.notes)
+	}
+	for _, s := range shapes {
+		view := a.engines[d].For(s.comm(a.costs.nccl))
+		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.model, silence))
+		}
+		if !allGather {
+			continue
+		}
+		for _, note := range d.uncheckedNotes(view, a.costs.nccl) {
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
+}
+
 // uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
 // of NCCL.
 func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {

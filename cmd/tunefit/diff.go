@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -42,10 +43,8 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 			if err != nil {
 				return cli.FailWith(exitNotCompare, err)
 			}
-			if model != "" {
-				for _, note := range d.asked.notes {
-					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-				}
+			for _, note := range d.notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			d.asked.note(cmd.ErrOrStderr(), d.shapes)
 			if asJSON {
@@ -74,6 +73,7 @@ type comparison struct {
 	shapes      []shape
 	differences []difference
 	asked       *asker
+	notes       []string
 }
 
 // difference is a run of compared sizes on which both policies keep to one
@@ -105,7 +105,7 @@ func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*
 	if c.shapes, err = grid.parseShapes(files.shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from, files)
+	a, err := newAsker(who, from, by[:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +127,11 @@ func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*
 			}
 		}
 	}
+	for _, d := range by {
+		c.notes = append(c.notes, a.about(d, c.shapes, false)...)
+	}
+	slices.Sort(c.notes)
+	c.notes = slices.Compact(c.notes)
 	return c, nil
 }
 
@@ -149,7 +154,7 @@ func (c *comparison) compare(a *asker, coll nccl.Coll, s shape, call question, s
 		switch {
 		case before.alike(after):
 			run = nil
-		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.by.Row == before.by.Row && run.after.by.Row == after.by.Row:
+		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.row == before.row && run.after.row == after.row:
 			run.last = before.bytes
 		default:
 			c.differences = append(c.differences, difference{before, after, before.bytes})

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 func explainCommand() *cobra.Command {
@@ -27,8 +23,7 @@ match, nearest first, the values that conditions see, what the model expects of 
 configuration and why it speaks or is silent, and NCCL's own estimates.
 
 The policy and the model are those that a job started here would use, unless they are
-named. The built library is asked, too, through NCCL's plugin ABI; if it decides
-otherwise than is explained, that is a defect, and the exit code is 1.
+named. The decision is that of the built library, which is asked through NCCL's plugin ABI.
 
 What NCCL chooses by itself is what the model says that it was measured to choose. Where
 that was not measured, it is what the cost model of the release that --nccl names
@@ -55,7 +50,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			} else {
 				err = p.write(cmd.OutOrStdout(), f.all)
 			}
-			return errors.Join(err, p.disagreement())
+			return err
 		},
 	}
 	fl := cmd.Flags()
@@ -147,12 +142,9 @@ type decisionPath struct {
 	question question
 	engine   *policy.Engine
 	sheet    *policy.Sheet // the policy's text; nil without
-	expected policy.ModelChoice
-	hasGain  bool
 
-	estimated []float32       // by NCCL's cost model, with the model's constants
-	asked     outcome         // of the library
-	written   []host.Constant // by the library
+	estimated []float32 // by NCCL's cost model, with the model's constants
+	asked     outcome   // of the library
 	costs     *tuning.Tuning
 	asker     *asker
 	notes     []string
@@ -161,10 +153,6 @@ type decisionPath struct {
 func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	if d == (decider{}) {
 		return nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
-	}
-	files, err := d.read()
-	if err != nil {
-		return nil, err
 	}
 	p := &decisionPath{by: d, question: q}
 	if d.policy != "" {
@@ -176,7 +164,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 			return nil, err
 		}
 	}
-	a, err := newAsker(f.who, f.from, files)
+	a, err := newAsker(f.who, f.from, d)
 	if err != nil {
 		return nil, err
 	}
@@ -187,29 +175,13 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.asked, p.asker, p.engine = answers[0], a, a.engine
-	// Why the model is silent is explained, not noted.
-	p.notes = slices.DeleteFunc(a.notes, func(note string) bool { return strings.HasSuffix(note, leftToNCCL) })
+	p.asked, p.asker, p.engine, p.notes = answers[0], a, a.engines[d], a.notes
 	if p.costs, err = a.tuning(d, q.shape); err != nil {
 		return nil, err
 	}
 	p.estimated = a.table(p.costs, q, noCell)
-	p.written = a.comms[commKey{d, q.shape}].Constants
-	view := p.engine.For(q.shape.comm(p.asked.release))
-	p.Explanation = view.Explain(q.query(p.asked.table, p.asked.abi))
-	p.expected, p.hasGain = view.Expect(q.query(p.asked.table, p.asked.abi), p.Decision)
+	p.Explanation = p.engine.For(q.shape.comm(p.asked.release)).Explain(q.query(p.asked.table, p.asked.abi))
 	return p, nil
-}
-
-// decidedBy names what the explanation says decides, as outcome.decidedBy does.
-func (p *decisionPath) decidedBy() string {
-	switch p.By {
-	case policy.ByRow:
-		return fmt.Sprintf("%s:%d", p.by.policy, p.engine.Policy.Rules[p.Rule].Line)
-	case policy.ByModel:
-		return p.by.model
-	}
-	return p.asked.byNCCL(p.by)
 }
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
@@ -219,55 +191,4 @@ func (p *decisionPath) constants() []policy.Constant {
 		return p.engine.Constants()
 	}
 	return nil
-}
-
-// explained is what NCCL would do if the explanation were right.
-func (p *decisionPath) explained() outcome {
-	table := slices.Clone(p.asked.table)
-	channels := p.Channels
-	if p.Write {
-		at := int(p.Algo)*nccl.NumProtos + int(p.Proto)
-		table[at] = p.Micros
-		if p.asked.abi == nccl.ABINoCosts {
-			table[at] = 0
-		}
-	} else if p.asked.abi == nccl.ABINoCosts {
-		channels = 0 // they go with an algorithm there
-	}
-	after := choose(p.costs, table, p.question.bytes)
-	o := outcome{policy: cellOf(after), channels: channels, release: p.asked.release}
-	o.keepLower(after.Channels)
-	if p.asked.abi >= nccl.ABIChunks {
-		o.chunk = int64(p.ChunkBytes)
-	}
-	return o
-}
-
-// disagreement is the defect that the library decides otherwise than is explained, or
-// that the explanation names another row than the engine does.
-func (p *decisionPath) disagreement() error {
-	for _, t := range p.Rows {
-		if (t.Verdict == policy.RowDecides) != (t.Rule == p.Rule) {
-			return fmt.Errorf("DEFECT: the explanation of row %d is not that of the decision, which row %d makes; please report it with the files", t.Rule+1, p.Rule+1)
-		}
-	}
-	if replaced := p.constants(); !writes(p.written, replaced, p.asked.release) {
-		return fmt.Errorf("DEFECT: the library replaces other constants of NCCL's than the model says, %v instead of %v; please report it with the files", p.written, replaced)
-	}
-	said, got := p.decidedBy(), p.asked.decidedBy(p.by)
-	if x := p.explained(); !x.alike(p.asked) || said != got {
-		return fmt.Errorf("DEFECT: the library decides %s, by %s; explained is %s, by %s; please report it with the files",
-			p.asked.choice(), got, x.choice(), said)
-	}
-	return nil
-}
-
-// writes reports whether the constants written are those that are to be replaced.
-func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
-	want := map[host.Constant]bool{}
-	for _, c := range replaced {
-		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true
-	}
-	delete(want, host.RingLL128(version)) // NCCL's own value, which does not show as written
-	return len(written) == len(want) && !slices.ContainsFunc(written, func(c host.Constant) bool { return !want[c] })
 }

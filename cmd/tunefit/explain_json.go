@@ -8,7 +8,6 @@ import (
 
 type pathJSON struct {
 	Decision outcomeJSON     `json:"decision"` // by the built library
-	Agrees   bool            `json:"agrees"`   // the explanation is that of this decision
 	Rows     []rowJSON       `json:"rows,omitempty"`
 	Model    *modelPathJSON  `json:"model,omitempty"`
 	NCCL     []estimatedJSON `json:"nccl_estimates"`
@@ -59,10 +58,7 @@ type estimatedJSON struct {
 }
 
 func (p *decisionPath) json() pathJSON {
-	j := pathJSON{Decision: p.asked.json(p.by), Agrees: p.disagreement() == nil, Notes: p.notes}
-	if p.hasGain {
-		j.Decision.expect(p.expected)
-	}
+	j := pathJSON{Decision: p.asked.json(p.by), Notes: p.notes}
 	for _, t := range p.Rows {
 		rule := &p.engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}

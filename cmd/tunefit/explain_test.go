@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,7 +59,6 @@ NCCL's own estimates (NCCL 2.30.7's cost model for HGX H100)
 	}
 	end := fmt.Sprintf(`
 decision: ring/simple, 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:8
-the built library, asked through NCCL's plugin ABI, decides the same
 `, file)
 	if !strings.HasSuffix(out, end) {
 		t.Errorf("%s", out)
@@ -119,7 +117,7 @@ func TestExplainModel(t *testing.T) {
 	path := func(args ...string) (j pathJSON) {
 		t.Helper()
 		out, errs := tunefit(t, cli.ExitOK, append([]string{"explain", "--model", model, "--json"}, args...)...)
-		if err := json.Unmarshal([]byte(out), &j); err != nil || !j.Agrees || j.Model == nil {
+		if err := json.Unmarshal([]byte(out), &j); err != nil || j.Model == nil {
 			t.Fatalf("%v: %+v\n%s", err, j, errs)
 		}
 		return j
@@ -157,29 +155,6 @@ func TestExplainModel(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
 	if !strings.Contains(out, "  silent, the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
 		t.Errorf("%s", out)
-	}
-}
-
-// A library that decides otherwise than is explained is a defect, said loudly.
-func TestExplainFindsDefects(t *testing.T) {
-	testlib.NeedPlugin(t)
-	noJob(t)
-	// An empty tuner stands in for a broken one: it leaves all to NCCL.
-	broken := filepath.Join(t.TempDir(), "libempty.so")
-	cc := exec.Command("gcc", "-shared", "-fPIC", "-o", broken, filepath.Join(testlib.Root, "tuner/plugin/testhost/empty.c"))
-	if out, err := cc.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	file := testlib.File(t, "p.csv", explainedRows)
-	for _, format := range [][]string{nil, {"--json"}} {
-		args := append([]string{"explain", "allreduce", "8M", "--comm", "4x8", "--policy", file, "--plugin", broken}, format...)
-		code, out, errs := runAlone(args...)
-		if code != cli.ExitFailed || !strings.Contains(errs, "DEFECT: the library decides nvls_tree/simple, by NCCL; explained is ring/simple, 12 ch, chunks of 64KiB, by "+file+":8") {
-			t.Errorf("%s%s", out, errs)
-		}
-		if strings.Contains(out, "decides the same") || strings.Contains(out, `"agrees": true`) {
-			t.Errorf("agrees:\n%s", out)
-		}
 	}
 }
 

@@ -210,15 +210,12 @@ func (p *decisionPath) writeDecision(b *bytes.Buffer) {
 	if p.asked.notRaised > 0 {
 		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.asked.notRaised, "channel"), p.asked.release)
 	}
-	switch e := p.expected; {
-	case p.hasGain:
+	switch e := p.asked.expected; {
+	case e != nil:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
 			microsText(e.DefaultMicros()), cli.Percent(math.Hypot(e.Sigma, e.DefaultSigma)))
 	case p.By == policy.ByRow && p.by.model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
-	}
-	if p.disagreement() == nil {
-		fmt.Fprintln(b, "the built library, asked through NCCL's plugin ABI, decides the same")
 	}
 }
 

@@ -96,7 +96,7 @@ func (a *asker) noteEstimates(w io.Writer) {
 		return
 	}
 	where := ""
-	if a.engine.Model != nil {
+	if a.modelled {
 		where = ", where it was not measured,"
 	}
 	doubt := a.from.doubt()

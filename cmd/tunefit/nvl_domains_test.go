@@ -43,7 +43,7 @@ func TestNVLDomains(t *testing.T) {
 		if !strings.HasSuffix(shown, "  "+c.by+"\n") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, shown)
 		}
-		explained, _ := tunefit(t, cli.ExitOK, explain...) // fails if the library and the engine differ
+		explained, _ := tunefit(t, cli.ExitOK, explain...)
 		head, _, _ := strings.Cut(explained, "\n")
 		if !strings.Contains(explained, c.by) || strings.Contains(head, "nvl_domains "+c.flag) != (c.flag != "") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, explained)

@@ -7,7 +7,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // question is one call of a collective, but for what NCCL thinks of it.
@@ -118,7 +117,10 @@ type outcome struct {
 	policy   cell
 	channels int // 0: NCCL's own
 	chunk    int64
-	by       tuner.DecidedBy
+	expected *policy.ModelChoice // of the decision, by the model; nil where it does not know or where all is left to NCCL
+	row      int                 // line of the policy that decided; 0: none did
+	byModel  bool
+	why      string // what was decided instead of what, and why by nobody else; empty where another plugin decides
 
 	release   nccl.Version // of NCCL
 	notRaised int          // channels that the policy asks for and that NCCL does not raise its own number to
@@ -141,9 +143,9 @@ func (o outcome) alike(b outcome) bool {
 // tell its row.
 func (o outcome) decidedBy(d decider) string {
 	switch {
-	case o.by.Row > 0:
-		return fmt.Sprintf("%s:%d", d.policy, o.by.Row)
-	case o.by.Model:
+	case o.row > 0:
+		return fmt.Sprintf("%s:%d", d.policy, o.row)
+	case o.byModel:
 		return d.model
 	case o.policy != o.own || o.channels > 0 || o.chunk > 0:
 		return "the plugin"
@@ -177,22 +179,12 @@ func (o outcome) choice() string {
 // decidedByKind is one of deciders.
 func (o outcome) decidedByKind() string {
 	switch {
-	case o.by.Row > 0:
+	case o.row > 0:
 		return "row"
-	case o.by.Model:
+	case o.byModel:
 		return "model"
 	}
 	return "nccl"
-}
-
-// expected is what the model expects of the outcome, nil where it does not know or
-// where all is left to NCCL.
-func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
-	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
-	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
-		return &choice
-	}
-	return nil
 }
 
 func sizeRange(first, last uint64) string {

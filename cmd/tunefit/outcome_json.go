@@ -1,7 +1,5 @@
 package main
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/policy"
-
 type choiceJSON struct {
 	Algorithm  string  `json:"algorithm"`
 	Protocol   string  `json:"protocol"`
@@ -35,14 +33,29 @@ type outcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
-func (j *outcomeJSON) expect(c policy.ModelChoice) {
-	gain := c.Gain()
-	j.Expected, j.Gain = c.Micros(), &gain
-}
-
 func (c cell) json() choiceJSON {
 	if c.algo < 0 {
 		return choiceJSON{}
 	}
 	return choiceJSON{Algorithm: c.algo.String(), Protocol: c.proto.String()}
+}
+
+func (o outcome) json(d decider) outcomeJSON {
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
+	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
+	j.Release = o.release.String()
+	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.channels, o.chunk, o.notRaised
+	if o.expected != nil {
+		gain := o.expected.Gain()
+		j.Expected, j.Gain = o.expected.Micros(), &gain
+	}
+	switch {
+	case o.row > 0:
+		j.File, j.Row = d.policy, o.row
+		return j
+	case o.byModel:
+		j.File = d.model
+	}
+	j.Why, j.Constants = o.why, !o.byModel && o.own != o.nccl
+	return j
 }

@@ -38,7 +38,7 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := newAsker(who, t.costs, files)
+	a, err := newAsker(who, t.costs, t.decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -81,7 +81,6 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 		questions[i].bytes = bytes
 	}
 	a.offers = &c.offer
-	a.forget()
 	outcomes, err := a.ask(rows.decider, c.call.shape, questions)
 	if err != nil {
 		return caseResult{}, err
@@ -104,10 +103,10 @@ type rowTexts struct {
 }
 
 func (t rowTexts) comment(o outcome) string {
-	if o.by.Row == 0 {
+	if o.row == 0 {
 		return ""
 	}
-	return t.sheet.String(o.by.Row, "comment")
+	return t.sheet.String(o.row, "comment")
 }
 
 // whoDecided names what decided, with the row's comment.
@@ -151,10 +150,10 @@ func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.chunk == o.chunk, "chunk", size(*e.chunk), size(o.chunk))
 	}
 	if e.row != nil {
-		differs(*e.row == o.by.Row, "row", fmt.Sprintf("%s:%d", rows.policy, *e.row), rows.whoDecided(o))
+		differs(*e.row == o.row, "row", fmt.Sprintf("%s:%d", rows.policy, *e.row), rows.whoDecided(o))
 	}
 	if e.comment != nil {
-		differs(o.by.Row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
+		differs(o.row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
 	}
 	if e.by != nil {
 		differs(*e.by == o.decidedByKind(), "decided_by", *e.by, rows.whoDecided(o))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 func showCommand() *cobra.Command {
@@ -88,8 +87,7 @@ type decisionTable struct {
 	by       decider
 	shapes   []shape
 	outcomes []outcome
-	expected []*policy.ModelChoice // of each outcome, by the model; nil: not known
-	ranges   bool                  // the sizes are samples: runs of equal outcomes are shown as one
+	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
 	asked    *asker
 	notes    []string // why a model is not used
 }
@@ -111,7 +109,7 @@ func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from co
 	if t.shapes, err = grid.parseShapes(f.shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from, f)
+	a, err := newAsker(who, from, d)
 	if err != nil {
 		return nil, err
 	}
@@ -135,24 +133,9 @@ func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from co
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
-			view := a.engine.For(s.comm(a.costs.nccl))
-			for _, o := range outcomes {
-				t.expected = append(t.expected, o.expected(view))
-			}
 		}
 	}
-	if d.model != "" {
-		t.notes = a.notes
-	}
-	if slices.Contains(colls, nccl.CollAllGather) {
-		for _, s := range t.shapes {
-			for _, note := range d.uncheckedNotes(a.engine.For(s.comm(a.costs.nccl)), a.costs.nccl) {
-				if !slices.Contains(t.notes, note) {
-					t.notes = append(t.notes, note)
-				}
-			}
-		}
-	}
+	t.notes = a.about(d, t.shapes, slices.Contains(colls, nccl.CollAllGather))
 	return t, nil
 }
 
@@ -182,12 +165,12 @@ func (t *decisionTable) write(w io.Writer) {
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.known != first.known || o.own != first.own || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
+			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.known != first.known || o.own != first.own || !o.alike(first) || o.row != first.row || o.byModel != first.byModel {
 				break
 			}
 			last = o
 		}
-		line(first.known.String(), orNCCL(first.chunk, nccl.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
+		line(first.known.String(), orNCCL(first.chunk, nccl.FormatBytes(uint64(first.chunk))), gains(t.outcomes[start:i]),
 			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
 	}
@@ -207,10 +190,10 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 }
 
 // gains writes the expected gain of one size, or the least and the most of several.
-func gains(of []*policy.ModelChoice) string {
+func gains(of []outcome) string {
 	least, most := math.Inf(1), math.Inf(-1)
-	for _, c := range of {
-		if c != nil {
+	for _, o := range of {
+		if c := o.expected; c != nil {
 			least, most = min(least, c.Gain()), max(most, c.Gain())
 		}
 	}
@@ -230,4 +213,12 @@ func orNCCL(n int64, text string) string {
 		return "-"
 	}
 	return text
+}
+
+func (t *decisionTable) writeJSON(w io.Writer) error {
+	all := make([]outcomeJSON, len(t.outcomes))
+	for i, o := range t.outcomes {
+		all[i] = o.json(t.by)
+	}
+	return cli.WriteJSON(w, all)
 }
