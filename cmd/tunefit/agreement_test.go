@@ -148,7 +148,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
 			q := question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
-			view, query := engine.For(s.comm(release)), q.query(c.Table, abi)
+			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++
 			want := throughABI(x.Decision, c.Table, abi)

@@ -109,7 +109,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
-	if err := s.hears(c); err != nil {
+	if err := hears(c, s); err != nil {
 		return nil, err
 	}
 	a.comms[key] = c
@@ -146,7 +146,7 @@ func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error)
 		return nil, err
 	}
 	engine := a.engines[d]
-	view := engine.For(s.comm(a.costs.nccl))
+	view := engine.For(commOf(s, a.costs.nccl))
 	outcomes := make([]outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
@@ -212,4 +212,31 @@ func choose(costs *tuning.Tuning, flat []float32, bytes uint64) tuning.Choice {
 		table[i/nccl.NumProtos][i%nccl.NumProtos] = micros
 	}
 	return costs.ChooseFrom(table, int64(bytes))
+}
+
+// hears fails for a number that a person gave and that the tuner is never told.
+func hears(c *host.Comm, s shape) error {
+	if s.nvl > 0 && c.ABI < nccl.ABIComms {
+		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, nccl.ABIComms)
+	}
+	return nil
+}
+
+// tuning is NCCL's cost model of a communicator, with the constants that the plugin
+// has written for it.
+func (a *asker) tuning(d decider, s shape) (*tuning.Tuning, error) {
+	comm, err := a.comm(d, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(comm.Constants) == 0 {
+		return a.costs.of(s)
+	}
+	key := fmt.Sprint(comm.Constants)
+	if a.own[key] == nil {
+		if a.costs, a.own[key], err = a.from.with(comm.Constants, a.costs); err != nil {
+			return nil, err
+		}
+	}
+	return a.own[key].of(s)
 }

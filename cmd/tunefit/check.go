@@ -101,8 +101,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 		if err != nil {
 			return 0, err
 		}
-		if err := costs.deriveNamed(file, text); err != nil {
-			return 0, err
+		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
+			if err := costs.deriveFor(namedShapes([]*policy.Policy{p}, nil)); err != nil {
+				return 0, err
+			}
 		}
 		opt.Machine = costs.set.For
 		if costs.machine != nil {

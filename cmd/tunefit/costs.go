@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // costFlags name what NCCL's own choice comes from.
@@ -213,19 +214,80 @@ func readTopology(name string) (*topo.Document, error) {
 	return topo.Read(name, bytes.NewReader(text))
 }
 
-// deriveNamed adds NCCL's costs over all numbers of hosts that rows name.
-func (m *costModel) deriveNamed(file string, text []byte) error {
-	p, err := policy.ReadCSV(file, text)
-	if err != nil || m.machine == nil {
-		return nil // what is wrong with the rows is said elsewhere
+// deriveFor adds NCCL's costs over all numbers of hosts that communicators have.
+func (m *costModel) deriveFor(shapes []shape) error {
+	if m.machine == nil {
+		return nil
 	}
 	var hosts []int
-	named := map[int]bool{}
-	for _, s := range namedShapes([]*policy.Policy{p}, nil) {
-		if !named[s.nodes] && m.set.For(s.nodes, 0) == nil {
-			named[s.nodes] = true
+	for _, s := range shapes {
+		if !slices.Contains(hosts, s.nodes) && m.set.For(s.nodes, 0) == nil {
 			hosts = append(hosts, s.nodes)
 		}
 	}
 	return m.derive(hosts...)
+}
+
+// shapes lists the communicators that there are costs for.
+func (m *costModel) shapes() string {
+	var names []string
+	for _, t := range m.set.Tunings {
+		names = append(names, shape{nodes: t.NNodes, ranks: t.NRanks}.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// doubt says why the costs may not be those of the user's machine; empty where the user
+// has named it, or this is it.
+func (f *costFlags) doubt() string {
+	if f.topo != "" || f.tuning != "" {
+		return ""
+	}
+	here, err := doctor.Machine(f.getenv)
+	if err != nil {
+		return "; nothing here tells whether your machine is one"
+	}
+	doc, err := hgxH100()
+	if err == nil {
+		var sys *topo.System
+		if sys, err = topo.Build(doc, buildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
+}
+
+// with returns the costs as they are with constants that a tuner replaces, and those
+// to compare them with. Where they come from a file of latencies and bandwidths,
+// what becomes of these by other constants is not known, and nothing changes.
+func (f *costFlags) with(constants []host.Constant, m *costModel) (alone, own *costModel, err error) {
+	if f.tuning != "" {
+		m.ignored = len(constants)
+		return m, m, nil
+	}
+	alone = m
+	if m.machine == nil { // the default is the outcome for a machine whose topology is here, too
+		machine, err := hgxH100()
+		if err != nil {
+			return nil, nil, err
+		}
+		alone = m.anew(machine)
+	}
+	own = alone.anew(alone.machine)
+	for _, c := range constants {
+		own.options.Replaced = append(own.options.Replaced, channels.Constant(c))
+	}
+	return alone, own, nil
+}
+
+// anew is for the same system and derives all that it is asked for.
+func (m *costModel) anew(machine *topo.Document) *costModel {
+	return &costModel{machine: machine, options: m.options, nccl: m.nccl, standIns: m.standIns, notes: m.notes, set: &tuning.Set{System: m.set.System, NCCL: m.set.NCCL}}
+}
+
+// noteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
+func (m *costModel) noteIgnored(w io.Writer) {
+	if m.ignored > 0 {
+		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", cli.CountOf(m.ignored, "constant"))
+	}
 }

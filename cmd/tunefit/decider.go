@@ -62,7 +62,7 @@ func (a *asker) about(d decider, shapes []shape, allGather bool) (notes []string
 		notes = slices.Clone(a.notes)
 	}
 	for _, s := range shapes {
-		view := a.engines[d].For(s.comm(a.costs.nccl))
+		view := a.engines[d].For(commOf(s, a.costs.nccl))
 		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.model, silence))
 		}
@@ -92,9 +92,9 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	return notes
 }
 
-// comm is the communicator as the plugin sees it in a release of NCCL.
-func (s shape) comm(version nccl.Version) policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: version.UncheckedAllGather()}
+// commOf is the communicator as the plugin sees it in a release of NCCL.
+func commOf(s shape, release nccl.Version) policy.Comm {
+	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
 func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }

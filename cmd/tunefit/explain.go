@@ -180,7 +180,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 		return nil, err
 	}
 	p.estimated = a.table(p.costs, q, noCell)
-	p.Explanation = p.engine.For(q.shape.comm(p.asked.release)).Explain(q.query(p.asked.table, p.asked.abi))
+	p.Explanation = p.engine.For(commOf(q.shape, p.asked.release)).Explain(q.query(p.asked.table, p.asked.abi))
 	return p, nil
 }
 

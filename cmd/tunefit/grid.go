@@ -146,3 +146,10 @@ func parseShape(text string) (shape, error) {
 	}
 	return shape{nodes: nodes, ranks: nodes * ranks}, nil
 }
+
+func sizeRange(first, last uint64) string {
+	if first == last {
+		return nccl.FormatBytes(first)
+	}
+	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
+}

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -104,24 +102,4 @@ func (a *asker) noteEstimates(w io.Writer) {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
 	fmt.Fprintf(w, "note: what NCCL chooses alone%s is by %s%s\n", where, a.costs.source(), doubt)
-}
-
-// doubt says why the costs may not be those of the user's machine; empty where the user
-// has named it, or this is it.
-func (f *costFlags) doubt() string {
-	if f.topo != "" || f.tuning != "" {
-		return ""
-	}
-	here, err := doctor.Machine(f.getenv)
-	if err != nil {
-		return "; nothing here tells whether your machine is one"
-	}
-	doc, err := hgxH100()
-	if err == nil {
-		var sys *topo.System
-		if sys, err = topo.Build(doc, buildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
-			return ""
-		}
-	}
-	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
 // nvlDomains is how many NVLink domains NCCL says that a communicator spans. The zero
@@ -78,12 +77,4 @@ func (s shape) through(abi int) shape {
 		s.nvl = nvlUntold
 	}
 	return s
-}
-
-// hears fails for a number that a person gave and that the tuner is never told.
-func (s shape) hears(c *host.Comm) error {
-	if s.nvl > 0 && c.ABI < nccl.ABIComms {
-		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, nccl.ABIComms)
-	}
-	return nil
 }

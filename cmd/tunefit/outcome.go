@@ -186,10 +186,3 @@ func (o outcome) decidedByKind() string {
 	}
 	return "nccl"
 }
-
-func sizeRange(first, last uint64) string {
-	if first == last {
-		return nccl.FormatBytes(first)
-	}
-	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
-}

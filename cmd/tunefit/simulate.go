@@ -168,15 +168,6 @@ func sortedOnce(numbers []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
 }
 
-// shapes lists the communicators that there are costs for.
-func (m *costModel) shapes() string {
-	var names []string
-	for _, t := range m.set.Tunings {
-		names = append(names, shape{nodes: t.NNodes, ranks: t.NRanks}.String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // sweepSummary says what one communicator's sweep is worth learning from.
 type sweepSummary struct {
 	shape   shape
