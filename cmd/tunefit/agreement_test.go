@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -114,16 +115,16 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		engine, _ := files.engine(costFlags{})
-		s := rapid.SampledFrom([]shape{{2, 16, 0}, {2, 16, 1}, {2, 16, nvlUntold}, {1, 8, 0}, {2, 9, 0}, {3, 8, 2}}).Draw(t, "comm")
+		s := rapid.SampledFrom([]grid.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: grid.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
 		if abi < nccl.ABIComms {
-			s.nvl = nvlUntold
+			s.NVL = grid.NVLUntold
 		}
 		calls := make([]host.Call, 12)
 		for i := range calls {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), NCCL: release})
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)
 			}
@@ -189,7 +190,7 @@ func TestLibraryWritesTheModelsConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		comm, err := a.comm(d, shape{nodes: 1, ranks: 8}.through(a.abi))
+		comm, err := a.comm(d, grid.Shape{Nodes: 1, Ranks: 8}.Through(a.abi))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +208,7 @@ func TestLibraryWritesTheModelsConstants(t *testing.T) {
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.
-func breaks(c host.Call, a host.Answer, s shape) string {
+func breaks(c host.Call, a host.Answer, s grid.Shape) string {
 	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 	written, choice := -1, -1
 	for i, after := range a.Table {
@@ -233,7 +234,7 @@ func breaks(c host.Call, a host.Answer, s shape) string {
 			return "a tie"
 		}
 	}
-	unchecked := algo == nccl.AlgoCollNetDirect || algo == nccl.AlgoCollNetChain || algo == nccl.AlgoNVLS && s.nodes > 1
+	unchecked := algo == nccl.AlgoCollNetDirect || algo == nccl.AlgoCollNetChain || algo == nccl.AlgoNVLS && s.Nodes > 1
 	switch {
 	case written >= 0 && written != choice:
 		return "the cell written is not chosen"

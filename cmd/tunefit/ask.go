@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -46,7 +47,7 @@ func (d decider) paths() (files decider, err error) {
 
 type commKey struct {
 	decider
-	shape
+	grid.Shape
 }
 
 // newAsker reads what each of by names, which may be asked about.
@@ -93,7 +94,7 @@ func newAsker(who cli.LibraryFlag, from costFlags, by ...decider) (*asker, error
 func (a *asker) close() { a.plugin.Close() }
 
 // comm returns the plugin's communicator of this shape with these files.
-func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
+func (a *asker) comm(d decider, s grid.Shape) (*host.Comm, error) {
 	key := commKey{d, s}
 	if c := a.comms[key]; c != nil {
 		return c, nil
@@ -105,7 +106,7 @@ func (a *asker) comm(d decider, s shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.policy), a.plugin.Setenv(tuner.EnvModelFile, files.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), NCCL: a.costs.nccl})
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: a.costs.nccl})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
@@ -132,7 +133,7 @@ func warnings(log []host.Line) error {
 }
 
 // ask asks questions about one communicator.
-func (a *asker) ask(d decider, s shape, questions []question) ([]outcome, error) {
+func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, error) {
 	comm, err := a.comm(d, s)
 	if err != nil {
 		return nil, err
@@ -215,8 +216,8 @@ func choose(costs *tuning.Tuning, flat []float32, bytes uint64) tuning.Choice {
 }
 
 // hears fails for a number that a person gave and that the tuner is never told.
-func hears(c *host.Comm, s shape) error {
-	if s.nvl > 0 && c.ABI < nccl.ABIComms {
+func hears(c *host.Comm, s grid.Shape) error {
+	if s.NVL > 0 && c.ABI < nccl.ABIComms {
 		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, nccl.ABIComms)
 	}
 	return nil
@@ -224,7 +225,7 @@ func hears(c *host.Comm, s shape) error {
 
 // tuning is NCCL's cost model of a communicator, with the constants that the plugin
 // has written for it.
-func (a *asker) tuning(d decider, s shape) (*tuning.Tuning, error) {
+func (a *asker) tuning(d decider, s grid.Shape) (*tuning.Tuning, error) {
 	comm, err := a.comm(d, s)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -40,7 +41,7 @@ type costModel struct {
 	ignored int          // constants that a tuner replaces and that the set does not know
 	notes   []string     // what the costs do not reckon with
 	// standIns notes communicators whose costs are those of another size.
-	standIns map[shape]shape
+	standIns map[grid.Shape]grid.Shape
 }
 
 // getenv is the environment in which the tuner looks for the machine.
@@ -62,7 +63,7 @@ func (f *costFlags) read() (*costModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &costModel{standIns: map[shape]shape{}, nccl: version, notes: uncountedVariables()}
+	m := &costModel{standIns: map[grid.Shape]grid.Shape{}, nccl: version, notes: uncountedVariables()}
 	if note != "" {
 		m.notes = append(m.notes, note)
 	}
@@ -94,7 +95,7 @@ func (f *costFlags) readTuning() (*costModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &costModel{standIns: map[shape]shape{}, notes: uncountedVariables()}
+	m := &costModel{standIns: map[grid.Shape]grid.Shape{}, notes: uncountedVariables()}
 	if m.set, err = tuning.Read(bytes.NewReader(text), f.tuning); err != nil {
 		return nil, err
 	}
@@ -147,18 +148,18 @@ func (m *costModel) derive(hosts ...int) error {
 
 // of returns the model of a communicator. Where there is none of its size, the
 // one with the nearest number of nodes stands in.
-func (m *costModel) of(s shape) (*tuning.Tuning, error) {
-	if m.machine != nil && m.set.For(s.nodes, 0) == nil {
-		if err := m.derive(s.nodes); err != nil {
+func (m *costModel) of(s grid.Shape) (*tuning.Tuning, error) {
+	if m.machine != nil && m.set.For(s.Nodes, 0) == nil {
+		if err := m.derive(s.Nodes); err != nil {
 			return nil, err
 		}
 	}
-	if t := m.set.For(s.nodes, s.ranks); t != nil {
+	if t := m.set.For(s.Nodes, s.Ranks); t != nil {
 		return t, nil
 	}
 	distance := func(t *tuning.Tuning) float64 {
-		far := max(float64(t.NNodes)/float64(s.nodes), float64(s.nodes)/float64(t.NNodes))
-		if (t.NNodes == 1) != (s.nodes == 1) {
+		far := max(float64(t.NNodes)/float64(s.Nodes), float64(s.Nodes)/float64(t.NNodes))
+		if (t.NNodes == 1) != (s.Nodes == 1) {
 			far += 1000 // one node and several have little in common
 		}
 		return far
@@ -172,7 +173,7 @@ func (m *costModel) of(s shape) (*tuning.Tuning, error) {
 		}
 		return 0
 	})
-	m.standIns[s] = shape{nodes: best.NNodes, ranks: best.NRanks}
+	m.standIns[s] = grid.Shape{Nodes: best.NNodes, Ranks: best.NRanks}
 	return best, nil
 }
 
@@ -188,7 +189,7 @@ func (m *costModel) system() string {
 }
 
 // noteStandIns says where the costs are not those of the communicator shown.
-func (m *costModel) noteStandIns(w io.Writer, shown []shape) {
+func (m *costModel) noteStandIns(w io.Writer, shown []grid.Shape) {
 	for _, note := range m.notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
@@ -215,14 +216,14 @@ func readTopology(name string) (*topo.Document, error) {
 }
 
 // deriveFor adds NCCL's costs over all numbers of hosts that communicators have.
-func (m *costModel) deriveFor(shapes []shape) error {
+func (m *costModel) deriveFor(shapes []grid.Shape) error {
 	if m.machine == nil {
 		return nil
 	}
 	var hosts []int
 	for _, s := range shapes {
-		if !slices.Contains(hosts, s.nodes) && m.set.For(s.nodes, 0) == nil {
-			hosts = append(hosts, s.nodes)
+		if !slices.Contains(hosts, s.Nodes) && m.set.For(s.Nodes, 0) == nil {
+			hosts = append(hosts, s.Nodes)
 		}
 	}
 	return m.derive(hosts...)
@@ -232,7 +233,7 @@ func (m *costModel) deriveFor(shapes []shape) error {
 func (m *costModel) shapes() string {
 	var names []string
 	for _, t := range m.set.Tunings {
-		names = append(names, shape{nodes: t.NNodes, ranks: t.NRanks}.String())
+		names = append(names, grid.Shape{Nodes: t.NNodes, Ranks: t.NRanks}.String())
 	}
 	return strings.Join(names, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -57,7 +58,7 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 
 // about lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
 // silent, and, with allGather, which of its channel counts are left to NCCL.
-func (a *asker) about(d decider, shapes []shape, allGather bool) (notes []string) {
+func (a *asker) about(d decider, shapes []grid.Shape, allGather bool) (notes []string) {
 	if d.model != "" {
 		notes = slices.Clone(a.notes)
 	}
@@ -93,14 +94,14 @@ func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 }
 
 // commOf is the communicator as the plugin sees it in a release of NCCL.
-func commOf(s shape, release nccl.Version) policy.Comm {
-	return policy.Comm{Nodes: s.nodes, Ranks: s.ranks, NVLDomains: s.toldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
+func commOf(s grid.Shape, release nccl.Version) policy.Comm {
+	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
-func (f deciderFiles) shapes() []shape { return namedShapes(f.policies, f.model) }
+func (f deciderFiles) shapes() []grid.Shape { return namedShapes(f.policies, f.model) }
 
 // rules are those that can match a collective on a communicator.
-func (f deciderFiles) rules(coll nccl.Coll, s shape) (rules []*policy.Rule) {
+func (f deciderFiles) rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
 	for _, p := range f.policies {
 		rules = append(rules, rulesFor(p, coll, s)...)
 	}
@@ -109,13 +110,13 @@ func (f deciderFiles) rules(coll nccl.Coll, s shape) (rules []*policy.Rule) {
 
 // sizes adds to samples those at which a rule begins or ends and at which the model
 // was measured.
-func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s shape) []uint64 {
-	sizes := withEdges(samples, s.ranks, f.rules(coll, s))
+func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
+	sizes := withEdges(samples, s.Ranks, f.rules(coll, s))
 	if f.model == nil {
 		return sizes
 	}
 	for _, g := range f.model.File.Groups {
-		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.nodes != s.ranks*g.Nodes {
+		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.Nodes != s.Ranks*g.Nodes {
 			continue
 		}
 		for _, family := range g.Families {

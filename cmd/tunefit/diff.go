@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 func diffCommand() *cobra.Command {
-	var grid gridFlags
+	var grid grid.Flags
 	var who cli.LibraryFlag
 	var from costFlags
 	var model string
@@ -58,7 +59,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 			return err
 		},
 	}
-	grid.register(cmd)
+	grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	who.Register(cmd, "to ask")
 	from.register(cmd)
@@ -70,7 +71,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 type comparison struct {
 	by          [2]decider
 	digests     [2]policy.Digest
-	shapes      []shape
+	shapes      []grid.Shape
 	differences []difference
 	asked       *asker
 	notes       []string
@@ -83,12 +84,12 @@ type difference struct {
 	last          uint64
 }
 
-func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
-	colls, err := grid.parseColls()
+func diff(by [2]decider, grid grid.Flags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
+	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
-	sizes, isRange, err := grid.parseSizes()
+	sizes, isRange, err := grid.ParseSizes()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*
 	}
 	c := &comparison{by: by, digests: [2]policy.Digest{files.policies[0].Digest, newPolicy.Digest}}
 	files.policies = append(files.policies, newPolicy)
-	if c.shapes, err = grid.parseShapes(files.shapes()); err != nil {
+	if c.shapes, err = grid.ParseShapes(files.shapes()); err != nil {
 		return nil, err
 	}
 	a, err := newAsker(who, from, by[:]...)
@@ -112,7 +113,7 @@ func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*
 	defer a.close()
 	c.asked = a
 	for i := range c.shapes {
-		c.shapes[i] = c.shapes[i].through(a.abi)
+		c.shapes[i] = c.shapes[i].Through(a.abi)
 	}
 	for _, coll := range colls {
 		for _, s := range c.shapes {
@@ -136,7 +137,7 @@ func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*
 }
 
 // compare adds the differences of one collective on one communicator.
-func (c *comparison) compare(a *asker, coll nccl.Coll, s shape, call question, sizes []uint64) error {
+func (c *comparison) compare(a *asker, coll nccl.Coll, s grid.Shape, call question, sizes []uint64) error {
 	questions := make([]question, len(sizes))
 	for i, bytes := range sizes {
 		questions[i] = question{coll, s, bytes, call.pipeOps, call.regBuff}
@@ -175,7 +176,7 @@ func (c *comparison) write(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range c.differences {
-		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, sizeRange(d.before.bytes, d.last), d.before.callText(),
+		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, grid.SizeRange(d.before.bytes, d.last), d.before.callText(),
 			d.before.choice(), d.before.decidedBy(c.by[0]), d.after.choice(), d.after.decidedBy(c.by[1]))
 	}
 	tw.Flush()

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -44,7 +45,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			for _, note := range p.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			p.asker.note(cmd.ErrOrStderr(), []shape{q.shape})
+			p.asker.note(cmd.ErrOrStderr(), []grid.Shape{q.shape})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.json())
 			} else {
@@ -59,7 +60,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
 	fl.IntVar(&f.nodes, "nodes", 0, "number of nodes; with --ranks it stands for --comm")
 	fl.IntVar(&f.ranks, "ranks", 0, "number of ranks of all nodes together; with --nodes it stands for --comm")
-	f.nvl.register(cmd)
+	f.nvl.Register(cmd)
 	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
@@ -73,7 +74,7 @@ type explainFlags struct {
 	by           decider
 	comm         string
 	nodes, ranks int
-	nvl          nvlDomains
+	nvl          grid.NVLDomains
 	call         question
 	all, json    bool
 	who          cli.LibraryFlag
@@ -112,27 +113,27 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, 
 	if q.shape, err = f.shape(cmd); err != nil {
 		return q, err
 	}
-	if q.shape, err = q.shape.spanning(f.nvl); err != nil {
+	if q.shape, err = q.shape.Spanning(f.nvl); err != nil {
 		return q, cli.Usagef("--nvl-domains: %w", err)
 	}
 	return q, nil
 }
 
-func (f *explainFlags) shape(cmd *cobra.Command) (shape, error) {
+func (f *explainFlags) shape(cmd *cobra.Command) (grid.Shape, error) {
 	nodes, ranks := cmd.Flags().Changed("nodes"), cmd.Flags().Changed("ranks")
 	switch {
 	case f.comm != "" && (nodes || ranks):
-		return shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
+		return grid.Shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
 	case f.comm != "":
-		return parseShape(f.comm)
+		return grid.ParseShape(f.comm)
 	case !nodes || !ranks:
-		return shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
-	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= maxRanks:
-		return shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
-	case f.nodes < 1 || f.ranks < 2 || f.ranks > maxRanks:
-		return shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
+		return grid.Shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
+	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= grid.MaxRanks:
+		return grid.Shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
+	case f.nodes < 1 || f.ranks < 2 || f.ranks > grid.MaxRanks:
+		return grid.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return shape{nodes: f.nodes, ranks: f.ranks}, nil
+	return grid.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
 }
 
 // decisionPath is the way to one decision, and what the built library decides.
@@ -169,7 +170,7 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
 		return nil, err
 	}
 	defer a.close()
-	q.shape = q.shape.through(a.abi)
+	q.shape = q.shape.Through(a.abi)
 	p.question = q
 	answers, err := a.ask(d, q.shape, []question{q})
 	if err != nil {

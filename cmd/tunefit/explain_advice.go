@@ -12,12 +12,12 @@ import (
 // nil where nothing helps.
 func (p *decisionPath) advice() []string {
 	q := p.question
-	where := fmt.Sprintf("%s on %s with %s", q.coll, cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.coll, cli.CountOf(q.shape.Nodes, "node"), cli.CountOf(q.shape.Ranks, "rank"))
 	switch p.Why {
 	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
 		return []string{"measure " + where + p.plan()}
 	case policy.SilentNodes:
-		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.nodes)}
+		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.Nodes)}
 	case policy.SilentSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.bytes))}
 	case policy.SilentCells:
@@ -41,7 +41,7 @@ func (p *decisionPath) advice() []string {
 // plan names the command that prints what to run.
 func (p *decisionPath) plan() string {
 	s := p.question.shape
-	if s.ranks%s.nodes != 0 {
+	if s.Ranks%s.Nodes != 0 {
 		return ""
 	}
 	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.question.coll, s)

@@ -23,7 +23,7 @@ const maxExplained = 10
 func (p *decisionPath) write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.question
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"), q.callText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), cli.CountOf(q.shape.Nodes, "node"), cli.CountOf(q.shape.Ranks, "rank"), q.callText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)

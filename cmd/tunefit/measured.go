@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -81,7 +82,7 @@ func (a *asker) table(costs *tuning.Tuning, q question, chosen cell) (flat []flo
 }
 
 // note says what is to be known of NCCL's own choices, as they are shown.
-func (a *asker) note(w io.Writer, shown []shape) {
+func (a *asker) note(w io.Writer, shown []grid.Shape) {
 	a.costs.noteStandIns(w, shown)
 	a.costs.noteIgnored(w)
 	a.noteEstimates(w)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -12,7 +13,7 @@ import (
 // question is one call of a collective, but for what NCCL thinks of it.
 type question struct {
 	coll    nccl.Coll
-	shape   shape
+	shape   grid.Shape
 	bytes   uint64
 	pipeOps int
 	regBuff int
@@ -45,7 +46,7 @@ func availableV2(q question, table []float32) []float32 {
 			offer(nccl.AlgoTree, proto)
 		}
 	}
-	oneNode, collNet, nvls := q.shape.nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
+	oneNode, collNet, nvls := q.shape.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
 	switch q.coll {
 	case nccl.CollAllReduce:
 		if collNet {
@@ -75,8 +76,8 @@ func (q question) callText() string {
 	if q.regBuff != 0 {
 		s += ", reg_buff 1"
 	}
-	if q.shape.nvl != 0 {
-		s += fmt.Sprintf(", nvl_domains %d", q.shape.toldNVLDomains())
+	if q.shape.NVL != 0 {
+		s += fmt.Sprintf(", nvl_domains %d", q.shape.ToldNVLDomains())
 	}
 	return s
 }

@@ -41,7 +41,7 @@ func (c cell) json() choiceJSON {
 }
 
 func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.nodes, Ranks: o.shape.ranks, NVLDomains: o.shape.toldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
+	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.Nodes, Ranks: o.shape.Ranks, NVLDomains: o.shape.ToldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
 	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
 	j.Release = o.release.String()
 	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.channels, o.chunk, o.notRaised

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -105,10 +106,10 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 	y.mapping(n, "a test", fields{
 		"name":           func(n *yaml.Node) { c.name, _ = y.text(n, "name") },
 		"collective":     func(n *yaml.Node) { c.call.coll = named(y, n, "collective", nccl.Colls.Parse) },
-		"nodes":          func(n *yaml.Node) { c.call.shape.nodes = y.number(n, "nodes", 1, 1<<24) },
-		"ranks":          func(n *yaml.Node) { c.call.shape.ranks = y.number(n, "ranks", 2, 1<<24) },
+		"nodes":          func(n *yaml.Node) { c.call.shape.Nodes = y.number(n, "nodes", 1, 1<<24) },
+		"ranks":          func(n *yaml.Node) { c.call.shape.Ranks = y.number(n, "ranks", 2, 1<<24) },
 		"ranks_per_node": func(n *yaml.Node) { perNode = y.number(n, "ranks_per_node", 1, 1<<24) },
-		"nvl_domains":    func(n *yaml.Node) { nvl, c.call.shape.nvl = n, nvlDomainsOf(y.number(n, "nvl_domains", 0, 1<<24)) },
+		"nvl_domains":    func(n *yaml.Node) { nvl, c.call.shape.NVL = n, grid.NVLDomainsOf(y.number(n, "nvl_domains", 0, 1<<24)) },
 		"size":           func(n *yaml.Node) { y.sizes(n, &c) },
 		"pipe_ops":       func(n *yaml.Node) { c.call.pipeOps = y.number(n, "pipe_ops", 0, 1<<30) },
 		"reg_buff":       func(n *yaml.Node) { c.call.regBuff = y.number(n, "reg_buff", 0, 1) },
@@ -123,20 +124,20 @@ func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
 		return c
 	}
 	s := &c.call.shape
-	if s.ranks == 0 {
-		s.ranks = s.nodes * perNode
+	if s.Ranks == 0 {
+		s.Ranks = s.Nodes * perNode
 	}
 	switch {
 	case c.name == "":
 		y.fail(n, "the test has no name")
 	case c.call.coll < 0:
 		y.fail(n, "the test names no collective")
-	case s.nodes == 0 || s.ranks == 0:
+	case s.Nodes == 0 || s.Ranks == 0:
 		y.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
-	case s.ranks < 2 || s.ranks < s.nodes || perNode > 0 && s.ranks != s.nodes*perNode:
-		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.ranks, "rank"), cli.CountOf(s.nodes, "node"), onEach(perNode))
-	case int(s.nvl) > s.ranks:
-		_, err := s.spanning(s.nvl)
+	case s.Ranks < 2 || s.Ranks < s.Nodes || perNode > 0 && s.Ranks != s.Nodes*perNode:
+		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.Ranks, "rank"), cli.CountOf(s.Nodes, "node"), onEach(perNode))
+	case int(s.NVL) > s.Ranks:
+		_, err := s.Spanning(s.NVL)
 		y.fail(nvl, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:
 		y.fail(n, "the test names no size")
@@ -173,7 +174,7 @@ func (y *strictYAML) sizes(n *yaml.Node, c *policyCase) {
 		if !ok {
 			return
 		}
-		sizes, isRange, err := parseSizes(s)
+		sizes, isRange, err := grid.ParseSizes(s)
 		if err != nil {
 			y.fail(n, "size: %v", err)
 			return

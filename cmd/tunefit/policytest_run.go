@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -33,7 +34,7 @@ type fieldDiff struct {
 }
 
 // run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
+func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []grid.Shape, err error) {
 	files, err := t.decider.read()
 	if err != nil {
 		return nil, nil, nil, err
@@ -58,7 +59,7 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 		if !only.MatchString(c.name) {
 			continue
 		}
-		c.call.shape = c.call.shape.through(a.abi)
+		c.call.shape = c.call.shape.Through(a.abi)
 		shapes = append(shapes, c.call.shape)
 		r, err := c.run(a, files, rows)
 		if err != nil {
@@ -88,7 +89,7 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 	r := caseResult{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), cli.CountOf(o.shape.nodes, "node"), cli.CountOf(o.shape.ranks, "rank"), o.callText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), cli.CountOf(o.shape.Nodes, "node"), cli.CountOf(o.shape.Ranks, "rank"), o.callText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.bytes, diff})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -32,12 +33,12 @@ func readPolicy(file string) (*policy.Policy, error) {
 // namedShapes lists the communicators that rules are written for, by their columns
 // or by their conditions, and that a model was measured on, which may be nil. What a
 // rule leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
+func namedShapes(policies []*policy.Policy, model *policy.Model) []grid.Shape {
 	const perNode = 8
-	seen := map[shape]bool{}
+	seen := map[grid.Shape]bool{}
 	if model != nil {
 		for _, g := range model.File.Groups {
-			seen[shape{nodes: g.Nodes, ranks: g.Ranks}] = true
+			seen[grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks}] = true
 		}
 	}
 	add := func(nodes, ranks, rpn int) {
@@ -55,7 +56,7 @@ func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 		if nodes < 0 {
 			nodes = max(1, ranks/rpn)
 		}
-		if s := (shape{nodes: nodes, ranks: nodes * rpn}); s.ranks > 1 && (ranks < 0 || ranks == s.ranks) {
+		if s := (grid.Shape{Nodes: nodes, Ranks: nodes * rpn}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
 			seen[s] = true
 		}
 	}
@@ -74,11 +75,11 @@ func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
 			}
 		}
 	}
-	var shapes []shape
+	var shapes []grid.Shape
 	for s := range seen {
 		shapes = append(shapes, s)
 	}
-	slices.SortFunc(shapes, func(a, b shape) int { return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.ranks, b.ranks)) })
+	slices.SortFunc(shapes, func(a, b grid.Shape) int { return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks)) })
 	return shapes
 }
 
@@ -94,10 +95,10 @@ func inShapes(limits []uint64) (numbers []int) {
 
 // rulesFor returns the rules of a policy that can match a collective on a
 // communicator.
-func rulesFor(p *policy.Policy, coll nccl.Coll, s shape) []*policy.Rule {
+func rulesFor(p *policy.Policy, coll nccl.Coll, s grid.Shape) []*policy.Rule {
 	var rules []*policy.Rule
 	for i := range p.Rules {
-		if r := &p.Rules[i]; r.IsFor(coll, s.nodes, s.ranks) {
+		if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
 			rules = append(rules, r)
 		}
 	}

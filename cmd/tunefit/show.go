@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func showCommand() *cobra.Command {
-	var grid gridFlags
+	var grid grid.Flags
 	var who cli.LibraryFlag
 	var from costFlags
 	var call question
@@ -72,7 +73,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 			return nil
 		},
 	}
-	grid.register(cmd)
+	grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
@@ -85,19 +86,19 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 // decisionTable is what show prints.
 type decisionTable struct {
 	by       decider
-	shapes   []shape
+	shapes   []grid.Shape
 	outcomes []outcome
 	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
 	asked    *asker
 	notes    []string // why a model is not used
 }
 
-func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
-	colls, err := grid.parseColls()
+func show(d decider, grid grid.Flags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
+	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
-	samples, isRange, err := grid.parseSizes()
+	samples, isRange, err := grid.ParseSizes()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from co
 		return nil, err
 	}
 	t := &decisionTable{by: d, ranges: isRange}
-	if t.shapes, err = grid.parseShapes(f.shapes()); err != nil {
+	if t.shapes, err = grid.ParseShapes(f.shapes()); err != nil {
 		return nil, err
 	}
 	a, err := newAsker(who, from, d)
@@ -116,7 +117,7 @@ func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from co
 	defer a.close()
 	t.asked = a
 	for i := range t.shapes {
-		t.shapes[i] = t.shapes[i].through(a.abi)
+		t.shapes[i] = t.shapes[i].Through(a.abi)
 	}
 	for _, coll := range colls {
 		for _, s := range t.shapes {
@@ -171,7 +172,7 @@ func (t *decisionTable) write(w io.Writer) {
 			last = o
 		}
 		line(first.known.String(), orNCCL(first.chunk, nccl.FormatBytes(uint64(first.chunk))), gains(t.outcomes[start:i]),
-			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
+			first.coll.String(), first.shape.String(), grid.SizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
 			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
 	}
 	tw.Flush()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -132,7 +133,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
 		if text[at] != "" {
 			text[at] += ", "
 		}
-		text[at] += sizeRange(1<<from, 1<<to)
+		text[at] += grid.SizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text
