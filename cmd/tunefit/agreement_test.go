@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -114,7 +115,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		engine, _ := files.engine(costFlags{})
+		engine, _ := files.engine(costs.Flags{})
 		s := rapid.SampledFrom([]grid.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: grid.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
 		if abi < nccl.ABIComms {
 			s.NVL = grid.NVLUntold
@@ -186,7 +187,7 @@ func TestLibraryWritesTheModelsConstants(t *testing.T) {
 	noJob(t)
 	d := decider{model: withConstants(t)}
 	for _, release := range nccl.KnownVersions {
-		a, err := newAsker(cli.LibraryFlag{Path: testlib.Library}, costFlags{nccl: release.String()}, d)
+		a, err := newAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -22,11 +23,11 @@ import (
 type asker struct {
 	plugin *host.Plugin
 	abi    int // newest version of the tuner ABI that NCCL has
-	from   costFlags
-	costs  *costModel // NCCL's without a tuner
+	from   costs.Flags
+	costs  *costs.Model // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
-	own    map[string]*costModel // by the constants that the plugin replaces
-	notes  []string              // what the plugin warned of
+	own    map[string]*costs.Model // by the constants that the plugin replaces
+	notes  []string                // what the plugin warned of
 	// engines know who decides, and what NCCL was measured to choose.
 	engines   map[decider]*policy.Engine
 	modelled  bool    // one of them has a model
@@ -51,7 +52,7 @@ type commKey struct {
 }
 
 // newAsker reads what each of by names, which may be asked about.
-func newAsker(who cli.LibraryFlag, from costFlags, by ...decider) (*asker, error) {
+func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, error) {
 	engines, modelled := map[decider]*policy.Engine{}, false
 	for _, d := range by {
 		files, err := d.read()
@@ -61,7 +62,7 @@ func newAsker(who cli.LibraryFlag, from costFlags, by ...decider) (*asker, error
 		engines[d], _ = files.engine(from) // the plugin says what is not known of the machine
 		modelled = modelled || files.model != nil
 	}
-	costs, err := from.read()
+	costs, err := from.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -69,19 +70,19 @@ func newAsker(who cli.LibraryFlag, from costFlags, by ...decider) (*asker, error
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costModel{}, engines: engines, modelled: modelled}
-	a.abi = costs.nccl.ABI(nil)
+	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
+	a.abi = costs.NCCL.ABI(nil)
 	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
 	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvReload: "new",
 		tuner.EnvFilesTrust: "1", // who looks at a file does not run on it
 	}
-	if from.topo != "" { // what the model's machine is compared with
-		settings[detect.TunerFileVariable] = from.getenv(detect.TunerFileVariable)
+	if from.Topo != "" { // what the model's machine is compared with
+		settings[detect.TunerFileVariable] = from.Getenv(detect.TunerFileVariable)
 	}
 	if a.abi == nccl.ABINoCosts && os.Getenv("NCCL_ALGO")+os.Getenv("NCCL_PROTO") != "" {
-		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", costs.nccl))
+		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", costs.NCCL))
 	}
 	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {
@@ -106,7 +107,7 @@ func (a *asker) comm(d decider, s grid.Shape) (*host.Comm, error) {
 	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.policy), a.plugin.Setenv(tuner.EnvModelFile, files.model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: a.costs.nccl})
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: a.costs.NCCL})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
@@ -142,12 +143,12 @@ func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, e
 	if err != nil {
 		return nil, err
 	}
-	plain, err := a.costs.of(s)
+	plain, err := a.costs.Of(s)
 	if err != nil {
 		return nil, err
 	}
 	engine := a.engines[d]
-	view := engine.For(commOf(s, a.costs.nccl))
+	view := engine.For(commOf(s, a.costs.NCCL))
 	outcomes := make([]outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
@@ -162,7 +163,7 @@ func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, e
 		o := &outcomes[i]
 		after := choose(costs, answers[i].Table, q.bytes)
 		o.policy, o.channels, o.chunk = cellOf(after), answers[i].Channels, answers[i].ChunkBytes
-		o.release, o.abi = a.costs.nccl, comm.ABI
+		o.release, o.abi = a.costs.NCCL, comm.ABI
 		o.keepLower(after.Channels)
 		query := q.query(calls[i].Table, comm.ABI)
 		if x := view.Decide(query); sameAnswer(answers[i], throughABI(x.Decision, calls[i].Table, comm.ABI)) {
@@ -231,13 +232,13 @@ func (a *asker) tuning(d decider, s grid.Shape) (*tuning.Tuning, error) {
 		return nil, err
 	}
 	if len(comm.Constants) == 0 {
-		return a.costs.of(s)
+		return a.costs.Of(s)
 	}
 	key := fmt.Sprint(comm.Constants)
 	if a.own[key] == nil {
-		if a.costs, a.own[key], err = a.from.with(comm.Constants, a.costs); err != nil {
+		if a.costs, a.own[key], err = a.from.With(comm.Constants, a.costs); err != nil {
 			return nil, err
 		}
 	}
-	return a.own[key].of(s)
+	return a.own[key].Of(s)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -41,7 +42,7 @@ func (d decider) read() (f deciderFiles, err error) {
 
 // engine puts the files together as the plugin does. note says why the machine is not
 // known where it has to be.
-func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
+func (f deciderFiles) engine(from costs.Flags) (e *policy.Engine, note string) {
 	var rows *policy.Policy
 	if len(f.policies) > 0 {
 		rows = f.policies[0]
@@ -49,7 +50,7 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	var here *policy.Machine
 	if policy.NeedsTopology(rows, f.model) {
 		var err error
-		if here, _, err = tuner.FindMachine(from.getenv); err != nil {
+		if here, _, err = tuner.FindMachine(from.Getenv); err != nil {
 			note = fmt.Sprintf("the topology of this machine is not known: %v", err)
 		}
 	}
@@ -63,14 +64,14 @@ func (a *asker) about(d decider, shapes []grid.Shape, allGather bool) (notes []s
 		notes = slices.Clone(a.notes)
 	}
 	for _, s := range shapes {
-		view := a.engines[d].For(commOf(s, a.costs.nccl))
+		view := a.engines[d].For(commOf(s, a.costs.NCCL))
 		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.model, silence))
 		}
 		if !allGather {
 			continue
 		}
-		for _, note := range d.uncheckedNotes(view, a.costs.nccl) {
+		for _, note := range d.uncheckedNotes(view, a.costs.NCCL) {
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}

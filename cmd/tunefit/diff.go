@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -23,7 +24,7 @@ const (
 func diffCommand() *cobra.Command {
 	var grid grid.Flags
 	var who cli.LibraryFlag
-	var from costFlags
+	var from costs.Flags
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -62,7 +63,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 	grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	who.Register(cmd, "to ask")
-	from.register(cmd)
+	from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
 }
@@ -84,7 +85,7 @@ type difference struct {
 	last          uint64
 }
 
-func diff(by [2]decider, grid grid.Flags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
+func diff(by [2]decider, grid grid.Flags, who cli.LibraryFlag, from costs.Flags) (*comparison, error) {
 	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err

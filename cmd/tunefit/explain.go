@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -66,7 +67,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.who.Register(cmd, "to ask")
-	f.from.register(cmd)
+	f.from.Register(cmd)
 	return cmd
 }
 
@@ -78,7 +79,7 @@ type explainFlags struct {
 	call         question
 	all, json    bool
 	who          cli.LibraryFlag
-	from         costFlags
+	from         costs.Flags
 }
 
 // decider takes what is not named from where a job takes it.

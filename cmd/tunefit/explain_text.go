@@ -55,7 +55,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.asked.release, why)
 	} else if n > 0 {
 		known := ""
-		if p.asker.costs.ignored > 0 {
+		if p.asker.costs.Ignored > 0 {
 			known = "; the estimates below are without"
 		}
 		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", cli.CountOf(n, "constant"), known)
@@ -154,10 +154,10 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 	with := ""
-	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && p.asker.costs.ignored == 0 {
+	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && p.asker.costs.Ignored == 0 {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
 	}
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.source(), with)
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.Source(), with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The machine's own NCCL is not the tests' affair.
-	findNCCL = func() nccl.Version { return nccl.Reference }
+	costs.FindNCCL = func() nccl.Version { return nccl.Reference }
 	os.Exit(testlib.Run(m))
 }
 

@@ -30,7 +30,7 @@ func (k knowledge) String() string {
 // that it hands to one. plain are its costs, costs those with the constants that the
 // tuner replaces.
 func (a *asker) alone(q question, view *policy.EngineView, plain, costs *tuning.Tuning) outcome {
-	o := outcome{question: q, table: a.table(costs, q, noCell), costModel: a.costs.source()}
+	o := outcome{question: q, table: a.table(costs, q, noCell), costModel: a.costs.Source()}
 	before, after := choose(plain, a.table(plain, q, noCell), q.bytes), choose(costs, o.table, q.bytes)
 	o.nccl, o.own = cellOf(before), cellOf(after)
 	o.ncclMicros, o.ncclChannels = before.Micros, before.Channels
@@ -83,8 +83,8 @@ func (a *asker) table(costs *tuning.Tuning, q question, chosen cell) (flat []flo
 
 // note says what is to be known of NCCL's own choices, as they are shown.
 func (a *asker) note(w io.Writer, shown []grid.Shape) {
-	a.costs.noteStandIns(w, shown)
-	a.costs.noteIgnored(w)
+	a.costs.NoteStandIns(w, shown)
+	a.costs.NoteIgnored(w)
 	a.noteEstimates(w)
 }
 
@@ -98,9 +98,9 @@ func (a *asker) noteEstimates(w io.Writer) {
 	if a.modelled {
 		where = ", where it was not measured,"
 	}
-	doubt := a.from.doubt()
+	doubt := a.from.Doubt()
 	if doubt != "" {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
-	fmt.Fprintf(w, "note: what NCCL chooses alone%s is by %s%s\n", where, a.costs.source(), doubt)
+	fmt.Fprintf(w, "note: what NCCL chooses alone%s is by %s%s\n", where, a.costs.Source(), doubt)
 }

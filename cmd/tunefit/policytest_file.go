@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -19,7 +20,7 @@ import (
 type policyTests struct {
 	file string
 	decider
-	costs costFlags // NCCL's own choice comes from there
+	costs costs.Flags // NCCL's own choice comes from there
 	cases []policyCase
 }
 
@@ -80,16 +81,16 @@ func readPolicyTests(file string) (*policyTests, error) {
 	y.mapping(root, "the file", fields{
 		"policy":   path("policy", &t.policy),
 		"model":    path("model", &t.model),
-		"topology": path("topology", &t.costs.topo),
-		"tuning":   path("tuning", &t.costs.tuning),
-		"nccl":     func(n *yaml.Node) { t.costs.nccl = named(y, n, "nccl", nccl.ParseVersion).String() },
+		"topology": path("topology", &t.costs.Topo),
+		"tuning":   path("tuning", &t.costs.Tuning),
+		"nccl":     func(n *yaml.Node) { t.costs.NCCL = named(y, n, "nccl", nccl.ParseVersion).String() },
 		"tests":    func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { t.cases = append(t.cases, y.policyCase(n)) }) },
 	})
 	if len(y.problems) == 0 {
 		switch {
 		case t.decider == decider{}:
 			y.fail(root, "the file names neither a policy nor a model")
-		case t.costs.topo != "" && t.costs.tuning != "":
+		case t.costs.Topo != "" && t.costs.Tuning != "":
 			y.fail(root, "topology and tuning exclude each other")
 		case len(t.cases) == 0:
 			y.fail(root, "the file has no tests")

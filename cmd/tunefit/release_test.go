@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -44,8 +45,8 @@ func cutLine(text, begin string) (rest, line string) {
 func TestWhichNCCL(t *testing.T) {
 	testlib.NeedPlugin(t)
 	noJob(t)
-	installed := findNCCL
-	defer func() { findNCCL = installed }()
+	installed := costs.FindNCCL
+	defer func() { costs.FindNCCL = installed }()
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
@@ -60,7 +61,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		findNCCL = func() nccl.Version { return test.installed }
+		costs.FindNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)

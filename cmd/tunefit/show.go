@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -19,7 +20,7 @@ import (
 func showCommand() *cobra.Command {
 	var grid grid.Flags
 	var who cli.LibraryFlag
-	var from costFlags
+	var from costs.Flags
 	var call question
 	var model string
 	var asJSON bool
@@ -78,7 +79,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	who.Register(cmd, "to ask")
-	from.register(cmd)
+	from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
 }
@@ -93,7 +94,7 @@ type decisionTable struct {
 	notes    []string // why a model is not used
 }
 
-func show(d decider, grid grid.Flags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
+func show(d decider, grid grid.Flags, call question, who cli.LibraryFlag, from costs.Flags) (*decisionTable, error) {
 	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.costs.nccl), "with policy", "channels", "decided by")
+	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.costs.NCCL), "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
@@ -184,7 +185,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.notRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.costs.nccl, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
+				t.asked.costs.NCCL, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
 			return
 		}
 	}

@@ -15,12 +15,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 type simulateFlags struct {
-	costFlags
+	costs.Flags
 	grid     grid.Flags
 	nodes    []int
 	perNode  int
@@ -55,7 +56,7 @@ learnt from it is of no use on a real cluster.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.register(cmd)
+	f.Register(cmd)
 	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
 	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
 	flags.StringSliceVar(&f.grid.Colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")
@@ -77,30 +78,30 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.tuning, f.topo)); err != nil {
+	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.Tuning, f.Topo)); err != nil {
 		return err
 	}
-	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
-		f.nccl = cmp.Or(f.nccl, nccl.Reference.String())
+	if f.Tuning == "" { // not of the installed release: a simulation is the same everywhere
+		f.NCCL = cmp.Or(f.NCCL, nccl.Reference.String())
 	}
-	costs, err := f.read()
+	costs, err := f.Read()
 	if err != nil {
 		return err
 	}
-	if costs.machine != nil {
-		if err := costs.derive(f.nodes...); err != nil {
+	if costs.Machine != nil {
+		if err := costs.Derive(f.nodes...); err != nil {
 			return err
 		}
 	}
-	if f.tuning != "" {
-		asked.System = strings.TrimSuffix(filepath.Base(f.tuning), filepath.Ext(f.tuning))
+	if f.Tuning != "" {
+		asked.System = strings.TrimSuffix(filepath.Base(f.Tuning), filepath.Ext(f.Tuning))
 	}
 	var all []bench.Sample
 	var summaries []sweepSummary
 	for _, nodes := range f.nodes {
 		o := asked
-		if o.Tuning = costs.set.For(nodes, nodes*f.perNode); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --tuning", nodes, f.perNode, costs.shapes())
+		if o.Tuning = costs.Set.For(nodes, nodes*f.perNode); o.Tuning == nil {
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --tuning", nodes, f.perNode, costs.Shapes())
 		}
 		samples, err := simulate.Sweep(o)
 		if err != nil {

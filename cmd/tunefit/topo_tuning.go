@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -37,11 +38,11 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			version, note, err := whichNCCL(named)
+			version, note, err := costs.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
-			for _, note := range append(uncountedVariables(), note) {
+			for _, note := range append(costs.UncountedVariables(), note) {
 				if note != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 				}
@@ -53,7 +54,7 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			opt, err := tuneOptions(version)
+			opt, err := costs.TuneOptions(version)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ The JSON can be given to tunefit show --tuning.`,
 		},
 	}
 	view.register(cmd)
-	cmd.Flags().StringVar(&named, "nccl", "", ncclUsage)
+	cmd.Flags().StringVar(&named, "nccl", "", costs.NCCLUsage)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
 	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")

@@ -1,6 +1,4 @@
-package main
-
-// Which release of NCCL is asked what it would choose by itself.
+package costs
 
 import (
 	"fmt"
@@ -13,14 +11,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// findNCCL is doctor's. Tests replace it.
-var findNCCL = doctor.InstalledNCCL
+// FindNCCL is doctor's. Tests replace it.
+var FindNCCL = doctor.InstalledNCCL
 
-// whichNCCL is the release that --nccl names, or the installed one, or the newest that is
+// WhichNCCL is the release that --nccl names, or the installed one, or the newest that is
 // known. The note is for a release whose rules are not known.
-func whichNCCL(named string) (v nccl.Version, note string, err error) {
+func WhichNCCL(named string) (v nccl.Version, note string, err error) {
 	if named == "" {
-		v = findNCCL()
+		v = FindNCCL()
 		switch {
 		case v == 0:
 			return nccl.Newest, "", nil
@@ -36,10 +34,10 @@ func whichNCCL(named string) (v nccl.Version, note string, err error) {
 	return v, note, nil
 }
 
-const ncclUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that is installed, else 2.31.2)"
+const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that is installed, else 2.31.2)"
 
-// uncountedVariables are notes on variables that are set and do not count in what NCCL chooses by itself.
-func uncountedVariables() (notes []string) {
+// UncountedVariables are notes on variables that are set and do not count in what NCCL chooses by itself.
+func UncountedVariables() (notes []string) {
 	for _, v := range channels.NotCounted {
 		if os.Getenv(v.Name) != "" {
 			notes = append(notes, fmt.Sprintf("%s is set and does not count here: it %s", v.Name, v.Does))
