@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -11,12 +12,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
@@ -75,10 +78,8 @@ func anyCall(t *rapid.T) host.Call {
 // order. It writes nothing but one available cell, which wins then.
 func TestLibraryAgreesWithEngine(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
-	dir := t.TempDir()
-	modelFile, rowsFile := filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv")
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", modelFile)
+	testlib.NoJob(t)
+	modelFile, rowsFile := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv")
 	plugins := map[int]*host.Plugin{}
 	for _, release := range nccl.KnownVersions {
 		abi := release.ABI(nil)
@@ -184,8 +185,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 // The built library replaces the constants of NCCL's that the model says, in the releases that let a tuner do so.
 func TestLibraryWritesTheModelsConstants(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
-	d := decider{model: withConstants(t)}
+	testlib.NoJob(t)
+	d := decider{model: testlib.ModelWithConstants(t)}
 	for _, release := range nccl.KnownVersions {
 		a, err := newAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
 		if err != nil {
@@ -245,4 +246,26 @@ func breaks(c host.Call, a host.Answer, s grid.Shape) string {
 		return "a chunk below the grain"
 	}
 	return ""
+}
+
+// learnedModel is a model of the small sweep, which knows what NCCL does by itself.
+func learnedModel(t *testing.T) string {
+	t.Helper()
+	const name = "policy/fit/testdata/small.csv"
+	sweep, err := os.Open(filepath.Join(testlib.Root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	pool := fit.NewPool()
+	pool.Begin(name)
+	if _, err := bench.Read(sweep, name, bench.Options{Each: pool.Add}); err != nil {
+		t.Fatal(err)
+	}
+	file, _ := fit.Fit(pool.Set(), fit.Options{})
+	var model bytes.Buffer
+	if err := fit.WriteModel(&model, file); err != nil {
+		t.Fatal(err)
+	}
+	return testlib.File(t, "model.json", model.String())
 }

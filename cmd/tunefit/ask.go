@@ -62,7 +62,7 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 		engines[d], _ = files.engine(from) // the plugin says what is not known of the machine
 		modelled = modelled || files.model != nil
 	}
-	costs, err := from.Read()
+	base, err := from.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{from: from, costs: costs, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
-	a.abi = costs.NCCL.ABI(nil)
+	a := &asker{from: from, costs: base, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
+	a.abi = base.NCCL.ABI(nil)
 	if a.plugin, err = host.Load(library, a.abi); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 		settings[detect.TunerFileVariable] = from.Getenv(detect.TunerFileVariable)
 	}
 	if a.abi == nccl.ABINoCosts && os.Getenv("NCCL_ALGO")+os.Getenv("NCCL_PROTO") != "" {
-		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", costs.NCCL))
+		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", base.NCCL))
 	}
 	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {

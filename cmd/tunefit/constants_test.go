@@ -47,7 +47,7 @@ func withTheseConstants(t *testing.T, constants map[string]any, topology ...stri
 // What NCCL chooses by itself it chooses with the constants that a model gives it.
 func TestConstantsCount(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model := withConstants(t)
 	show := func(args ...string) (o outcomeJSON, notes string) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestConstantsCount(t *testing.T) {
 // What counts is what the library writes, whatever it is.
 func TestConstantsOfThePlugin(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	other := filepath.Join(t.TempDir(), "libother.so")
 	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", other, "-")
 	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
@@ -128,7 +128,7 @@ const struct abi_tuner_v5 ncclTunerPlugin_v5 = {"Other", init, ask, finalize};
 // They are for the machine that they were measured on.
 func TestConstantsOfAnotherMachine(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := withConstants(t, "--topo", home)
 	for machine, count := range map[string]bool{home: true, other: false} {

@@ -11,7 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -39,14 +38,14 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			if err != nil {
 				return err
 			}
-			p, err := f.explain(f.decider(cmd), q)
+			p, a, err := f.explain(f.decider(cmd), q)
 			if err != nil {
 				return err
 			}
 			for _, note := range p.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			p.asker.note(cmd.ErrOrStderr(), []grid.Shape{q.shape})
+			a.note(cmd.ErrOrStderr(), []grid.Shape{p.asked.shape})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.json())
 			} else {
@@ -137,53 +136,36 @@ func (f *explainFlags) shape(cmd *cobra.Command) (grid.Shape, error) {
 	return grid.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
 }
 
-// decisionPath is the way to one decision, and what the built library decides.
+// decisionPath is the way to one decision.
 type decisionPath struct {
-	policy.Explanation
-	by       decider
-	question question
-	engine   *policy.Engine
-	sheet    *policy.Sheet // the policy's text; nil without
-
-	estimated []float32 // by NCCL's cost model, with the model's constants
-	asked     outcome   // of the library
-	costs     *tuning.Tuning
-	asker     *asker
-	notes     []string
+	explained
+	by    decider
+	sheet *policy.Sheet // the policy's text; nil without
+	notes []string
 }
 
-func (f *explainFlags) explain(d decider, q question) (*decisionPath, error) {
+func (f *explainFlags) explain(d decider, q question) (*decisionPath, *asker, error) {
 	if d == (decider{}) {
-		return nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
+		return nil, nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
 	}
-	p := &decisionPath{by: d, question: q}
+	p := &decisionPath{by: d}
 	if d.policy != "" {
 		text, err := cli.ReadInput(d.policy, cli.KindPolicy)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if p.sheet, err = policy.ReadSheet(text); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	a, err := newAsker(f.who, f.from, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer a.close()
-	q.shape = q.shape.Through(a.abi)
-	p.question = q
-	answers, err := a.ask(d, q.shape, []question{q})
-	if err != nil {
-		return nil, err
-	}
-	p.asked, p.asker, p.engine, p.notes = answers[0], a, a.engines[d], a.notes
-	if p.costs, err = a.tuning(d, q.shape); err != nil {
-		return nil, err
-	}
-	p.estimated = a.table(p.costs, q, noCell)
-	p.Explanation = p.engine.For(commOf(q.shape, p.asked.release)).Explain(q.query(p.asked.table, p.asked.abi))
-	return p, nil
+	p.explained, err = a.explain(d, q)
+	p.notes = a.notes
+	return p, a, err
 }
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL

@@ -11,7 +11,7 @@ import (
 // advice is what to measure so that a silent model may speak, and what else may be done;
 // nil where nothing helps.
 func (p *decisionPath) advice() []string {
-	q := p.question
+	q := p.asked
 	where := fmt.Sprintf("%s on %s with %s", q.coll, cli.CountOf(q.shape.Nodes, "node"), cli.CountOf(q.shape.Ranks, "rank"))
 	switch p.Why {
 	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
@@ -40,9 +40,9 @@ func (p *decisionPath) advice() []string {
 
 // plan names the command that prints what to run.
 func (p *decisionPath) plan() string {
-	s := p.question.shape
+	s := p.asked.shape
 	if s.Ranks%s.Nodes != 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.question.coll, s)
+	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.asked.coll, s)
 }

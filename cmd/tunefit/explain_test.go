@@ -10,16 +10,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
-
-// noJob leaves nothing of a job's environment.
-func noJob(t *testing.T) {
-	for _, name := range []string{tuner.EnvConfigFile, tuner.EnvModelFile, detect.TunerFileVariable} {
-		t.Setenv(name, "")
-	}
-}
 
 const explainedRows = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes,when,comment
 allgather,,,ring,ll,,,,,,another collective
@@ -34,7 +26,7 @@ allreduce,,,tree,ll,,,,,,too late
 
 func TestExplain(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)
 	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
 	want := strings.ReplaceAll(`allreduce of 8MiB on 4 nodes, 32 ranks
@@ -83,7 +75,7 @@ decision: ring/simple, 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s
 // Ten thousand rows stay readable.
 func TestExplainManyRows(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000, i*1000+999, 1+i%4)
@@ -111,7 +103,7 @@ func TestExplainManyRows(t *testing.T) {
 // With a model: what it expects, what it chose, why it is silent and what to do.
 func TestExplainModel(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	path := func(args ...string) (j pathJSON) {
@@ -159,7 +151,7 @@ func TestExplainModel(t *testing.T) {
 }
 
 func TestExplainBadInput(t *testing.T) {
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)
 	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, test := range []struct {
@@ -192,7 +184,7 @@ func TestExplainBadInput(t *testing.T) {
 // An explanation on a machine that is named by --topo sees what conditions see there.
 func TestExplainOnAMachine(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
 		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(testlib.Root, "configs/topo", machine+".xml"))

@@ -22,7 +22,7 @@ const maxExplained = 10
 // write prints the path for a person. all leaves nothing out.
 func (p *decisionPath) write(w io.Writer, all bool) error {
 	var b bytes.Buffer
-	q := p.question
+	q := p.asked
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), cli.CountOf(q.shape.Nodes, "node"), cli.CountOf(q.shape.Ranks, "rank"), q.callText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
@@ -55,7 +55,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.asked.release, why)
 	} else if n > 0 {
 		known := ""
-		if p.asker.costs.Ignored > 0 {
+		if p.constantsIgnored {
 			known = "; the estimates below are without"
 		}
 		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", cli.CountOf(n, "constant"), known)
@@ -154,10 +154,10 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 	with := ""
-	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && p.asker.costs.Ignored == 0 {
+	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && !p.constantsIgnored {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
 	}
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.Source(), with)
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.source, with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""
@@ -166,7 +166,7 @@ func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 		case p.asked.known == measured && p.asked.own == p.asked.nccl:
 			remark = "NCCL's choice, as measured"
 		default:
-			channels, _ := p.costs.ChannelsAndWarps(e.algo, e.proto, int64(p.question.bytes))
+			channels, _ := p.costs.ChannelsAndWarps(e.algo, e.proto, int64(p.asked.bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", cli.CountOf(channels, "channel"))
 		}
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.cell, microsText(float64(e.micros)), remark)

@@ -44,7 +44,7 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes s
 // that was measured, whatever a cost model of another machine says.
 func TestOneChoiceOfNCCLs(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 // Beyond what was measured a cost model says what NCCL chooses, and is named.
 func TestBeyondTheMeasurement(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
 		{"--comm", "2x8", "--sizes", "2K"},
@@ -184,7 +184,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 // It is said when the cost model is not that of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	for _, c := range []struct {

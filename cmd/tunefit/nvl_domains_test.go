@@ -21,7 +21,7 @@ allreduce,ring,ll128,nvl_domains == 0
 // unless another number is asked for. The library says so, through its ABI.
 func TestNVLDomains(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	for _, c := range []struct {
 		comm, flag, by string
@@ -92,7 +92,7 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 
 func TestBadNVLDomains(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	show := []string{"show", file, "--comm", "2x8,1x8", "--nvl-domains"}
 	explain := []string{"explain", "allreduce", "1M", "--policy", file, "--comm", "1x8", "--nvl-domains"}

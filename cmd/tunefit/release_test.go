@@ -44,7 +44,7 @@ func cutLine(text, begin string) (rest, line string) {
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	installed := costs.FindNCCL
 	defer func() { costs.FindNCCL = installed }()
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
@@ -87,7 +87,7 @@ func TestWhichNCCL(t *testing.T) {
 // The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
 func TestEachReleaseAsksAsItDoes(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
 allreduce,64K,,simple,2,,,
@@ -142,7 +142,7 @@ func itoa(n int) string {
 // From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
 func TestConstantsOfReleases(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model := withConstants(t)
 	for version, want := range map[string]string{
 		"2.30.7": "it replaces 2 constants of NCCL's\n",
@@ -160,7 +160,7 @@ func TestConstantsOfReleases(t *testing.T) {
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
 	topo := append(args, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
@@ -192,7 +192,7 @@ func TestVariablesCount(t *testing.T) {
 // The costs that topo tuning prints are of one release, and go with it.
 func TestTuningIsOfARelease(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
 	file := testlib.File(t, "costs.json", text)

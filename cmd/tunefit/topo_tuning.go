@@ -110,7 +110,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[cell{a, p}]))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[[2]int{int(a), int(p)}]))
 			}
 		}
 	}
@@ -118,9 +118,9 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
 	const smallest, largest = 3, 34
-	text := map[cell]string{}
+	text := map[[2]int]string{}
 	for from := smallest; from <= largest; {
 		c := t.Choose(coll, 1<<from, 1)
 		to := from
@@ -130,7 +130,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
 			}
 			to++
 		}
-		at := cellOf(c)
+		at := [2]int{int(c.Algo), int(c.Proto)}
 		if text[at] != "" {
 			text[at] += ", "
 		}

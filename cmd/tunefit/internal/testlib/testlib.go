@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -68,4 +70,23 @@ func Zipped(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// NoJob leaves nothing of a job's environment.
+func NoJob(t *testing.T) {
+	for _, name := range []string{tuner.EnvConfigFile, tuner.EnvModelFile, detect.TunerFileVariable} {
+		t.Setenv(name, "")
+	}
+}
+
+// ModelWithConstants is a model that replaces constants of NCCL's: LL on rings gets so dear that NCCL takes trees.
+func ModelWithConstants(t *testing.T) string {
+	t.Helper()
+	model, err := os.ReadFile(filepath.Join(Root, "policy/testdata/model.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const constants = `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}],
+		"per_ch_max_nvls_tree_bws": [{"gpu": "blackwell", "nodes": "more", "gbps": 70}]},`
+	return File(t, "constants.json", strings.Replace(string(model), "{", constants, 1))
 }
