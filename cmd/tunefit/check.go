@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
@@ -103,7 +104,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from costs.Flags, args []string) 
 			return 0, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(namedShapes([]*policy.Policy{p}, nil)); err != nil {
+			if err := costs.DeriveFor(ask.NamedShapes([]*policy.Policy{p}, nil)); err != nil {
 				return 0, err
 			}
 		}

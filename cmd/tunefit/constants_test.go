@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -49,10 +50,10 @@ func TestConstantsCount(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	model := withConstants(t)
-	show := func(args ...string) (o outcomeJSON, notes string) {
+	show := func(args ...string) (o ask.OutcomeJSON, notes string) {
 		t.Helper()
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--json"}, args...)...)
-		var all []outcomeJSON
+		var all []ask.OutcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 			t.Fatalf("%v\n%s", err, out)
 		}

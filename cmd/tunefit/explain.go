@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
@@ -45,7 +46,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			for _, note := range p.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			a.note(cmd.ErrOrStderr(), []grid.Shape{p.asked.shape})
+			a.Note(cmd.ErrOrStderr(), []grid.Shape{p.Outcome.Shape})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.json())
 			} else {
@@ -55,14 +56,14 @@ topology of --topo. The library is asked by that release's version of the tuner 
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.by.policy, "policy", "", "policy file (default $"+tuner.EnvConfigFile+")")
-	fl.StringVar(&f.by.model, "model", "", "cost model (default $"+tuner.EnvModelFile+")")
+	fl.StringVar(&f.by.Policy, "policy", "", "policy file (default $"+tuner.EnvConfigFile+")")
+	fl.StringVar(&f.by.Model, "model", "", "cost model (default $"+tuner.EnvModelFile+")")
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
 	fl.IntVar(&f.nodes, "nodes", 0, "number of nodes; with --ranks it stands for --comm")
 	fl.IntVar(&f.ranks, "ranks", 0, "number of ranks of all nodes together; with --nodes it stands for --comm")
 	f.nvl.Register(cmd)
-	fl.IntVar(&f.call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
-	fl.IntVar(&f.call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
+	fl.IntVar(&f.call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
+	fl.IntVar(&f.call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.who.Register(cmd, "to ask")
@@ -71,49 +72,49 @@ topology of --topo. The library is asked by that release's version of the tuner 
 }
 
 type explainFlags struct {
-	by           decider
+	by           ask.Decider
 	comm         string
 	nodes, ranks int
 	nvl          grid.NVLDomains
-	call         question
+	call         ask.Question
 	all, json    bool
 	who          cli.LibraryFlag
 	from         costs.Flags
 }
 
 // decider takes what is not named from where a job takes it.
-func (f *explainFlags) decider(cmd *cobra.Command) decider {
+func (f *explainFlags) decider(cmd *cobra.Command) ask.Decider {
 	d := f.by
 	if !cmd.Flags().Changed("policy") {
-		d.policy = os.Getenv(tuner.EnvConfigFile)
+		d.Policy = os.Getenv(tuner.EnvConfigFile)
 	}
 	if !cmd.Flags().Changed("model") {
-		d.model = os.Getenv(tuner.EnvModelFile)
+		d.Model = os.Getenv(tuner.EnvModelFile)
 	}
 	return d
 }
 
-func (f *explainFlags) question(cmd *cobra.Command, args []string) (q question, err error) {
+func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Question, err error) {
 	q = f.call
-	if q.coll, err = cli.ParseColl(args[0]); err != nil {
+	if q.Coll, err = cli.ParseColl(args[0]); err != nil {
 		if _, swapped := cli.ParseColl(args[1]); swapped == nil {
 			return q, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
 		}
 		return q, cli.Usagef("%w", err)
 	}
-	if q.bytes, err = nccl.ParseBytes(args[1]); err != nil {
+	if q.Bytes, err = nccl.ParseBytes(args[1]); err != nil {
 		return q, cli.Usagef("%w", err)
 	}
-	if q.bytes < 1 || q.bytes > 1<<50 {
+	if q.Bytes < 1 || q.Bytes > 1<<50 {
 		return q, cli.Usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
 	}
-	if q.pipeOps < 1 || q.regBuff < 0 || q.regBuff > 1 {
-		return q, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.pipeOps, q.regBuff)
+	if q.PipeOps < 1 || q.RegBuff < 0 || q.RegBuff > 1 {
+		return q, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.PipeOps, q.RegBuff)
 	}
-	if q.shape, err = f.shape(cmd); err != nil {
+	if q.Shape, err = f.shape(cmd); err != nil {
 		return q, err
 	}
-	if q.shape, err = q.shape.Spanning(f.nvl); err != nil {
+	if q.Shape, err = q.Shape.Spanning(f.nvl); err != nil {
 		return q, cli.Usagef("--nvl-domains: %w", err)
 	}
 	return q, nil
@@ -138,19 +139,19 @@ func (f *explainFlags) shape(cmd *cobra.Command) (grid.Shape, error) {
 
 // decisionPath is the way to one decision.
 type decisionPath struct {
-	explained
-	by    decider
+	ask.Explained
+	by    ask.Decider
 	sheet *policy.Sheet // the policy's text; nil without
 	notes []string
 }
 
-func (f *explainFlags) explain(d decider, q question) (*decisionPath, *asker, error) {
-	if d == (decider{}) {
+func (f *explainFlags) explain(d ask.Decider, q ask.Question) (*decisionPath, *ask.Asker, error) {
+	if d == (ask.Decider{}) {
 		return nil, nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
 	}
 	p := &decisionPath{by: d}
-	if d.policy != "" {
-		text, err := cli.ReadInput(d.policy, cli.KindPolicy)
+	if d.Policy != "" {
+		text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -158,21 +159,21 @@ func (f *explainFlags) explain(d decider, q question) (*decisionPath, *asker, er
 			return nil, nil, err
 		}
 	}
-	a, err := newAsker(f.who, f.from, d)
+	a, err := ask.NewAsker(f.who, f.from, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer a.close()
-	p.explained, err = a.explain(d, q)
-	p.notes = a.notes
+	defer a.Close()
+	p.Explained, err = a.Explain(d, q)
+	p.notes = a.Notes
 	return p, a, err
 }
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
 // sets its own after that.
 func (p *decisionPath) constants() []policy.Constant {
-	if p.asked.release.Has(nccl.TunerConstants) && !p.asked.release.Has(nccl.TunerConstantsLost) {
-		return p.engine.Constants()
+	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
+		return p.Engine.Constants()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -115,7 +116,7 @@ func TestExplainModel(t *testing.T) {
 		return j
 	}
 	shown, _ := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json")
-	var all []outcomeJSON
+	var all []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(shown), &all); err != nil {
 		t.Fatal(err)
 	}

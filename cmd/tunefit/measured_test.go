@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -26,14 +27,14 @@ func learnt(t *testing.T, sweep string, args ...string) (model, rows, report str
 }
 
 // shown is what show says of allreduce, by size.
-func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes string) {
+func shown(t *testing.T, args ...string) (bySize map[uint64]ask.OutcomeJSON, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
-	var all []outcomeJSON
+	var all []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	bySize = map[uint64]outcomeJSON{}
+	bySize = map[uint64]ask.OutcomeJSON{}
 	for _, o := range all {
 		bySize[o.Bytes] = o
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -48,7 +49,7 @@ func TestNVLDomains(t *testing.T) {
 		if !strings.Contains(explained, c.by) || strings.Contains(head, "nvl_domains "+c.flag) != (c.flag != "") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, explained)
 		}
-		var all []outcomeJSON
+		var all []ask.OutcomeJSON
 		text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) != 1 || all[0].NVLDomains != c.told {
 			t.Errorf("%s, %q domains: %v\n%s", c.comm, c.flag, err, text)

@@ -102,7 +102,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 		if err != nil {
 			return false, err
 		}
-		asked.note(cmd.ErrOrStderr(), shapes)
+		asked.Note(cmd.ErrOrStderr(), shapes)
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
@@ -15,10 +16,10 @@ import (
 
 // showOne shows one outcome. The notes are without the one that names the cost model, which
 // has to be that of the outcome.
-func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
+func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
-	var all []outcomeJSON
+	var all []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -31,7 +32,7 @@ func (f watchedFile) read() (text []byte, err error) {
 // unpacked is read for a file that is going to be written elsewhere.
 func (f watchedFile) unpacked() (text []byte, err error) {
 	if !f.model {
-		if _, err := readPolicy(f.path); err != nil {
+		if _, err := ask.ReadPolicy(f.path); err != nil {
 			return nil, err
 		}
 		return cli.ReadDecider(f.path, cli.KindPolicy)

@@ -1,6 +1,6 @@
-package main
+package ask
 
-type choiceJSON struct {
+type ChoiceJSON struct {
 	Algorithm  string  `json:"algorithm"`
 	Protocol   string  `json:"protocol"`
 	Channels   int     `json:"channels,omitempty"`    // left out: NCCL's own count
@@ -8,7 +8,7 @@ type choiceJSON struct {
 	Micros     float32 `json:"us,omitempty"`          // of NCCL's choice, see nccl_by
 }
 
-type outcomeJSON struct {
+type OutcomeJSON struct {
 	Collective string     `json:"collective"`
 	Nodes      int        `json:"nodes"`
 	Ranks      int        `json:"ranks"`
@@ -17,10 +17,10 @@ type outcomeJSON struct {
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
 	Release    string     `json:"nccl_release"` // whose choice nccl is
-	NCCL       choiceJSON `json:"nccl"`
+	NCCL       ChoiceJSON `json:"nccl"`
 	NCCLBy     string     `json:"nccl_by"`              // a knowledge: how that is known
 	CostModel  string     `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
-	Policy     choiceJSON `json:"policy"`
+	Policy     ChoiceJSON `json:"policy"`
 	File       string     `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row        int        `json:"row,omitempty"`  // left out: no row decided
 	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
@@ -33,29 +33,29 @@ type outcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
-func (c cell) json() choiceJSON {
-	if c.algo < 0 {
-		return choiceJSON{}
+func (c Cell) JSON() ChoiceJSON {
+	if c.Algo < 0 {
+		return ChoiceJSON{}
 	}
-	return choiceJSON{Algorithm: c.algo.String(), Protocol: c.proto.String()}
+	return ChoiceJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String()}
 }
 
-func (o outcome) json(d decider) outcomeJSON {
-	j := outcomeJSON{Collective: o.coll.String(), Nodes: o.shape.Nodes, Ranks: o.shape.Ranks, NVLDomains: o.shape.ToldNVLDomains(), Bytes: o.bytes, PipeOps: o.pipeOps, RegBuff: o.regBuff, NCCL: o.nccl.json(), NCCLBy: o.known.String(), CostModel: o.costModel, Policy: o.policy.json()}
-	j.NCCL.Channels, j.NCCL.Micros = o.ncclChannels, o.ncclMicros
-	j.Release = o.release.String()
-	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.channels, o.chunk, o.notRaised
-	if o.expected != nil {
-		gain := o.expected.Gain()
-		j.Expected, j.Gain = o.expected.Micros(), &gain
+func (o Outcome) JSON(d Decider) OutcomeJSON {
+	j := OutcomeJSON{Collective: o.Coll.String(), Nodes: o.Shape.Nodes, Ranks: o.Shape.Ranks, NVLDomains: o.Shape.ToldNVLDomains(), Bytes: o.Bytes, PipeOps: o.PipeOps, RegBuff: o.RegBuff, NCCL: o.NCCL.JSON(), NCCLBy: o.Known.String(), CostModel: o.costModel, Policy: o.Policy.JSON()}
+	j.NCCL.Channels, j.NCCL.Micros = o.NCCLChannels, o.NCCLMicros
+	j.Release = o.Release.String()
+	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.Channels, o.Chunk, o.NotRaised
+	if o.Expected != nil {
+		gain := o.Expected.Gain()
+		j.Expected, j.Gain = o.Expected.Micros(), &gain
 	}
 	switch {
-	case o.row > 0:
-		j.File, j.Row = d.policy, o.row
+	case o.Row > 0:
+		j.File, j.Row = d.Policy, o.Row
 		return j
-	case o.byModel:
-		j.File = d.model
+	case o.ByModel:
+		j.File = d.Model
 	}
-	j.Why, j.Constants = o.why, !o.byModel && o.own != o.nccl
+	j.Why, j.Constants = o.why, !o.ByModel && o.Own != o.NCCL
 	return j
 }

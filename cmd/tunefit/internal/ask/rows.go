@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// readPolicy reads a policy for what its rows name: communicators, sizes and
+// ReadPolicy reads a policy for what its rows name: communicators, sizes and
 // calls worth asking about. What it decides, the plugin says. All problems of the
 // file come back in the error.
-func readPolicy(file string) (*policy.Policy, error) {
+func ReadPolicy(file string) (*policy.Policy, error) {
 	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {
 		return nil, err
@@ -30,10 +30,10 @@ func readPolicy(file string) (*policy.Policy, error) {
 	return p, nil
 }
 
-// namedShapes lists the communicators that rules are written for, by their columns
+// NamedShapes lists the communicators that rules are written for, by their columns
 // or by their conditions, and that a model was measured on, which may be nil. What a
 // rule leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy, model *policy.Model) []grid.Shape {
+func NamedShapes(policies []*policy.Policy, model *policy.Model) []grid.Shape {
 	const perNode = 8
 	seen := map[grid.Shape]bool{}
 	if model != nil {
@@ -141,8 +141,8 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 	return slices.Compact(all)
 }
 
-// calls returns the pairs of pipe_ops and reg_buff that rules tell apart.
-func calls(rules []*policy.Rule) (pairs []question) {
+// Calls returns the pairs of pipe_ops and reg_buff that rules tell apart.
+func Calls(rules []*policy.Rule) (pairs []Question) {
 	pipeOps, regBuffs := []int{1}, []int{0}
 	tell := func(n int) {
 		if n >= 0 && !slices.Contains(pipeOps, n) {
@@ -165,7 +165,7 @@ func calls(rules []*policy.Rule) (pairs []question) {
 	slices.Sort(pipeOps)
 	for _, p := range pipeOps {
 		for _, r := range regBuffs {
-			pairs = append(pairs, question{pipeOps: p, regBuff: r})
+			pairs = append(pairs, Question{PipeOps: p, RegBuff: r})
 		}
 	}
 	return pairs

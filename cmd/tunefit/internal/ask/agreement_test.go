@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"bytes"
@@ -106,13 +106,13 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		set(t, tuner.EnvReload, "new")
 		set(t, tuner.EnvLog, "decisions")
 		text := anyRows(t)
-		d := rapid.SampledFrom([]decider{{policy: rowsFile}, {policy: rowsFile, model: modelFile}, {model: modelFile}}).Draw(t, "files")
-		set(t, tuner.EnvConfigFile, d.policy)
-		set(t, tuner.EnvModelFile, d.model)
+		d := rapid.SampledFrom([]Decider{{Policy: rowsFile}, {Policy: rowsFile, Model: modelFile}, {Model: modelFile}}).Draw(t, "files")
+		set(t, tuner.EnvConfigFile, d.Policy)
+		set(t, tuner.EnvModelFile, d.Model)
 		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		files, err := d.read()
+		files, err := d.Read()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -150,7 +150,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			if !sameAnswer(answers[i], backwards[i]) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
-			q := question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
+			q := Question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
 			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++
@@ -186,13 +186,13 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 func TestLibraryWritesTheModelsConstants(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
-	d := decider{model: testlib.ModelWithConstants(t)}
+	d := Decider{Model: testlib.ModelWithConstants(t)}
 	for _, release := range nccl.KnownVersions {
-		a, err := newAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
+		a, err := NewAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		comm, err := a.comm(d, grid.Shape{Nodes: 1, Ranks: 8}.Through(a.abi))
+		comm, err := a.comm(d, grid.Shape{Nodes: 1, Ranks: 8}.Through(a.ABI))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestLibraryWritesTheModelsConstants(t *testing.T) {
 		if got := comm.Constants; len(got) != len(want) || slices.ContainsFunc(want, func(c host.Constant) bool { return !slices.Contains(got, c) }) {
 			t.Errorf("NCCL %s: the library writes %v, the model has %v", release, got, want)
 		}
-		a.close()
+		a.Close()
 	}
 }
 

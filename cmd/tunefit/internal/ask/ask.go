@@ -1,4 +1,6 @@
-package main
+// Package ask asks the built library, in a child process, what it makes of a policy and a model, with the costs that NCCL
+// would hand to it; and the engine, which is the same code, who decided and why.
+package ask
 
 import (
 	"errors"
@@ -19,43 +21,43 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
-// asker asks a tuner what it makes of a policy.
-type asker struct {
+// Asker asks a tuner what it makes of a policy.
+type Asker struct {
 	plugin *host.Plugin
-	abi    int // newest version of the tuner ABI that NCCL has
+	ABI    int // newest version of the tuner ABI that NCCL has
 	from   costs.Flags
-	costs  *costs.Model // NCCL's without a tuner
+	Costs  *costs.Model // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
 	own    map[string]*costs.Model // by the constants that the plugin replaces
-	notes  []string                // what the plugin warned of
+	Notes  []string                // what the plugin warned of
 	// engines know who decides, and what NCCL was measured to choose.
-	engines   map[decider]*policy.Engine
+	engines   map[Decider]*policy.Engine
 	modelled  bool    // one of them has a model
 	estimates bool    // of NCCL's cost model were needed
-	offers    *offers // instead of what NCCL's costs offer; nil: that
+	Offers    *Offers // instead of what NCCL's costs offer; nil: that
 }
 
-// decider is what decides: a policy file, a model, or both. "" is none.
-type decider struct{ policy, model string }
+// Decider is what decides: a policy file, a model, or both. "" is none.
+type Decider struct{ Policy, Model string }
 
 // paths returns the files that the plugin reads for d.
-func (d decider) paths() (files decider, err error) {
+func (d Decider) paths() (files Decider, err error) {
 	var err1, err2 error
-	files.policy, err1 = cli.PathOf(d.policy)
-	files.model, err2 = cli.PathOf(d.model)
+	files.Policy, err1 = cli.PathOf(d.Policy)
+	files.Model, err2 = cli.PathOf(d.Model)
 	return files, errors.Join(err1, err2)
 }
 
 type commKey struct {
-	decider
+	Decider
 	grid.Shape
 }
 
-// newAsker reads what each of by names, which may be asked about.
-func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, error) {
-	engines, modelled := map[decider]*policy.Engine{}, false
+// NewAsker reads what each of by names, which may be asked about.
+func NewAsker(who cli.LibraryFlag, from costs.Flags, by ...Decider) (*Asker, error) {
+	engines, modelled := map[Decider]*policy.Engine{}, false
 	for _, d := range by {
-		files, err := d.read()
+		files, err := d.Read()
 		if err != nil {
 			return nil, err
 		}
@@ -70,9 +72,9 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{from: from, costs: base, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
-	a.abi = base.NCCL.ABI(nil)
-	if a.plugin, err = host.Load(library, a.abi); err != nil {
+	a := &Asker{from: from, Costs: base, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
+	a.ABI = base.NCCL.ABI(nil)
+	if a.plugin, err = host.Load(library, a.ABI); err != nil {
 		return nil, err
 	}
 	settings := map[string]string{tuner.EnvStrict: "1", tuner.EnvReload: "new",
@@ -81,8 +83,8 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 	if from.Topo != "" { // what the model's machine is compared with
 		settings[detect.TunerFileVariable] = from.Getenv(detect.TunerFileVariable)
 	}
-	if a.abi == nccl.ABINoCosts && os.Getenv("NCCL_ALGO")+os.Getenv("NCCL_PROTO") != "" {
-		a.notes = append(a.notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", base.NCCL))
+	if a.ABI == nccl.ABINoCosts && os.Getenv("NCCL_ALGO")+os.Getenv("NCCL_PROTO") != "" {
+		a.Notes = append(a.Notes, fmt.Sprintf("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", base.NCCL))
 	}
 	for name, value := range settings {
 		if err := a.plugin.Setenv(name, value); err != nil {
@@ -92,10 +94,10 @@ func newAsker(who cli.LibraryFlag, from costs.Flags, by ...decider) (*asker, err
 	return a, nil
 }
 
-func (a *asker) close() { a.plugin.Close() }
+func (a *Asker) Close() { a.plugin.Close() }
 
 // comm returns the plugin's communicator of this shape with these files.
-func (a *asker) comm(d decider, s grid.Shape) (*host.Comm, error) {
+func (a *Asker) comm(d Decider, s grid.Shape) (*host.Comm, error) {
 	key := commKey{d, s}
 	if c := a.comms[key]; c != nil {
 		return c, nil
@@ -104,10 +106,10 @@ func (a *asker) comm(d decider, s grid.Shape) (*host.Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.policy), a.plugin.Setenv(tuner.EnvModelFile, files.model)); err != nil {
+	if err := errors.Join(a.plugin.Setenv(tuner.EnvConfigFile, files.Policy), a.plugin.Setenv(tuner.EnvModelFile, files.Model)); err != nil {
 		return nil, err
 	}
-	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: a.costs.NCCL})
+	c, log, err := a.plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: a.Costs.NCCL})
 	if err != nil {
 		return nil, errors.Join(warnings(log), err)
 	}
@@ -116,8 +118,8 @@ func (a *asker) comm(d decider, s grid.Shape) (*host.Comm, error) {
 	}
 	a.comms[key] = c
 	for _, l := range log {
-		if text := strings.TrimPrefix(l.Text, "TUNER/Go: "); l.Warn && !slices.Contains(a.notes, text) {
-			a.notes = append(a.notes, text)
+		if text := strings.TrimPrefix(l.Text, "TUNER/Go: "); l.Warn && !slices.Contains(a.Notes, text) {
+			a.Notes = append(a.Notes, text)
 		}
 	}
 	return c, nil
@@ -133,8 +135,8 @@ func warnings(log []host.Line) error {
 	return errors.Join(all...)
 }
 
-// ask asks questions about one communicator.
-func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, error) {
+// Ask asks questions about one communicator.
+func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, error) {
 	comm, err := a.comm(d, s)
 	if err != nil {
 		return nil, err
@@ -143,17 +145,17 @@ func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, e
 	if err != nil {
 		return nil, err
 	}
-	plain, err := a.costs.Of(s)
+	plain, err := a.Costs.Of(s)
 	if err != nil {
 		return nil, err
 	}
 	engine := a.engines[d]
-	view := engine.For(commOf(s, a.costs.NCCL))
-	outcomes := make([]outcome, len(questions))
+	view := engine.For(commOf(s, a.Costs.NCCL))
+	outcomes := make([]Outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
 		outcomes[i] = a.alone(q, view, plain, costs)
-		calls[i] = host.Call{Coll: int(q.coll), Bytes: int64(q.bytes), PipeOps: q.pipeOps, RegBuff: q.regBuff, Table: outcomes[i].table, NumProto: nccl.NumProtos}
+		calls[i] = host.Call{Coll: int(q.Coll), Bytes: int64(q.Bytes), PipeOps: q.PipeOps, RegBuff: q.RegBuff, Table: outcomes[i].table, NumProto: nccl.NumProtos}
 	}
 	answers, err := comm.Ask(calls)
 	if err != nil {
@@ -161,20 +163,20 @@ func (a *asker) ask(d decider, s grid.Shape, questions []question) ([]outcome, e
 	}
 	for i, q := range questions {
 		o := &outcomes[i]
-		after := choose(costs, answers[i].Table, q.bytes)
-		o.policy, o.channels, o.chunk = cellOf(after), answers[i].Channels, answers[i].ChunkBytes
-		o.release, o.abi = a.costs.NCCL, comm.ABI
+		after := choose(costs, answers[i].Table, q.Bytes)
+		o.Policy, o.Channels, o.Chunk = cellOf(after), answers[i].Channels, answers[i].ChunkBytes
+		o.Release, o.ABI = a.Costs.NCCL, comm.ABI
 		o.keepLower(after.Channels)
 		query := q.query(calls[i].Table, comm.ABI)
 		if x := view.Decide(query); sameAnswer(answers[i], throughABI(x.Decision, calls[i].Table, comm.ABI)) {
-			o.why, o.byModel = tuner.Reason(engine, query, x), x.By == policy.ByModel
+			o.why, o.ByModel = tuner.Reason(engine, query, x), x.By == policy.ByModel
 			if x.By == policy.ByRow {
-				o.row = engine.Policy.Rules[x.Rule].Line
+				o.Row = engine.Policy.Rules[x.Rule].Line
 			}
 		}
-		made := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
+		made := policy.Decision{Algo: o.Policy.Algo, Proto: o.Policy.Proto, Write: o.Policy != o.Own, Channels: o.Channels}
 		if choice, ok := view.Expect(query, made); ok {
-			o.expected = &choice
+			o.Expected = &choice
 		}
 	}
 	return outcomes, nil
@@ -226,17 +228,17 @@ func hears(c *host.Comm, s grid.Shape) error {
 
 // tuning is NCCL's cost model of a communicator, with the constants that the plugin
 // has written for it.
-func (a *asker) tuning(d decider, s grid.Shape) (*tuning.Tuning, error) {
+func (a *Asker) tuning(d Decider, s grid.Shape) (*tuning.Tuning, error) {
 	comm, err := a.comm(d, s)
 	if err != nil {
 		return nil, err
 	}
 	if len(comm.Constants) == 0 {
-		return a.costs.Of(s)
+		return a.Costs.Of(s)
 	}
 	key := fmt.Sprint(comm.Constants)
 	if a.own[key] == nil {
-		if a.costs, a.own[key], err = a.from.With(comm.Constants, a.costs); err != nil {
+		if a.Costs, a.own[key], err = a.from.With(comm.Constants, a.Costs); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"fmt"
@@ -13,28 +13,28 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// deciderFiles is what a decider's files name: communicators, sizes and calls worth
+// Files is what a decider's files name: communicators, sizes and calls worth
 // asking about. What they decide, the plugin says.
-type deciderFiles struct {
-	policies []*policy.Policy
+type Files struct {
+	Policies []*policy.Policy
 	model    *policy.Model // nil: none
 }
 
-func (d decider) read() (f deciderFiles, err error) {
-	if d.policy != "" {
-		p, err := readPolicy(d.policy)
+func (d Decider) Read() (f Files, err error) {
+	if d.Policy != "" {
+		p, err := ReadPolicy(d.Policy)
 		if err != nil {
 			return f, err
 		}
-		f.policies = []*policy.Policy{p}
+		f.Policies = []*policy.Policy{p}
 	}
-	if d.model != "" {
-		text, err := cli.ReadDecider(d.model, cli.KindModel)
+	if d.Model != "" {
+		text, err := cli.ReadDecider(d.Model, cli.KindModel)
 		if err != nil {
 			return f, err
 		}
-		if f.model, err = policy.ReadModel(d.model, text); err != nil {
-			return f, fmt.Errorf("%s is not a model:\n%w", d.model, err)
+		if f.model, err = policy.ReadModel(d.Model, text); err != nil {
+			return f, fmt.Errorf("%s is not a model:\n%w", d.Model, err)
 		}
 	}
 	return f, nil
@@ -42,10 +42,10 @@ func (d decider) read() (f deciderFiles, err error) {
 
 // engine puts the files together as the plugin does. note says why the machine is not
 // known where it has to be.
-func (f deciderFiles) engine(from costs.Flags) (e *policy.Engine, note string) {
+func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {
 	var rows *policy.Policy
-	if len(f.policies) > 0 {
-		rows = f.policies[0]
+	if len(f.Policies) > 0 {
+		rows = f.Policies[0]
 	}
 	var here *policy.Machine
 	if policy.NeedsTopology(rows, f.model) {
@@ -57,21 +57,21 @@ func (f deciderFiles) engine(from costs.Flags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
-// about lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
+// About lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
 // silent, and, with allGather, which of its channel counts are left to NCCL.
-func (a *asker) about(d decider, shapes []grid.Shape, allGather bool) (notes []string) {
-	if d.model != "" {
-		notes = slices.Clone(a.notes)
+func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []string) {
+	if d.Model != "" {
+		notes = slices.Clone(a.Notes)
 	}
 	for _, s := range shapes {
-		view := a.engines[d].For(commOf(s, a.costs.NCCL))
+		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
 		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
-			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.model, silence))
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.Model, silence))
 		}
 		if !allGather {
 			continue
 		}
-		for _, note := range d.uncheckedNotes(view, a.costs.NCCL) {
+		for _, note := range d.uncheckedNotes(view, a.Costs.NCCL) {
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}
@@ -82,14 +82,14 @@ func (a *asker) about(d decider, shapes []grid.Shape, allGather bool) (notes []s
 
 // uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
 // of NCCL.
-func (d decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
+func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
 	if rows > 0 {
-		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.policy, first.Line, cli.CountOf(rows, "row"), why))
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy, first.Line, cli.CountOf(rows, "row"), why))
 	}
 	if model {
-		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.model, why))
+		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.Model, why))
 	}
 	return notes
 }
@@ -99,20 +99,20 @@ func commOf(s grid.Shape, release nccl.Version) policy.Comm {
 	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
-func (f deciderFiles) shapes() []grid.Shape { return namedShapes(f.policies, f.model) }
+func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
 
-// rules are those that can match a collective on a communicator.
-func (f deciderFiles) rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
-	for _, p := range f.policies {
+// Rules are those that can match a collective on a communicator.
+func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
+	for _, p := range f.Policies {
 		rules = append(rules, rulesFor(p, coll, s)...)
 	}
 	return rules
 }
 
-// sizes adds to samples those at which a rule begins or ends and at which the model
+// Sizes adds to samples those at which a rule begins or ends and at which the model
 // was measured.
-func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
-	sizes := withEdges(samples, s.Ranks, f.rules(coll, s))
+func (f Files) Sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
+	sizes := withEdges(samples, s.Ranks, f.Rules(coll, s))
 	if f.model == nil {
 		return sizes
 	}
@@ -134,9 +134,9 @@ func (f deciderFiles) sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []ui
 	return slices.Compact(sizes)
 }
 
-// base leaves folders out of names that a table repeats on every line.
-func (d decider) base() decider {
-	for _, name := range []*string{&d.policy, &d.model} {
+// Base leaves folders out of names that a table repeats on every line.
+func (d Decider) Base() Decider {
+	for _, name := range []*string{&d.Policy, &d.Model} {
 		if *name != "" {
 			*name = filepath.Base(*name)
 		}
