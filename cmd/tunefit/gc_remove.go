@@ -33,7 +33,7 @@ const versionRest = time.Hour
 
 // removeVersions removes the contents of versions when no communicator is left. A
 // process that has one knows which contents it has recorded, and does not do so again.
-func (f *gcFlags) removeVersions(store *dirstore.Store, o *observer, p tuner.Place) (removed int, err error) {
+func (f *cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Place) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
 	versions, err := store.Made(ctx, agree.VersionDir)

@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -28,7 +29,7 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const comm = "00000000000000ab-2"
 			const none = 1 << 30 // more than any process's number
-			dir := records(t, map[string]string{
+			dir := testlib.Records(t, map[string]string{
 				"c/" + comm + "/init":   aa,
 				"c/" + comm + "/slot/0": fmt.Sprintf("x %s %d %s 3 %s", host, none, space, boot),
 				"c/" + comm + "/slot/1": fmt.Sprintf("y %s %d %s 3 %s", host, none+1, space, boot),
@@ -36,9 +37,12 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 			long := time.Now().Add(-48 * time.Hour)
 			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 			before := listing(t, dir)
-			out, _ := tunefit(t, cli.ExitOK, "gc", "--rendezvous", dir)
-			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out, want) {
-				t.Errorf("%q is not in\n%s", want, out)
+			var out strings.Builder
+			if err := (&cleanup{rendezvous: dir}).run(&out); err != nil {
+				t.Error(err)
+			}
+			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in\n%s", want, out.String())
 			}
 			if after := listing(t, dir); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
@@ -50,13 +54,16 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 // Where others can write, a link of theirs could lead gc elsewhere.
 func TestGCOfAForeignRendezvous(t *testing.T) {
 	t.Setenv(tuner.EnvTrust, "")
-	dir := records(t, twoRanks("00000000000000ab-2", nil))
+	dir := testlib.Records(t, twoRanks("00000000000000ab-2", nil))
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, said := tunefit(t, cli.ExitFailed, "gc", "--rendezvous", dir); !strings.Contains(said, dir+" is not this user's alone: everybody can write to it") {
-		t.Errorf("%s", said)
+	c := &cleanup{rendezvous: dir}
+	if err := c.run(io.Discard); err == nil || !strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
+		t.Error(err)
 	}
 	t.Setenv(tuner.EnvTrust, "1")
-	tunefit(t, cli.ExitOK, "gc", "--rendezvous", dir)
+	if err := c.run(io.Discard); err != nil {
+		t.Error(err)
+	}
 }

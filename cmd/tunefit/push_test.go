@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
@@ -20,15 +19,19 @@ func bundleOf(policy, text string) (key, digest, content string) {
 	return "blob/" + digest, digest, content
 }
 
+func policyRow(channels int) string {
+	return fmt.Sprintf("allreduce,0,inf,ring,simple,%d,-1,-1\n", channels)
+}
+
 // pushed is a rendezvous of communicators that read one file, of which the ranks are on
 // other machines.
 type pushed struct{ dir, file, before, after string }
 
 func newPushed(t *testing.T, comms ...string) pushed {
-	p := pushed{file: testlib.File(t, "p.csv", row(1))}
+	p := pushed{file: testlib.File(t, "p.csv", policyRow(1))}
 	all := map[string]string{}
 	for channels, digest := range map[int]*string{1: &p.before, 2: &p.after} {
-		key, d, content := bundleOf(p.file, row(channels))
+		key, d, content := bundleOf(p.file, policyRow(channels))
 		all[key], *digest = content, d
 	}
 	for _, comm := range comms {
@@ -39,7 +42,7 @@ func newPushed(t *testing.T, comms ...string) pushed {
 			all[fmt.Sprintf("c/%s/slot/%d", comm, slot)] = fmt.Sprintf("x n%d 11 1 1", slot)
 		}
 	}
-	p.dir = records(t, all)
+	p.dir = testlib.Records(t, all)
 	return p
 }
 
@@ -48,12 +51,17 @@ func newPushed(t *testing.T, comms ...string) pushed {
 func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 	const one, ending = "0000000000000001-1", "0000000000000002-2"
 	p := newPushed(t, one, ending)
-	addRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
-	out, said := tunefit(t, cli.ExitOK, "push", testlib.File(t, "new.csv", row(2)), "--to", p.file, "--rendezvous", p.dir, "--timeout", "1s")
-	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
-		t.Errorf("%s%s", out, said)
+	testlib.AddRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
+	var said strings.Builder
+	f := push{to: p.file, rendezvous: p.dir, timeout: time.Second}
+	if err := f.run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+		t.Fatal(err)
 	}
-	out, _ = tunefit(t, cli.ExitOK, "status", "--rendezvous", p.dir)
+	out := said.String()
+	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
+		t.Error(out)
+	}
+	out = listed(t, p.dir)
 	if !strings.Contains(plain(out), "none: NCCL asks nothing about one rank\n") {
 		t.Errorf("%s", out)
 	}
@@ -65,20 +73,20 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 	for _, switches := range []bool{true, false} {
 		p := newPushed(t, stays, ends)
 		var out strings.Builder
-		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(row(2)), out: &out}
+		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(policyRow(2)), out: &out}
 		if err := w.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		addRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
+		testlib.AddRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
 		if switches {
-			addRecords(t, p.dir, map[string]string{
+			testlib.AddRecords(t, p.dir, map[string]string{
 				"p/" + stays + ".1":                fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
 				"c/" + stays + "/d/1.commit.201.1": "",
 			})
 		} else {
-			addRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
+			testlib.AddRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
 		}
-		f := pushFlags{timeout: time.Minute}
+		f := push{timeout: time.Minute}
 		if err := f.wait(t.Context(), w, &out); err != nil {
 			t.Error(err)
 		}

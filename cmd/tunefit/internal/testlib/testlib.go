@@ -5,6 +5,7 @@ package testlib
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
 )
 
@@ -89,4 +91,27 @@ func ModelWithConstants(t *testing.T) string {
 	const constants = `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}],
 		"per_ch_max_nvls_tree_bws": [{"gpu": "blackwell", "nodes": "more", "gbps": 70}]},`
 	return File(t, "constants.json", strings.Replace(string(model), "{", constants, 1))
+}
+
+// Records makes a rendezvous of some records.
+func Records(t *testing.T, all map[string]string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "meet")
+	AddRecords(t, dir, all)
+	return dir
+}
+
+// AddRecords adds some.
+func AddRecords(t *testing.T, dir string, all map[string]string) {
+	t.Helper()
+	s, err := dirstore.Open(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for key, value := range all {
+		if _, err := s.PutOnce(context.Background(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
