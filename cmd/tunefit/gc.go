@@ -2,11 +2,12 @@ package main
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
 	"github.com/spf13/cobra"
 )
 
 func gcCommand() *cobra.Command {
-	var f cleanup
+	var f jobs.Cleanup
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what jobs that have ended left behind where their ranks met",
@@ -20,11 +21,11 @@ records nothing for days. Give more than the longest time a job may run.`,
 		Example: `  tunefit gc --dry-run
   tunefit gc --dry-run --rendezvous . --older-than 336h`,
 		Args: cli.FlagsOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.Run(cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	rendezvousFlag(cmd, &f.rendezvous)
-	flags.DurationVar(&f.olderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed")
+	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.DurationVar(&f.OlderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "only say what would be removed")
 	return cmd
 }

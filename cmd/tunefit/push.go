@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/spf13/cobra"
 )
 
 func pushCommand() *cobra.Command {
-	var f push
+	var f jobs.Push
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Put a policy into force in running jobs, and wait until it is",
@@ -22,11 +23,11 @@ owner, permissions and links to it stay. Exit code 0: all have switched, or none
 has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Exactly(1, "the policy or model file"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd.OutOrStdout(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.to, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
-	rendezvousFlag(cmd, &f.rendezvous)
+	flags.StringVar(&f.To, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
+	rendezvousFlag(cmd, &f.Rendezvous)
 	return cmd
 }

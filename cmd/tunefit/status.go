@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,7 @@ func rendezvousFlag(cmd *cobra.Command, name *string) {
 }
 
 func statusCommand() *cobra.Command {
-	var f view
+	var f jobs.View
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the policy version of every live communicator, and changes under way",
@@ -28,12 +29,12 @@ It reads what the ranks have written down for each other and writes nothing itse
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json`,
 		Args: cli.FlagsOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.Run(cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	rendezvousFlag(cmd, &f.rendezvous)
-	flags.BoolVar(&f.all, "all", false, "also list what communicators that have ended left behind")
-	flags.BoolVar(&f.watch, "watch", false, "refresh every second until Ctrl-C; not on a terminal: print again after each change")
-	flags.BoolVar(&f.json, "json", false, "print JSON, one object per communicator; with --watch a line for each change")
+	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.BoolVar(&f.All, "all", false, "also list what communicators that have ended left behind")
+	flags.BoolVar(&f.Watch, "watch", false, "refresh every second until Ctrl-C; not on a terminal: print again after each change")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object per communicator; with --watch a line for each change")
 	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"context"
@@ -33,7 +33,7 @@ const versionRest = time.Hour
 
 // removeVersions removes the contents of versions when no communicator is left. A
 // process that has one knows which contents it has recorded, and does not do so again.
-func (f *cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Place) (removed int, err error) {
+func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Place) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
 	versions, err := store.Made(ctx, agree.VersionDir)
@@ -46,7 +46,7 @@ func (f *cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Pla
 			continue
 		}
 		removed++
-		if f.dryRun {
+		if f.DryRun {
 			continue
 		}
 		content, found, err := store.Get(ctx, key)

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-type statusJSON struct {
+type CommunicatorJSON struct {
 	Rendezvous   string       `json:"rendezvous"`
 	Communicator string       `json:"communicator"`
 	Ranks        int          `json:"ranks"`
@@ -49,7 +49,7 @@ type changeJSON struct {
 }
 
 func writeStatusJSON(w io.Writer, all []communicator, oneLine bool) error {
-	list := make([]statusJSON, 0, len(all))
+	list := make([]CommunicatorJSON, 0, len(all))
 	for i := range all {
 		list = append(list, newStatusJSON(&all[i]))
 	}
@@ -60,8 +60,8 @@ func writeStatusJSON(w io.Writer, all []communicator, oneLine bool) error {
 	return encoder.Encode(list)
 }
 
-func newStatusJSON(c *communicator) statusJSON {
-	j := statusJSON{Rendezvous: c.place.Name, Communicator: c.name(), Ranks: c.Ranks, Ended: c.over(),
+func newStatusJSON(c *communicator) CommunicatorJSON {
+	j := CommunicatorJSON{Rendezvous: c.place.Name, Communicator: c.name(), Ranks: c.Ranks, Ended: c.over(),
 		Version: c.version.Meaning, Content: c.version.Content, Since: known(c.since), Frozen: c.frozen != nil,
 		Members: []memberJSON{}, Changes: []changeJSON{}}
 	j.Policy, j.Model = c.paths()

@@ -1,4 +1,6 @@
-package main
+// Package jobs shows running jobs and acts on them, by what their ranks write down for each other: View lists communicators,
+// Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
+package jobs
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func twoRanks(comm string, more map[string]string) map[string]string {
 func listed(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := (&view{rendezvous: dir}).run(&out); err != nil {
+	if err := (&View{Rendezvous: dir}).Run(&out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -128,7 +128,7 @@ func splitColumns(line string) (columns []string) {
 func TestStatusWritesNothing(t *testing.T) {
 	dir := testlib.Records(t, twoRanks("0000000000000007-2", nil))
 	before := listing(t, dir)
-	if err := errors.Join((&view{rendezvous: dir, all: true, json: true}).run(io.Discard), (&cleanup{rendezvous: dir, dryRun: true}).run(io.Discard)); err != nil {
+	if err := errors.Join((&View{Rendezvous: dir, All: true, JSON: true}).Run(io.Discard), (&Cleanup{Rendezvous: dir, DryRun: true}).Run(io.Discard)); err != nil {
 		t.Error(err)
 	}
 	if after := listing(t, dir); after != before {
@@ -159,7 +159,7 @@ func TestStatusOfOthersRecords(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	var text strings.Builder
-	f := view{json: true, watch: true}
+	f := View{JSON: true, Watch: true}
 	all, err := newObserver(dir).look(t.Context())
 	if err == nil {
 		err = f.write(&text, all)

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"cmp"
@@ -13,21 +13,21 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// view shows the communicators of a rendezvous.
-type view struct {
-	rendezvous string // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
-	all        bool   // also those that have ended
-	watch      bool   // again and again
-	json       bool
+// View shows the communicators of a rendezvous.
+type View struct {
+	Rendezvous string // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	All        bool   // also those that have ended
+	Watch      bool   // again and again
+	JSON       bool
 }
 
 // rendezvous is the one that is named, or the one of the environment, or "" for the default ones.
 func rendezvous(named string) string { return cmp.Or(named, os.Getenv(tuner.EnvRendezvous)) }
 
-// run prints until it is done, or interrupted.
-func (f *view) run(out io.Writer) error {
-	o := newObserver(rendezvous(f.rendezvous))
-	if !f.watch {
+// Run prints until it is done, or interrupted.
+func (f *View) Run(out io.Writer) error {
+	o := newObserver(rendezvous(f.Rendezvous))
+	if !f.Watch {
 		all, err := o.look(context.Background())
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func (f *view) run(out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return watch(ctx, out, f.json, func(w io.Writer) error {
+	return watch(ctx, out, f.JSON, func(w io.Writer) error {
 		all, err := o.look(ctx)
 		if err != nil {
 			return err
@@ -46,24 +46,24 @@ func (f *view) run(out io.Writer) error {
 }
 
 // write prints the communicators that are asked for.
-func (f *view) write(w io.Writer, all []communicator) error {
+func (f *View) write(w io.Writer, all []communicator) error {
 	shown, leftovers := []communicator{}, 0
 	for _, c := range all {
 		switch {
-		case f.all || !c.over():
+		case f.All || !c.over():
 			shown = append(shown, c)
 		default:
 			leftovers++
 		}
 	}
-	if f.json {
-		return writeStatusJSON(w, shown, f.watch)
+	if f.JSON {
+		return writeStatusJSON(w, shown, f.Watch)
 	}
 	if err := writeStatus(w, shown); err != nil {
 		return err
 	}
 	if len(shown) == 0 {
-		fmt.Fprintf(w, "no live communicator whose policy can change %s\n", where(rendezvous(f.rendezvous)))
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n", where(rendezvous(f.Rendezvous)))
 	}
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"encoding/json"
@@ -53,8 +53,8 @@ func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 	p := newPushed(t, one, ending)
 	testlib.AddRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
 	var said strings.Builder
-	f := push{to: p.file, rendezvous: p.dir, timeout: time.Second}
-	if err := f.run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+	f := Push{To: p.file, Rendezvous: p.dir, Timeout: time.Second}
+	if err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
 		t.Fatal(err)
 	}
 	out := said.String()
@@ -86,7 +86,7 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 		} else {
 			testlib.AddRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
 		}
-		f := push{timeout: time.Minute}
+		f := Push{Timeout: time.Minute}
 		if err := f.wait(t.Context(), w, &out); err != nil {
 			t.Error(err)
 		}

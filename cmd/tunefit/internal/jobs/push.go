@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"bytes"
@@ -18,15 +18,15 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// push puts a file into force in running jobs.
-type push struct {
-	rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
-	to         string        // "": the file that the environment names
-	timeout    time.Duration // longest time to wait; 0: do not wait
+// Push puts a file into force in running jobs.
+type Push struct {
+	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	To         string        // "": the file that the environment names
+	Timeout    time.Duration // longest time to wait; 0: do not wait
 }
 
-// run checks and writes the file of that name, and waits.
-func (f *push) run(out io.Writer, name string) error {
+// Run checks and writes the file of that name, and waits.
+func (f *Push) Run(out io.Writer, name string) error {
 	file := watchedFile{path: name}
 	if is, _ := cli.FileKind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
 		file.model = true
@@ -35,15 +35,15 @@ func (f *push) run(out io.Writer, name string) error {
 	if file.model {
 		variable = tuner.EnvModelFile
 	}
-	to := f.to
+	to := f.To
 	if to == "" {
 		to = os.Getenv(variable)
 	}
 	switch {
 	case to == "":
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
-	case f.timeout < 0:
-		return cli.Usagef("--timeout %v: a time has passed before it began", f.timeout)
+	case f.Timeout < 0:
+		return cli.Usagef("--timeout %v: a time has passed before it began", f.Timeout)
 	}
 	text, err := file.unpacked()
 	if err == nil && len(text) > tuner.MaxLiveBytes {
@@ -62,7 +62,7 @@ func (f *push) run(out io.Writer, name string) error {
 	// What cannot be waited for is found out before anything is written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	w := &waiter{observer: newObserver(rendezvous(f.rendezvous)), file: watchedFile{path, file.model}, text: text, out: out}
+	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: out}
 	if err := w.prepare(ctx); err != nil {
 		return fmt.Errorf("%w\n%s stays as it is", err, to)
 	}
@@ -92,7 +92,7 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 }
 
 // wait says what comes of the file in the communicators that read it.
-func (f *push) wait(ctx context.Context, w *waiter, out io.Writer) error {
+func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
 	}
@@ -101,16 +101,16 @@ func (f *push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	}
 	switch {
 	case len(w.targets) == 0:
-		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(rendezvous(f.rendezvous)))
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(rendezvous(f.Rendezvous)))
 		return nil
 	case w.settled():
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", cli.Few(w.names()))
 		return nil
-	case f.timeout == 0:
+	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
 		return nil
 	}
-	ctx, end := context.WithTimeout(ctx, f.timeout)
+	ctx, end := context.WithTimeout(ctx, f.Timeout)
 	defer end()
 	if err := w.wait(ctx); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree/dirstore"
 )
 
-// cleanup removes what jobs that have ended left behind where their ranks met.
-type cleanup struct {
-	rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
-	olderThan  time.Duration // 0: only what is known to have ended
-	dryRun     bool
+// Cleanup removes what jobs that have ended left behind where their ranks met.
+type Cleanup struct {
+	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	OlderThan  time.Duration // 0: only what is known to have ended
+	DryRun     bool
 }
 
 // gcRest is how long nothing must have been recorded of a communicator whose ranks
@@ -27,12 +27,12 @@ const gcRest = 6 * agree.JoinLimit
 // oldest is the least --older-than. A time in minutes would be a slip of the hand.
 const oldest = 24 * time.Hour
 
-// run says what it removes.
-func (f *cleanup) run(out io.Writer) error {
-	if f.olderThan != 0 && f.olderThan < oldest {
-		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
+// Run says what it removes.
+func (f *Cleanup) Run(out io.Writer) error {
+	if f.OlderThan != 0 && f.OlderThan < oldest {
+		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.OlderThan)
 	}
-	name := rendezvous(f.rendezvous)
+	name := rendezvous(f.Rendezvous)
 	o := newObserver(name)
 	o.own = true // another user's records are not ours to remove
 	if name == "" {
@@ -68,14 +68,14 @@ func (f *cleanup) run(out io.Writer) error {
 }
 
 // removeUnused removes the private directories of this user that no process uses.
-func (f *cleanup) removeUnused(out io.Writer) error {
+func (f *Cleanup) removeUnused(out io.Writer) error {
 	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
 		switch {
-		case f.dryRun:
+		case f.DryRun:
 			if dirstore.Unused(dir) {
 				fmt.Fprintf(out, "%s: would be removed, no process uses it\n", dir)
 			}
@@ -90,14 +90,14 @@ func (f *cleanup) removeUnused(out io.Writer) error {
 }
 
 // clean removes from a place what nobody needs.
-func (f *cleanup) clean(out io.Writer, o *observer, p tuner.Place, all []communicator) error {
+func (f *Cleanup) clean(out io.Writer, o *observer, p tuner.Place, all []communicator) error {
 	store := p.Directory
 	if store == nil {
 		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
 		return nil
 	}
 	what, removed, records, versions, live, kept := "removed", 0, 0, 0, 0, 0
-	if f.dryRun {
+	if f.DryRun {
 		what = "would be removed"
 	}
 	for i := range all {
@@ -112,7 +112,7 @@ func (f *cleanup) clean(out io.Writer, o *observer, p tuner.Place, all []communi
 			kept++
 			continue
 		}
-		if !f.dryRun {
+		if !f.DryRun {
 			if err := removeComm(store, c); err != nil {
 				return err
 			}
@@ -133,16 +133,16 @@ func (f *cleanup) clean(out io.Writer, o *observer, p tuner.Place, all []communi
 
 // removable reports that no process needs the records of a communicator any more, of
 // which none lives here.
-func (f *cleanup) removable(c *communicator) (ended bool, why string) {
+func (f *Cleanup) removable(c *communicator) (ended bool, why string) {
 	quiet := c.observed.Sub(c.Newest)
 	unknown := c.which(func(m member) bool { return !m.gone() })
 	switch {
 	case quiet < gcRest:
 		return false, fmt.Sprintf("its last record is younger than %v", gcRest)
-	case len(unknown) > 0 && f.olderThan == 0:
+	case len(unknown) > 0 && f.OlderThan == 0:
 		return false, fmt.Sprintf("from here one cannot see whether it lives: %s (see --older-than)", names(unknown))
-	case len(unknown) > 0 && quiet < f.olderThan:
-		return false, fmt.Sprintf("its last record is younger than %v, and from here one cannot see whether it lives: %s", f.olderThan, names(unknown))
+	case len(unknown) > 0 && quiet < f.OlderThan:
+		return false, fmt.Sprintf("its last record is younger than %v, and from here one cannot see whether it lives: %s", f.OlderThan, names(unknown))
 	case len(unknown) > 0:
 		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
 	case len(c.members) == 0 && len(c.Faults) > 0:

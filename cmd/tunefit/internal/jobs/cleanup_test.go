@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 			before := listing(t, dir)
 			var out strings.Builder
-			if err := (&cleanup{rendezvous: dir}).run(&out); err != nil {
+			if err := (&Cleanup{Rendezvous: dir}).Run(&out); err != nil {
 				t.Error(err)
 			}
 			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
@@ -58,12 +58,12 @@ func TestGCOfAForeignRendezvous(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	c := &cleanup{rendezvous: dir}
-	if err := c.run(io.Discard); err == nil || !strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
+	c := &Cleanup{Rendezvous: dir}
+	if err := c.Run(io.Discard); err == nil || !strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
 		t.Error(err)
 	}
 	t.Setenv(tuner.EnvTrust, "1")
-	if err := c.run(io.Discard); err != nil {
+	if err := c.Run(io.Discard); err != nil {
 		t.Error(err)
 	}
 }
