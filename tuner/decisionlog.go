@@ -14,7 +14,6 @@ import (
 
 // decisionLog writes one line per new decision of a communicator, for
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
-// A line is for people, but for its end, which ParseDecidedBy reads.
 //
 // It sees what the cache in C asks about, and what a new version was asked before it
 // came into force, which is what the communicator had asked until then. The cache
@@ -76,6 +75,18 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 
 // outcome is what was decided instead of what, why, and by whom.
 func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
+	by := "NCCL"
+	switch a.By {
+	case policy.ByRow:
+		by = fmt.Sprintf("%s:%d", l.engine.Policy.File, l.engine.Policy.Rules[a.Rule].Line)
+	case policy.ByModel:
+		by = "model " + l.engine.Model.Name
+	}
+	return Reason(l.engine, q, a) + ", decided by " + by
+}
+
+// Reason says what an engine decided instead of what, and why no row did and what the model expects.
+func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	algo, proto, _ := q.Costs.Own()
 	own := "NCCL's choice"
 	if algo >= 0 {
@@ -87,22 +98,20 @@ func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
 	}
 	switch a.By {
 	case policy.ByRow:
-		return fmt.Sprintf("%s%s%s:%d", ours, decidedBy, l.engine.Policy.File, l.engine.Policy.Rules[a.Rule].Line)
+		return ours
 	case policy.ByModel:
-		return fmt.Sprintf("%s, %s%s%s%s", ours, expected(a.Choice), decidedBy, byModel, l.engine.Model.Name)
+		return ours + ", " + expected(a.Choice)
 	}
-	var why []string
-	if l.engine.Policy != nil {
-		why = append(why, "no row matches")
+	if e.Policy != nil {
+		ours += ", no row matches"
 	}
 	if a.Asked {
-		silent := "the model is silent: " + a.Silence.String()
+		ours += ", the model is silent: " + a.Silence.String()
 		if a.Silence == policy.SilentGain || a.Silence == policy.SilentFarther {
-			silent += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
+			ours += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
 		}
-		why = append(why, silent)
 	}
-	return fmt.Sprintf("%s, %s%s%s", ours, strings.Join(why, ", "), decidedBy, byNCCL)
+	return ours
 }
 
 // expected is what a model hopes for. Uncertain is the standard deviation of the

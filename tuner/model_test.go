@@ -99,18 +99,6 @@ func TestModelDecidesBehindRows(t *testing.T) {
 			break
 		}
 	}
-	for i, want := range []DecidedBy{{Row: 1}, {Row: 2}, {Model: true}, {}} {
-		got, ok := ParseDecidedBy(r.lines[1+i], rows, model)
-		if got.Why == "" {
-			t.Errorf("line %d gives no reason", i)
-		}
-		if got.Why = ""; !ok || got != want {
-			t.Errorf("line %d: decided by %+v, %v", i, got, ok)
-		}
-	}
-	if _, ok := ParseDecidedBy(r.lines[0], rows, model); ok {
-		t.Error("a line about no decision names one")
-	}
 }
 
 // What the machine is decides whether a model is used. It is looked at once, and only

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -22,7 +24,7 @@ const (
 )
 
 func checkCommand() *cobra.Command {
-	var from costFlags
+	var from costs.Flags
 	var o checkOptions
 	var rules bool
 	var explain string
@@ -71,7 +73,7 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			return cli.ExitWith(code)
 		},
 	}
-	from.register(cmd)
+	from.Register(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding")
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
@@ -88,7 +90,7 @@ type checkOptions struct {
 	output                  string
 }
 
-func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (code int, err error) {
+func (o *checkOptions) run(cmd *cobra.Command, from costs.Flags, args []string) (code int, err error) {
 	file := args[0]
 	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {
@@ -96,17 +98,19 @@ func (o *checkOptions) run(cmd *cobra.Command, from costFlags, args []string) (c
 	}
 	var opt lint.Options
 	var here *topo.Fingerprint
-	if from.topo != "" || from.tuning != "" {
-		costs, err := from.read()
+	if from.Topo != "" || from.Tuning != "" {
+		costs, err := from.Read()
 		if err != nil {
 			return 0, err
 		}
-		if err := costs.deriveNamed(file, text); err != nil {
-			return 0, err
+		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
+			if err := costs.DeriveFor(ask.NamedShapes([]*policy.Policy{p}, nil)); err != nil {
+				return 0, err
+			}
 		}
-		opt.Machine = costs.set.For
-		if costs.machine != nil {
-			if here, err = fingerprintOf(costs.machine); err != nil {
+		opt.Machine = costs.Set.For
+		if costs.Machine != nil {
+			if here, err = fingerprintOf(costs.Machine); err != nil {
 				return 0, err
 			}
 		}
@@ -166,7 +170,7 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
-	s, err := topo.Build(doc, buildOptions())
+	s, err := topo.Build(doc, costs.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

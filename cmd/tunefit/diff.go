@@ -3,11 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -19,9 +23,9 @@ const (
 )
 
 func diffCommand() *cobra.Command {
-	var grid gridFlags
+	var grid grid.Flags
 	var who cli.LibraryFlag
-	var from costFlags
+	var from costs.Flags
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -38,16 +42,14 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
 		Args: cli.Exactly(2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := diff([2]decider{{args[0], model}, {args[1], model}}, grid, who, from)
+			d, err := diff([2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}, grid, who, from)
 			if err != nil {
 				return cli.FailWith(exitNotCompare, err)
 			}
-			if model != "" {
-				for _, note := range d.asked.notes {
-					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-				}
+			for _, note := range d.notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			d.asked.note(cmd.ErrOrStderr(), d.shapes)
+			d.asked.Note(cmd.ErrOrStderr(), d.shapes)
 			if asJSON {
 				err = d.writeJSON(cmd.OutOrStdout())
 			} else {
@@ -59,87 +61,93 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 			return err
 		},
 	}
-	grid.register(cmd)
+	grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	who.Register(cmd, "to ask")
-	from.register(cmd)
+	from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
 }
 
 // comparison is what diff prints.
 type comparison struct {
-	by          [2]decider
+	by          [2]ask.Decider
 	digests     [2]policy.Digest
-	shapes      []shape
+	shapes      []grid.Shape
 	differences []difference
-	asked       *asker
+	asked       *ask.Asker
+	notes       []string
 }
 
 // difference is a run of compared sizes on which both policies keep to one
 // decision each, and not to the same.
 type difference struct {
-	before, after outcome // at the first of them
+	before, after ask.Outcome // at the first of them
 	last          uint64
 }
 
-func diff(by [2]decider, grid gridFlags, who cli.LibraryFlag, from costFlags) (*comparison, error) {
-	colls, err := grid.parseColls()
+func diff(by [2]ask.Decider, grid grid.Flags, who cli.LibraryFlag, from costs.Flags) (*comparison, error) {
+	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
-	sizes, isRange, err := grid.parseSizes()
+	sizes, isRange, err := grid.ParseSizes()
 	if err != nil {
 		return nil, err
 	}
-	files, err := by[0].read()
+	files, err := by[0].Read()
 	if err != nil {
 		return nil, err
 	}
-	newPolicy, err := readPolicy(by[1].policy)
+	newPolicy, err := ask.ReadPolicy(by[1].Policy)
 	if err != nil {
 		return nil, err
 	}
-	c := &comparison{by: by, digests: [2]policy.Digest{files.policies[0].Digest, newPolicy.Digest}}
-	files.policies = append(files.policies, newPolicy)
-	if c.shapes, err = grid.parseShapes(files.shapes()); err != nil {
+	c := &comparison{by: by, digests: [2]policy.Digest{files.Policies[0].Digest, newPolicy.Digest}}
+	files.Policies = append(files.Policies, newPolicy)
+	if c.shapes, err = grid.ParseShapes(files.Shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from, files)
+	a, err := ask.NewAsker(who, from, by[:]...)
 	if err != nil {
 		return nil, err
 	}
-	defer a.close()
+	defer a.Close()
 	c.asked = a
 	for i := range c.shapes {
-		c.shapes[i] = c.shapes[i].through(a.abi)
+		c.shapes[i] = c.shapes[i].Through(a.ABI)
 	}
 	for _, coll := range colls {
 		for _, s := range c.shapes {
 			at := sizes
 			if isRange {
-				at = files.sizes(sizes, coll, s)
+				at = files.Sizes(sizes, coll, s)
 			}
-			for _, call := range calls(files.rules(coll, s)) {
+			for _, call := range ask.Calls(files.Rules(coll, s)) {
 				if err := c.compare(a, coll, s, call, at); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
+	for _, d := range by {
+		c.notes = append(c.notes, a.About(d, c.shapes, false)...)
+	}
+	slices.Sort(c.notes)
+	c.notes = slices.Compact(c.notes)
 	return c, nil
 }
 
 // compare adds the differences of one collective on one communicator.
-func (c *comparison) compare(a *asker, coll nccl.Coll, s shape, call question, sizes []uint64) error {
-	questions := make([]question, len(sizes))
+func (c *comparison) compare(a *ask.Asker, coll nccl.Coll, s grid.Shape, call ask.Question, sizes []uint64) error {
+	questions := make([]ask.Question, len(sizes))
 	for i, bytes := range sizes {
-		questions[i] = question{coll, s, bytes, call.pipeOps, call.regBuff}
+		questions[i] = ask.Question{Coll: coll, Shape: s, Bytes: bytes, PipeOps: call.PipeOps, RegBuff: call.RegBuff}
 	}
-	var outcomes [2][]outcome
+	var outcomes [2][]ask.Outcome
 	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = a.ask(by, s, questions); err != nil {
+		if outcomes[i], err = a.Ask(by, s, questions); err != nil {
 			return err
 		}
 	}
@@ -147,12 +155,12 @@ func (c *comparison) compare(a *asker, coll nccl.Coll, s shape, call question, s
 	for i := range questions {
 		before, after := outcomes[0][i], outcomes[1][i]
 		switch {
-		case before.alike(after):
+		case before.Alike(after):
 			run = nil
-		case run != nil && run.before.alike(before) && run.after.alike(after) && run.before.by.Row == before.by.Row && run.after.by.Row == after.by.Row:
-			run.last = before.bytes
+		case run != nil && run.before.Alike(before) && run.after.Alike(after) && run.before.Row == before.Row && run.after.Row == after.Row:
+			run.last = before.Bytes
 		default:
-			c.differences = append(c.differences, difference{before, after, before.bytes})
+			c.differences = append(c.differences, difference{before, after, before.Bytes})
 			run = &c.differences[len(c.differences)-1]
 		}
 	}
@@ -170,23 +178,23 @@ func (c *comparison) write(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range c.differences {
-		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.coll, d.before.shape, sizeRange(d.before.bytes, d.last), d.before.callText(),
-			d.before.choice(), d.before.decidedBy(c.by[0]), d.after.choice(), d.after.decidedBy(c.by[1]))
+		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.Coll, d.before.Shape, grid.SizeRange(d.before.Bytes, d.last), d.before.CallText(),
+			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
 	tw.Flush()
 }
 
 type differenceJSON struct {
-	MinBytes uint64      `json:"min_bytes"`
-	MaxBytes uint64      `json:"max_bytes"`
-	Old      outcomeJSON `json:"old"`
-	New      outcomeJSON `json:"new"`
+	MinBytes uint64          `json:"min_bytes"`
+	MaxBytes uint64          `json:"max_bytes"`
+	Old      ask.OutcomeJSON `json:"old"`
+	New      ask.OutcomeJSON `json:"new"`
 }
 
 func (c *comparison) writeJSON(w io.Writer) error {
 	all := make([]differenceJSON, len(c.differences))
 	for i, d := range c.differences {
-		all[i] = differenceJSON{d.before.bytes, d.last, d.before.json(c.by[0]), d.after.json(c.by[1])}
+		all[i] = differenceJSON{d.before.Bytes, d.last, d.before.JSON(c.by[0]), d.after.JSON(c.by[1])}
 	}
 	return cli.WriteJSON(w, all)
 }

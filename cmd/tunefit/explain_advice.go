@@ -11,19 +11,19 @@ import (
 // advice is what to measure so that a silent model may speak, and what else may be done;
 // nil where nothing helps.
 func (p *decisionPath) advice() []string {
-	q := p.question
-	where := fmt.Sprintf("%s on %s with %s", q.coll, cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"))
+	q := p.Outcome
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
 	switch p.Why {
 	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
 		return []string{"measure " + where + p.plan()}
 	case policy.SilentNodes:
-		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.nodes)}
+		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Shape.Nodes)}
 	case policy.SilentSize:
-		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.bytes))}
+		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
 	case policy.SilentCells:
-		names := make([]string, 0, len(p.estimated))
+		names := make([]string, 0, len(p.Estimated))
 		for _, e := range p.estimates() {
-			names = append(names, e.cell.String())
+			names = append(names, e.Cell.String())
 		}
 		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
 	case policy.SilentTwins:
@@ -31,7 +31,7 @@ func (p *decisionPath) advice() []string {
 	case policy.SilentDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
 	case policy.SilentGain:
-		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.bytes))}
+		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.Bytes))}
 	case policy.SilentFarther:
 		return []string{"measure " + where + " itself"}
 	}
@@ -40,9 +40,9 @@ func (p *decisionPath) advice() []string {
 
 // plan names the command that prints what to run.
 func (p *decisionPath) plan() string {
-	s := p.question.shape
-	if s.ranks%s.nodes != 0 {
+	s := p.Outcome.Shape
+	if s.Ranks%s.Nodes != 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.question.coll, s)
+	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.Outcome.Coll, s)
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"math"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 type pathJSON struct {
-	Decision outcomeJSON     `json:"decision"` // by the built library
-	Agrees   bool            `json:"agrees"`   // the explanation is that of this decision
+	Decision ask.OutcomeJSON `json:"decision"` // by the built library
 	Rows     []rowJSON       `json:"rows,omitempty"`
 	Model    *modelPathJSON  `json:"model,omitempty"`
 	NCCL     []estimatedJSON `json:"nccl_estimates"`
@@ -59,12 +59,9 @@ type estimatedJSON struct {
 }
 
 func (p *decisionPath) json() pathJSON {
-	j := pathJSON{Decision: p.asked.json(p.by), Agrees: p.disagreement() == nil, Notes: p.notes}
-	if p.hasGain {
-		j.Decision.expect(p.expected)
-	}
+	j := pathJSON{Decision: p.Outcome.JSON(p.by), Notes: p.notes}
 	for _, t := range p.Rows {
-		rule := &p.engine.Policy.Rules[t.Rule]
+		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
 		if rule.When != nil {
 			r.When = rule.When.String()
@@ -75,18 +72,18 @@ func (p *decisionPath) json() pathJSON {
 		j.Rows = append(j.Rows, r)
 	}
 	for _, e := range p.estimates() {
-		name := e.cell.json()
-		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.cell == p.asked.own})
+		name := e.Cell.JSON()
+		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.Cell == p.Outcome.Own})
 	}
-	if p.by.model != "" {
+	if p.by.Model != "" {
 		j.Model = p.modelJSON()
 	}
 	return j
 }
 
 func (p *decisionPath) modelJSON() *modelPathJSON {
-	m := &modelPathJSON{File: p.by.model, Machine: "the model " + p.engine.Standing.String(), Asked: p.Asked}
-	if p.engine.Model == nil {
+	m := &modelPathJSON{File: p.by.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
+	if p.Engine.Model == nil {
 		m.Silent = m.Machine
 		return m
 	}

@@ -21,10 +21,10 @@ const (
 // writeRows prints what became of the rows: nearest misses first, and counts of the
 // rest; or all, in the file's order.
 func (p *decisionPath) writeRows(b *bytes.Buffer, all bool) {
-	if p.by.policy == "" {
+	if p.by.Policy == "" {
 		return
 	}
-	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.policy, cli.CountOf(len(p.Rows), "row"))
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.Policy, cli.CountOf(len(p.Rows), "row"))
 	if all {
 		for _, t := range p.Rows {
 			p.writeRow(b, t)
@@ -120,7 +120,7 @@ func missKind(t policy.Tried) string {
 
 // writeRow prints one row: what became of it, and of one that decides its text.
 func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
-	rule := &p.engine.Policy.Rules[t.Rule]
+	rule := &p.Engine.Policy.Rules[t.Rule]
 	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))
 	if t.Verdict != policy.RowDecides {
 		return
@@ -134,13 +134,13 @@ func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
 		fmt.Fprintf(b, "    its condition holds: %s\n", valuesText(t.Values))
 	}
 	if rule.Channels > 0 && p.Algo >= 0 && p.Channels == 0 {
-		fmt.Fprintf(b, "    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n", p.asked.release)
+		fmt.Fprintf(b, "    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n", p.Outcome.Release)
 	}
 }
 
 // reason says why a row does not decide.
 func (p *decisionPath) reason(t policy.Tried) string {
-	rule := &p.engine.Policy.Rules[t.Rule]
+	rule := &p.Engine.Policy.Rules[t.Rule]
 	switch t.Verdict {
 	case policy.RowDiffers:
 		texts := make([]string, len(t.Misses))

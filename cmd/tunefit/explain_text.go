@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -22,8 +23,8 @@ const maxExplained = 10
 // write prints the path for a person. all leaves nothing out.
 func (p *decisionPath) write(w io.Writer, all bool) error {
 	var b bytes.Buffer
-	q := p.question
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.coll, nccl.FormatBytes(q.bytes), cli.CountOf(q.shape.nodes, "node"), cli.CountOf(q.shape.ranks, "rank"), q.callText())
+	q := p.Outcome
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"), q.CallText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -37,25 +38,25 @@ func (p *decisionPath) write(w io.Writer, all bool) error {
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
 func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
-	if p.by.model == "" {
+	if p.by.Model == "" {
 		return
 	}
-	fmt.Fprintf(b, "\nmodel %s\n", p.by.model)
-	if s := p.engine.Standing; s != policy.AnyMachine {
+	fmt.Fprintf(b, "\nmodel %s\n", p.by.Model)
+	if s := p.Engine.Standing; s != policy.AnyMachine {
 		fmt.Fprintf(b, "  it %s\n", s)
 	}
-	if p.engine.Model == nil {
+	if p.Engine.Model == nil {
 		return
 	}
-	if n := len(p.engine.Constants()); n > 0 && p.constants() == nil {
+	if n := len(p.Engine.Constants()); n > 0 && p.constants() == nil {
 		why := "which lets no tuner replace any"
-		if p.asked.release.Has(nccl.TunerConstantsLost) {
+		if p.Outcome.Release.Has(nccl.TunerConstantsLost) {
 			why = "which sets its own after the tuner's"
 		}
-		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.asked.release, why)
+		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.Outcome.Release, why)
 	} else if n > 0 {
 		known := ""
-		if p.asker.costs.ignored > 0 {
+		if p.ConstantsIgnored {
 			known = "; the estimates below are without"
 		}
 		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", cli.CountOf(n, "constant"), known)
@@ -111,7 +112,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.asked.own)}
+		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.Own)}
 		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
 			if l.micros < us {
 				return -1
@@ -142,51 +143,51 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 
 // writeMeasured prints what NCCL was measured to do by itself, if it was.
 func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
-	o := p.asked
-	switch micros := microsText(float64(o.ncclMicros)); o.known {
-	case measured:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.model, configText(o.nccl.algo, o.nccl.proto, o.ncclChannels), micros)
-	case timed:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.by.model, micros)
+	o := p.Outcome
+	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
+	case ask.Measured:
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.Model, configText(o.NCCL.Algo, o.NCCL.Proto, o.NCCLChannels), micros)
+	case ask.Timed:
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.by.Model, micros)
 	}
 }
 
 // writeEstimates prints what NCCL's cost model says.
 func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
 	with := ""
-	if p.asked.own != p.asked.nccl || len(p.constants()) > 0 && p.asker.costs.ignored == 0 {
-		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.asked.nccl)
+	if p.Outcome.Own != p.Outcome.NCCL || len(p.constants()) > 0 && !p.ConstantsIgnored {
+		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.Outcome.NCCL)
 	}
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.asker.costs.source(), with)
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.Source, with)
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.cell != p.asked.own:
-		case p.asked.known == measured && p.asked.own == p.asked.nccl:
+		case e.Cell != p.Outcome.Own:
+		case p.Outcome.Known == ask.Measured && p.Outcome.Own == p.Outcome.NCCL:
 			remark = "NCCL's choice, as measured"
 		default:
-			channels, _ := p.costs.ChannelsAndWarps(e.algo, e.proto, int64(p.question.bytes))
+			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", cli.CountOf(channels, "channel"))
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.cell, microsText(float64(e.micros)), remark)
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.Cell, microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
-	if p.asked.own == noCell {
+	if p.Outcome.Own == ask.NoCell {
 		fmt.Fprintln(b, "  NCCL offers nothing here")
 	}
 }
 
 type estimate struct {
-	cell
+	ask.Cell
 	micros float32
 }
 
 // estimates are of the available cells, the cheapest first.
 func (p *decisionPath) estimates() (all []estimate) {
-	for i, micros := range p.estimated {
+	for i, micros := range p.Estimated {
 		if micros >= 0 {
-			all = append(all, estimate{cellAt(i), micros})
+			all = append(all, estimate{ask.CellAt(i), micros})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b estimate) int {
@@ -202,23 +203,20 @@ func (p *decisionPath) estimates() (all []estimate) {
 }
 
 func (p *decisionPath) writeDecision(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\ndecision: %s", p.asked.choice())
-	if p.asked.policy != p.asked.nccl {
-		fmt.Fprintf(b, " instead of %s", p.asked.nccl)
+	fmt.Fprintf(b, "\ndecision: %s", p.Outcome.Choice())
+	if p.Outcome.Policy != p.Outcome.NCCL {
+		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL)
 	}
-	fmt.Fprintf(b, ", by %s\n", p.asked.decidedBy(p.by))
-	if p.asked.notRaised > 0 {
-		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.asked.notRaised, "channel"), p.asked.release)
+	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.by))
+	if p.Outcome.NotRaised > 0 {
+		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
-	switch e := p.expected; {
-	case p.hasGain:
+	switch e := p.Outcome.Expected; {
+	case e != nil:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
 			microsText(e.DefaultMicros()), cli.Percent(math.Hypot(e.Sigma, e.DefaultSigma)))
-	case p.By == policy.ByRow && p.by.model != "":
+	case p.By == policy.ByRow && p.by.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
-	}
-	if p.disagreement() == nil {
-		fmt.Fprintln(b, "the built library, asked through NCCL's plugin ABI, decides the same")
 	}
 }
 
@@ -231,7 +229,7 @@ func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 
 // place names a row of the policy as short as it can be.
 func (p *decisionPath) place(rule int) string {
-	return fmt.Sprintf("%s:%d", filepath.Base(p.by.policy), p.engine.Policy.Rules[rule].Line)
+	return fmt.Sprintf("%s:%d", filepath.Base(p.by.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
 // fewOf lists the first n of many.

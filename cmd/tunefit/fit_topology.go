@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -15,11 +16,11 @@ func readModelTopology(file string) (*policy.ModelTopology, error) {
 	if file == "" {
 		return nil, nil
 	}
-	doc, err := readTopology(file)
+	doc, err := costs.ReadTopology(file)
 	if err != nil {
 		return nil, err
 	}
-	sys, err := topo.Build(doc, buildOptions())
+	sys, err := topo.Build(doc, costs.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

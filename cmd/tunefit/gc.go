@@ -1,35 +1,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"time"
-
-	"github.com/spf13/cobra"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
+	"github.com/spf13/cobra"
 )
 
-type gcFlags struct {
-	rendezvous rendezvousFlag
-	olderThan  time.Duration
-	dryRun     bool
-}
-
-// gcRest is how long nothing must have been recorded of a communicator whose ranks
-// have all ended: others may be about to join it.
-const gcRest = 6 * agree.JoinLimit
-
-// oldest is the least --older-than. A time in minutes would be a slip of the hand.
-const oldest = 24 * time.Hour
-
 func gcCommand() *cobra.Command {
-	var f gcFlags
+	var f jobs.Cleanup
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what jobs that have ended left behind where their ranks met",
@@ -43,137 +21,11 @@ records nothing for days. Give more than the longest time a job may run.`,
 		Example: `  tunefit gc --dry-run
   tunefit gc --dry-run --rendezvous . --older-than 336h`,
 		Args: cli.FlagsOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.Run(cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.rendezvous.name, "rendezvous", "", rendezvousHelp)
-	flags.DurationVar(&f.olderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed")
+	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.DurationVar(&f.OlderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "only say what would be removed")
 	return cmd
-}
-
-func (f *gcFlags) run(cmd *cobra.Command) error {
-	if f.olderThan != 0 && f.olderThan < oldest {
-		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.olderThan)
-	}
-	out := cmd.OutOrStdout()
-	name := f.rendezvous.value()
-	o := newObserver(name)
-	o.own = true // another user's records are not ours to remove
-	if name == "" {
-		if err := f.removeUnused(out); err != nil {
-			return err
-		}
-	}
-	all, err := o.look(context.Background())
-	if err != nil {
-		return err
-	}
-	places, err := o.places()
-	if err != nil {
-		return err
-	}
-	for _, p := range places {
-		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
-			if err := p.Directory.Check(); err != nil {
-				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
-			}
-		}
-		var here []communicator
-		for _, c := range all {
-			if c.place.Name == p.Name {
-				here = append(here, c)
-			}
-		}
-		if err := f.clean(out, o, p, here); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
-	}
-	return nil
-}
-
-// removeUnused removes the private directories of this user that no process uses.
-func (f *gcFlags) removeUnused(out io.Writer) error {
-	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		switch {
-		case f.dryRun:
-			if dirstore.Unused(dir) {
-				fmt.Fprintf(out, "%s: would be removed, no process uses it\n", dir)
-			}
-		case dirstore.RemoveUnused(dir):
-			fmt.Fprintf(out, "%s: removed, no process used it\n", dir)
-		}
-	}
-	if len(dirs) == 0 {
-		fmt.Fprintf(out, "%s: nothing there\n", dirstore.Shm)
-	}
-	return nil
-}
-
-// clean removes from a place what nobody needs.
-func (f *gcFlags) clean(out io.Writer, o *observer, p tuner.RendezvousView, all []communicator) error {
-	store := p.Directory
-	if store == nil {
-		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
-		return nil
-	}
-	what, removed, records, versions, live, kept := "removed", 0, 0, 0, 0, 0
-	if f.dryRun {
-		what = "would be removed"
-	}
-	for i := range all {
-		c := &all[i]
-		if c.here() {
-			live++
-			continue
-		}
-		ended, why := f.removable(c)
-		if !ended {
-			fmt.Fprintf(out, "%s of %d ranks: stays, %s\n", c.name(), c.Ranks, why)
-			kept++
-			continue
-		}
-		if !f.dryRun {
-			if err := removeComm(store, c); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.name(), c.Ranks, what, why)
-		removed, records = removed+1, records+len(c.Keys)
-	}
-	if live+kept == 0 {
-		var err error
-		if versions, err = f.removeVersions(store, o, p); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, cli.CountOf(records, "record"), cli.CountOf(removed, "communicator"), cli.CountOf(versions, "version"), what,
-		cli.CountOf(live, "communicator")+cli.Verb(live, " lives", " live"))
-	return nil
-}
-
-// removable reports that no process needs the records of a communicator any more, of
-// which none lives here.
-func (f *gcFlags) removable(c *communicator) (ended bool, why string) {
-	quiet := c.observed.Sub(c.Newest)
-	unknown := c.which(func(m member) bool { return !m.gone() })
-	switch {
-	case quiet < gcRest:
-		return false, fmt.Sprintf("its last record is younger than %v", gcRest)
-	case len(unknown) > 0 && f.olderThan == 0:
-		return false, fmt.Sprintf("from here one cannot see whether it lives: %s (see --older-than)", names(unknown))
-	case len(unknown) > 0 && quiet < f.olderThan:
-		return false, fmt.Sprintf("its last record is younger than %v, and from here one cannot see whether it lives: %s", f.olderThan, names(unknown))
-	case len(unknown) > 0:
-		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
-	case len(c.members) == 0 && len(c.Faults) > 0:
-		return false, "its records cannot be read"
-	case len(c.members) == 0:
-		return true, "no rank ever claimed a slot"
-	}
-	return true, "all its ranks have ended"
 }

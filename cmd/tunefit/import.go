@@ -15,6 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 )
 
 type importFlags struct {
@@ -86,11 +87,11 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		shapes, err := (&gridFlags{shapes: []string{f.comm}}).parseShapes(nil)
+		shapes, err := (&grid.Flags{Shapes: []string{f.comm}}).ParseShapes(nil)
 		if err != nil {
 			return opts, err
 		}
-		opts.Nodes, opts.Ranks = shapes[0].nodes, shapes[0].ranks
+		opts.Nodes, opts.Ranks = shapes[0].Nodes, shapes[0].Ranks
 	}
 	if f.pattern != "" {
 		var err error

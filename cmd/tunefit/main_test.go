@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The machine's own NCCL is not the tests' affair.
-	findNCCL = func() nccl.Version { return nccl.Reference }
+	costs.FindNCCL = func() nccl.Version { return nccl.Reference }
 	os.Exit(testlib.Run(m))
 }
 
@@ -103,15 +105,15 @@ func TestShowJSON(t *testing.T) {
 	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", sample)
 	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
-	var got []outcomeJSON
+	var got []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
 	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
 		t.Errorf("%+v", got)
 	}
-	want := outcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, NVLDomains: 2, Bytes: 2 << 20, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
-		Policy: choiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
+	want := ask.OutcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, NVLDomains: 2, Bytes: 2 << 20, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
+		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
 	if got[1] != want {
 		t.Errorf("got %+v\nwant %+v", got[1], want)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -26,14 +27,14 @@ func learnt(t *testing.T, sweep string, args ...string) (model, rows, report str
 }
 
 // shown is what show says of allreduce, by size.
-func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes string) {
+func shown(t *testing.T, args ...string) (bySize map[uint64]ask.OutcomeJSON, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
-	var all []outcomeJSON
+	var all []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	bySize = map[uint64]outcomeJSON{}
+	bySize = map[uint64]ask.OutcomeJSON{}
 	for _, o := range all {
 		bySize[o.Bytes] = o
 	}
@@ -44,7 +45,7 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]outcomeJSON, notes s
 // that was measured, whatever a cost model of another machine says.
 func TestOneChoiceOfNCCLs(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
 	if err != nil {
@@ -110,7 +111,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 // Beyond what was measured a cost model says what NCCL chooses, and is named.
 func TestBeyondTheMeasurement(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
 		{"--comm", "2x8", "--sizes", "2K"},
@@ -184,7 +185,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 // It is said when the cost model is not that of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	for _, c := range []struct {

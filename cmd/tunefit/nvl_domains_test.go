@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -21,7 +22,7 @@ allreduce,ring,ll128,nvl_domains == 0
 // unless another number is asked for. The library says so, through its ABI.
 func TestNVLDomains(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	for _, c := range []struct {
 		comm, flag, by string
@@ -43,12 +44,12 @@ func TestNVLDomains(t *testing.T) {
 		if !strings.HasSuffix(shown, "  "+c.by+"\n") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, shown)
 		}
-		explained, _ := tunefit(t, cli.ExitOK, explain...) // fails if the library and the engine differ
+		explained, _ := tunefit(t, cli.ExitOK, explain...)
 		head, _, _ := strings.Cut(explained, "\n")
 		if !strings.Contains(explained, c.by) || strings.Contains(head, "nvl_domains "+c.flag) != (c.flag != "") {
 			t.Errorf("%s, %q domains: want %s\n%s", c.comm, c.flag, c.by, explained)
 		}
-		var all []outcomeJSON
+		var all []ask.OutcomeJSON
 		text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) != 1 || all[0].NVLDomains != c.told {
 			t.Errorf("%s, %q domains: %v\n%s", c.comm, c.flag, err, text)
@@ -92,7 +93,7 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 
 func TestBadNVLDomains(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	show := []string{"show", file, "--comm", "2x8,1x8", "--nvl-domains"}
 	explain := []string{"explain", "allreduce", "1M", "--policy", file, "--comm", "1x8", "--nvl-domains"}

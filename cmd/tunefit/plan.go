@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 type planFlags struct {
-	grid     gridFlags
+	grid     grid.Flags
 	algos    []string
 	protos   []string
 	channels []int
@@ -45,9 +46,9 @@ logs whose names tell tunefit import what ran.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.grid.colls, "coll", nil, "collective (default: the sweep's, if it has one only)")
-	flags.StringSliceVar(&f.grid.shapes, "comm", nil, "communicator as NODESxRANKS_PER_NODE: 2x8 (default: the sweep's, if it has one only)")
-	flags.StringVar(&f.grid.sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling (default: those of the default once it is measured)")
+	flags.StringSliceVar(&f.grid.Colls, "coll", nil, "collective (default: the sweep's, if it has one only)")
+	flags.StringSliceVar(&f.grid.Shapes, "comm", nil, "communicator as NODESxRANKS_PER_NODE: 2x8 (default: the sweep's, if it has one only)")
+	flags.StringVar(&f.grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling (default: those of the default once it is measured)")
 	flags.StringSliceVar(&f.algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
 	flags.StringSliceVar(&f.protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")
@@ -75,13 +76,13 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
-	asked, _, err := f.grid.parseSizes()
+	asked, _, err := f.grid.ParseSizes()
 	if err != nil {
 		return err
 	}
 	space.Sizes = plannedSizes(group, asked, cmd.Flags().Changed("sizes"))
 	if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
-		return cli.Usagef("--sizes %s: the default was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.sizes)
+		return cli.Usagef("--sizes %s: the default was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.Sizes)
 	}
 	if err := f.families(&space); err != nil {
 		return err
@@ -139,31 +140,31 @@ func parseFamily(algo, proto string) (f fit.FamilyKey, err error) {
 // subject finds the collective and communicator that are planned, and what was
 // measured there; nil: nothing.
 func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) {
-	colls, err := f.grid.parseColls()
+	colls, err := f.grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := f.grid.parseShapes(nil)
+	shapes, err := f.grid.ParseShapes(nil)
 	if err != nil {
 		return nil, err
 	}
-	if len(f.grid.colls) > 1 || len(f.grid.shapes) > 1 {
+	if len(f.grid.Colls) > 1 || len(f.grid.Shapes) > 1 {
 		return nil, cli.Usagef("more than one collective or communicator (allowed: one --coll and one --comm at a time)")
 	}
 	var found []*fit.Group
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(f.grid.colls) == 0 || g.Coll == colls[0]) && (len(f.grid.shapes) == 0 || shape{nodes: g.Nodes, ranks: g.Ranks} == shapes[0]) {
+		if (len(f.grid.Colls) == 0 || g.Coll == colls[0]) && (len(f.grid.Shapes) == 0 || grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks} == shapes[0]) {
 			found = append(found, g)
 		}
 	}
-	switch given := len(f.grid.colls) == 1 && len(f.grid.shapes) == 1; {
+	switch given := len(f.grid.Colls) == 1 && len(f.grid.Shapes) == 1; {
 	case len(found) == 1:
 		space.Key = found[0].Key
 		return found[0], nil
 	case given:
-		space.Key = fit.Key{Coll: colls[0], Nodes: shapes[0].nodes, Ranks: shapes[0].ranks}
+		space.Key = fit.Key{Coll: colls[0], Nodes: shapes[0].Nodes, Ranks: shapes[0].Ranks}
 		return nil, nil
 	case len(names) > 0:
 		return nil, cli.Usagef("choose one by --coll and --comm (measured: %s)", strings.Join(names, ", "))

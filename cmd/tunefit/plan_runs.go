@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -139,7 +140,7 @@ func steps(sizes []uint64) (all []step) {
 
 func (p planJSON) write(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, shape{nodes: p.Nodes, ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
+	fmt.Fprintf(&out, "# %s on %s, %s measured\n", p.Collective, grid.Shape{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(&out, "# done: %s\n", p.Why)
 	} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 )
 
 // Exit codes of test: 0 if all pass, and
@@ -76,7 +77,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		},
 	}
 	who.Register(cmd, "to ask")
-	cmd.Flags().StringVar(&nccl, "nccl", "", ncclUsage)
+	cmd.Flags().StringVar(&nccl, "nccl", "", costs.NCCLUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
 	return cmd
@@ -91,7 +92,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 			return false, err
 		}
 		if nccl != "" {
-			t.costs.nccl = nccl
+			t.costs.NCCL = nccl
 		}
 		all = append(all, t)
 	}
@@ -101,7 +102,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 		if err != nil {
 			return false, err
 		}
-		asked.note(cmd.ErrOrStderr(), shapes)
+		asked.Note(cmd.ErrOrStderr(), shapes)
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

@@ -10,15 +10,18 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // policyTests is a file of tests of one policy, one model, or both.
 type policyTests struct {
 	file string
-	decider
-	costs costFlags // NCCL's own choice comes from there
+	ask.Decider
+	costs costs.Flags // NCCL's own choice comes from there
 	cases []policyCase
 }
 
@@ -28,10 +31,10 @@ type policyCase struct {
 	name string
 	line int
 
-	call    question // but for its size
+	call    ask.Question // but for its size
 	sizes   []uint64
 	isRange bool // sizes are samples
-	offer   offers
+	offer   ask.Offers
 	expect  expectation
 }
 
@@ -77,18 +80,18 @@ func readPolicyTests(file string) (*policyTests, error) {
 		}
 	}
 	y.mapping(root, "the file", fields{
-		"policy":   path("policy", &t.policy),
-		"model":    path("model", &t.model),
-		"topology": path("topology", &t.costs.topo),
-		"tuning":   path("tuning", &t.costs.tuning),
-		"nccl":     func(n *yaml.Node) { t.costs.nccl = named(y, n, "nccl", nccl.ParseVersion).String() },
+		"policy":   path("policy", &t.Policy),
+		"model":    path("model", &t.Model),
+		"topology": path("topology", &t.costs.Topo),
+		"tuning":   path("tuning", &t.costs.Tuning),
+		"nccl":     func(n *yaml.Node) { t.costs.NCCL = named(y, n, "nccl", nccl.ParseVersion).String() },
 		"tests":    func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { t.cases = append(t.cases, y.policyCase(n)) }) },
 	})
 	if len(y.problems) == 0 {
 		switch {
-		case t.decider == decider{}:
+		case t.Decider == ask.Decider{}:
 			y.fail(root, "the file names neither a policy nor a model")
-		case t.costs.topo != "" && t.costs.tuning != "":
+		case t.costs.Topo != "" && t.costs.Tuning != "":
 			y.fail(root, "topology and tuning exclude each other")
 		case len(t.cases) == 0:
 			y.fail(root, "the file has no tests")
@@ -98,45 +101,45 @@ func readPolicyTests(file string) (*policyTests, error) {
 }
 
 func (y *strictYAML) policyCase(n *yaml.Node) policyCase {
-	c := policyCase{line: n.Line, call: question{coll: -1, pipeOps: 1}}
+	c := policyCase{line: n.Line, call: ask.Question{Coll: -1, PipeOps: 1}}
 	before := len(y.problems)
 	perNode := 0
 	var nvl *yaml.Node
 	y.mapping(n, "a test", fields{
 		"name":           func(n *yaml.Node) { c.name, _ = y.text(n, "name") },
-		"collective":     func(n *yaml.Node) { c.call.coll = named(y, n, "collective", nccl.Colls.Parse) },
-		"nodes":          func(n *yaml.Node) { c.call.shape.nodes = y.number(n, "nodes", 1, 1<<24) },
-		"ranks":          func(n *yaml.Node) { c.call.shape.ranks = y.number(n, "ranks", 2, 1<<24) },
+		"collective":     func(n *yaml.Node) { c.call.Coll = named(y, n, "collective", nccl.Colls.Parse) },
+		"nodes":          func(n *yaml.Node) { c.call.Shape.Nodes = y.number(n, "nodes", 1, 1<<24) },
+		"ranks":          func(n *yaml.Node) { c.call.Shape.Ranks = y.number(n, "ranks", 2, 1<<24) },
 		"ranks_per_node": func(n *yaml.Node) { perNode = y.number(n, "ranks_per_node", 1, 1<<24) },
-		"nvl_domains":    func(n *yaml.Node) { nvl, c.call.shape.nvl = n, nvlDomainsOf(y.number(n, "nvl_domains", 0, 1<<24)) },
+		"nvl_domains":    func(n *yaml.Node) { nvl, c.call.Shape.NVL = n, grid.NVLDomainsOf(y.number(n, "nvl_domains", 0, 1<<24)) },
 		"size":           func(n *yaml.Node) { y.sizes(n, &c) },
-		"pipe_ops":       func(n *yaml.Node) { c.call.pipeOps = y.number(n, "pipe_ops", 0, 1<<30) },
-		"reg_buff":       func(n *yaml.Node) { c.call.regBuff = y.number(n, "reg_buff", 0, 1) },
-		"available":      func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { c.offer.only = append(c.offer.only, y.cells(n)) }) },
+		"pipe_ops":       func(n *yaml.Node) { c.call.PipeOps = y.number(n, "pipe_ops", 0, 1<<30) },
+		"reg_buff":       func(n *yaml.Node) { c.call.RegBuff = y.number(n, "reg_buff", 0, 1) },
+		"available":      func(n *yaml.Node) { y.list(n, func(n *yaml.Node) { c.offer.Only = append(c.offer.Only, y.cells(n)) }) },
 		"unavailable": func(n *yaml.Node) {
-			y.list(n, func(n *yaml.Node) { c.offer.never = append(c.offer.never, y.cells(n)) })
+			y.list(n, func(n *yaml.Node) { c.offer.Never = append(c.offer.Never, y.cells(n)) })
 		},
-		"costs":  func(n *yaml.Node) { c.offer.micros = y.costs(n) },
+		"costs":  func(n *yaml.Node) { c.offer.Micros = y.costs(n) },
 		"expect": func(n *yaml.Node) { y.expectation(n, &c.expect) },
 	})
 	if len(y.problems) > before {
 		return c
 	}
-	s := &c.call.shape
-	if s.ranks == 0 {
-		s.ranks = s.nodes * perNode
+	s := &c.call.Shape
+	if s.Ranks == 0 {
+		s.Ranks = s.Nodes * perNode
 	}
 	switch {
 	case c.name == "":
 		y.fail(n, "the test has no name")
-	case c.call.coll < 0:
+	case c.call.Coll < 0:
 		y.fail(n, "the test names no collective")
-	case s.nodes == 0 || s.ranks == 0:
+	case s.Nodes == 0 || s.Ranks == 0:
 		y.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
-	case s.ranks < 2 || s.ranks < s.nodes || perNode > 0 && s.ranks != s.nodes*perNode:
-		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.ranks, "rank"), cli.CountOf(s.nodes, "node"), onEach(perNode))
-	case int(s.nvl) > s.ranks:
-		_, err := s.spanning(s.nvl)
+	case s.Ranks < 2 || s.Ranks < s.Nodes || perNode > 0 && s.Ranks != s.Nodes*perNode:
+		y.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.Ranks, "rank"), cli.CountOf(s.Nodes, "node"), onEach(perNode))
+	case int(s.NVL) > s.Ranks:
+		_, err := s.Spanning(s.NVL)
 		y.fail(nvl, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:
 		y.fail(n, "the test names no size")
@@ -173,7 +176,7 @@ func (y *strictYAML) sizes(n *yaml.Node, c *policyCase) {
 		if !ok {
 			return
 		}
-		sizes, isRange, err := parseSizes(s)
+		sizes, isRange, err := grid.ParseSizes(s)
 		if err != nil {
 			y.fail(n, "size: %v", err)
 			return
@@ -185,30 +188,30 @@ func (y *strictYAML) sizes(n *yaml.Node, c *policyCase) {
 }
 
 // cells reads ALGORITHM or ALGORITHM/PROTOCOL, with any for either.
-func (y *strictYAML) cells(n *yaml.Node) (c cellName) {
+func (y *strictYAML) cells(n *yaml.Node) (c ask.CellName) {
 	s, _ := y.text(n, "a cell")
 	algo, proto, both := strings.Cut(s, "/")
-	c = cellName{-1, -1}
+	c = ask.CellName{Algo: -1, Proto: -1}
 	if algo != "any" {
 		a, err := nccl.Algos.Parse(algo)
 		if err != nil {
 			y.fail(n, "%v", err)
 		}
-		c.algo = a
+		c.Algo = a
 	}
 	if both && proto != "any" {
 		p, err := nccl.Protos.Parse(proto)
 		if err != nil {
 			y.fail(n, "%v", err)
 		}
-		c.proto = p
+		c.Proto = p
 	}
 	return c
 }
 
 // costs reads NCCL's prediction for each cell that it has.
-func (y *strictYAML) costs(n *yaml.Node) map[cell]float32 {
-	table := map[cell]float32{}
+func (y *strictYAML) costs(n *yaml.Node) map[ask.Cell]float32 {
+	table := map[ask.Cell]float32{}
 	n = resolved(n)
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
 		y.fail(n, "costs is %s (needed: microseconds for each cell, as ring/simple: 42.5)", kindOf(n))
@@ -219,12 +222,12 @@ func (y *strictYAML) costs(n *yaml.Node) map[cell]float32 {
 		s, _ := y.text(n.Content[i+1], "a cost")
 		micros, err := strconv.ParseFloat(s, 32)
 		switch {
-		case c.algo < 0 || c.proto < 0:
+		case c.Algo < 0 || c.Proto < 0:
 			y.fail(n.Content[i], "%q is not one cell (needed: ALGORITHM/PROTOCOL)", n.Content[i].Value)
 		case err != nil || !(micros > 0) || micros > 1e9:
 			y.fail(n.Content[i+1], "%q is no time (allowed: microseconds above 0, up to 1e9)", s)
 		}
-		table[cell(c)] = float32(micros)
+		table[ask.Cell{Algo: c.Algo, Proto: c.Proto}] = float32(micros)
 	}
 	return table
 }

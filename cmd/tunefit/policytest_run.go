@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -33,19 +35,19 @@ type fieldDiff struct {
 }
 
 // run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *asker, shapes []shape, err error) {
-	files, err := t.decider.read()
+func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *ask.Asker, shapes []grid.Shape, err error) {
+	files, err := t.Decider.Read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := newAsker(who, t.costs, files)
+	a, err := ask.NewAsker(who, t.costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	defer a.close()
-	rows := rowTexts{decider: t.decider}
-	if t.policy != "" {
-		text, err := cli.ReadInput(t.policy, cli.KindPolicy)
+	defer a.Close()
+	rows := rowTexts{Decider: t.Decider}
+	if t.Policy != "" {
+		text, err := cli.ReadInput(t.Policy, cli.KindPolicy)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -58,8 +60,8 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 		if !only.MatchString(c.name) {
 			continue
 		}
-		c.call.shape = c.call.shape.through(a.abi)
-		shapes = append(shapes, c.call.shape)
+		c.call.Shape = c.call.Shape.Through(a.ABI)
+		shapes = append(shapes, c.call.Shape)
 		r, err := c.run(a, files, rows)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.name, err)
@@ -70,27 +72,26 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 	return results, a, shapes, nil
 }
 
-func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResult, error) {
+func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (caseResult, error) {
 	sizes := c.sizes
 	if c.isRange {
-		sizes = files.sizes(sizes, c.call.coll, c.call.shape)
+		sizes = files.Sizes(sizes, c.call.Coll, c.call.Shape)
 	}
-	questions := make([]question, len(sizes))
+	questions := make([]ask.Question, len(sizes))
 	for i, bytes := range sizes {
 		questions[i] = c.call
-		questions[i].bytes = bytes
+		questions[i].Bytes = bytes
 	}
-	a.offers = &c.offer
-	a.forget()
-	outcomes, err := a.ask(rows.decider, c.call.shape, questions)
+	a.Offers = &c.offer
+	outcomes, err := a.Ask(rows.Decider, c.call.Shape, questions)
 	if err != nil {
 		return caseResult{}, err
 	}
 	r := caseResult{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.coll, nccl.FormatBytes(o.bytes), cli.CountOf(o.shape.nodes, "node"), cli.CountOf(o.shape.ranks, "rank"), o.callText())
-			r.Mismatch = append(r.Mismatch, mismatch{call, o.bytes, diff})
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Shape.Nodes, "node"), cli.CountOf(o.Shape.Ranks, "rank"), o.CallText())
+			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
 		}
 	}
 	r.Passed = len(r.Mismatch) == 0
@@ -99,34 +100,34 @@ func (c *policyCase) run(a *asker, files deciderFiles, rows rowTexts) (caseResul
 
 // rowTexts names rows and knows their comments.
 type rowTexts struct {
-	decider
+	ask.Decider
 	sheet *policy.Sheet // nil without a policy
 }
 
-func (t rowTexts) comment(o outcome) string {
-	if o.by.Row == 0 {
+func (t rowTexts) comment(o ask.Outcome) string {
+	if o.Row == 0 {
 		return ""
 	}
-	return t.sheet.String(o.by.Row, "comment")
+	return t.sheet.String(o.Row, "comment")
 }
 
 // whoDecided names what decided, with the row's comment.
-func (t rowTexts) whoDecided(o outcome) string {
+func (t rowTexts) whoDecided(o ask.Outcome) string {
 	if comment := t.comment(o); comment != "" {
-		return fmt.Sprintf("%s (%s)", o.decidedBy(t.decider), comment)
+		return fmt.Sprintf("%s (%s)", o.DecidedBy(t.Decider), comment)
 	}
-	return o.decidedBy(t.decider)
+	return o.DecidedBy(t.Decider)
 }
 
 // compare returns the fields that are not as expected.
-func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
+func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 	differs := func(ok bool, field, expected, got string) {
 		if !ok {
 			diff = append(diff, fieldDiff{field, expected, got})
 		}
 	}
 	got := func(name string) string {
-		if o.policy.algo < 0 {
+		if o.Policy.Algo < 0 {
 			return "none"
 		}
 		return name
@@ -138,26 +139,26 @@ func (e *expectation) compare(o outcome, rows rowTexts) (diff []fieldDiff) {
 		return text
 	}
 	if e.algo != nil {
-		differs(*e.algo == o.policy.algo, "algorithm", e.algo.String(), got(o.policy.algo.String()))
+		differs(*e.algo == o.Policy.Algo, "algorithm", e.algo.String(), got(o.Policy.Algo.String()))
 	}
 	if e.proto != nil {
-		differs(*e.proto == o.policy.proto, "protocol", e.proto.String(), got(o.policy.proto.String()))
+		differs(*e.proto == o.Policy.Proto, "protocol", e.proto.String(), got(o.Policy.Proto.String()))
 	}
 	if e.channels != nil {
-		differs(*e.channels == o.channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.channels), fmt.Sprint(o.channels)))
+		differs(*e.channels == o.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Channels), fmt.Sprint(o.Channels)))
 	}
 	if e.chunk != nil {
 		size := func(n int64) string { return ncclOr(n, nccl.FormatBytes(uint64(n))) }
-		differs(*e.chunk == o.chunk, "chunk", size(*e.chunk), size(o.chunk))
+		differs(*e.chunk == o.Chunk, "chunk", size(*e.chunk), size(o.Chunk))
 	}
 	if e.row != nil {
-		differs(*e.row == o.by.Row, "row", fmt.Sprintf("%s:%d", rows.policy, *e.row), rows.whoDecided(o))
+		differs(*e.row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.row), rows.whoDecided(o))
 	}
 	if e.comment != nil {
-		differs(o.by.Row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
+		differs(o.Row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
 	}
 	if e.by != nil {
-		differs(*e.by == o.decidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
+		differs(*e.by == o.DecidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
 	}
 	return diff
 }

@@ -7,17 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // showOne shows one outcome. The notes are without the one that names the cost model, which
 // has to be that of the outcome.
-func showOne(t *testing.T, args ...string) (o outcomeJSON, notes string) {
+func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
-	var all []outcomeJSON
+	var all []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -43,9 +45,9 @@ func cutLine(text, begin string) (rest, line string) {
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
-	installed := findNCCL
-	defer func() { findNCCL = installed }()
+	testlib.NoJob(t)
+	installed := costs.FindNCCL
+	defer func() { costs.FindNCCL = installed }()
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
@@ -60,7 +62,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		findNCCL = func() nccl.Version { return test.installed }
+		costs.FindNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)
@@ -86,7 +88,7 @@ func TestWhichNCCL(t *testing.T) {
 // The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
 func TestEachReleaseAsksAsItDoes(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
 allreduce,64K,,simple,2,,,
@@ -141,7 +143,7 @@ func itoa(n int) string {
 // From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
 func TestConstantsOfReleases(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	model := withConstants(t)
 	for version, want := range map[string]string{
 		"2.30.7": "it replaces 2 constants of NCCL's\n",
@@ -159,7 +161,7 @@ func TestConstantsOfReleases(t *testing.T) {
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
 	topo := append(args, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
@@ -191,7 +193,7 @@ func TestVariablesCount(t *testing.T) {
 // The costs that topo tuning prints are of one release, and go with it.
 func TestTuningIsOfARelease(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
 	file := testlib.File(t, "costs.json", text)

@@ -11,16 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 func showCommand() *cobra.Command {
-	var grid gridFlags
+	var grid grid.Flags
 	var who cli.LibraryFlag
-	var from costFlags
-	var call question
+	var from costs.Flags
+	var call ask.Question
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -50,11 +52,11 @@ lacks. NCCL_* variables count as they do in NCCL.`,
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
 		Args: cli.AtMost(1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := decider{model: model}
+			d := ask.Decider{Model: model}
 			if len(args) > 0 {
-				d.policy = args[0]
+				d.Policy = args[0]
 			}
-			if d == (decider{}) {
+			if d == (ask.Decider{}) {
 				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
 			}
 			t, err := show(d, grid, call, who, from)
@@ -64,7 +66,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 			for _, note := range t.notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			t.asked.note(cmd.ErrOrStderr(), t.shapes)
+			t.asked.Note(cmd.ErrOrStderr(), t.shapes)
 			t.noteNotRaised(cmd.ErrOrStderr())
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
@@ -73,96 +75,80 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 			return nil
 		},
 	}
-	grid.register(cmd)
+	grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	cmd.Flags().IntVar(&call.pipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
-	cmd.Flags().IntVar(&call.regBuff, "reg-buff", 0, "1: ask as for registered buffers")
+	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
+	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	who.Register(cmd, "to ask")
-	from.register(cmd)
+	from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
 }
 
 // decisionTable is what show prints.
 type decisionTable struct {
-	by       decider
-	shapes   []shape
-	outcomes []outcome
-	expected []*policy.ModelChoice // of each outcome, by the model; nil: not known
-	ranges   bool                  // the sizes are samples: runs of equal outcomes are shown as one
-	asked    *asker
+	by       ask.Decider
+	shapes   []grid.Shape
+	outcomes []ask.Outcome
+	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
+	asked    *ask.Asker
 	notes    []string // why a model is not used
 }
 
-func show(d decider, grid gridFlags, call question, who cli.LibraryFlag, from costFlags) (*decisionTable, error) {
-	colls, err := grid.parseColls()
+func show(d ask.Decider, grid grid.Flags, call ask.Question, who cli.LibraryFlag, from costs.Flags) (*decisionTable, error) {
+	colls, err := grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
-	samples, isRange, err := grid.parseSizes()
+	samples, isRange, err := grid.ParseSizes()
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.read()
+	f, err := d.Read()
 	if err != nil {
 		return nil, err
 	}
 	t := &decisionTable{by: d, ranges: isRange}
-	if t.shapes, err = grid.parseShapes(f.shapes()); err != nil {
+	if t.shapes, err = grid.ParseShapes(f.Shapes()); err != nil {
 		return nil, err
 	}
-	a, err := newAsker(who, from, f)
+	a, err := ask.NewAsker(who, from, d)
 	if err != nil {
 		return nil, err
 	}
-	defer a.close()
+	defer a.Close()
 	t.asked = a
 	for i := range t.shapes {
-		t.shapes[i] = t.shapes[i].through(a.abi)
+		t.shapes[i] = t.shapes[i].Through(a.ABI)
 	}
 	for _, coll := range colls {
 		for _, s := range t.shapes {
 			sizes := samples
 			if isRange {
-				sizes = f.sizes(samples, coll, s)
+				sizes = f.Sizes(samples, coll, s)
 			}
-			var questions []question
+			var questions []ask.Question
 			for _, bytes := range sizes {
-				questions = append(questions, question{coll, s, bytes, call.pipeOps, call.regBuff})
+				questions = append(questions, ask.Question{Coll: coll, Shape: s, Bytes: bytes, PipeOps: call.PipeOps, RegBuff: call.RegBuff})
 			}
-			outcomes, err := a.ask(d, s, questions)
+			outcomes, err := a.Ask(d, s, questions)
 			if err != nil {
 				return nil, err
 			}
 			t.outcomes = append(t.outcomes, outcomes...)
-			view := a.engine.For(s.comm(a.costs.nccl))
-			for _, o := range outcomes {
-				t.expected = append(t.expected, o.expected(view))
-			}
 		}
 	}
-	if d.model != "" {
-		t.notes = a.notes
-	}
-	if slices.Contains(colls, nccl.CollAllGather) {
-		for _, s := range t.shapes {
-			for _, note := range d.uncheckedNotes(a.engine.For(s.comm(a.costs.nccl)), a.costs.nccl) {
-				if !slices.Contains(t.notes, note) {
-					t.notes = append(t.notes, note)
-				}
-			}
-		}
-	}
+	t.notes = a.About(d, t.shapes, slices.Contains(colls, nccl.CollAllGather))
 	return t, nil
 }
 
 // write prints a table. With a model, it tells how NCCL's own choice is known, and the
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
-	chunks := slices.ContainsFunc(t.outcomes, func(o outcome) bool { return o.chunk > 0 })
+	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(known, chunk, gain string, cells ...string) {
-		if t.by.model != "" {
+		if t.by.Model != "" {
 			cells = slices.Insert(cells, 4, known)
 		}
 		last := len(cells) - 1
@@ -170,26 +156,26 @@ func (t *decisionTable) write(w io.Writer) {
 			cells = slices.Insert(cells, last, chunk)
 			last++
 		}
-		if t.by.model != "" {
+		if t.by.Model != "" {
 			cells = slices.Insert(cells, last, gain)
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.costs.nccl), "with policy", "channels", "decided by")
+	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL), "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.coll != first.coll || o.shape != first.shape || o.nccl != first.nccl || o.known != first.known || o.own != first.own || !o.alike(first) || o.by.Row != first.by.Row || o.by.Model != first.by.Model {
+			if o.Coll != first.Coll || o.Shape != first.Shape || o.NCCL != first.NCCL || o.Known != first.Known || o.Own != first.Own || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
 				break
 			}
 			last = o
 		}
-		line(first.known.String(), orNCCL(first.chunk, nccl.FormatBytes(uint64(first.chunk))), gains(t.expected[start:i]),
-			first.coll.String(), first.shape.String(), sizeRange(first.bytes, last.bytes), first.nccl.String(), first.policy.String(),
-			orNCCL(int64(first.channels), strconv.Itoa(first.channels)), first.decidedBy(t.by.base()))
+		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))), gains(t.outcomes[start:i]),
+			first.Coll.String(), first.Shape.String(), grid.SizeRange(first.Bytes, last.Bytes), first.NCCL.String(), first.Policy.String(),
+			orNCCL(int64(first.Channels), strconv.Itoa(first.Channels)), first.DecidedBy(t.by.Base()))
 	}
 	tw.Flush()
 }
@@ -197,20 +183,20 @@ func (t *decisionTable) write(w io.Writer) {
 // noteNotRaised says where rows ask for more channels than NCCL takes.
 func (t *decisionTable) noteNotRaised(w io.Writer) {
 	for i, o := range t.outcomes {
-		if o.notRaised > 0 {
-			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o outcome) bool { return o.notRaised == 0 }))
+		if o.NotRaised > 0 {
+			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool { return o.NotRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.costs.nccl, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.notRaised, o.decidedBy(t.by.base()), o.coll, nccl.FormatBytes(o.bytes), o.shape)
+				t.asked.Costs.NCCL, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Shape)
 			return
 		}
 	}
 }
 
 // gains writes the expected gain of one size, or the least and the most of several.
-func gains(of []*policy.ModelChoice) string {
+func gains(of []ask.Outcome) string {
 	least, most := math.Inf(1), math.Inf(-1)
-	for _, c := range of {
-		if c != nil {
+	for _, o := range of {
+		if c := o.Expected; c != nil {
 			least, most = min(least, c.Gain()), max(most, c.Gain())
 		}
 	}
@@ -230,4 +216,12 @@ func orNCCL(n int64, text string) string {
 		return "-"
 	}
 	return text
+}
+
+func (t *decisionTable) writeJSON(w io.Writer) error {
+	all := make([]ask.OutcomeJSON, len(t.outcomes))
+	for i, o := range t.outcomes {
+		all[i] = o.JSON(t.by)
+	}
+	return cli.WriteJSON(w, all)
 }

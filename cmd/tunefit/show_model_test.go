@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -18,13 +19,13 @@ func TestShowModel(t *testing.T) {
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	rows := testlib.File(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
 
-	decided := func(args ...string) (by map[uint64]outcomeJSON, notes string) {
+	decided := func(args ...string) (by map[uint64]ask.OutcomeJSON, notes string) {
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
-		var all []outcomeJSON
+		var all []ask.OutcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		by = map[uint64]outcomeJSON{}
+		by = map[uint64]ask.OutcomeJSON{}
 		for _, o := range all {
 			by[o.Bytes] = o
 		}

@@ -15,12 +15,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 type simulateFlags struct {
-	costFlags
-	grid     gridFlags
+	costs.Flags
+	grid     grid.Flags
 	nodes    []int
 	perNode  int
 	channels []int
@@ -54,11 +56,11 @@ learnt from it is of no use on a real cluster.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.register(cmd)
+	f.Register(cmd)
 	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
 	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
-	flags.StringSliceVar(&f.grid.colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")
-	flags.StringVar(&f.grid.sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
+	flags.StringSliceVar(&f.grid.Colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")
+	flags.StringVar(&f.grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
 	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to force; those that the communicator does not have are left out")
 	flags.IntVar(&f.reps, "reps", 2, "repetitions of every measurement")
 	flags.Uint64Var(&f.seed, "seed", 1, "picks the cluster and the noise")
@@ -76,37 +78,37 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.tuning, f.topo)); err != nil {
+	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.Tuning, f.Topo)); err != nil {
 		return err
 	}
-	if f.tuning == "" { // not of the installed release: a simulation is the same everywhere
-		f.nccl = cmp.Or(f.nccl, nccl.Reference.String())
+	if f.Tuning == "" { // not of the installed release: a simulation is the same everywhere
+		f.NCCL = cmp.Or(f.NCCL, nccl.Reference.String())
 	}
-	costs, err := f.read()
+	costs, err := f.Read()
 	if err != nil {
 		return err
 	}
-	if costs.machine != nil {
-		if err := costs.derive(f.nodes...); err != nil {
+	if costs.Machine != nil {
+		if err := costs.Derive(f.nodes...); err != nil {
 			return err
 		}
 	}
-	if f.tuning != "" {
-		asked.System = strings.TrimSuffix(filepath.Base(f.tuning), filepath.Ext(f.tuning))
+	if f.Tuning != "" {
+		asked.System = strings.TrimSuffix(filepath.Base(f.Tuning), filepath.Ext(f.Tuning))
 	}
 	var all []bench.Sample
 	var summaries []sweepSummary
 	for _, nodes := range f.nodes {
 		o := asked
-		if o.Tuning = costs.set.For(nodes, nodes*f.perNode); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --tuning", nodes, f.perNode, costs.shapes())
+		if o.Tuning = costs.Set.For(nodes, nodes*f.perNode); o.Tuning == nil {
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --tuning", nodes, f.perNode, costs.Shapes())
 		}
 		samples, err := simulate.Sweep(o)
 		if err != nil {
 			return cli.Usagef("%w", err)
 		}
 		all = append(all, samples...)
-		summaries = append(summaries, summarise(shape{nodes: nodes, ranks: nodes * f.perNode}, o, samples))
+		summaries = append(summaries, summarise(grid.Shape{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
 	}
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
@@ -122,7 +124,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 // options checks the flags that need no cost model.
 func (f *simulateFlags) options() (simulate.Options, error) {
 	o := simulate.Options{System: "hgx-h100", Seed: f.seed, Repetitions: f.reps, Noise: f.noise}
-	colls, err := f.grid.parseColls()
+	colls, err := f.grid.ParseColls()
 	if err != nil {
 		return o, err
 	}
@@ -131,11 +133,11 @@ func (f *simulateFlags) options() (simulate.Options, error) {
 			o.Colls = append(o.Colls, c)
 		}
 	}
-	if o.Sizes, _, err = f.grid.parseSizes(); err != nil {
+	if o.Sizes, _, err = f.grid.ParseSizes(); err != nil {
 		return o, err
 	}
 	if n := o.Sizes[len(o.Sizes)-1]; o.Sizes[0] < 1 || n > simulate.MaxBytes {
-		return o, cli.Usagef("--sizes %s: not all from 1 to %s", f.grid.sizes, nccl.FormatBytes(simulate.MaxBytes))
+		return o, cli.Usagef("--sizes %s: not all from 1 to %s", f.grid.Sizes, nccl.FormatBytes(simulate.MaxBytes))
 	}
 	if f.perNode < 1 || f.perNode > 1<<16 {
 		return o, cli.Usagef("--ranks-per-node %d (allowed: 1 or more)", f.perNode)
@@ -168,25 +170,16 @@ func sortedOnce(numbers []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
 }
 
-// shapes lists the communicators that there are costs for.
-func (m *costModel) shapes() string {
-	var names []string
-	for _, t := range m.set.Tunings {
-		names = append(names, shape{nodes: t.NNodes, ranks: t.NRanks}.String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // sweepSummary says what one communicator's sweep is worth learning from.
 type sweepSummary struct {
-	shape   shape
+	shape   grid.Shape
 	rows    int
 	mean    float64 // default's time / best configuration's, over collectives and sizes, without noise
 	worst   float64
 	leftOut []int // channel counts that no algorithm has
 }
 
-func summarise(s shape, o simulate.Options, samples []bench.Sample) sweepSummary {
+func summarise(s grid.Shape, o simulate.Options, samples []bench.Sample) sweepSummary {
 	type question struct {
 		coll  nccl.Coll
 		bytes uint64

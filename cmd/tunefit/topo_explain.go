@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -82,7 +83,7 @@ type decision struct {
 }
 
 func (m *topoMachine) explain(from, to string) (*explanation, error) {
-	direct, err := topo.Build(m.doc, buildOptions())
+	direct, err := topo.Build(m.doc, costs.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
@@ -30,7 +31,7 @@ this system alone and as one of several alike.`,
 			if err != nil {
 				return err
 			}
-			report, err := channels.ReportGraphs(doc, buildOptions(), set)
+			report, err := channels.ReportGraphs(doc, costs.BuildOptions(), set)
 			if err != nil {
 				return err
 			}

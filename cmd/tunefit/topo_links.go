@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -34,7 +35,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 			if err != nil {
 				return err
 			}
-			report, err := topo.Links(doc, buildOptions(), set, nil)
+			report, err := topo.Links(doc, costs.BuildOptions(), set, nil)
 			if err != nil {
 				return err
 			}

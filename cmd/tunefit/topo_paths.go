@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -38,7 +39,7 @@ func topoPathsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := topo.Paths(doc, buildOptions(), set, topo.Stage(stage))
+			report, err := topo.Paths(doc, costs.BuildOptions(), set, topo.Stage(stage))
 			if err != nil {
 				return err
 			}

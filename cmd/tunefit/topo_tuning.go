@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -36,11 +38,11 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			version, note, err := whichNCCL(named)
+			version, note, err := costs.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
-			for _, note := range append(uncountedVariables(), note) {
+			for _, note := range append(costs.UncountedVariables(), note) {
 				if note != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 				}
@@ -52,7 +54,7 @@ The JSON can be given to tunefit show --tuning.`,
 			if err != nil {
 				return err
 			}
-			opt, err := tuneOptions(version)
+			opt, err := costs.TuneOptions(version)
 			if err != nil {
 				return err
 			}
@@ -73,7 +75,7 @@ The JSON can be given to tunefit show --tuning.`,
 		},
 	}
 	view.register(cmd)
-	cmd.Flags().StringVar(&named, "nccl", "", ncclUsage)
+	cmd.Flags().StringVar(&named, "nccl", "", costs.NCCLUsage)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
 	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")
@@ -108,7 +110,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[cell{a, p}]))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), dash(chosen[[2]int{int(a), int(p)}]))
 			}
 		}
 	}
@@ -116,9 +118,9 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
 	const smallest, largest = 3, 34
-	text := map[cell]string{}
+	text := map[[2]int]string{}
 	for from := smallest; from <= largest; {
 		c := t.Choose(coll, 1<<from, 1)
 		to := from
@@ -128,11 +130,11 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[cell]string {
 			}
 			to++
 		}
-		at := cellOf(c)
+		at := [2]int{int(c.Algo), int(c.Proto)}
 		if text[at] != "" {
 			text[at] += ", "
 		}
-		text[at] += sizeRange(1<<from, 1<<to)
+		text[at] += grid.SizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text

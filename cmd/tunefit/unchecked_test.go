@@ -39,7 +39,7 @@ func TestUncheckedAllGather(t *testing.T) {
 // also by the constant that tells releases apart where a model replaces it by its own value.
 func TestUncheckedAllGatherOfReleases(t *testing.T) {
 	testlib.NeedPlugin(t)
-	noJob(t)
+	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,simple,2,-1,-1\n")
 	for nccl, left := range map[string]bool{
 		"2.21.5": false, "2.27.7": false, "2.28.3": false, "2.28.9": false, "2.29.0": false,

@@ -9,7 +9,7 @@
  *   nccl CODE           the answer of its ncclGetVersion
  *   ncclx               it is Meta's NCCLX
  *   tuner VERSION NAME  for each version of the tuner ABI that it has
- *   log LEVEL TEXT      what our own tuner says when a communicator begins
+ *   version TEXT        of a tuner of this project
  *
  * A library that cannot be opened is the loader's message on standard error, and
  * exit code 1.
@@ -34,22 +34,19 @@ static void probe_nccl(void *lib) {
     if (dlsym(lib, "ncclGlobalRegisterWithPtr")) printf("ncclx\n"); /* neither NCCL nor RCCL has it */
 }
 
-/* All versions of the table begin with the name. Only our own tuner is also
- * begun: what others do then is their affair. */
-static void probe_tuner(const char *path) {
+/* All versions of the table begin with the name. */
+static void probe_tuner(void *lib, const char *path) {
     struct host h;
-    bool ours = false;
     for (int abi = ABI_OLDEST; abi <= ABI_NEWEST; abi++) {
         if (host_load(&h, path, abi)) continue;
         const char *name = *(const char *const *)h.table;
         printf("tuner %d %s\n", abi, name ? name : "");
-        ours = name && strcmp(name, "Go") == 0;
     }
-    void *ctx = NULL;
-    if (ours && !host_load(&h, path, 0)) {
-        struct host_comm comm = {.id = 1, .ranks = 2, .nodes = 1, .logger = child_log};
-        if (host_init(&h, &comm, &ctx) == RESULT_SUCCESS) host_finalize(&h, ctx);
-    }
+    void *symbol = dlsym(lib, "tunergoVersion");
+    if (!symbol) return;
+    char *(*version)(void);
+    memcpy(&version, &symbol, sizeof version);
+    printf("version %s\n", version());
 }
 
 __attribute__((constructor)) static void probe(int argc, char **argv) {
@@ -62,7 +59,7 @@ __attribute__((constructor)) static void probe(int argc, char **argv) {
     struct link_map *map;
     if (dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0) printf("path %s\n", map->l_name);
     probe_nccl(lib);
-    probe_tuner(argv[1]);
+    probe_tuner(lib, argv[1]);
     fflush(stdout);
     _exit(0);
 }

@@ -14,11 +14,11 @@ import (
 
 // Library is what a shared library turned out to be.
 type Library struct {
-	Path   string         // where the dynamic loader found it
-	NCCL   int            // what its ncclGetVersion says; 0: it has none
-	NCCLX  bool           // it is Meta's NCCLX
-	Tuners map[int]string // the names of its tuner tables, by version of the ABI
-	Log    []Line         // what our own tuner says when a communicator begins
+	Path    string         // where the dynamic loader found it
+	NCCL    int            // what its ncclGetVersion says; 0: it has none
+	NCCLX   bool           // it is Meta's NCCLX
+	Tuners  map[int]string // the names of its tuner tables, by version of the ABI
+	Version string         // of a tuner of this project; "" for others
 }
 
 // NotLoadedError is the dynamic loader's refusal.
@@ -27,8 +27,7 @@ type NotLoadedError struct{ Reason string }
 func (e *NotLoadedError) Error() string { return e.Reason }
 
 // Probe opens a library in a child process with the environment given, by name as
-// dlopen does: without a slash the loader looks for it in that environment. A tuner of
-// this project begins a communicator there.
+// dlopen does: without a slash the loader looks for it in that environment.
 func Probe(ctx context.Context, name string, environ []string) (*Library, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a library")
@@ -72,8 +71,8 @@ func parseProbe(text string) *Library {
 			if abi, err := strconv.Atoi(number); err == nil {
 				l.Tuners[abi] = what
 			}
-		case "log":
-			l.Log = append(l.Log, Line{Warn: number == "2", Text: what})
+		case "version":
+			l.Version = rest
 		}
 	}
 	return l

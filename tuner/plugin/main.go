@@ -130,6 +130,11 @@ func answerOf(q policy.Query, d policy.Decision) C.struct_answer {
 	return a
 }
 
+// tunergoVersion is how tunefit doctor asks which build this is.
+//
+//export tunergoVersion
+func tunergoVersion() *C.char { return C.CString(tuner.Release) }
+
 // tunergoOpen leaves *cache NULL where nothing will ever be decided.
 //
 //export tunergoOpen

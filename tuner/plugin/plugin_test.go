@@ -102,7 +102,7 @@ func TestProfiled(t *testing.T) { scenario(t, built.scenarios, built.so, "profil
 
 func TestExports(t *testing.T) { exports(t, built.so) }
 
-// exports checks that a library exports the tables of the ABI and nothing else.
+// exports checks that a library exports the tables of the ABI, its version for tunefit, and nothing else.
 func exports(t *testing.T, so string) {
 	t.Helper()
 	file, err := elf.Open(so)
@@ -124,6 +124,7 @@ func exports(t *testing.T, so string) {
 	for v := 2; v <= nccl.NewestABI; v++ {
 		want = append(want, fmt.Sprintf("ncclTunerPlugin_v%d %v", v, elf.STT_OBJECT))
 	}
+	want = append(want, fmt.Sprintf("tunergoVersion %v", elf.STT_FUNC))
 	if !slices.Equal(got, want) {
 		t.Errorf("exported: %q\nwant: %q", got, want)
 	}

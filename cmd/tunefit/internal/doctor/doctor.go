@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -179,10 +178,9 @@ func (d *doctor) ownLibrary() string {
 	return path
 }
 
-// probe looks at a library as a process of the job would see it, without what the
-// policy's variables would make of that.
+// probe looks at a library as a process of the job would see it.
 func (d *doctor) probe(ctx context.Context, name string) (*host.Library, error) {
-	return host.Probe(ctx, name, slices.DeleteFunc(slices.Clone(d.env.process), isTunerVariable))
+	return host.Probe(ctx, name, d.env.process)
 }
 
 // notLoaded returns the dynamic loader's words, or the error.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -118,7 +119,7 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 
 // ourPlugin is about the library that is ours and would be loaded.
 func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []finding) {
-	version := tunerVersion(p.lib)
+	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""
 	if p.etcd {
 		etcd = ", with etcd"
@@ -139,16 +140,6 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 		}
 	}
 	return found
-}
-
-// tunerVersion is the version that our library names when a communicator begins.
-func tunerVersion(lib *host.Library) string {
-	for _, line := range lib.Log {
-		if text, ok := strings.CutPrefix(line.Text, "TUNER/Go: "); ok && strings.Contains(text, " communicator") {
-			return strings.Fields(text)[0]
-		}
-	}
-	return "of unknown version"
 }
 
 // abiList names the versions of the ABI: v2-v7, or v4,v6.

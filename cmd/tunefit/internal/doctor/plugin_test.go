@@ -129,12 +129,7 @@ func TestDoctorNCCL(t *testing.T) {
 
 	// What NCCL 2.31 does not take of a policy and a model, and Meta's NCCL of a tuner.
 	rows = testlib.File(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
-	model, err := os.ReadFile(filepath.Join(testlib.Root, "policy/testdata/model.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	withConstants := strings.Replace(string(model), "{", `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}]},`, 1)
-	asked := append(named, tuner.EnvConfigFile+"="+rows, tuner.EnvModelFile+"="+testlib.File(t, "m.json", withConstants))
+	asked := append(named, tuner.EnvConfigFile+"="+rows, tuner.EnvModelFile+"="+testlib.ModelWithConstants(t))
 	for code, want := range map[int][]string{
 		23102: {"fewer than NCCL's own (since 2.31)", "since 2.31 NCCL sets its own after the tuner's"},
 		23007: {"ABI v6"},

@@ -5,6 +5,7 @@ package testlib
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,10 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // Root is the project's folder; library the tuner library that the tests ask, built by the Makefile.
@@ -68,4 +72,46 @@ func Zipped(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// NoJob leaves nothing of a job's environment.
+func NoJob(t *testing.T) {
+	for _, name := range []string{tuner.EnvConfigFile, tuner.EnvModelFile, detect.TunerFileVariable} {
+		t.Setenv(name, "")
+	}
+}
+
+// ModelWithConstants is a model that replaces constants of NCCL's: LL on rings gets so dear that NCCL takes trees.
+func ModelWithConstants(t *testing.T) string {
+	t.Helper()
+	model, err := os.ReadFile(filepath.Join(Root, "policy/testdata/model.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const constants = `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}],
+		"per_ch_max_nvls_tree_bws": [{"gpu": "blackwell", "nodes": "more", "gbps": 70}]},`
+	return File(t, "constants.json", strings.Replace(string(model), "{", constants, 1))
+}
+
+// Records makes a rendezvous of some records.
+func Records(t *testing.T, all map[string]string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "meet")
+	AddRecords(t, dir, all)
+	return dir
+}
+
+// AddRecords adds some.
+func AddRecords(t *testing.T, dir string, all map[string]string) {
+	t.Helper()
+	s, err := dirstore.Open(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for key, value := range all {
+		if _, err := s.PutOnce(context.Background(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

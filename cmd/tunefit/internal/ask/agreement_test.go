@@ -1,0 +1,271 @@
+package ask
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// anyRows writes a policy of a few rows that overlap much.
+func anyRows(t *rapid.T) string {
+	of := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
+	var b strings.Builder
+	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,when\n")
+	for range rapid.IntRange(1, 8).Draw(t, "rows") {
+		algo := of("algo", "tree", "ring", "nvls", "nvls_tree", "collnet_direct", "pat", "!ring", "!tree", "-1", "default")
+		asks := []string{algo, "", ""}
+		chunk := ""
+		if algo != "default" {
+			asks = []string{algo, of("proto", "ll", "ll128", "simple", "!ll", "-1"), of("channels", "", "1", "7", "64", "127")}
+			chunk = of("chunk", "", "", "1", "1920", "256K")
+		}
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"), of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
+			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"), of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
+			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB", "nodes == 2 || pipe_ops > 1", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch", "bytes % (pipe_ops - 1) == 0"))
+	}
+	return b.String()
+}
+
+// anyCall draws a call of which the table may hold what no NCCL sends.
+func anyCall(t *rapid.T) host.Call {
+	c := host.Call{
+		Coll: rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+		Bytes: rapid.OneOf(rapid.SampledFrom([]int64{1, 1023, 1024, 4096, 5000, 32 << 10, 1 << 20, 1<<20 + 1, 8 << 20}), rapid.Int64Range(1<<10, 1<<23), rapid.Int64Range(1, 1<<40)).Draw(t, "bytes"),
+		Table: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: nccl.NumProtos,
+	}
+	if rapid.IntRange(0, 2).Draw(t, "collective of a model") > 0 {
+		c.Coll = int(nccl.CollAllReduce)
+	}
+	kinds := rapid.IntRange(1, 6).Draw(t, "kinds") // 1: nothing is available
+	few := rapid.Bool().Draw(t, "tree and ring only")
+	for i := range c.Table {
+		if few && i/c.NumProto > int(nccl.AlgoRing) {
+			c.Table[i] = -1
+			continue
+		}
+		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+		case 0:
+			c.Table[i] = -1
+		case 5:
+			c.Table[i] = rapid.SampledFrom([]float32{0, 1, 1, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(1)), float32(math.NaN())}).Draw(t, "odd")
+		default:
+			c.Table[i] = rapid.Float32Range(1, 2000).Draw(t, "micros")
+		}
+	}
+	return c
+}
+
+// The built library decides what the engine decides that tunefit explains, by the row or the model and for the reason that
+// it explains, for any rows, with and without a model, for any table, for every release; when it is asked again; and in any
+// order. It writes nothing but one available cell, which wins then.
+func TestLibraryAgreesWithEngine(t *testing.T) {
+	testlib.NeedPlugin(t)
+	testlib.NoJob(t)
+	modelFile, rowsFile := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv")
+	plugins := map[int]*host.Plugin{}
+	for _, release := range nccl.KnownVersions {
+		abi := release.ABI(nil)
+		if plugins[abi] != nil {
+			continue
+		}
+		var err error
+		if plugins[abi], err = host.Load(testlib.Library, abi); err != nil {
+			t.Fatal(err)
+		}
+		defer plugins[abi].Close()
+	}
+	by := map[policy.By]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		release := rapid.SampledFrom(append(slices.Clone(nccl.KnownVersions), nccl.Reference, nccl.Reference)).Draw(t, "release")
+		abi := release.ABI(nil)
+		plugin := plugins[abi]
+		set := func(t *rapid.T, name, value string) {
+			if err := plugin.Setenv(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(t, tuner.EnvStrict, "1")
+		set(t, tuner.EnvReload, "new")
+		set(t, tuner.EnvLog, "decisions")
+		text := anyRows(t)
+		d := rapid.SampledFrom([]Decider{{Policy: rowsFile}, {Policy: rowsFile, Model: modelFile}, {Model: modelFile}}).Draw(t, "files")
+		set(t, tuner.EnvConfigFile, d.Policy)
+		set(t, tuner.EnvModelFile, d.Model)
+		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files, err := d.Read()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		engine, _ := files.engine(costs.Flags{})
+		s := rapid.SampledFrom([]grid.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: grid.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
+		if abi < nccl.ABIComms {
+			s.NVL = grid.NVLUntold
+		}
+		calls := make([]host.Call, 12)
+		for i := range calls {
+			calls[i] = anyCall(t)
+		}
+		ask := func(calls []host.Call) []host.Answer {
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release})
+			if err != nil {
+				t.Fatalf("%v: %v", err, log)
+			}
+			answers, err := comm.Ask(append(slices.Clone(calls), calls...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range calls {
+				if !sameAnswer(answers[i], answers[len(calls)+i]) {
+					t.Fatalf("%+v, then %+v to %+v by\n%s", answers[i], answers[len(calls)+i], calls[i], text)
+				}
+			}
+			return answers[:len(calls)]
+		}
+		answers := ask(calls)
+		slices.Reverse(calls)
+		backwards := ask(calls)
+		slices.Reverse(calls)
+		slices.Reverse(backwards)
+		for i, c := range calls {
+			if !sameAnswer(answers[i], backwards[i]) {
+				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
+			}
+			q := Question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
+			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
+			x := view.Explain(query)
+			by[x.By]++
+			want := throughABI(x.Decision, c.Table, abi)
+			if !sameAnswer(answers[i], want) {
+				t.Fatalf("NCCL %s: %+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", release, c, s, answers[i], want, text)
+			}
+			if log := answers[i].Log; len(log) > 0 { // it is new
+				who := map[policy.By]string{policy.ByNCCL: "NCCL", policy.ByModel: "model " + modelFile}[x.By]
+				if x.By == policy.ByRow {
+					who = fmt.Sprintf("%s:%d", rowsFile, engine.Policy.Rules[x.Rule].Line)
+				}
+				if said := log[len(log)-1].Text; !strings.HasSuffix(said, " pipelined: "+tuner.Reason(engine, query, view.Decide(query))+", decided by "+who) {
+					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s, said, who, text)
+				}
+			}
+			for r, tried := range x.Rows {
+				if (tried.Verdict == policy.RowDecides) != (r == x.Rule) {
+					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Verdict)
+				}
+			}
+			if broken := breaks(c, answers[i], s); broken != "" && abi != nccl.ABINoCosts {
+				t.Fatalf("%s: %+v to %+v on %s by\n%s", broken, answers[i], c, s, text)
+			}
+		}
+	})
+	if by[policy.ByNCCL] == 0 || by[policy.ByRow] == 0 || by[policy.ByModel] == 0 {
+		t.Errorf("decided by %v: the test is too weak", by)
+	}
+}
+
+// The built library replaces the constants of NCCL's that the model says, in the releases that let a tuner do so.
+func TestLibraryWritesTheModelsConstants(t *testing.T) {
+	testlib.NeedPlugin(t)
+	testlib.NoJob(t)
+	d := Decider{Model: testlib.ModelWithConstants(t)}
+	for _, release := range nccl.KnownVersions {
+		a, err := NewAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comm, err := a.comm(d, grid.Shape{Nodes: 1, Ranks: 8}.Through(a.ABI))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []host.Constant
+		if release.Has(nccl.TunerConstants) && !release.Has(nccl.TunerConstantsLost) {
+			for _, c := range a.engines[d].Constants() {
+				want = append(want, host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value})
+			}
+		}
+		if got := comm.Constants; len(got) != len(want) || slices.ContainsFunc(want, func(c host.Constant) bool { return !slices.Contains(got, c) }) {
+			t.Errorf("NCCL %s: the library writes %v, the model has %v", release, got, want)
+		}
+		a.Close()
+	}
+}
+
+// breaks names what no answer may do, whoever decided; "" for none of it.
+func breaks(c host.Call, a host.Answer, s grid.Shape) string {
+	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
+	written, choice := -1, -1
+	for i, after := range a.Table {
+		if before := c.Table[i]; math.Float32bits(before) != math.Float32bits(after) && !(before != before && after != after) {
+			if written >= 0 || !offered(before) || !(after > 0 && after <= before) {
+				return "a cell that is not NCCL's to choose, made dearer, or a second one"
+			}
+			written = i
+		}
+		if offered(after) && (choice < 0 || after < a.Table[choice]) {
+			choice = i
+		}
+	}
+	if choice < 0 {
+		if a.Channels != 0 || a.ChunkBytes != 0 {
+			return "an answer where there is nothing to choose from"
+		}
+		return ""
+	}
+	algo, proto := nccl.Algo(choice/c.NumProto), nccl.Proto(choice%c.NumProto)
+	for i, after := range a.Table {
+		if written >= 0 && i != choice && after == a.Table[choice] {
+			return "a tie"
+		}
+	}
+	unchecked := algo == nccl.AlgoCollNetDirect || algo == nccl.AlgoCollNetChain || algo == nccl.AlgoNVLS && s.Nodes > 1
+	switch {
+	case written >= 0 && written != choice:
+		return "the cell written is not chosen"
+	case a.Channels < 0 || a.Channels > 64 || a.Channels > 0 && unchecked:
+		return "channels"
+	case a.ChunkBytes > 0 && uint64(a.ChunkBytes) < proto.Grain():
+		return "a chunk below the grain"
+	}
+	return ""
+}
+
+// learnedModel is a model of the small sweep, which knows what NCCL does by itself.
+func learnedModel(t *testing.T) string {
+	t.Helper()
+	const name = "policy/fit/testdata/small.csv"
+	sweep, err := os.Open(filepath.Join(testlib.Root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	pool := fit.NewPool()
+	pool.Begin(name)
+	if _, err := bench.Read(sweep, name, bench.Options{Each: pool.Add}); err != nil {
+		t.Fatal(err)
+	}
+	file, _ := fit.Fit(pool.Set(), fit.Options{})
+	var model bytes.Buffer
+	if err := fit.WriteModel(&model, file); err != nil {
+		t.Fatal(err)
+	}
+	return testlib.File(t, "model.json", model.String())
+}

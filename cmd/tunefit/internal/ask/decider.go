@@ -1,0 +1,145 @@
+package ask
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// Files is what a decider's files name: communicators, sizes and calls worth
+// asking about. What they decide, the plugin says.
+type Files struct {
+	Policies []*policy.Policy
+	model    *policy.Model // nil: none
+}
+
+func (d Decider) Read() (f Files, err error) {
+	if d.Policy != "" {
+		p, err := ReadPolicy(d.Policy)
+		if err != nil {
+			return f, err
+		}
+		f.Policies = []*policy.Policy{p}
+	}
+	if d.Model != "" {
+		text, err := cli.ReadDecider(d.Model, cli.KindModel)
+		if err != nil {
+			return f, err
+		}
+		if f.model, err = policy.ReadModel(d.Model, text); err != nil {
+			return f, fmt.Errorf("%s is not a model:\n%w", d.Model, err)
+		}
+	}
+	return f, nil
+}
+
+// engine puts the files together as the plugin does. note says why the machine is not
+// known where it has to be.
+func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {
+	var rows *policy.Policy
+	if len(f.Policies) > 0 {
+		rows = f.Policies[0]
+	}
+	var here *policy.Machine
+	if policy.NeedsTopology(rows, f.model) {
+		var err error
+		if here, _, err = tuner.FindMachine(from.Getenv); err != nil {
+			note = fmt.Sprintf("the topology of this machine is not known: %v", err)
+		}
+	}
+	return policy.NewEngine(rows, f.model, here), note
+}
+
+// About lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
+// silent, and, with allGather, which of its channel counts are left to NCCL.
+func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []string) {
+	if d.Model != "" {
+		notes = slices.Clone(a.Notes)
+	}
+	for _, s := range shapes {
+		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
+		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.Model, silence))
+		}
+		if !allGather {
+			continue
+		}
+		for _, note := range d.uncheckedNotes(view, a.Costs.NCCL) {
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
+}
+
+// uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
+// of NCCL.
+func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
+	rows, first, model := view.UncheckedAllGathers()
+	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
+	if rows > 0 {
+		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy, first.Line, cli.CountOf(rows, "row"), why))
+	}
+	if model {
+		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.Model, why))
+	}
+	return notes
+}
+
+// commOf is the communicator as the plugin sees it in a release of NCCL.
+func commOf(s grid.Shape, release nccl.Version) policy.Comm {
+	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
+}
+
+func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
+
+// Rules are those that can match a collective on a communicator.
+func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
+	for _, p := range f.Policies {
+		rules = append(rules, rulesFor(p, coll, s)...)
+	}
+	return rules
+}
+
+// Sizes adds to samples those at which a rule begins or ends and at which the model
+// was measured.
+func (f Files) Sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
+	sizes := withEdges(samples, s.Ranks, f.Rules(coll, s))
+	if f.model == nil {
+		return sizes
+	}
+	for _, g := range f.model.File.Groups {
+		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.Nodes != s.Ranks*g.Nodes {
+			continue
+		}
+		for _, family := range g.Families {
+			for _, curve := range family.Curves {
+				for _, m := range curve.Measured {
+					if b := uint64(m[0]); samples[0] <= b && b <= samples[len(samples)-1] {
+						sizes = append(sizes, b)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// Base leaves folders out of names that a table repeats on every line.
+func (d Decider) Base() Decider {
+	for _, name := range []*string{&d.Policy, &d.Model} {
+		if *name != "" {
+			*name = filepath.Base(*name)
+		}
+	}
+	return d
+}

@@ -1,0 +1,10 @@
+package ask
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+func TestMain(m *testing.M) { os.Exit(testlib.Run(m)) }

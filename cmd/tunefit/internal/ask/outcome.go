@@ -1,0 +1,189 @@
+package ask
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Question is one call of a collective, but for what NCCL thinks of it.
+type Question struct {
+	Coll    nccl.Coll
+	Shape   grid.Shape
+	Bytes   uint64
+	PipeOps int
+	RegBuff int
+}
+
+// query is the question as the tuner hears it through a version of its ABI.
+func (q Question) query(table []float32, abi int) policy.Query {
+	asked := policy.Query{Coll: q.Coll, Bytes: q.Bytes, PipeOps: q.PipeOps, RegBuff: q.RegBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	if abi < nccl.ABIRegBuff {
+		asked.RegBuff = -1
+	}
+	if abi == nccl.ABINoCosts {
+		asked.Costs.Micros, asked.Costs.AvailableOnly = availableV2(q, table), true
+	}
+	return asked
+}
+
+// availableV2 is what the library takes for available where the ABI does not tell, as tables.c does.
+func availableV2(q Question, table []float32) []float32 {
+	cells := make([]float32, int(nccl.AlgoPAT)*nccl.NumProtos)
+	for i := range cells {
+		cells[i] = nccl.Unavailable
+	}
+	costs := nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
+	offer := func(algo nccl.Algo, proto nccl.Proto) { cells[costs.Cell(algo, proto)] = 0 }
+	told := func(algo nccl.Algo) bool { return costs.Offers(algo, nccl.ProtoSimple) }
+	for _, proto := range []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple} {
+		offer(nccl.AlgoRing, proto)
+		if q.Coll == nccl.CollAllReduce {
+			offer(nccl.AlgoTree, proto)
+		}
+	}
+	oneNode, collNet, nvls := q.Shape.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
+	switch q.Coll {
+	case nccl.CollAllReduce:
+		if collNet {
+			offer(nccl.AlgoCollNetDirect, nccl.ProtoSimple)
+			offer(nccl.AlgoCollNetChain, nccl.ProtoSimple)
+		}
+		if nvls && (oneNode || collNet) {
+			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
+		}
+		if nvls && !oneNode {
+			offer(nccl.AlgoNVLSTree, nccl.ProtoSimple)
+		}
+	case nccl.CollAllGather, nccl.CollReduceScatter:
+		if nvls && oneNode {
+			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
+		}
+	}
+	return cells
+}
+
+// CallText names a call that is not the usual one.
+func (q Question) CallText() string {
+	var s string
+	if q.PipeOps != 1 {
+		s += fmt.Sprintf(", pipe_ops %d", q.PipeOps)
+	}
+	if q.RegBuff != 0 {
+		s += ", reg_buff 1"
+	}
+	if q.Shape.NVL != 0 {
+		s += fmt.Sprintf(", nvl_domains %d", q.Shape.ToldNVLDomains())
+	}
+	return s
+}
+
+// Cell is an algorithm and a protocol.
+type Cell struct {
+	Algo  nccl.Algo
+	Proto nccl.Proto
+}
+
+// CellAt is the cell at a place in a flat table.
+func CellAt(i int) Cell { return Cell{nccl.Algo(i / nccl.NumProtos), nccl.Proto(i % nccl.NumProtos)} }
+
+// NoCell is the choice of an NCCL that has nothing to choose from.
+var NoCell = Cell{-1, -1}
+
+func cellOf(c tuning.Choice) Cell { return Cell{c.Algo, c.Proto} }
+
+func (c Cell) String() string {
+	if c.Algo < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s/%s", c.Algo, c.Proto)
+}
+
+// Outcome is what NCCL does with one call, without and with the policy.
+type Outcome struct {
+	Question
+
+	NCCL         Cell // without a tuner
+	NCCLMicros   float32
+	NCCLChannels int       // 0: not known
+	Known        knowledge // how the three are known
+	costModel    string    // that was needed to know them; empty: none
+	Own          Cell      // with the constants that the plugin writes, without its decision
+	table        []float32 // that the plugin is asked with
+
+	Policy   Cell
+	Channels int // 0: NCCL's own
+	Chunk    int64
+	Expected *policy.ModelChoice // of the decision, by the model; nil where it does not know or where all is left to NCCL
+	Row      int                 // line of the policy that decided; 0: none did
+	ByModel  bool
+	why      string // what was decided instead of what, and why by nobody else; empty where another plugin decides
+
+	Release   nccl.Version // of NCCL
+	NotRaised int          // channels that the policy asks for and that NCCL does not raise its own number to
+	ABI       int          // version of the tuner ABI that the plugin was asked by
+}
+
+// keepLower drops a channel count that NCCL does not raise its own to, where that is so.
+func (o *Outcome) keepLower(own int) {
+	if o.Release.Has(nccl.ChannelsOnlyLower) && o.Channels > own {
+		o.Channels, o.NotRaised = 0, o.Channels
+	}
+}
+
+// Alike reports whether the policy makes the same of both.
+func (o Outcome) Alike(b Outcome) bool {
+	return o.Policy == b.Policy && o.Channels == b.Channels && o.Chunk == b.Chunk
+}
+
+// DecidedBy names the row, or who else decided. A plugin other than ours does not
+// tell its row.
+func (o Outcome) DecidedBy(d Decider) string {
+	switch {
+	case o.Row > 0:
+		return fmt.Sprintf("%s:%d", d.Policy, o.Row)
+	case o.ByModel:
+		return d.Model
+	case o.Policy != o.Own || o.Channels > 0 || o.Chunk > 0:
+		return "the plugin"
+	}
+	return o.byNCCL(d)
+}
+
+// byNCCL says that NCCL decides, and by whose constants if that makes a difference.
+func (o Outcome) byNCCL(d Decider) string {
+	switch {
+	case o.Own == o.NCCL:
+		return "NCCL"
+	case d.Model == "":
+		return "NCCL with the plugin's constants"
+	}
+	return "NCCL with the constants of " + d.Model
+}
+
+// Choice is what the policy makes of a call, in a few words.
+func (o Outcome) Choice() string {
+	words := []string{o.Policy.String()}
+	if o.Channels > 0 {
+		words = append(words, fmt.Sprintf("%d ch", o.Channels))
+	}
+	if o.Chunk > 0 {
+		words = append(words, "chunks of "+nccl.FormatBytes(uint64(o.Chunk)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// DecidedByKind is one of deciders.
+func (o Outcome) DecidedByKind() string {
+	switch {
+	case o.Row > 0:
+		return "row"
+	case o.ByModel:
+		return "model"
+	}
+	return "nccl"
+}

@@ -1,0 +1,295 @@
+// Package costs is what NCCL would choose by itself, as its cost model estimates it for a machine and a release.
+package costs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Flags name what NCCL's own choice comes from.
+type Flags struct{ Tuning, Topo, NCCL string }
+
+func (f *Flags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
+	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
+}
+
+// Model is NCCL's cost model for communicators of one machine.
+type Model struct {
+	Set     *tuning.Set
+	Machine *topo.Document // to derive more of the set from; nil without
+	options channels.TuneOptions
+	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
+	Ignored int          // constants that a tuner replaces and that the set does not know
+	notes   []string     // what the costs do not reckon with
+	// standIns notes communicators whose costs are those of another size.
+	standIns map[grid.Shape]grid.Shape
+}
+
+// Getenv is the environment in which the tuner looks for the machine.
+func (f *Flags) Getenv(name string) string {
+	if name == detect.TunerFileVariable && f.Topo != "" {
+		if path, err := cli.PathOf(f.Topo); err == nil {
+			return path
+		}
+		return f.Topo
+	}
+	return os.Getenv(name)
+}
+
+func (f *Flags) Read() (*Model, error) {
+	if f.Tuning != "" {
+		return f.readTuning()
+	}
+	version, note, err := WhichNCCL(f.NCCL)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{standIns: map[grid.Shape]grid.Shape{}, NCCL: version, notes: UncountedVariables()}
+	if note != "" {
+		m.notes = append(m.notes, note)
+	}
+	if m.options, err = TuneOptions(version); err != nil {
+		return nil, err
+	}
+	if f.Topo == "" {
+		return m, m.ofHGXH100()
+	}
+	if m.Machine, err = ReadTopology(f.Topo); err != nil {
+		return nil, err
+	}
+	m.Set = &tuning.Set{System: f.Topo, NCCL: m.options.NCCL}
+	return m, m.Derive(1)
+}
+
+// TuneOptions are for costs as this environment's variables make them.
+func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
+	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
+	return channels.TuneOptions{NCCL: version.Rules(), Build: BuildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+}
+
+// readTuning reads a file of costs, which is of one release and of the variables that it was made with.
+func (f *Flags) readTuning() (*Model, error) {
+	if f.Topo != "" {
+		return nil, cli.Usagef("--topo and --tuning exclude each other")
+	}
+	text, err := cli.ReadInput(f.Tuning, cli.KindTuning)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{standIns: map[grid.Shape]grid.Shape{}, notes: UncountedVariables()}
+	if m.Set, err = tuning.Read(bytes.NewReader(text), f.Tuning); err != nil {
+		return nil, err
+	}
+	m.NCCL, m.Set.System = m.Set.NCCL, cmp.Or(m.Set.System, f.Tuning)
+	if f.NCCL != "" {
+		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
+			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.NCCL, f.Tuning, m.Set.NCCL)
+		}
+	}
+	if set := countedVariables(); set != "" {
+		m.notes = append(m.notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+	}
+	return m, nil
+}
+
+// ofHGXH100 gives the costs of that machine: for the reference release without variables they are here,
+// else they are derived from its topology.
+func (m *Model) ofHGXH100() (err error) {
+	if m.Set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json"); err != nil {
+		return err
+	}
+	o := &m.options
+	if o.NCCL == m.Set.NCCL && o.Build == (topo.BuildOptions{}) && o.Settings == (topo.Settings{}) && o.Variables == (channels.Variables{}) {
+		return nil
+	}
+	m.Set.NCCL, m.Set.Tunings = m.options.NCCL, nil
+	if m.Machine, err = hgxH100(); err != nil {
+		return err
+	}
+	return m.Derive(1)
+}
+
+func hgxH100() (*topo.Document, error) {
+	return topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+}
+
+// Derive adds NCCL's costs over so many hosts like the one described.
+func (m *Model) Derive(hosts ...int) error {
+	comms, err := channels.Tune(m.Machine, m.options, hosts...)
+	if err != nil {
+		return err
+	}
+	for _, c := range comms {
+		if t := c.Tuning; m.Set.For(t.NNodes, t.NRanks) == nil {
+			m.Set.Tunings = append(m.Set.Tunings, t)
+		}
+	}
+	return nil
+}
+
+// Of returns the model of a communicator. Where there is none of its size, the
+// one with the nearest number of nodes stands in.
+func (m *Model) Of(s grid.Shape) (*tuning.Tuning, error) {
+	if m.Machine != nil && m.Set.For(s.Nodes, 0) == nil {
+		if err := m.Derive(s.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	if t := m.Set.For(s.Nodes, s.Ranks); t != nil {
+		return t, nil
+	}
+	distance := func(t *tuning.Tuning) float64 {
+		far := max(float64(t.NNodes)/float64(s.Nodes), float64(s.Nodes)/float64(t.NNodes))
+		if (t.NNodes == 1) != (s.Nodes == 1) {
+			far += 1000 // one node and several have little in common
+		}
+		return far
+	}
+	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
+		switch dx, dy := distance(x), distance(y); {
+		case dx < dy:
+			return -1
+		case dx > dy:
+			return 1
+		}
+		return 0
+	})
+	m.standIns[s] = grid.Shape{Nodes: best.NNodes, Ranks: best.NRanks}
+	return best, nil
+}
+
+// Source names the cost model, with the release and the machine that it is of.
+func (m *Model) Source() string {
+	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.system())
+}
+
+// system names the machine that the costs are of.
+func (m *Model) system() string {
+	system, _, _ := strings.Cut(m.Set.System, ":")
+	return system
+}
+
+// NoteStandIns says where the costs are not those of the communicator shown.
+func (m *Model) NoteStandIns(w io.Writer, shown []grid.Shape) {
+	for _, note := range m.notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	system := m.system()
+	for _, s := range shown {
+		if by, ok := m.standIns[s]; ok {
+			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
+		}
+	}
+}
+
+// BuildOptions follow NCCL's variables too.
+func BuildOptions() topo.BuildOptions {
+	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
+}
+
+// ReadTopology reads a topology file.
+func ReadTopology(name string) (*topo.Document, error) {
+	text, err := cli.ReadInput(name, cli.KindTopology)
+	if err != nil {
+		return nil, err
+	}
+	return topo.Read(name, bytes.NewReader(text))
+}
+
+// DeriveFor adds NCCL's costs over all numbers of hosts that communicators have.
+func (m *Model) DeriveFor(shapes []grid.Shape) error {
+	if m.Machine == nil {
+		return nil
+	}
+	var hosts []int
+	for _, s := range shapes {
+		if !slices.Contains(hosts, s.Nodes) && m.Set.For(s.Nodes, 0) == nil {
+			hosts = append(hosts, s.Nodes)
+		}
+	}
+	return m.Derive(hosts...)
+}
+
+// Shapes lists the communicators that there are costs for.
+func (m *Model) Shapes() string {
+	var names []string
+	for _, t := range m.Set.Tunings {
+		names = append(names, grid.Shape{Nodes: t.NNodes, Ranks: t.NRanks}.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Doubt says why the costs may not be those of the user's machine; empty where the user
+// has named it, or this is it.
+func (f *Flags) Doubt() string {
+	if f.Topo != "" || f.Tuning != "" {
+		return ""
+	}
+	here, err := doctor.Machine(f.Getenv)
+	if err != nil {
+		return "; nothing here tells whether your machine is one"
+	}
+	doc, err := hgxH100()
+	if err == nil {
+		var sys *topo.System
+		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
+}
+
+// With returns the costs as they are with constants that a tuner replaces, and those
+// to compare them with. Where they come from a file of latencies and bandwidths,
+// what becomes of these by other constants is not known, and nothing changes.
+func (f *Flags) With(constants []host.Constant, m *Model) (alone, own *Model, err error) {
+	if f.Tuning != "" {
+		m.Ignored = len(constants)
+		return m, m, nil
+	}
+	alone = m
+	if m.Machine == nil { // the default is the outcome for a machine whose topology is here, too
+		machine, err := hgxH100()
+		if err != nil {
+			return nil, nil, err
+		}
+		alone = m.anew(machine)
+	}
+	own = alone.anew(alone.Machine)
+	for _, c := range constants {
+		own.options.Replaced = append(own.options.Replaced, channels.Constant(c))
+	}
+	return alone, own, nil
+}
+
+// anew is for the same system and derives all that it is asked for.
+func (m *Model) anew(machine *topo.Document) *Model {
+	return &Model{Machine: machine, options: m.options, NCCL: m.NCCL, standIns: m.standIns, notes: m.notes, Set: &tuning.Set{System: m.Set.System, NCCL: m.Set.NCCL}}
+}
+
+// NoteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
+func (m *Model) NoteIgnored(w io.Writer) {
+	if m.Ignored > 0 {
+		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", cli.CountOf(m.Ignored, "constant"))
+	}
+}

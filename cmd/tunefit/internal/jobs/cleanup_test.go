@@ -1,0 +1,69 @@
+package jobs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// The ranks of another machine that has this one's name are not dead because nobody
+// here has their numbers: the first process namespace has one number everywhere.
+func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Skipf("SKIPPED: no /proc here: %v", err)
+	}
+	space := strings.Trim(link, "pid:[]")
+	for name, boot := range map[string]string{"another boot id": "0123456789abcdef", "no boot id": ""} {
+		t.Run(name, func(t *testing.T) {
+			const comm = "00000000000000ab-2"
+			const none = 1 << 30 // more than any process's number
+			dir := testlib.Records(t, map[string]string{
+				"c/" + comm + "/init":   aa,
+				"c/" + comm + "/slot/0": fmt.Sprintf("x %s %d %s 3 %s", host, none, space, boot),
+				"c/" + comm + "/slot/1": fmt.Sprintf("y %s %d %s 3 %s", host, none+1, space, boot),
+			})
+			long := time.Now().Add(-48 * time.Hour)
+			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
+			before := listing(t, dir)
+			var out strings.Builder
+			if err := (&Cleanup{Rendezvous: dir}).Run(&out); err != nil {
+				t.Error(err)
+			}
+			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in\n%s", want, out.String())
+			}
+			if after := listing(t, dir); after != before {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+		})
+	}
+}
+
+// Where others can write, a link of theirs could lead gc elsewhere.
+func TestGCOfAForeignRendezvous(t *testing.T) {
+	t.Setenv(tuner.EnvTrust, "")
+	dir := testlib.Records(t, twoRanks("00000000000000ab-2", nil))
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	c := &Cleanup{Rendezvous: dir}
+	if err := c.Run(io.Discard); err == nil || !strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
+		t.Error(err)
+	}
+	t.Setenv(tuner.EnvTrust, "1")
+	if err := c.Run(io.Discard); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,133 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// Push puts a file into force in running jobs.
+type Push struct {
+	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	To         string        // "": the file that the environment names
+	Timeout    time.Duration // longest time to wait; 0: do not wait
+}
+
+// Run checks and writes the file of that name, and waits.
+func (f *Push) Run(out io.Writer, name string) error {
+	file := watchedFile{path: name}
+	if is, _ := cli.FileKind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+		file.model = true
+	}
+	variable := tuner.EnvConfigFile
+	if file.model {
+		variable = tuner.EnvModelFile
+	}
+	to := f.To
+	if to == "" {
+		to = os.Getenv(variable)
+	}
+	switch {
+	case to == "":
+		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
+	case f.Timeout < 0:
+		return cli.Usagef("--timeout %v: a time has passed before it began", f.Timeout)
+	}
+	text, err := file.unpacked()
+	if err == nil && len(text) > tuner.MaxLiveBytes {
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(tuner.MaxLiveBytes))
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s stays as it is", err, to)
+	}
+	path, old, err := replaceable(to)
+	if err == nil {
+		err = file.sameKind(to, old)
+	}
+	if err != nil {
+		return err
+	}
+	// What cannot be waited for is found out before anything is written.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: out}
+	if err := w.prepare(ctx); err != nil {
+		return fmt.Errorf("%w\n%s stays as it is", err, to)
+	}
+	if old != nil && bytes.Equal(old, text) {
+		fmt.Fprintf(out, "%s holds this already\n", path)
+	} else {
+		if err := replaceFile(path, text); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s written\n", path)
+	}
+	return f.wait(ctx, w, out)
+}
+
+// sameKind refuses to put a model in the place of a policy, or the other way round: the
+// jobs would be left without what they had.
+func (f watchedFile) sameKind(to string, old []byte) error {
+	switch {
+	case !f.model && cli.Sniff(old).Kind == cli.KindModel:
+		return fmt.Errorf("%s is a policy and %s a model, which stays as it is", f.path, to)
+	case f.model:
+		if p, err := policy.ReadCSV(to, old); err == nil && len(p.Rules) > 0 {
+			return fmt.Errorf("%s is a model and %s a policy, which stays as it is", f.path, to)
+		}
+	}
+	return nil
+}
+
+// wait says what comes of the file in the communicators that read it.
+func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
+	if w.others > 0 {
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
+	}
+	if w.unasked > 0 {
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.unasked, "communicator"), cli.Verb(w.unasked, "is", "are"), cli.Verb(w.unasked, "it", "them"))
+	}
+	switch {
+	case len(w.targets) == 0:
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(rendezvous(f.Rendezvous)))
+		return nil
+	case w.settled():
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", cli.Few(w.names()))
+		return nil
+	case f.Timeout == 0:
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
+		return nil
+	}
+	ctx, end := context.WithTimeout(ctx, f.Timeout)
+	defer end()
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	failed := w.open()
+	for _, t := range failed {
+		fmt.Fprintf(out, "%s has not switched: %s\n", t.name, t.why)
+	}
+	if len(failed) > 0 {
+		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
+			len(failed), cli.CountOf(w.running(), "communicator")+cli.Verb(len(failed), " has", " have"))
+		return cli.ExitWith(cli.ExitFailed)
+	}
+	if n := w.running(); n > 0 {
+		fmt.Fprintf(out, "%s on it\n", cli.CountOf(n, "communicator")+cli.Verb(n, " runs", " run"))
+	} else {
+		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// View shows the communicators of a rendezvous.
+type View struct {
+	Rendezvous string // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	All        bool   // also those that have ended
+	Watch      bool   // again and again
+	JSON       bool
+}
+
+// rendezvous is the one that is named, or the one of the environment, or "" for the default ones.
+func rendezvous(named string) string { return cmp.Or(named, os.Getenv(tuner.EnvRendezvous)) }
+
+// Run prints until it is done, or interrupted.
+func (f *View) Run(out io.Writer) error {
+	o := newObserver(rendezvous(f.Rendezvous))
+	if !f.Watch {
+		all, err := o.look(context.Background())
+		if err != nil {
+			return err
+		}
+		return f.write(out, all)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return watch(ctx, out, f.JSON, func(w io.Writer) error {
+		all, err := o.look(ctx)
+		if err != nil {
+			return err
+		}
+		return f.write(w, all)
+	})
+}
+
+// write prints the communicators that are asked for.
+func (f *View) write(w io.Writer, all []communicator) error {
+	shown, leftovers := []communicator{}, 0
+	for _, c := range all {
+		switch {
+		case f.All || !c.over():
+			shown = append(shown, c)
+		default:
+			leftovers++
+		}
+	}
+	if f.JSON {
+		return writeStatusJSON(w, shown, f.Watch)
+	}
+	if err := writeStatus(w, shown); err != nil {
+		return err
+	}
+	if len(shown) == 0 {
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n", where(rendezvous(f.Rendezvous)))
+	}
+	if leftovers > 0 {
+		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
+			cli.CountOf(leftovers, "communicator"), cli.Verb(leftovers, "has", "have"))
+	}
+	return nil
+}
+
+func where(rendezvous string) string {
+	if rendezvous == "" {
+		return "on this machine"
+	}
+	return "in " + rendezvous
+}

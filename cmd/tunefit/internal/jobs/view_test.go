@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+const (
+	aa = `{"content":"aaaa","meaning":"aaaaaaaaaaaaaaaa"}`
+	bb = `"content":"bbbb","meaning":"bbbbbbbbbbbbbbbb"`
+)
+
+// twoRanks is a communicator of two ranks on other machines.
+func twoRanks(comm string, more map[string]string) map[string]string {
+	all := map[string]string{
+		"c/" + comm + "/init":   aa,
+		"c/" + comm + "/slot/0": "x n1 11 1 1",
+		"c/" + comm + "/slot/1": "x n2 22 1 1",
+	}
+	for key, value := range more {
+		all[key] = value
+	}
+	return all
+}
+
+// listed is what status prints of a rendezvous.
+func listed(t *testing.T, dir string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := (&View{Rendezvous: dir}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// What a person reads of each state.
+func TestStatusSays(t *testing.T) {
+	const comm, proposal = "0000000000000007-2", `{` + bb + `,"check":100,"switch":200,"slot":1}`
+	c := "c/" + comm + "/"
+	for _, test := range []struct {
+		name  string
+		more  map[string]string
+		lines []string // that are in the output
+	}{
+		{"idle", nil, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  -"}},
+		{"pending", map[string]string{"p/" + comm + ".1": proposal, c + "a/1/1-0000000000000005": ""}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 1 of 2 acknowledged",
+			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (slot 1). Ranks acknowledge at their call 100 and change at call 200.",
+			"  Not acknowledged: n1:11 (slot 0).",
+		}},
+		{"nobody", map[string]string{"p/" + comm + ".1": proposal}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged", "  No rank has acknowledged yet."}},
+		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.commit.201.2": ""}, []string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
+		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "", c + "why/1": "no room"}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
+			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
+		}},
+		{"misaligned", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.misaligned.0.1": ""}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls lately.",
+		}},
+		{"alike", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.alike.0.1": ""}, []string{
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others.",
+		}},
+		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []string{
+			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
+			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with the same id exists, or this one's id was used before.",
+		}},
+		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending", "0x7: 1 of 2 ranks have ended it"}},
+		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []string{"0x7: a record cannot be read: p/" + comm + ".1: invalid character '?' looking for beginning of value"}},
+		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out := listed(t, testlib.Records(t, twoRanks(comm, test.more)))
+			got := plain(out)
+			for _, line := range test.lines {
+				if !strings.Contains(got, line+"\n") {
+					t.Errorf("%q is not in\n%s", line, got)
+				}
+			}
+		})
+	}
+	missing := map[string]string{"c/0000000000000007-4/init": aa, "c/0000000000000007-4/slot/2": "x n1 11 1 1"}
+	out := listed(t, testlib.Records(t, missing))
+	if !strings.Contains(plain(out), "0x7  1 of 4  n1  aaaaaaaaaaaa  -  not yet: ranks are missing\n") {
+		t.Error(out)
+	}
+}
+
+// plain is output without times and the width of columns.
+func plain(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			if len(word) >= 8 && word[2] == ':' && word[5] == ':' {
+				words[i] = "TIME" + word[8:]
+			}
+		}
+		text := strings.Join(words, " ")
+		if strings.HasPrefix(text, "0x7 ") { // the table
+			text = strings.Join(splitColumns(line), "  ")
+		} else if strings.HasPrefix(line, "  ") {
+			text = "  " + text
+		}
+		lines = append(lines, text+"\n")
+	}
+	return strings.Join(lines, "")
+}
+
+// splitColumns returns the columns of a line but the time.
+func splitColumns(line string) (columns []string) {
+	for _, column := range strings.Split(strings.TrimSpace(line), "  ") {
+		if column = strings.TrimSpace(column); column != "" && !(len(column) == 8 && column[2] == ':') {
+			columns = append(columns, column)
+		}
+	}
+	return columns
+}
+
+// Looking leaves no trace.
+func TestStatusWritesNothing(t *testing.T) {
+	dir := testlib.Records(t, twoRanks("0000000000000007-2", nil))
+	before := listing(t, dir)
+	if err := errors.Join((&View{Rendezvous: dir, All: true, JSON: true}).Run(io.Discard), (&Cleanup{Rendezvous: dir, DryRun: true}).Run(io.Discard)); err != nil {
+		t.Error(err)
+	}
+	if after := listing(t, dir); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		info, err := d.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(path + " " + info.ModTime().String() + "\n")
+		return nil
+	})
+	return all.String()
+}
+
+// With --json each change is one line, for a program; and what others have written
+// does not steer the terminal.
+func TestStatusOfOthersRecords(t *testing.T) {
+	dir := testlib.Records(t, twoRanks("0000000000000007-2", map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`, "c/0000000000000007-2/d/1.cannot-stage.0.1": "", "c/0000000000000007-2/why/1": "\x1b[2Jgone"}))
+	out := listed(t, dir)
+	if strings.Contains(out, "\x1b") || !strings.Contains(out, `cannot use it: \u001b[2Jgone`) {
+		t.Errorf("%q", out)
+	}
+	var text strings.Builder
+	f := View{JSON: true, Watch: true}
+	all, err := newObserver(dir).look(t.Context())
+	if err == nil {
+		err = f.write(&text, all)
+	}
+	if err != nil || strings.Count(text.String(), "\n") != 1 || !strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
+		t.Errorf("%q, %v", text.String(), err)
+	}
+}

@@ -1,0 +1,69 @@
+package jobs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// watchedFile is a file that running ranks read again when it changes.
+type watchedFile struct {
+	path  string
+	model bool
+}
+
+// read returns the file's text as ranks read it, and all that is wrong with it. They
+// unpack nothing.
+func (f watchedFile) read() (text []byte, err error) {
+	if text, err = f.unpacked(); err != nil {
+		return nil, err
+	}
+	if path, err := cli.PathOf(f.path); err != nil || path != f.path {
+		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
+	}
+	return text, nil
+}
+
+// unpacked is read for a file that is going to be written elsewhere.
+func (f watchedFile) unpacked() (text []byte, err error) {
+	if !f.model {
+		if _, err := ask.ReadPolicy(f.path); err != nil {
+			return nil, err
+		}
+		return cli.ReadDecider(f.path, cli.KindPolicy)
+	}
+	if text, err = cli.ReadDecider(f.path, cli.KindModel); err != nil {
+		return nil, err
+	}
+	if _, err := policy.ReadModel(f.path, text); err != nil {
+		return nil, fmt.Errorf("%s is not a model:\n%w", f.path, err)
+	}
+	return text, nil
+}
+
+// note says what keeps a communicator from the file as it is now, if anything can be
+// seen from here.
+func (f watchedFile) note(c *communicator) string {
+	if !filepath.IsAbs(f.path) || !c.here() {
+		return ""
+	}
+	_, err := f.read()
+	if err == nil {
+		return ""
+	}
+	first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
+	said := string(first)
+	var problems policy.Problems
+	if errors.As(err, &problems) {
+		said = fmt.Sprintf("%v", problems[0])
+		if len(problems) > 1 {
+			said += fmt.Sprintf(", and %s more", cli.CountOf(len(problems)-1, "problem"))
+		}
+	}
+	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: mend the file, or tunefit push a good one", f.path, said)
+}
