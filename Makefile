@@ -132,7 +132,7 @@ test: vet ## check all, without a GPU: some 6 minutes on two cores
 	$(TEST) -timeout 20m -run 'TestMutations|TestSeeds' ./internal/agree
 	$(TEST) -timeout 20m ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
-	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit
+	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
 	CGO_ENABLED=0 $(TEST) -short -timeout 10m ./topo/detect ./cmd/tunefit
 	$(TEST) -race -short -timeout 15m $(RACE)
 	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
