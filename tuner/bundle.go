@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -83,7 +84,7 @@ type encoded struct {
 
 // of returns the bundle of two files, of which either may be nil. It is the only one
 // to use their texts, and leaves but one copy of them in memory.
-func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersion[policy.Model]) (content []byte, digest string) {
+func (c *bundleCache) of(s settings, p *fileVersion[policy.Policy], m *fileVersion[model.Model]) (content []byte, digest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := (readStates{p.state(), m.state()}); c.last.content == nil || c.last.of != of {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -61,7 +62,7 @@ type Comm struct {
 	info      CommInfo
 	log       Log
 	settings  settings
-	constants []policy.Constant
+	constants []model.Constant
 	now       *inForce // what decides; nil: nothing, ever
 	live      *live    // nil: `now` stays
 	known     known    // what a new version is asked before it comes into force
@@ -270,7 +271,7 @@ func (c *Comm) Idle() bool { return c.now == nil }
 func (c *Comm) Attached() any { return c.now.attached }
 
 // Constants lists what to write into NCCL's tuning constants, at init.
-func (c *Comm) Constants() []policy.Constant { return c.constants }
+func (c *Comm) Constants() []model.Constant { return c.constants }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // engines keeps the engine of the latest versions of both files: what a process's
@@ -21,7 +22,7 @@ type engineCache struct {
 // engineVersion is an engine and what it was made from.
 type engineVersion struct {
 	policy *policy.Policy
-	model  *policy.Model
+	model  *model.Model
 	engine *policy.Engine
 	noted  sync.Once
 }
@@ -67,7 +68,7 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 		return v, false, nil
 	}
 	var rows *policy.Policy
-	var model *policy.Model
+	var model *model.Model
 	if p != nil && len(p.compiled.Rules) == 0 {
 		p = nil
 	}
@@ -90,11 +91,11 @@ func loadVersion(s settings, getenv func(string) string, log Log) (v version, so
 // of returns the engine of a policy and a model, of which one may be nil; nil where
 // neither decides anything on this machine. It is an error if what the machine is
 // cannot be found out because something hangs.
-func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) string, log Log) (*policy.Engine, error) {
+func (c *engineCache) of(p *policy.Policy, m *model.Model, getenv func(string) string, log Log) (*policy.Engine, error) {
 	if p == nil && m == nil {
 		return nil, nil
 	}
-	var here *policy.Machine
+	var here *model.Machine
 	if policy.NeedsTopology(p, m) {
 		var err error
 		if here, err = machine.get(getenv, log); err != nil {
@@ -107,7 +108,7 @@ func (c *engineCache) of(p *policy.Policy, m *policy.Model, getenv func(string) 
 	}
 	v := c.last
 	c.mu.Unlock()
-	if standing := v.engine.Standing; standing != policy.AnyMachine {
+	if standing := v.engine.Standing; standing != model.AnyMachine {
 		sayOnce(&v.noted, log, func() {
 			if standing.Silent() {
 				log.Warnf("the model %s %s", m.Name, standing)
@@ -150,11 +151,11 @@ func checkPolicy(v *fileVersion[policy.Policy], s settings, log Log) (p *fileVer
 
 // openModel returns what waits for the model file, nil for none. The first time it is
 // read beside the policy, which saves the job some milliseconds.
-func (s settings) openModel() (wait func() *fileVersion[policy.Model]) {
-	load := func() *fileVersion[policy.Model] { return models.load(s.modelFile, s.mostBytes()) }
+func (s settings) openModel() (wait func() *fileVersion[model.Model]) {
+	load := func() *fileVersion[model.Model] { return models.load(s.modelFile, s.mostBytes()) }
 	switch {
 	case s.modelFile == "":
-		return func() *fileVersion[policy.Model] { return nil }
+		return func() *fileVersion[model.Model] { return nil }
 	case s.configFile == "" || models.has(s.modelFile):
 		return load
 	}
@@ -163,7 +164,7 @@ func (s settings) openModel() (wait func() *fileVersion[policy.Model]) {
 
 // checkModel says what is wrong with the model file; ok is false if something is. v is
 // nil where none is named.
-func checkModel(v *fileVersion[policy.Model], s settings, log Log) (m *fileVersion[policy.Model], ok bool) {
+func checkModel(v *fileVersion[model.Model], s settings, log Log) (m *fileVersion[model.Model], ok bool) {
 	if v == nil {
 		return nil, true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/watch"
 )
 
@@ -35,7 +36,7 @@ const readLimit = 10 * time.Second
 // already there then start a new communicator on the same version.
 var (
 	policies = newFileCache(policy.ReadCSV)
-	models   = newFileCache(policy.ReadModel)
+	models   = newFileCache(model.Read)
 )
 
 type fileCache[T any] struct {

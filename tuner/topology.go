@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
@@ -20,9 +20,9 @@ import (
 var machine = &machineCache{find: FindMachine}
 
 type machineCache struct {
-	find  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+	find  func(getenv func(string) string) (*model.Machine, detect.Source, error)
 	once  sync.Once
-	here  *policy.Machine // nil: not known
+	here  *model.Machine // nil: not known
 	from  detect.Source
 	err   error
 	noted sync.Once
@@ -33,7 +33,7 @@ const machineLimit = 30 * time.Second
 
 // get returns the machine, or nil where it is not known, and says what it is. It is an
 // error if something hangs.
-func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine, error) {
+func (c *machineCache) get(getenv func(string) string, log Log) (*model.Machine, error) {
 	c.once.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -41,7 +41,7 @@ func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine
 			}
 		}()
 		type found struct {
-			here *policy.Machine
+			here *model.Machine
 			from detect.Source
 		}
 		var f found
@@ -66,7 +66,7 @@ func (c *machineCache) get(getenv func(string) string, log Log) (*policy.Machine
 
 // FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
 // It can cost a second.
-func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
+func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {
 		return nil, from, err
@@ -75,7 +75,7 @@ func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, er
 	if err != nil {
 		return nil, from, err
 	}
-	here := &policy.Machine{Fingerprint: sys.Fingerprint()}
+	here := &model.Machine{Fingerprint: sys.Fingerprint()}
 	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
 		return nil, from, fmt.Errorf("%s: %w", doc.File, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/agree"
 )
 
@@ -72,14 +73,14 @@ func (s *stagedVersions) compile(content []byte, getenv func(string) string, log
 		return version{}, err
 	}
 	var p *policy.Policy
-	var m *policy.Model
+	var m *model.Model
 	if b.Policy.Name != "" {
 		if p, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text); err != nil {
 			return version{}, firstProblem(err)
 		}
 	}
 	if b.Model.Name != "" {
-		if m, err = policy.ReadModel(b.Model.Name, b.Model.Text); err != nil {
+		if m, err = model.Read(b.Model.Name, b.Model.Text); err != nil {
 			return version{}, firstProblem(err)
 		}
 	}

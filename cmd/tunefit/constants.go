@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -70,7 +70,7 @@ func (m *costModel) noteIgnored(w io.Writer) {
 }
 
 // writes reports whether the constants written are those that are to be replaced.
-func writes(written []host.Constant, replaced []policy.Constant, version nccl.Version) bool {
+func writes(written []host.Constant, replaced []model.Constant, version nccl.Version) bool {
 	want := map[host.Constant]bool{}
 	for _, c := range replaced {
 		want[host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value}] = true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -13,7 +14,7 @@ import (
 // asking about. What they decide, the plugin says.
 type deciderFiles struct {
 	policies []*policy.Policy
-	model    *policy.Model // nil: none
+	model    *model.Model // nil: none
 }
 
 func (d decider) read() (f deciderFiles, err error) {
@@ -29,7 +30,7 @@ func (d decider) read() (f deciderFiles, err error) {
 		if err != nil {
 			return f, err
 		}
-		if f.model, err = policy.ReadModel(d.model, text); err != nil {
+		if f.model, err = model.Read(d.model, text); err != nil {
 			return f, fmt.Errorf("%s is not a model:\n%w", d.model, err)
 		}
 	}
@@ -43,7 +44,7 @@ func (f deciderFiles) engine(from costFlags) (e *policy.Engine, note string) {
 	if len(f.policies) > 0 {
 		rows = f.policies[0]
 	}
-	var here *policy.Machine
+	var here *model.Machine
 	if policy.NeedsTopology(rows, f.model) {
 		var err error
 		if here, _, err = tuner.FindMachine(from.getenv); err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // Exit codes of diff, as diff(1) has them: 0 alike, and
@@ -69,7 +69,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 // comparison is what diff prints.
 type comparison struct {
 	by          [2]decider
-	digests     [2]policy.Digest
+	digests     [2]digest.Digest
 	shapes      []shape
 	differences []difference
 	asked       *asker
@@ -99,7 +99,7 @@ func diff(by [2]decider, grid gridFlags, who pluginFlags, from costFlags) (*comp
 	if err != nil {
 		return nil, err
 	}
-	c := &comparison{by: by, digests: [2]policy.Digest{files.policies[0].Digest, newPolicy.Digest}}
+	c := &comparison{by: by, digests: [2]digest.Digest{files.policies[0].Digest, newPolicy.Digest}}
 	files.policies = append(files.policies, newPolicy)
 	if c.shapes, err = grid.parseShapes(files.shapes()); err != nil {
 		return nil, err

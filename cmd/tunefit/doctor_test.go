@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // testDoctor examines an environment on a machine of its own: nothing outside of the
@@ -25,7 +24,7 @@ func testDoctor(t *testing.T, environ ...string) *doctor {
 	d := &doctor{nodes: 1, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
 	d.own.library = library
 	d.env = readEnvironment(environ, d.home, filepath.Join(d.home, "etc.conf"))
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
 	}
 	return d
@@ -111,7 +110,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 		policyCSV := policyFile(t, "p.csv", file.text)
 		synctest.Test(t, func(t *testing.T) {
 			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
-			d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+			d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
 			}
@@ -149,7 +148,7 @@ func gcc(t *testing.T, file, source string, flags ...string) string {
 
 // A machine that is known is named; it is missed only where something needs it.
 func TestDoctorTopology(t *testing.T) {
-	known := func(func(string) string) (*policy.Machine, detect.Source, error) {
+	known := func(func(string) string) (*model.Machine, detect.Source, error) {
 		return tuner.FindMachine(func(name string) string {
 			if name == detect.TunerFileVariable {
 				return filepath.Join(root, "configs/topo/dgx-h100.xml")
@@ -167,7 +166,7 @@ func TestDoctorTopology(t *testing.T) {
 	if without[0].Found == with[0].Found {
 		t.Errorf("the version does not tell what the machine is: %s", with[0].Found)
 	}
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
 	}
 	d.env = readEnvironment(nil, d.home, "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/plugin/host"
@@ -146,7 +147,7 @@ type decisionPath struct {
 	question question
 	engine   *policy.Engine
 	sheet    *policy.Sheet // the policy's text; nil without
-	expected policy.ModelChoice
+	expected model.Choice
 	hasGain  bool
 
 	estimated []float32       // by NCCL's cost model, with the model's constants
@@ -213,7 +214,7 @@ func (p *decisionPath) decidedBy() string {
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
 // sets its own after that.
-func (p *decisionPath) constants() []policy.Constant {
+func (p *decisionPath) constants() []model.Constant {
 	if p.asked.release.Has(nccl.TunerConstants) && !p.asked.release.Has(nccl.TunerConstantsLost) {
 		return p.engine.Constants()
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // advice is what to measure so that a silent model may speak, and what else may be done;
@@ -13,25 +13,25 @@ func (p *decisionPath) advice() []string {
 	q := p.question
 	where := fmt.Sprintf("%s on %s with %s", q.coll, countOf(q.shape.nodes, "node"), countOf(q.shape.ranks, "rank"))
 	switch p.Why {
-	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
+	case model.SilentColl, model.SilentComm, model.SilentOneNode, model.SilentPerNode:
 		return []string{"measure " + where + p.plan()}
-	case policy.SilentNodes:
+	case model.SilentNodes:
 		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.shape.nodes)}
-	case policy.SilentSize:
+	case model.SilentSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.bytes))}
-	case policy.SilentCells:
+	case model.SilentCells:
 		names := make([]string, 0, len(p.estimated))
 		for _, e := range p.estimates() {
 			names = append(names, e.cell.String())
 		}
 		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
-	case policy.SilentTwins:
+	case model.SilentTwins:
 		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
-	case policy.SilentDefault:
+	case model.SilentDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
-	case policy.SilentGain:
+	case model.SilentGain:
 		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.bytes))}
-	case policy.SilentFarther:
+	case model.SilentFarther:
 		return []string{"measure " + where + " itself"}
 	}
 	return nil

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/spf13/cobra"
 )
 
 type fitFlags struct {
@@ -105,7 +104,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	file, found := fit.Fit(set, fit.Options{
 		Progress: func(_, _ int) { progress.add(1) },
 		MaxNodes: f.maxNodes, Scales: f.scales,
-		Provenance: policy.ModelProvenance{
+		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Version, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
@@ -120,7 +119,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if len(file.Groups) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (measure with NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS)")
 	}
-	model, err := policy.CompileModel("the fitted model", file)
+	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -60,7 +61,7 @@ func (a *asker) alone(q question, view *policy.EngineView, plain, costs *tuning.
 
 // measurement is what NCCL was measured to do with a call by itself. Benchmarks make one
 // call at a time from buffers that are not registered; of others they tell nothing.
-func measurement(view *policy.EngineView, q question) (own policy.OwnChoice, ok bool) {
+func measurement(view *policy.EngineView, q question) (own model.OwnChoice, ok bool) {
 	if q.pipeOps > 1 || q.regBuff == 1 {
 		return own, false
 	}

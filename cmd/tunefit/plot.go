@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/spf13/cobra"
 )
 
 type plotFlags struct {
@@ -86,7 +85,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 
 // group reads the model, or fits the one group of the sweeps that is going to be
 // drawn.
-func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGroup, error) {
+func (f *plotFlags) group(cmd *cobra.Command, files []string) (*model.Group, error) {
 	for _, name := range files {
 		k, err := fileKind(name)
 		switch is := k == kindModel; {
@@ -117,12 +116,12 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGrou
 	return &file.Groups[0], nil
 }
 
-func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup, error) {
+func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*model.Group, error) {
 	text, err := readInput(name, kindModel)
 	if err != nil {
 		return nil, err
 	}
-	model, err := policy.ReadModel(name, text)
+	model, err := model.Read(name, text)
 	if err != nil {
 		return nil, err
 	}

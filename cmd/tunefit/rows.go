@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // readPolicy reads a policy for what its rows name: communicators, sizes and
@@ -31,7 +32,7 @@ func readPolicy(file string) (*policy.Policy, error) {
 // namedShapes lists the communicators that rules are written for, by their columns
 // or by their conditions, and that a model was measured on, which may be nil. What a
 // rule leaves open is filled in with 8 ranks per node.
-func namedShapes(policies []*policy.Policy, model *policy.Model) []shape {
+func namedShapes(policies []*policy.Policy, model *model.Model) []shape {
 	const perNode = 8
 	seen := map[shape]bool{}
 	if model != nil {

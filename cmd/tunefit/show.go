@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 func showCommand() *cobra.Command {
@@ -88,8 +89,8 @@ type decisionTable struct {
 	by       decider
 	shapes   []shape
 	outcomes []outcome
-	expected []*policy.ModelChoice // of each outcome, by the model; nil: not known
-	ranges   bool                  // the sizes are samples: runs of equal outcomes are shown as one
+	expected []*model.Choice // of each outcome, by the model; nil: not known
+	ranges   bool            // the sizes are samples: runs of equal outcomes are shown as one
 	asked    *asker
 	notes    []string // why a model is not used
 }
@@ -218,7 +219,7 @@ func (d decider) base() decider {
 
 // expected is what the model expects of the outcome, nil where it does not know or
 // where all is left to NCCL.
-func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
+func (o outcome) expected(view *policy.EngineView) *model.Choice {
 	d := policy.Decision{Algo: o.policy.algo, Proto: o.policy.proto, Write: o.policy != o.own, Channels: o.channels}
 	if choice, ok := view.Expect(o.question.query(o.table, o.abi), d); ok {
 		return &choice
@@ -227,7 +228,7 @@ func (o outcome) expected(view *policy.EngineView) *policy.ModelChoice {
 }
 
 // gains writes the expected gain of one size, or the least and the most of several.
-func gains(of []*policy.ModelChoice) string {
+func gains(of []*model.Choice) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, c := range of {
 		if c != nil {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 type choiceJSON struct {
@@ -40,7 +40,7 @@ type outcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
-func (j *outcomeJSON) expect(c policy.ModelChoice) {
+func (j *outcomeJSON) expect(c model.Choice) {
 	gain := c.Gain()
 	j.Expected, j.Gain = c.Micros(), &gain
 }
