@@ -126,16 +126,16 @@ func readColl(_ *reader, text string, to *Rule) error {
 	return nil
 }
 
-func bytesOf(r *Rule) *Range   { return &r.Bytes }
-func perRankOf(r *Rule) *Range { return &r.BytesPerRank }
+func bytesOf(r *Rule) *nccl.Range   { return &r.Bytes }
+func perRankOf(r *Rule) *nccl.Range { return &r.BytesPerRank }
 
 // least reads the lower end of a range.
-func least(name string, of func(*Rule) *Range) func(*reader, string, *Rule) error {
+func least(name string, of func(*Rule) *nccl.Range) func(*reader, string, *Rule) error {
 	return func(_ *reader, text string, to *Rule) error { return readSize(name, text, &of(to).Min) }
 }
 
 // most reads the upper end of a range.
-func most(name string, of func(*Rule) *Range) func(*reader, string, *Rule) error {
+func most(name string, of func(*Rule) *nccl.Range) func(*reader, string, *Rule) error {
 	return func(_ *reader, text string, to *Rule) error {
 		if strings.EqualFold(text, "inf") {
 			return nil
@@ -154,7 +154,7 @@ func readSize(name, text string, size *uint64) error {
 	return nil
 }
 
-func (c *cellReader) checkSizes(r Range, least, most string) {
+func (c *cellReader) checkSizes(r nccl.Range, least, most string) {
 	if r.Min > r.Max {
 		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.cell(most), least, c.cell(least)))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -147,7 +148,7 @@ func TestNormalForm(t *testing.T) {
 		{`bytes > 5`}, {`bytes >= 5`}, {`bytes_per_rank > 5`}, {`not (bytes > 5)`}, {`bytes - 5 > 5 - nodes`}, {`bytes - (5 - 5) > nodes`},
 		{`bytes > 4 && ranks > 2 || nodes > 1`}, {`bytes > 4 && (ranks > 2 || nodes > 1)`}, {`(bytes > 4) == (ranks > 2) || nodes > 1`}, {`(bytes > 4) == (ranks > 2 || nodes > 1)`},
 	}
-	seen := map[Digest]string{ruleWhen(t, "").Digest: "no condition"}
+	seen := map[digest.Digest]string{ruleWhen(t, "").Digest: "no condition"}
 	for _, group := range same {
 		p := ruleWhen(t, group...)
 		for i, condition := range group {

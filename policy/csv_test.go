@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -112,7 +113,7 @@ func TestDigestFollowsMeaning(t *testing.T) {
 	for i, c := range columns {
 		base[i] = values[c.name][0]
 	}
-	seen := map[Digest]string{}
+	seen := map[digest.Digest]string{}
 	for i := range columns {
 		cells := slices.Clone(base)
 		cells[i] = values[columns[i].name][1] // the comment's row is the base
@@ -141,7 +142,7 @@ func TestRuleFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Rule{2,
-		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: Range{1024, 2 << 20}, Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
+		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20}, Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
 		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}}
 	if !reflect.DeepEqual(p.Rules[0], want) {
 		t.Errorf("got %+v\nwant %+v", p.Rules[0], want)

@@ -55,19 +55,11 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
-	if c.checksChannels(q.Coll, d.Algo) {
+	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.UncheckedAllGather) {
 		d.Channels = int(a.Channels)
 	}
 	if a.ChunkBytes > 0 {
 		d.ChunkBytes = max(a.ChunkBytes, d.Proto.Grain())
 	}
 	return d, true
-}
-
-// checksChannels reports whether NCCL checks a tuner's channel count against what the communicator
-// has, wherever it uses it. Where it does not, a larger count crashes the job, and what the
-// communicator has is never certain: each may be created with limits of its own
-// (ncclConfig_t.maxCTAs), which no tuner is told.
-func (c Comm) checksChannels(coll nccl.Coll, a nccl.Algo) bool {
-	return nccl.ChannelsCanBeSet(a, c.Nodes) && !(coll == nccl.CollAllGather && c.UncheckedAllGather)
 }

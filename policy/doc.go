@@ -5,11 +5,11 @@
 // then on and safe for any number of goroutines. For one communicator, Policy.For narrows it to a
 // View; View.Decide answers one Query.
 //
-// A rule may have a Condition. Those that all calls of a communicator have alike are evaluated in
-// Policy.For, the others in Decide, for the rules that cover the call.
+// A rule may have a condition of package when. Those that all calls of a communicator have alike are
+// evaluated in Policy.For, the others in Decide, for the rules that cover the call.
 //
-// A Model is what was learnt from measurements, read from the file that package fit writes. An
-// Engine puts both together: rows first, then the model, then NCCL.
+// Package model is what was learnt from measurements. An Engine puts both together: rows first, then
+// the model, then NCCL.
 //
 // Decide is a pure function of the policy and the query: it reads no clock, no environment and no
 // memory of earlier calls. Every rank of a communicator must get the same answer for the same

@@ -3,48 +3,49 @@ package policy
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Engine is all that decides: the rows of a policy, where none does a cost model, and where that is
 // silent NCCL. It does not change: what replaces it during a run replaces it as a whole.
 type Engine struct {
-	Policy *Policy // nil: none
-	Model  *Model  // nil: none, or none that holds on this machine
+	Policy *Policy      // nil: none
+	Model  *model.Model // nil: none, or none that holds on this machine
 	// Standing is how the machine relates to the one that the model given to NewEngine was measured
 	// on.
-	Standing Standing
+	Standing model.Standing
 	// Digest is of all that decisions depend on. Ranks compare it, for two that decide differently
 	// hang the job; so what they find out each for itself, the topology, is part of it as far as it
 	// is used: all of the summary where a row's condition names some of it, and what a model is
 	// scaled by. Else a policy alone keeps its own, and so does a model.
-	Digest Digest
+	Digest digest.Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
 }
 
 // NeedsTopology reports whether the machine has to be known for NewEngine.
-func NeedsTopology(p *Policy, m *Model) bool {
+func NeedsTopology(p *Policy, m *model.Model) bool {
 	return p != nil && p.NeedsTopology() || m != nil && m.NeedsTopology()
 }
 
 // NewEngine puts a policy and a model together, of which one may be nil, for a machine; nil where
 // that is not known.
-func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
+func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 	e := &Engine{Policy: p}
 	if m != nil {
-		e.Model, e.Standing = m.on(here)
+		e.Model, e.Standing = m.On(here)
 	}
 	var parts [][]byte
 	if p != nil {
 		parts = append(parts, p.Digest[:])
 	}
 	if e.Model != nil {
-		digest := e.Model.Digest()
-		parts = append(parts, digest[:])
+		of := e.Model.Digest()
+		parts = append(parts, of[:])
 	}
 	if p != nil && p.NeedsTopology() {
 		if here != nil {
@@ -55,21 +56,15 @@ func NewEngine(p *Policy, m *Model, here *Machine) *Engine {
 	if len(parts) == 1 {
 		copy(e.Digest[:], parts[0])
 	} else if len(parts) > 1 {
-		e.Digest = digestOf(bytes.Join(parts, nil))
+		e.Digest = digest.Of(bytes.Join(parts, nil))
 	}
 	return e
 }
 
-// Machine is the kind of machine that a process runs on.
-type Machine struct {
-	Fingerprint topo.Fingerprint
-	Summary     topo.Summary
-}
-
 // Constants lists what the model replaces of NCCL's own constants, on the kind of machine that it
 // was measured on.
-func (e *Engine) Constants() []Constant {
-	if e.Model == nil || e.Standing == SimilarMachine {
+func (e *Engine) Constants() []model.Constant {
+	if e.Model == nil || e.Standing == model.SimilarMachine {
 		return nil
 	}
 	return e.Model.File.Constants.Values()
@@ -78,8 +73,8 @@ func (e *Engine) Constants() []Constant {
 // EngineView is an Engine as one communicator sees it.
 type EngineView struct {
 	comm  Comm
-	rows  *View      // nil: none
-	model *ModelView // nil: none
+	rows  *View       // nil: none
+	model *model.View // nil: none
 }
 
 // For narrows an engine to a communicator, whose topology it knows itself.
@@ -90,7 +85,8 @@ func (e *Engine) For(c Comm) *EngineView {
 		v.rows = e.Policy.For(c)
 	}
 	if e.Model != nil {
-		v.model = e.Model.forComm(c)
+		v.model = e.Model.For(c.Nodes, c.Ranks)
+		v.model.UncheckedAllGather = c.UncheckedAllGather
 	}
 	return v
 }
@@ -103,19 +99,19 @@ func (v *EngineView) Empty() bool {
 // Rows returns the policy's part of the view; nil without a policy.
 func (v *EngineView) Rows() *View { return v.rows }
 
-// ModelSilence says why the model has no answer for this communicator at all; Speaks where it has
+// ModelSilence says why the model has no answer for this communicator at all; model.Speaks where it has
 // one, or where there is no model.
-func (v *EngineView) ModelSilence() Silence {
+func (v *EngineView) ModelSilence() model.Silence {
 	if v.model == nil || !v.model.Empty() {
-		return Speaks
+		return model.Speaks
 	}
-	return v.model.silence()
+	return v.model.Silence()
 }
 
 // UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
 // Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether the model
 // has such configurations. first is nil where there is no row.
-func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
+func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool) {
 	if !v.comm.UncheckedAllGather {
 		return 0, nil, false
 	}
@@ -130,12 +126,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, model bool) {
 			}
 		}
 	}
-	if v.model != nil {
-		if g := v.model.groups[nccl.CollAllGather]; g != nil {
-			model = slices.ContainsFunc(g.curves, func(c modelCurve) bool { return c.channels > 0 })
-		}
-	}
-	return rows, first, model
+	return rows, first, v.model != nil && v.model.NamesChannels(nccl.CollAllGather)
 }
 
 // forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
@@ -157,8 +148,8 @@ type Answer struct {
 	// Asked says that a model was asked; Choice is what it would choose then, and Silence why it is
 	// not chosen.
 	Asked   bool
-	Choice  ModelChoice
-	Silence Silence
+	Choice  model.Choice
+	Silence model.Silence
 }
 
 // Decide asks the rows, then the model. A row that keeps NCCL's choice decides, too: the model is
@@ -181,18 +172,35 @@ func (v *EngineView) Decide(q Query) Answer {
 	}
 	a.Asked = true
 	a.Choice, a.Silence = v.model.Choose(q.Coll, q.Bytes, q.Costs)
-	if a.Silence != Speaks {
+	if a.Silence != model.Speaks {
 		return a
 	}
 	// What a row would ask for, so that all that holds for rows holds for models.
 	asked := Ask{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
 	d, ok := asked.apply(&q, v.comm)
 	if !ok {
-		a.Silence = SilentCells
+		a.Silence = model.SilentCells
 		return a
 	}
 	a.Decision, a.By = d, ByModel
 	return a
+}
+
+// Expect returns what the model expects of a decision beside what NCCL would do; ok is false where
+// it does not know, where there is none, and where the decision leaves everything to NCCL.
+func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) {
+	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
+		return model.NoChoice, false
+	}
+	return v.model.Expect(q.Coll, q.Bytes, q.Costs, d.Algo, d.Proto, d.Channels)
+}
+
+// Own is what NCCL was measured to do by itself. Without a model nothing was.
+func (v *EngineView) Own(coll nccl.Coll, bytes uint64) (own model.OwnChoice, ok bool) {
+	if v.model == nil {
+		return own, false
+	}
+	return v.model.Own(coll, bytes)
 }
 
 func oneCell(a nccl.Algo, p nccl.Proto) CellSet { return CellSet{1 << a, 1 << p} }

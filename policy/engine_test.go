@@ -5,17 +5,19 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func compiled(t *testing.T, change func(*ModelFile)) *Model {
+func compiled(t *testing.T, change func(*model.File)) *model.Model {
 	t.Helper()
 	f := smallModel()
 	if change != nil {
 		change(f)
 	}
-	m, err := CompileModel("small", f)
+	m, err := model.Compile("small", f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,20 +39,20 @@ func TestEngineOrder(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		rows   *Policy
-		model  *Model
+		model  *model.Model
 		bytes  uint64
 		by     By
 		algo   nccl.Algo
 		chosen int // channels
-		why    Silence
+		why    model.Silence
 	}{
-		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, Speaks},
-		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, Speaks},
-		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, Speaks},
-		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, Speaks},
-		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, Speaks},
-		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, SilentBest},
-		{"rows alone", rows, nil, 16000, ByNCCL, nccl.AlgoTree, 0, Speaks},
+		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, model.Speaks},
+		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, model.Speaks},
+		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, model.Speaks},
+		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, model.Speaks},
+		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, model.Speaks},
+		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, model.SilentBest},
+		{"rows alone", rows, nil, 16000, ByNCCL, nccl.AlgoTree, 0, model.Speaks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := NewEngine(test.rows, test.model, nil)
@@ -67,7 +69,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	spoke := 0
 	for range 20_000 {
-		m := compiled(t, func(f *ModelFile) {
+		m := compiled(t, func(f *model.File) {
 			g := &f.Groups[0]
 			g.Families[2].Curves[0].Channels = rng.IntN(2) * 16
 			if rng.IntN(2) == 0 {
@@ -133,13 +135,13 @@ func TestModelAnswersAreSafe(t *testing.T) {
 // No positive cost beats a cell that costs nothing, and a choice between two that cost the same is
 // not known.
 func TestModelYieldsToOddTables(t *testing.T) {
-	m := compiled(t, func(f *ModelFile) { f.Groups[0].Default = nil })
+	m := compiled(t, func(f *model.File) { f.Groups[0].Default = nil })
 	for name, change := range map[string]func(c []float32){
 		"free": func(c []float32) { c[0] = 0 },
 		"tie":  func(c []float32) { c[1] = c[0] },
 	} {
 		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
-		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Silence == Speaks {
+		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Silence == model.Speaks {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -148,8 +150,8 @@ func TestModelYieldsToOddTables(t *testing.T) {
 // Where a model changes NCCL's constants, what NCCL chose before, by a name that nobody noted, says
 // nothing of what it chooses now.
 func TestUnlabelledDefaultAndConstants(t *testing.T) {
-	silence := func(constants *ModelConstants) Silence {
-		m := compiled(t, func(f *ModelFile) {
+	silence := func(constants *model.Constants) model.Silence {
+		m := compiled(t, func(f *model.File) {
 			for i := range f.Groups[0].Default.Measured {
 				p := &f.Groups[0].Default.Measured[i]
 				p.Algo, p.Proto, p.Channels = "", "", 0
@@ -159,29 +161,29 @@ func TestUnlabelledDefaultAndConstants(t *testing.T) {
 		_, why := m.For(2, 8).Choose(nccl.CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 }))
 		return why
 	}
-	if why := silence(nil); why != Speaks {
+	if why := silence(nil); why != model.Speaks {
 		t.Errorf("silent: %s", why)
 	}
-	if why := silence(&ModelConstants{BaseLatencies: []LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}); why != SilentDefault {
+	if why := silence(&model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}); why != model.SilentDefault {
 		t.Errorf("with constants: %q", why)
 	}
 }
 
 // The digest is of what decides, and nothing else.
 func TestEngineDigest(t *testing.T) {
-	rows, model := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"), compiled(t, nil)
+	rows, fitted := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"), compiled(t, nil)
 	if NewEngine(rows, nil, nil).Digest != rows.Digest {
 		t.Error("a policy alone has another digest than its own")
 	}
-	if NewEngine(nil, model, nil).Digest != model.Digest() {
+	if NewEngine(nil, fitted, nil).Digest != fitted.Digest() {
 		t.Error("a model alone has another digest than its own")
 	}
-	both := NewEngine(rows, model, nil).Digest
-	if both == rows.Digest || both == model.Digest() {
+	both := NewEngine(rows, fitted, nil).Digest
+	if both == rows.Digest || both == fitted.Digest() {
 		t.Error("a policy and a model have the digest of one")
 	}
-	away := compiled(t, func(f *ModelFile) {
-		f.Provenance.Topology = &ModelTopology{Fingerprint: "0123456789abcdef:0123456789abcdef"}
+	away := compiled(t, func(f *model.File) {
+		f.Provenance.Topology = &model.Topology{Fingerprint: "0123456789abcdef:0123456789abcdef"}
 	})
 	if NewEngine(rows, away, nil).Digest != rows.Digest {
 		t.Error("a model that is not used counts")
@@ -192,13 +194,13 @@ func TestEngineDigest(t *testing.T) {
 // condition may tell apart.
 func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
-	by := func(here *Machine) (By, Digest) {
+	by := func(here *model.Machine) (By, digest.Digest) {
 		e := NewEngine(rows, nil, here)
 		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
-	seen := map[Digest]bool{}
+	seen := map[digest.Digest]bool{}
 	for _, test := range []struct {
-		here *Machine
+		here *model.Machine
 		want By
 	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow}, {machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
 		got, digest := by(test.here)
@@ -219,7 +221,7 @@ func BenchmarkEngine(b *testing.B) {
 	}
 	f := smallModel()
 	f.Groups[0].Nodes, f.Groups[0].Ranks, f.Groups[0].Coll = 1, 8, "allgather"
-	m, err := CompileModel("small", f)
+	m, err := model.Compile("small", f)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -236,7 +238,7 @@ func BenchmarkEngine(b *testing.B) {
 func TestUncheckedAllGather(t *testing.T) {
 	file := smallModel()
 	file.Groups[0].Coll = "allgather"
-	m, err := CompileModel("m.json", file)
+	m, err := model.Compile("m.json", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +265,7 @@ func TestUncheckedAllGather(t *testing.T) {
 			}
 		}
 		a := v.Decide(Query{Coll: nccl.CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
-		if (a.By == ByModel) == unchecked || unchecked && a.Silence != SilentCells {
+		if (a.By == ByModel) == unchecked || unchecked && a.Silence != model.SilentCells {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}
 		rows, first, model := v.UncheckedAllGathers()

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
+import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
+)
 
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
@@ -140,4 +143,31 @@ func (x *explainer) condition(c *when.Condition) conditionResult {
 	}
 	x.conditions[c] = r
 	return r
+}
+
+// Explanation is the way to an Answer.
+type Explanation struct {
+	Answer
+	Rows []Tried // one per rule; nil without a policy
+	// Model and Why are what the model says, also where a row decides and nobody asks it;
+	// Candidates what it chose from. Without a model there are none.
+	Model      model.Choice
+	Why        model.Silence
+	Candidates []model.Candidate
+}
+
+// Explain is Decide with its reasons.
+func (v *EngineView) Explain(q Query) Explanation {
+	x := Explanation{Answer: v.Decide(q), Model: model.NoChoice}
+	if v.rows != nil {
+		x.Rows = v.rows.Explain(q)
+	}
+	if v.model == nil {
+		return x
+	}
+	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
+	if x.Model, x.Why = x.Choice, x.Silence; !x.Asked {
+		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+	}
+	return x
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // columnsOf says of each column of a row, by the plain reading of the format, whether it matches.
@@ -180,10 +181,10 @@ func TestExplainNothingOffered(t *testing.T) {
 // The candidates are those that Choose chooses from, its choice is the first of them, and what is
 // barred is never chosen.
 func TestCandidatesAgreeWithChoose(t *testing.T) {
-	m := compiled(t, func(f *ModelFile) {
+	m := compiled(t, func(f *model.File) {
 		ring := &f.Groups[0].Families[1]
 		ring.Curves[1].Measured = ring.Curves[1].Measured[1:]
-		f.Groups[0].Families[2].Distrust = []ModelDistrust{{Min: 1 << 12, Max: 1 << 13, Twin: "ring/ll"}}
+		f.Groups[0].Families[2].Distrust = []model.Distrust{{Min: 1 << 12, Max: 1 << 13, Twin: "ring/ll"}}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rapidDice{t}
@@ -196,16 +197,16 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 		}
 		choice, why := v.Choose(coll, bytes, costs)
 		all := v.Candidates(coll, bytes, costs)
-		if free := len(all) > 0 && all[0].Bar == BarNone; free != (choice.Algo >= 0) {
+		if free := len(all) > 0 && all[0].Bar == model.BarNone; free != (choice.Algo >= 0) {
 			t.Fatalf("chose %+v (%s) of %+v", choice, why, all)
 		} else if free && (all[0].Algo != choice.Algo || all[0].Proto != choice.Proto || all[0].Channels != choice.Channels || all[0].LnMicros != choice.LnMicros) {
 			t.Fatalf("chose %+v of %+v", choice, all)
 		}
 		for i, c := range all {
-			if c.Bar == BarNone && !costs.Offers(c.Algo, c.Proto) || c.Bar == BarNotOffered && costs.Offers(c.Algo, c.Proto) {
+			if c.Bar == model.BarNone && !costs.Offers(c.Algo, c.Proto) || c.Bar == model.BarNotOffered && costs.Offers(c.Algo, c.Proto) {
 				t.Fatalf("%+v of %+v", c, costs)
 			}
-			if i > 0 && c.Bar == BarNone && (all[i-1].Bar != BarNone || all[i-1].LnMicros > c.LnMicros) {
+			if i > 0 && c.Bar == model.BarNone && (all[i-1].Bar != model.BarNone || all[i-1].LnMicros > c.LnMicros) {
 				t.Fatalf("%+v are not in order", all)
 			}
 		}
@@ -215,7 +216,7 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 		if said, ok := v.Expect(coll, bytes, costs, choice.Algo, choice.Proto, choice.Channels); !ok || said.Gain() != choice.Gain() {
 			t.Fatalf("expects %+v, %v of the choice %+v", said, ok, choice)
 		}
-		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == Speaks) != (choice.Needed > 0 && gain > choice.Needed) {
+		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == model.Speaks) != (choice.Needed > 0 && gain > choice.Needed) {
 			t.Fatalf("%+v gains %g: %q", choice, gain, why)
 		}
 	})
@@ -226,7 +227,7 @@ func TestExplainShowsTheModelBehindARow(t *testing.T) {
 	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Nodes: 2, Ranks: 8})
 	q := Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
 	x := v.Explain(q)
-	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != Speaks || len(x.Candidates) != 4 {
+	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != model.Speaks || len(x.Candidates) != 4 {
 		t.Errorf("%+v", x)
 	}
 	expected, ok := v.Expect(q, x.Decision)
@@ -234,7 +235,7 @@ func TestExplainShowsTheModelBehindARow(t *testing.T) {
 		t.Errorf("expects %+v, %v of 30 us instead of 40", expected, ok)
 	}
 	q.Bytes = 1 << 10 // NCCL's own is the best
-	if x = v.Explain(q); x.Why != SilentBest || x.By != ByNCCL {
+	if x = v.Explain(q); x.Why != model.SilentBest || x.By != ByNCCL {
 		t.Errorf("%+v", x)
 	}
 	if _, ok := v.Expect(q, x.Decision); ok {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // oddMicros are costs that no cost model should give and a table may still hold.
@@ -60,14 +61,14 @@ func TestWhateverIsDecided(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 		}
-		var m *Model
+		var m *model.Model
 		if p == nil || rapid.Bool().Draw(t, "model") {
 			file := smallModel()
 			file.Groups[0].Nodes = rapid.SampledFrom([]int{1, 2}).Draw(t, "nodes measured")
 			curves := file.Groups[0].Families[1].Curves
 			curves[1].Micros = []float64{float64(1 + rng.IntN(30)), float64(1 + rng.IntN(30)), float64(1 + rng.IntN(60))}
 			var err error
-			if m, err = CompileModel("random", file); err != nil {
+			if m, err = model.Compile("random", file); err != nil {
 				t.Fatal(err)
 			}
 		}

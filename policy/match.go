@@ -14,8 +14,8 @@ import (
 // one exception: RegBuff is what the local rank found, and NCCL may find it different elsewhere. It
 // is there because NCCL's example format has it.
 type Match struct {
-	Bytes        Range
-	BytesPerRank Range             // of Bytes / Ranks, rounded down
+	Bytes        nccl.Range
+	BytesPerRank nccl.Range        // of Bytes / Ranks, rounded down
 	Numbers      [NumNumbers]int32 // -1: any
 	Coll         nccl.Coll
 	When         *when.Condition // nil: always
@@ -90,7 +90,7 @@ func (m *Match) wants(n Number, has int) bool {
 // communicator. They are two because the compiler inlines nothing larger, and Decide asks them of
 // each row.
 func (m *Match) isForSize(bytes, perRank uint64) bool {
-	return m.Bytes.contains(bytes) && m.BytesPerRank.contains(perRank)
+	return m.Bytes.Contains(bytes) && m.BytesPerRank.Contains(perRank)
 }
 
 func (m *Match) isForCall(q *Query) bool {
@@ -122,8 +122,8 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 	number(Nodes, c.Nodes)
 	number(Ranks, c.Ranks)
 	number(RanksPerNode, perNode(c.Nodes, c.Ranks))
-	misses = m.Bytes.miss(misses, "size", q.Bytes)
-	misses = m.BytesPerRank.miss(misses, "size_per_rank", q.Bytes/uint64(c.Ranks))
+	misses = missSize(misses, "size", m.Bytes, q.Bytes)
+	misses = missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
 	number(PipeOps, q.PipeOps)
 	number(RegBuff, q.RegBuff)
 	return misses
@@ -143,9 +143,9 @@ func (m *Match) Colls() []nccl.Coll {
 
 // BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1;
 // ok is false where there are none.
-func (m *Match) BytesFor(ranks int) (sizes Range, ok bool) {
-	sizes = m.BytesPerRank.timesRanks(uint64(ranks))
-	sizes = Range{max(sizes.Min, m.Bytes.Min), min(sizes.Max, m.Bytes.Max)}
+func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
+	sizes = timesRanks(m.BytesPerRank, uint64(ranks))
+	sizes = nccl.Range{Min: max(sizes.Min, m.Bytes.Min), Max: min(sizes.Max, m.Bytes.Max)}
 	return sizes, sizes.Min <= sizes.Max
 }
 
@@ -153,28 +153,23 @@ func (m *Match) BytesFor(ranks int) (sizes Range, ok bool) {
 func (m *Match) LimitsBytes() bool        { return m.Bytes != everySize }
 func (m *Match) LimitsBytesPerRank() bool { return m.BytesPerRank != everySize }
 
-// Range is an inclusive range of bytes.
-type Range struct{ Min, Max uint64 }
-
-var everySize = Range{0, nccl.Inf}
-
-func (r Range) contains(n uint64) bool { return r.Min <= n && n <= r.Max }
+var everySize = nccl.Range{Min: 0, Max: nccl.Inf}
 
 // timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
-func (r Range) timesRanks(ranks uint64) Range {
+func timesRanks(r nccl.Range, ranks uint64) nccl.Range {
 	high, least := bits.Mul64(r.Min, ranks)
 	if high > 0 {
-		return Range{nccl.Inf, 0} // empty: no collective is that large
+		return nccl.Range{Min: nccl.Inf, Max: 0} // empty: no collective is that large
 	}
 	most := uint64(nccl.Inf)
 	if high, low := bits.Mul64(r.Max, ranks); high == 0 && low <= nccl.Inf-(ranks-1) {
 		most = low + ranks - 1
 	}
-	return Range{least, most}
+	return nccl.Range{Min: least, Max: most}
 }
 
-func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
-	if r.contains(size) {
+func missSize(misses []Miss, column string, r nccl.Range, size uint64) []Miss {
+	if r.Contains(size) {
 		return misses
 	}
 	near := r.Min
@@ -184,6 +179,3 @@ func (r Range) miss(misses []Miss, column string, size uint64) []Miss {
 	octaves := math.Abs(math.Log2(float64(max(size, 1))) - math.Log2(float64(max(near, 1))))
 	return append(misses, Miss{column, r.String(), nccl.FormatBytes(size), octaves})
 }
-
-// String writes a range as files do: 64KiB - inf.
-func (r Range) String() string { return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max) }

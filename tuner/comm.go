@@ -8,6 +8,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Release is this project's release.
@@ -61,7 +62,7 @@ type Comm struct {
 	info      CommInfo
 	log       Log
 	settings  settings
-	constants []policy.Constant
+	constants []model.Constant
 	current   *snapshot     // what decides; nil: nothing, ever
 	recent    recentQueries // what a new version is asked before it comes into force
 
@@ -202,7 +203,7 @@ func (c *Comm) Idle() bool { return c.current == nil }
 func (c *Comm) Cache() Cache { return c.current.cache }
 
 // Constants lists what to write into NCCL's tuning constants, at init.
-func (c *Comm) Constants() []policy.Constant { return c.constants }
+func (c *Comm) Constants() []model.Constant { return c.constants }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // decisionLog writes one line per new decision of a communicator, for
@@ -107,7 +108,7 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	}
 	if a.Asked {
 		ours += ", the model is silent: " + a.Silence.String()
-		if a.Silence == policy.SilentGain || a.Silence == policy.SilentFarther {
+		if a.Silence == model.SilentGain || a.Silence == model.SilentFarther {
 			ours += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
 		}
 	}
@@ -116,7 +117,7 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 
 // expected is what a model hopes for. Uncertain is the standard deviation of the
 // ratio of both times.
-func expected(c policy.ModelChoice) string {
+func expected(c model.Choice) string {
 	uncertain := math.Hypot(c.Sigma, c.DefaultSigma)
 	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(), 100*uncertain)
 }

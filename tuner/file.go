@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
@@ -43,9 +44,9 @@ type file struct {
 
 	parse  func() // once; sets what follows
 	policy *policy.Policy
-	model  *policy.Model // of the two one is set, unless there is an error
-	faults error         // in the text, one a line
-	unread error         // the file could not be read
+	model  *model.Model // of the two one is set, unless there is an error
+	faults error        // in the text, one a line
+	unread error        // the file could not be read
 	report sync.Once
 }
 
@@ -62,7 +63,7 @@ var (
 		return err
 	}}
 	modelKind = &fileKind{EnvModelFile, "model", "tunefit show --model", func(f *file, text []byte) (err error) {
-		f.model, err = policy.ReadModel(f.path, text)
+		f.model, err = model.Read(f.path, text)
 		return err
 	}}
 )

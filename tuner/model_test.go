@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
@@ -17,14 +19,14 @@ const home = "0123456789abcdef:0123456789abcdef"
 
 // ringModel takes ring/ll with 4 channels for half of the time of tree/ll, which NCCL
 // chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
-func ringModel(change func(*policy.ModelFile)) string {
-	curve := func(channels int, small, large float64) []policy.ModelCurve {
-		return []policy.ModelCurve{{Channels: channels, Min: 1 << 10, Max: 1 << 20, Micros: []float64{small, large}, Sigma: []float64{0.01, 0.01},
+func ringModel(change func(*model.File)) string {
+	curve := func(channels int, small, large float64) []model.Curve {
+		return []model.Curve{{Channels: channels, Min: 1 << 10, Max: 1 << 20, Micros: []float64{small, large}, Sigma: []float64{0.01, 0.01},
 			Measured: [][2]float64{{1 << 10, small}, {1 << 20, large}}}}
 	}
-	f := &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, Groups: []policy.ModelGroup{{
+	f := &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
 		Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01, Axis: []uint64{1 << 10, 1 << 20},
-		Families: []policy.ModelFamily{{Algo: "tree", Proto: "ll", Curves: curve(2, 20, 80)}, {Algo: "ring", Proto: "ll", Curves: curve(4, 10, 40)}},
+		Families: []model.Family{{Algo: "tree", Proto: "ll", Curves: curve(2, 20, 80)}, {Algo: "ring", Proto: "ll", Curves: curve(4, 10, 40)}},
 	}}}
 	if change != nil {
 		change(f)
@@ -36,16 +38,16 @@ func ringModel(change func(*policy.ModelFile)) string {
 	return string(text)
 }
 
-func onMachine(fingerprint string) func(*policy.ModelFile) {
-	return func(f *policy.ModelFile) {
-		f.Provenance.Topology = &policy.ModelTopology{Fingerprint: fingerprint}
+func onMachine(fingerprint string) func(*model.File) {
+	return func(f *model.File) {
+		f.Provenance.Topology = &model.Topology{Fingerprint: fingerprint}
 	}
 }
 
 // newOn returns a process on a machine; it counts how often that was looked at.
 func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *int) {
 	p, looked = New(getenv), new(int)
-	p.machine.find = func(func(string) string) (*policy.Machine, detect.Source, error) {
+	p.machine.find = func(func(string) string) (*model.Machine, detect.Source, error) {
 		*looked++
 		switch fingerprint {
 		case "":
@@ -54,7 +56,7 @@ func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *i
 			panic("odd machine")
 		}
 		f, err := topo.ParseFingerprint(fingerprint)
-		return &policy.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
+		return &model.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
 	}
 	return p, looked
 }
@@ -119,7 +121,7 @@ func TestModelAndMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "m.json")
-			change := func(*policy.ModelFile) {}
+			change := func(*model.File) {}
 			if test.model != "" {
 				change = onMachine(test.model)
 			}
@@ -148,10 +150,10 @@ func TestModelAndMachine(t *testing.T) {
 
 func TestBadModel(t *testing.T) {
 	dir := t.TempDir()
-	rows, model, bad := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json"), filepath.Join(dir, "bad.json")
+	rows, file, bad := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json"), filepath.Join(dir, "bad.json")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
-	write(t, model, ringModel(nil))
-	write(t, bad, ringModel(func(f *policy.ModelFile) {
+	write(t, file, ringModel(nil))
+	write(t, bad, ringModel(func(f *model.File) {
 		f.Groups[0].Families[0].Algo = "treee"
 		f.Groups[0].Families[1].Curves[0].Channels = 65
 	}))
@@ -169,9 +171,9 @@ func TestBadModel(t *testing.T) {
 			"WARN TUNER/Go: " + bad + ": groups[0].families[1].curves[0].channels: 65 (allowed: 0 to 64)",
 		}},
 		"no model there": {rows, dir + "/absent", true, 1, 0, []string{"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + dir + "/absent: no such file or directory; no model is used"}},
-		"faulty rows":    {dir + "/faulty.csv", model, true, -1, -1, []string{"INFO TUNER/Go: " + model + " is not used either"}},
-		"model alone":    {"", model, false, 1, 1, nil},
-		"both":           {rows, model, false, 1, 1, nil},
+		"faulty rows":    {dir + "/faulty.csv", file, true, -1, -1, []string{"INFO TUNER/Go: " + file + " is not used either"}},
+		"model alone":    {"", file, false, 1, 1, nil},
+		"both":           {rows, file, false, 1, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := []string{EnvConfigFile, test.rows, EnvModelFile, test.model}
@@ -239,11 +241,11 @@ func TestVersionCoversTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rows := filepath.Join(dir, "p.csv")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
-	versions := map[policy.Digest]string{}
-	for name, change := range map[string]func(*policy.ModelFile){
-		"none": nil, "as is": func(*policy.ModelFile) {}, "slower": func(f *policy.ModelFile) { f.Groups[0].Families[1].Curves[0].Micros[0] = 11 },
-		"constants": func(f *policy.ModelFile) {
-			f.Constants = &policy.ModelConstants{BaseLatencies: []policy.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
+	versions := map[digest.Digest]string{}
+	for name, change := range map[string]func(*model.File){
+		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Families[1].Curves[0].Micros[0] = 11 },
+		"constants": func(f *model.File) {
+			f.Constants = &model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
 		},
 	} {
 		s := settings{configFile: rows}
@@ -264,23 +266,23 @@ func TestVersionCoversTheModel(t *testing.T) {
 
 // A model's constants are NCCL's own where NCCL has set them before, and the log says which.
 func TestConstantsAreSetOrLost(t *testing.T) {
-	model := filepath.Join(t.TempDir(), "m.json")
-	write(t, model, ringModel(func(f *policy.ModelFile) {
-		f.Constants = &policy.ModelConstants{BaseLatencies: []policy.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
+	file := filepath.Join(t.TempDir(), "m.json")
+	write(t, file, ringModel(func(f *model.File) {
+		f.Constants = &model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
 	}))
 	for _, test := range []struct {
 		set, lost bool
 		constants int
 		says      string
 	}{
-		{true, false, 1, ": 1 tuning constant of NCCL's own replaced, as " + model + " says"},
-		{false, true, 0, ": 1 tuning constant of " + model + " not set: this NCCL sets its own after the tuner's, as 2.31 and later do"},
+		{true, false, 1, ": 1 tuning constant of NCCL's own replaced, as " + file + " says"},
+		{false, true, 0, ": 1 tuning constant of " + file + " not set: this NCCL sets its own after the tuner's, as 2.31 and later do"},
 		{false, false, 0, ""},
 	} {
 		info := eightRanks
 		info.Constants, info.ConstantsLost = test.set, test.lost
 		var r recorder
-		c, err := New(env(EnvModelFile, model)).Open(info, r.log())
+		c, err := New(env(EnvModelFile, file)).Open(info, r.log())
 		if err != nil {
 			t.Fatal(err)
 		}

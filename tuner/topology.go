@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
@@ -18,9 +18,9 @@ import (
 // Each rank finds out for itself. Ranks on nodes that are not alike may so decide
 // differently; policy.Engine's digest tells them apart.
 type machine struct {
-	find  func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+	find  func(getenv func(string) string) (*model.Machine, detect.Source, error)
 	once  sync.Once
-	here  *policy.Machine // nil: not known
+	here  *model.Machine // nil: not known
 	from  detect.Source
 	err   error
 	noted sync.Once
@@ -31,7 +31,7 @@ const machineLimit = 30 * time.Second
 
 // findMachine returns the machine, or nil where it is not known. It is an error if
 // something hangs.
-func (p *Plugin) findMachine() (*policy.Machine, error) {
+func (p *Plugin) findMachine() (*model.Machine, error) {
 	m := &p.machine
 	m.once.Do(func() {
 		defer func() {
@@ -40,7 +40,7 @@ func (p *Plugin) findMachine() (*policy.Machine, error) {
 			}
 		}()
 		type found struct {
-			here *policy.Machine
+			here *model.Machine
 			from detect.Source
 		}
 		var f found
@@ -70,7 +70,7 @@ func (p *Plugin) logMachine(log Log) {
 
 // FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
 // It can cost a second.
-func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, error) {
+func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {
 		return nil, from, err
@@ -79,7 +79,7 @@ func FindMachine(getenv func(string) string) (*policy.Machine, detect.Source, er
 	if err != nil {
 		return nil, from, err
 	}
-	here := &policy.Machine{Fingerprint: sys.Fingerprint()}
+	here := &model.Machine{Fingerprint: sys.Fingerprint()}
 	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
 		return nil, from, fmt.Errorf("%s: %w", doc.File, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // version is one state of the policy: what it is made from and what it means.
@@ -70,15 +71,15 @@ func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
 	if v == nil {
 		var b Bundle
 		var rows *policy.Policy
-		var model *policy.Model
+		var costs *model.Model
 		if f.policy != nil {
 			rows, b.Policy = f.policy.policy, Source{f.policy.path, f.policy.text}
 		}
 		if f.model != nil {
-			model, b.Model = f.model.model, Source{f.model.path, f.model.text}
+			costs, b.Model = f.model.model, Source{f.model.path, f.model.text}
 		}
 		content := b.encode()
-		v = p.enter(content, agree.DigestOf(content), func() (*policy.Policy, *policy.Model, error) { return rows, model, nil })
+		v = p.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) { return rows, costs, nil })
 		v.from = f
 		texts := v.content[len(v.content)-len(b.Policy.Text)-len(b.Model.Text):]
 		if f.policy != nil {
@@ -95,15 +96,15 @@ func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
 // versionFrom returns the version that a content of this digest is, from whatever rank.
 func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, error) {
 	p.mu.Lock()
-	v := p.enter(content, digest, func() (rows *policy.Policy, model *policy.Model, err error) {
+	v := p.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
 		b, err := DecodeBundle(content)
 		if err == nil && b.Policy.Name != "" {
 			rows, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text)
 		}
 		if err == nil && b.Model.Name != "" {
-			model, err = policy.ReadModel(b.Model.Name, b.Model.Text)
+			costs, err = model.Read(b.Model.Name, b.Model.Text)
 		}
-		return rows, model, firstProblem(err)
+		return rows, costs, firstProblem(err)
 	})
 	p.mu.Unlock()
 	return v.ready(log)
@@ -111,24 +112,24 @@ func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, 
 
 // enter returns the version of a digest, which all communicators of the process share: it
 // is compiled once. p.mu must be held.
-func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Policy, *policy.Model, error)) *version {
+func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *version {
 	if v := p.find(func(v *version) bool { return v.digest == digest }); v != nil {
 		return v
 	}
 	v := &version{content: content, digest: digest}
 	v.compile = sync.OnceValue(func() error {
-		rows, model, err := parse()
+		rows, costs, err := parse()
 		if err != nil {
 			return err
 		}
-		var here *policy.Machine
-		needsTopology := policy.NeedsTopology(rows, model)
+		var here *model.Machine
+		needsTopology := policy.NeedsTopology(rows, costs)
 		if needsTopology {
 			if here, err = p.findMachine(); err != nil {
 				return err
 			}
 		}
-		e := policy.NewEngine(rows, model, here)
+		e := policy.NewEngine(rows, costs, here)
 		if e.Policy != nil || e.Model != nil {
 			v.engine = e
 		}
@@ -138,11 +139,11 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 				p.logMachine(log)
 			}
 			switch {
-			case e.Standing == policy.AnyMachine:
+			case e.Standing == model.AnyMachine:
 			case e.Standing.Silent():
-				logOnce(&said, log, func() { log.Warnf("the model %s %s", model.Name, e.Standing) })
+				logOnce(&said, log, func() { log.Warnf("the model %s %s", costs.Name, e.Standing) })
 			default:
-				logOnce(&said, log, func() { log.Infof("the model %s %s", model.Name, e.Standing) })
+				logOnce(&said, log, func() { log.Infof("the model %s %s", costs.Name, e.Standing) })
 			}
 		}
 		return nil

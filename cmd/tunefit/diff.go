@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // Exit codes of diff, as diff(1) has them: 0 alike, and
@@ -72,7 +72,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 // comparison is what diff prints.
 type comparison struct {
 	by          [2]ask.Decider
-	digests     [2]policy.Digest
+	digests     [2]digest.Digest
 	shapes      []grid.Shape
 	differences []difference
 	asked       *ask.Asker
@@ -103,7 +103,7 @@ func diff(by [2]ask.Decider, grid grid.Flags, who cli.LibraryFlag, from costs.Fl
 	if err != nil {
 		return nil, err
 	}
-	c := &comparison{by: by, digests: [2]policy.Digest{files.Policies[0].Digest, newPolicy.Digest}}
+	c := &comparison{by: by, digests: [2]digest.Digest{files.Policies[0].Digest, newPolicy.Digest}}
 	files.Policies = append(files.Policies, newPolicy)
 	if c.shapes, err = grid.ParseShapes(files.Shapes()); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 func evalCommand() *cobra.Command {
@@ -40,7 +40,7 @@ decision can be judged, the exit code is 1.`,
 			if err != nil {
 				return notFirst(args, err)
 			}
-			model, err := policy.ReadModel(args[0], text)
+			model, err := model.Read(args[0], text)
 			if err != nil {
 				return notFirst(args, err)
 			}
@@ -98,7 +98,7 @@ func unjudged(results []fit.Evaluation) error {
 }
 
 // noteFitted says where the comparison flatters.
-func noteFitted(w io.Writer, model *policy.Model, sources []policy.ModelSource) {
+func noteFitted(w io.Writer, model *model.Model, sources []model.Source) {
 	for _, s := range sources {
 		for _, f := range model.File.Provenance.Files {
 			if s.SHA256 == f.SHA256 {

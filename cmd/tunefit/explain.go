@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -171,7 +172,7 @@ func (f *explainFlags) explain(d ask.Decider, q ask.Question) (*decisionPath, *a
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
 // sets its own after that.
-func (p *decisionPath) constants() []policy.Constant {
+func (p *decisionPath) constants() []model.Constant {
 	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
 		return p.Engine.Constants()
 	}

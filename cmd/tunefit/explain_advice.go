@@ -5,7 +5,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // advice is what to measure so that a silent model may speak, and what else may be done;
@@ -14,25 +14,25 @@ func (p *decisionPath) advice() []string {
 	q := p.Outcome
 	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
 	switch p.Why {
-	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
+	case model.SilentColl, model.SilentComm, model.SilentOneNode, model.SilentPerNode:
 		return []string{"measure " + where + p.plan()}
-	case policy.SilentNodes:
+	case model.SilentNodes:
 		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Shape.Nodes)}
-	case policy.SilentSize:
+	case model.SilentSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
-	case policy.SilentCells:
+	case model.SilentCells:
 		names := make([]string, 0, len(p.Estimated))
 		for _, e := range p.estimates() {
 			names = append(names, e.Cell.String())
 		}
 		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
-	case policy.SilentTwins:
+	case model.SilentTwins:
 		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
-	case policy.SilentDefault:
+	case model.SilentDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
-	case policy.SilentGain:
+	case model.SilentGain:
 		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.Bytes))}
-	case policy.SilentFarther:
+	case model.SilentFarther:
 		return []string{"measure " + where + " itself"}
 	}
 	return nil

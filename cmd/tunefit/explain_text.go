@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // maxExplained is how many configurations are shown without --all.
@@ -42,7 +43,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 		return
 	}
 	fmt.Fprintf(b, "\nmodel %s\n", p.by.Model)
-	if s := p.Engine.Standing; s != policy.AnyMachine {
+	if s := p.Engine.Standing; s != model.AnyMachine {
 		fmt.Fprintf(b, "  it %s\n", s)
 	}
 	if p.Engine.Model == nil {
@@ -77,7 +78,7 @@ func (p *decisionPath) verdict() string {
 	if m := p.Model; m.Needed > 0 {
 		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
 	}
-	if p.Why != policy.Speaks {
+	if p.Why != model.Speaks {
 		return fmt.Sprintf("silent, %s%s", p.Why, margin)
 	}
 	return "it speaks" + margin
@@ -92,10 +93,10 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 		text   string
 	}
 	var lines []line
-	barred := map[policy.Bar][]string{}
+	barred := map[model.Bar][]string{}
 	for _, c := range p.Candidates {
 		name := configText(c.Algo, c.Proto, c.Channels)
-		if c.Bar != policy.BarNone && !all {
+		if c.Bar != model.BarNone && !all {
 			barred[c.Bar] = append(barred[c.Bar], name)
 			continue
 		}
@@ -134,7 +135,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	if omitted > 0 {
 		fmt.Fprintf(b, "  and %d slower ones (--all)\n", omitted)
 	}
-	for bar := policy.BarNone + 1; bar <= policy.BarUnknown; bar++ {
+	for bar := model.BarNone + 1; bar <= model.BarUnknown; bar++ {
 		if names := barred[bar]; len(names) > 0 {
 			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names, 3))
 		}

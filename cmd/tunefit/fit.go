@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -106,7 +106,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	file, found := fit.Fit(set, fit.Options{
 		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes, Scales: f.scales,
-		Provenance: policy.ModelProvenance{
+		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
@@ -121,7 +121,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if len(file.Groups) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (measure with NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS)")
 	}
-	model, err := policy.CompileModel("the fitted model", file)
+	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // addConstants fits NCCL's own tuning constants into a model and prints which the
 // measurements determine.
-func addConstants(w io.Writer, set *fit.Set, file *policy.ModelFile) {
+func addConstants(w io.Writer, set *fit.Set, file *model.File) {
 	var home *topo.Summary
 	if t := file.Provenance.Topology; t != nil {
 		home = &t.Summary

@@ -15,15 +15,15 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // readSweeps pools the measurements of all files and lists why some times were
 // rejected while reading. anyway takes files of which too little can be read, too.
-func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []policy.ModelSource, []fit.Refusal, error) {
+func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	pool := fit.NewPool()
-	var sources []policy.ModelSource
+	var sources []model.Source
 	var failed []error
 	rejected := map[string]int{}
 	var notes []bench.Note
@@ -52,7 +52,7 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []po
 		for _, rej := range r.Rejected {
 			rejected[rej.Reason] += rej.Count
 		}
-		sources = append(sources, policy.ModelSource{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
+		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
 	}
 	progress.End()
 	for _, n := range notes {

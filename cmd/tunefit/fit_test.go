@@ -10,7 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 const smallSweep = "../../policy/fit/testdata/small.csv"
@@ -60,14 +60,14 @@ func TestFitAndEval(t *testing.T) {
 // The report and the model say on which machine was measured.
 func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
-	page, model := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
+	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", model, "--topo", system, "--nccl", "2.30.7")
-	text, err := os.ReadFile(model)
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--nccl", "2.30.7")
+	text, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := policy.ReadModel(model, text)
+	m, err := model.Read(fitted, text)
 	if err != nil {
 		t.Fatal(err)
 	}

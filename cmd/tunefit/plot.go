@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 type plotFlags struct {
@@ -87,7 +87,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 
 // group reads the model, or fits the one group of the sweeps that is going to be
 // drawn.
-func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGroup, error) {
+func (f *plotFlags) group(cmd *cobra.Command, files []string) (*model.Group, error) {
 	for _, name := range files {
 		k, err := cli.FileKind(name)
 		switch is := k == cli.KindModel; {
@@ -118,12 +118,12 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (*policy.ModelGrou
 	return &file.Groups[0], nil
 }
 
-func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*policy.ModelGroup, error) {
+func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (*model.Group, error) {
 	text, err := cli.ReadInput(name, cli.KindModel)
 	if err != nil {
 		return nil, err
 	}
-	model, err := policy.ReadModel(name, text)
+	model, err := model.Read(name, text)
 	if err != nil {
 		return nil, err
 	}

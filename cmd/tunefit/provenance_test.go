@@ -10,7 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // onGPU gives each row of a sweep the columns of a setup.
@@ -31,17 +31,17 @@ func onGPU(t *testing.T, gpu, nccl string) string {
 	return testlib.File(t, strings.ReplaceAll(gpu, " ", "-")+".csv", b.String())
 }
 
-func provenance(t *testing.T, model string) policy.ModelProvenance {
+func provenance(t *testing.T, name string) model.Provenance {
 	t.Helper()
-	text, err := os.ReadFile(model)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file policy.ModelFile
+	var file model.File
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := policy.ReadModel(model, text); err != nil {
+	if _, err := model.Read(name, text); err != nil {
 		t.Errorf("the library refuses the model: %v", err)
 	}
 	return file.Provenance

@@ -42,6 +42,14 @@ func ChannelsCanBeSet(a Algo, nodes int) bool {
 	return false
 }
 
+// ChannelsAreChecked reports whether NCCL checks a tuner's channel count against what the
+// communicator has, wherever it uses it. Where it does not, a larger count crashes the job, and
+// what the communicator has is never certain: each may be created with limits of its own
+// (ncclConfig_t.maxCTAs), which no tuner is told.
+func ChannelsAreChecked(coll Coll, a Algo, nodes int, uncheckedAllGather bool) bool {
+	return ChannelsCanBeSet(a, nodes) && !(coll == CollAllGather && uncheckedAllGather)
+}
+
 // BusFactor is busbw/algbw of n ranks, from nccl-tests' PERFORMANCE.md.
 func (c Coll) BusFactor(n float64) float64 {
 	switch c {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // axisOf returns the sizes at which a group's curves are given: those measured,
@@ -36,8 +36,8 @@ func axisOf(measured []uint64, d detail) []uint64 {
 
 // compileGroup fits a group and writes its curves down for the sizes of an axis
 // that holds the first and the last size measured.
-func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
-	m := policy.ModelGroup{
+func compileGroup(g *Group, axis []uint64) model.Group {
+	m := model.Group{
 		Coll: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks,
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Axis: axis,
 	}
@@ -46,7 +46,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 	for _, cells := range g.families() {
 		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
-		mf := policy.ModelFamily{Algo: key.Algo.String(), Proto: key.Proto.String()}
+		mf := model.Family{Algo: key.Algo.String(), Proto: key.Proto.String()}
 		caution := 1.0
 		if j, ok := f.predictor.(*joint); ok {
 			caution = j.caution()
@@ -60,7 +60,7 @@ func compileGroup(g *Group, axis []uint64) policy.ModelGroup {
 		}
 		mf.Distrust = g.distrust(key, measuredSizes)
 		for _, channels := range f.channels {
-			curve := policy.ModelCurve{Channels: channels}
+			curve := model.Curve{Channels: channels}
 			domain, measured := f.domain(channels), f.measured(channels)
 			curve.Min, curve.Max = max(domain.Min, m.Axis[0]), min(domain.Max, m.Axis[len(m.Axis)-1])
 			for _, c := range cells {
@@ -104,11 +104,11 @@ func tabulate(p predictor, channels int, sizes []uint64) (micros, sigma []float6
 
 // compileDefault joins the default's points: it changes its configuration on the
 // way, so that nothing smoother fits.
-func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
-	d := &policy.ModelDefault{}
+func compileDefault(g *Group, axis []uint64) *model.Default {
+	d := &model.Default{}
 	points := make([]Cell, len(g.Default))
 	for i, c := range g.Default {
-		p := policy.ModelDefaultPoint{Bytes: c.Bytes, Micros: round(c.Micros, 6)}
+		p := model.DefaultPoint{Bytes: c.Bytes, Micros: round(c.Micros, 6)}
 		if c.Config.Algo >= 0 {
 			p.Algo, p.Proto, p.Channels = c.Config.Algo.String(), c.Config.Proto.String(), c.Config.Channels
 		}
@@ -122,7 +122,7 @@ func compileDefault(g *Group, axis []uint64) *policy.ModelDefault {
 
 // distrust turns those of the measured sizes at which a family has a twin into
 // ranges that reach up to the next sizes without one.
-func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
+func (g *Group) distrust(f FamilyKey, sizes []uint64) []model.Distrust {
 	twins := map[uint64]FamilyKey{}
 	for _, t := range g.Twins {
 		switch f {
@@ -135,13 +135,13 @@ func (g *Group) distrust(f FamilyKey, sizes []uint64) []policy.ModelDistrust {
 	if len(twins) == 0 {
 		return nil
 	}
-	var out []policy.ModelDistrust
+	var out []model.Distrust
 	for i, b := range sizes {
 		twin, ok := twins[b]
 		if !ok {
 			continue
 		}
-		r := policy.ModelDistrust{Min: b, Max: b, Twin: twin.String()}
+		r := model.Distrust{Min: b, Max: b, Twin: twin.String()}
 		if i > 0 {
 			r.Min = sizes[i-1] + 1
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -42,7 +42,7 @@ func (c ConstantFinding) String() string {
 // Over several nodes the network's latency comes in, which is not NCCL's constant
 // alone; and the limits on bandwidth show only where nothing else limits. Neither is
 // fitted.
-func Constants(set *Set, home *topo.Summary) (*policy.ModelConstants, []ConstantFinding) {
+func Constants(set *Set, home *topo.Summary) (*model.Constants, []ConstantFinding) {
 	points := map[FamilyKey][]latencyPoint{}
 	for _, g := range set.Groups {
 		for _, cells := range g.families() {
@@ -52,7 +52,7 @@ func Constants(set *Set, home *topo.Summary) (*policy.ModelConstants, []Constant
 	}
 	families := slices.SortedFunc(maps.Keys(points), FamilyKey.compare)
 	var findings []ConstantFinding
-	c := &policy.ModelConstants{}
+	c := &model.Constants{}
 	for _, f := range families {
 		for _, found := range findConstants(f, points[f], home) {
 			findings = append(findings, found)
@@ -67,8 +67,8 @@ func Constants(set *Set, home *topo.Summary) (*policy.ModelConstants, []Constant
 	return c, findings
 }
 
-func (c ConstantFinding) addTo(to *policy.ModelConstants) {
-	l := policy.LatencyConstant{Link: c.Link, Algo: c.Family.Algo.String(), Proto: c.Family.Proto.String(), Micros: round(c.Micros, 3), Sigma: round(c.Sigma, 2)}
+func (c ConstantFinding) addTo(to *model.Constants) {
+	l := model.LatencyConstant{Link: c.Link, Algo: c.Family.Algo.String(), Proto: c.Family.Proto.String(), Micros: round(c.Micros, 3), Sigma: round(c.Sigma, 2)}
 	if c.PerHop {
 		to.HWLatencies = append(to.HWLatencies, l)
 	} else {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // twoSweeps is a machine swept twice, into two files; change is made to the second.
@@ -163,7 +163,7 @@ func TestMachinesAreCounted(t *testing.T) {
 	}
 	file, _ := Fit(set, Options{})
 	p := file.Provenance
-	if len(p.Machines) != 2 || p.Machines[0] != (policy.ModelMachine{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00", Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
+	if len(p.Machines) != 2 || p.Machines[0] != (model.MeasuredOn{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00", Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
 		t.Errorf("the model says %+v", p)
 	}
 	if gpus := (&Set{Machines: []Machine{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}}, {Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 const (
@@ -21,8 +21,8 @@ type fold struct {
 }
 
 // compile fits groups and compiles them as a tuner would.
-func compile(maxNodes int, groups ...*Group) *policy.Model {
-	var all []policy.ModelGroup
+func compile(maxNodes int, groups ...*Group) *model.Model {
+	var all []model.Group
 	for _, g := range groups {
 		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest)))
 	}
@@ -31,7 +31,7 @@ func compile(maxNodes int, groups ...*Group) *policy.Model {
 
 // compileFor is compile for a group that is going to be asked about some sizes
 // only.
-func compileFor(maxNodes int, g *Group, sizes []uint64) *policy.Model {
+func compileFor(maxNodes int, g *Group, sizes []uint64) *model.Model {
 	measured := g.allSizes()
 	least, most := measured[0], measured[len(measured)-1]
 	axis := []uint64{least, most}
@@ -44,9 +44,9 @@ func compileFor(maxNodes int, g *Group, sizes []uint64) *policy.Model {
 	return compiled(maxNodes, compileGroup(g, slices.Compact(axis)))
 }
 
-func compiled(maxNodes int, groups ...policy.ModelGroup) *policy.Model {
-	file := &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, MaxNodes: maxNodes, Groups: groups}
-	m, err := policy.CompileModel("model", file)
+func compiled(maxNodes int, groups ...model.Group) *model.Model {
+	file := &model.File{Format: model.Format, Version: model.Version, MaxNodes: maxNodes, Groups: groups}
+	m, err := model.Compile("model", file)
 	if err != nil {
 		panic(fmt.Sprintf("fit: a fitted model does not compile: %v", err))
 	}

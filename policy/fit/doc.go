@@ -1,6 +1,6 @@
 // Package fit turns measured samples into a cost model: it pools repetitions,
 // fits one model per collective, communicator, algorithm and protocol, says how
-// good that is on data it has not seen, and writes the policy.Model that a tuner
+// good that is on data it has not seen, and writes the model.Model that a tuner
 // reads at run time.
 //
 // Everything is deterministic: the same samples in the same order give the same

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Evaluation is how a model's decisions for one group compare with measurements.
@@ -18,7 +18,7 @@ type Evaluation struct {
 
 // SilentSizes counts the sizes at which a model is silent for one reason.
 type SilentSizes struct {
-	Why   policy.Silence
+	Why   model.Silence
 	Sizes int
 }
 
@@ -41,7 +41,7 @@ func (e *Evaluation) Judged() bool {
 }
 
 // Evaluate asks a model about everything that a set holds.
-func Evaluate(m *policy.Model, set *Set) []Evaluation {
+func Evaluate(m *model.Model, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
 		view := m.For(g.Nodes, g.Ranks)
@@ -54,9 +54,9 @@ func Evaluate(m *policy.Model, set *Set) []Evaluation {
 		outcomes := decide(view, g, sizes)
 		e := Evaluation{Group: g, Sizes: len(sizes), Verdict: newVerdict("", outcomes, nil)}
 		e.Verdict.judgePredictions(view, g, g.Cells)
-		counts := map[policy.Silence]int{}
+		counts := map[model.Silence]int{}
 		for _, o := range outcomes {
-			if o.Silence != policy.Speaks {
+			if o.Silence != model.Speaks {
 				counts[o.Silence]++
 			}
 		}
@@ -72,7 +72,7 @@ func Evaluate(m *policy.Model, set *Set) []Evaluation {
 }
 
 // judgePredictions compares predicted with measured times of cells.
-func (v *Verdict) judgePredictions(view *policy.ModelView, g *Group, cells []Cell) {
+func (v *Verdict) judgePredictions(view *model.View, g *Group, cells []Cell) {
 	off, inside := compare(view, g, cells)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
@@ -82,7 +82,7 @@ func (v *Verdict) judgePredictions(view *policy.ModelView, g *Group, cells []Cel
 
 // compare returns how far predictions of cells are off, in ln(us), and how many
 // measured times are inside the 90 % interval of their prediction.
-func compare(view *policy.ModelView, g *Group, cells []Cell) (off []float64, inside int) {
+func compare(view *model.View, g *Group, cells []Cell) (off []float64, inside int) {
 	for _, c := range cells {
 		mean, sigma, ok := view.Predict(g.Coll, c.Config.Algo, c.Config.Proto, c.Config.Channels, c.Bytes)
 		if !ok {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A predictor says what ln(us) a configuration takes, with a standard deviation
@@ -46,11 +46,11 @@ func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 }
 
 // measured is the range of sizes at which a configuration was measured itself.
-func (f *familyFit) measured(channels int) policy.Range {
-	r := policy.Range{Min: math.MaxUint64}
+func (f *familyFit) measured(channels int) nccl.Range {
+	r := nccl.Range{Min: math.MaxUint64}
 	for _, c := range f.cells {
 		if c.Config.Channels == channels {
-			r = policy.Range{Min: min(r.Min, c.Bytes), Max: max(r.Max, c.Bytes)}
+			r = nccl.Range{Min: min(r.Min, c.Bytes), Max: max(r.Max, c.Bytes)}
 		}
 	}
 	return r
@@ -61,11 +61,11 @@ func (f *familyFit) measured(channels int) policy.Range {
 // longer, and somewhat larger ones. A size is too large, too, if it gives a channel
 // far more to move than any had: with the links' share of the time alone nothing
 // tells the channel's.
-func (f *familyFit) domain(channels int) policy.Range {
+func (f *familyFit) domain(channels int) nccl.Range {
 	if _, ok := f.predictor.(*joint); !ok {
 		return f.measured(channels)
 	}
-	return policy.Range{Min: 1, Max: reach * min(f.most, f.mostPerChannel*uint64(channels))}
+	return nccl.Range{Min: 1, Max: reach * min(f.most, f.mostPerChannel*uint64(channels))}
 }
 
 // reach is the factor in size by which a joint model predicts beyond what was

@@ -8,17 +8,17 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Options say what a model may do and where its samples come from.
 type Options struct {
 	// MaxNodes lets the model answer for more nodes than were measured, see
-	// policy.ModelFile. 0: do not.
+	// model.File. 0: do not.
 	MaxNodes int
-	// Scales lets the physics answer on similar machines, see policy.ModelFile.
+	// Scales lets the physics answer on similar machines, see model.File.
 	Scales     bool
-	Provenance policy.ModelProvenance
+	Provenance model.Provenance
 	// Progress is called after each group, from one goroutine at a time; nil: not.
 	Progress func(done, total int)
 }
@@ -52,9 +52,9 @@ type GroupReport struct {
 
 // Fit fits a model to each group of a set. Groups are independent of one another
 // and fitted in parallel; the result does not depend on that.
-func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
-	file := &policy.ModelFile{
-		Format: policy.ModelFormat, Version: policy.ModelVersion,
+func Fit(set *Set, opts Options) (*model.File, *Report) {
+	file := &model.File{
+		Format: model.Format, Version: model.Version,
 		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes, Scales: opts.Scales,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
@@ -64,7 +64,7 @@ func Fit(set *Set, opts Options) (*policy.ModelFile, *Report) {
 		file.Provenance.NCCL = strings.Join(set.versions(), ", ")
 	}
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
-	models := make([]policy.ModelGroup, len(set.Groups))
+	models := make([]model.Group, len(set.Groups))
 	tasks := plan(set.Groups)
 	each(len(set.Groups), opts.Progress, func(i int) {
 		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], tasks[i])
@@ -107,10 +107,10 @@ func each(n int, progress func(done, total int), f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group, t task) (policy.ModelGroup, GroupReport) {
+func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
 	if r.DefaultOnly {
-		return policy.ModelGroup{}, r
+		return model.Group{}, r
 	}
 	m := compileGroup(g.thinnedTo(t.fitted.points), t.axis)
 	r.FitError = fitError(g, &m)
@@ -145,12 +145,12 @@ func fitGroup(set *Set, g *Group, t task) (policy.ModelGroup, GroupReport) {
 
 // score is the verdict as a model's file keeps it: of the policy where there is a
 // default to compare with, else of the plain choice.
-func (v *Verdict) score() policy.ModelScore {
+func (v *Verdict) score() model.Score {
 	s := v.Plain
 	if v.Cautious.Decisions > 0 {
 		s = v.Cautious
 	}
-	out := policy.ModelScore{
+	out := model.Score{
 		LeftOut: v.LeftOut, Decisions: s.Decisions,
 		Mean: round(s.Mean, 5), Low: round(s.Low, 5), High: round(s.High, 5), P95: round(s.P95, 5), Max: round(s.Max, 5),
 		VersusDefault: round(v.VersusDefault.Mean, 5),
@@ -161,7 +161,7 @@ func (v *Verdict) score() policy.ModelScore {
 	return out
 }
 
-func fitError(g *Group, m *policy.ModelGroup) float64 {
+func fitError(g *Group, m *model.Group) float64 {
 	var off []float64
 	for _, f := range m.Families {
 		for _, c := range f.Curves {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 func TestFitFindsWhatIsFaster(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}}},
 		}, b)
 		choice, why := view.Choose(m.Coll, b, costs)
-		if why != policy.Speaks {
+		if why != model.Speaks {
 			continue
 		}
 		spoke++
@@ -54,9 +54,9 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	}
 }
 
-func mustCompile(t testing.TB, file *policy.ModelFile) *policy.Model {
+func mustCompile(t testing.TB, file *model.File) *model.Model {
 	t.Helper()
-	m, err := policy.CompileModel("test", file)
+	m, err := model.Compile("test", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func TestLittleData(t *testing.T) {
 			}
 		}
 		file, report := Fit(pooled(some), Options{})
-		model := mustCompile(t, file)
-		Rows(model, RowOptions{})
-		Rows(model, RowOptions{UnknownDefault: true})
+		fitted := mustCompile(t, file)
+		Rows(fitted, RowOptions{})
+		Rows(fitted, RowOptions{UnknownDefault: true})
 		want := 1
 		if name == "only default" || name == "nothing" {
 			want = 0
@@ -98,8 +98,8 @@ func TestLittleData(t *testing.T) {
 			continue
 		}
 		g := pooled(some).Groups[0]
-		for _, o := range decide(model.For(m.Nodes, m.Ranks), g, g.Sizes()) {
-			if o.Silence != policy.SilentDefault {
+		for _, o := range decide(fitted.For(m.Nodes, m.Ranks), g, g.Sizes()) {
+			if o.Silence != model.SilentDefault {
 				t.Errorf("without a default the model is silent at %d because %q", o.Bytes, o.Silence)
 			}
 		}
@@ -113,16 +113,16 @@ func TestFamilyReachesFurther(t *testing.T) {
 	g := pooled(m.sweep(1, 8)).Groups[0]
 	last := m.sizes[len(m.sizes)-1]
 	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
-	model := compile(0, part)
-	view := model.For(m.Nodes, m.Ranks)
+	fitted := compile(0, part)
+	view := fitted.For(m.Nodes, m.Ranks)
 	costs := costsAt(g, g.bySize()[last], last)
 	if c, ok := view.Fastest(m.Coll, last, costs); !ok || c.Proto != nccl.ProtoSimple {
 		t.Errorf("the fastest at %d is %+v, want one with Simple", last, c)
 	}
-	if c, why := view.Choose(m.Coll, last, costs); why == policy.Speaks && c.Proto == nccl.ProtoSimple {
+	if c, why := view.Choose(m.Coll, last, costs); why == model.Speaks && c.Proto == nccl.ProtoSimple {
 		t.Errorf("a policy chooses %+v at a size where it was not measured", c)
 	}
-	for _, r := range Rows(model, RowOptions{UnknownDefault: true}) {
+	for _, r := range Rows(fitted, RowOptions{UnknownDefault: true}) {
 		if r.Proto == nccl.ProtoSimple && r.Bytes.Max >= last && r.Bytes.Max != nccl.Inf {
 			t.Errorf("row %+v reaches sizes where it was not measured", r)
 		}
@@ -135,14 +135,14 @@ func TestMoreNodes(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 7)).Groups[0]
 	costs := costsAt(g, g.Cells, 4<<10)
-	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {
+	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != model.SilentNodes {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
 	}
 	view := compile(4, g).For(4, 32)
-	if _, why := view.Choose(m.Coll, 4<<10, costs); why != policy.SilentFarther && why != policy.SilentBest {
+	if _, why := view.Choose(m.Coll, 4<<10, costs); why != model.SilentFarther && why != model.SilentBest {
 		t.Errorf("4 nodes, a small gain: %q", why)
 	}
-	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != policy.SilentNodes {
+	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != model.SilentNodes {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // count adds an accepted sample to those of its machine.
@@ -77,10 +77,10 @@ func (s *Set) distinct(of func(*Machine) string) (all []string) {
 const mostMachines = 50
 
 // modelMachines are those of which anything is known, as a model's file keeps them.
-func modelMachines(all []Machine) (out []policy.ModelMachine) {
+func modelMachines(all []Machine) (out []model.MeasuredOn) {
 	for _, m := range all {
 		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {
-			out = append(out, policy.ModelMachine{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver, Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
+			out = append(out, model.MeasuredOn{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver, Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
 		}
 	}
 	return out

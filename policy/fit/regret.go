@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Score sums up ratios of times: decision / best measured, or decision / default.
@@ -54,12 +54,12 @@ type Outcome struct {
 	Default  float64
 	Plain    float64 // of the configuration with the least predicted time
 	Cautious float64 // of the policy: the default where it is silent
-	Choice   policy.ModelChoice
-	Silence  policy.Silence
+	Choice   model.Choice
+	Silence  model.Silence
 }
 
 // decide asks a model about sizes of a group that was measured.
-func decide(view *policy.ModelView, truth *Group, sizes []uint64) []Outcome {
+func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
 	bySize := truth.bySize()
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
@@ -78,7 +78,7 @@ func decide(view *policy.ModelView, truth *Group, sizes []uint64) []Outcome {
 		}
 		o.Choice, o.Silence = view.Choose(truth.Coll, b, costs)
 		o.Cautious = o.Default
-		if o.Silence == policy.Speaks {
+		if o.Silence == model.Speaks {
 			o.Cautious = truth.timeOf(o.Choice, b)
 		}
 		outcomes = append(outcomes, o)
@@ -94,7 +94,7 @@ func (g *Group) bySize() map[uint64][]Cell {
 	return m
 }
 
-func (g *Group) timeOf(choice policy.ModelChoice, bytes uint64) float64 {
+func (g *Group) timeOf(choice model.Choice, bytes uint64) float64 {
 	c, ok := g.at(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, bytes)
 	if !ok {
 		return math.NaN()
@@ -168,7 +168,7 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
 		switch r := o.Cautious / o.Default; {
-		case o.Silence != policy.Speaks:
+		case o.Silence != model.Speaks:
 		case math.IsNaN(r):
 			v.Unmeasured++
 		default:

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Row is a line of a policy file: a configuration for a range of sizes on one
@@ -16,7 +16,7 @@ import (
 type Row struct {
 	Key
 	Config
-	Bytes policy.Range
+	Bytes nccl.Range
 }
 
 // RowOptions say how a model becomes rows.
@@ -41,7 +41,7 @@ const (
 
 // Rows writes a model as few rows. Sizes at which the model stays silent have
 // none, except in between where a row is not expected to do harm.
-func Rows(m *policy.Model, opts RowOptions) []Row {
+func Rows(m *model.Model, opts RowOptions) []Row {
 	var rows []Row
 	for i := range m.File.Groups {
 		rows = append(rows, groupRows(m, &m.File.Groups[i], opts)...)
@@ -58,7 +58,7 @@ type option struct {
 	cost   []float64
 }
 
-func groupRows(m *policy.Model, g *policy.ModelGroup, opts RowOptions) []Row {
+func groupRows(m *model.Model, g *model.Group, opts RowOptions) []Row {
 	key, options, speaks := rowOptions(m, g, opts)
 	if len(options) < 2 {
 		return nil
@@ -71,7 +71,7 @@ func groupRows(m *policy.Model, g *policy.ModelGroup, opts RowOptions) []Row {
 			j++
 		}
 		if o := options[path[i]]; !o.none {
-			r := Row{key, o.config, policy.Range{Min: g.Axis[i], Max: g.Axis[j]}}
+			r := Row{key, o.config, nccl.Range{Min: g.Axis[i], Max: g.Axis[j]}}
 			if j+1 < len(path) && !options[path[j+1]].none {
 				r.Bytes.Max = g.Axis[j+1] - 1
 			}
@@ -100,7 +100,7 @@ func leads(options []option, at int, axis []uint64) bool {
 
 // rowOptions lists what rows can ask for. The first option is to leave a size to
 // the library.
-func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key, options []option, speaks []bool) {
+func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, options []option, speaks []bool) {
 	coll, err := nccl.Colls.Parse(g.Coll)
 	if err != nil {
 		panic(err) // m is compiled
@@ -111,15 +111,15 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 	speaks = make([]bool, n)
 	least, leave := make([]float64, n), make([]float64, n)
 	everything := nccl.Everything()
-	choices := make([]policy.ModelChoice, n)
+	choices := make([]model.Choice, n)
 	for k, b := range g.Axis {
 		choice, why := view.Choose(coll, b, everything)
 		choices[k] = choice
 		least[k], leave[k] = choice.LnMicros, choice.DefaultLnMicros
 		switch {
-		case why == policy.Speaks:
+		case why == model.Speaks:
 			speaks[k] = true
-		case why == policy.SilentDefault && opts.UnknownDefault:
+		case why == model.SilentDefault && opts.UnknownDefault:
 			speaks[k] = true
 			leave[k] = math.Inf(1)
 		default:
@@ -138,14 +138,14 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 		algo, proto := parseFamily(f)
 		for _, c := range f.Curves {
 			o := option{config: Config{FamilyKey{algo, proto}, c.Channels}, cost: make([]float64, n)}
-			if !slices.ContainsFunc(choices, func(p policy.ModelChoice) bool { return p.Algo == algo && p.Proto == proto }) {
+			if !slices.ContainsFunc(choices, func(p model.Choice) bool { return p.Algo == algo && p.Proto == proto }) {
 				continue // never the fastest
 			}
 			first, last := uint64(c.Measured[0][0]), uint64(c.Measured[len(c.Measured)-1][0])
 			for k, b := range g.Axis {
 				o.cost[k] = math.Inf(1)
 				ln, _, ok := view.Predict(coll, algo, proto, c.Channels, b)
-				distrusted := slices.ContainsFunc(f.Distrust, func(d policy.ModelDistrust) bool { return d.Min <= b && b <= d.Max })
+				distrusted := slices.ContainsFunc(f.Distrust, func(d model.Distrust) bool { return d.Min <= b && b <= d.Max })
 				switch {
 				case !ok || distrusted || b < first || b > last || !nccl.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
 				case speaks[k]:
@@ -160,7 +160,7 @@ func rowOptions(m *policy.Model, g *policy.ModelGroup, opts RowOptions) (key Key
 	return key, options, speaks
 }
 
-func parseFamily(f policy.ModelFamily) (nccl.Algo, nccl.Proto) {
+func parseFamily(f model.Family) (nccl.Algo, nccl.Proto) {
 	algo, err1 := nccl.Algos.Parse(f.Algo)
 	proto, err2 := nccl.Protos.Parse(f.Proto)
 	if err1 != nil || err2 != nil {

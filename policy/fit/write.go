@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // writtenAtOnce bounds the groups whose texts are in memory.
@@ -16,10 +16,10 @@ const writtenAtOnce = 16
 
 // WriteModel writes a model's file: indented, but lists of numbers on one line.
 // It writes group by group: a whole file may be many megabytes.
-func WriteModel(w io.Writer, file *policy.ModelFile) error {
+func WriteModel(w io.Writer, file *model.File) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	bare := *file
-	bare.Groups = []policy.ModelGroup{}
+	bare.Groups = []model.Group{}
 	head, err := json.Marshal(&bare)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func numbersEnd(list []byte) int {
 }
 
 // MarshalModel is WriteModel into memory.
-func MarshalModel(file *policy.ModelFile) ([]byte, error) {
+func MarshalModel(file *model.File) ([]byte, error) {
 	var b bytes.Buffer
 	err := WriteModel(&b, file)
 	return b.Bytes(), err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 func TestSameSamplesSameBytes(t *testing.T) {
@@ -29,7 +30,7 @@ func TestSameSamplesSameBytes(t *testing.T) {
 			t.Fatal("two fits of the same samples differ")
 		}
 	}
-	read, err := policy.ReadModel("m.json", first)
+	read, err := model.Read("m.json", first)
 	if err != nil {
 		t.Fatal(err)
 	}

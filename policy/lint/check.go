@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -15,7 +16,7 @@ type Options struct {
 	// known. nil: nothing is known of the machine.
 	Machine func(nodes, ranks int) *tuning.Tuning
 	// Model is held against the rows. nil: there is none.
-	Model *policy.Model
+	Model *model.Model
 }
 
 // Check finds what is wrong with a policy file. The file's name is for messages only. Findings come

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -20,9 +21,9 @@ const (
 
 // CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
 // machine is the fingerprint of where it is going to be used; nil: not known.
-func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *policy.Model) {
+func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *model.Model) {
 	c := &modelCheck{file: file}
-	m, err := policy.ReadModel(file, text)
+	m, err := model.Read(file, text)
 	if err != nil {
 		c.refused(text, err)
 		return c.findings, nil
@@ -55,8 +56,8 @@ func (c *modelCheck) refused(text []byte, err error) {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
-	if json.Unmarshal(text, &head) == nil && head.Format == policy.ModelFormat && head.Version < policy.ModelVersion {
-		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew", head.Version, policy.ModelVersion)
+	if json.Unmarshal(text, &head) == nil && head.Format == model.Format && head.Version < model.Version {
+		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew", head.Version, model.Version)
 		return
 	}
 	for line := range strings.Lines(err.Error()) {
@@ -80,7 +81,7 @@ func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
 	}
 }
 
-func (c *modelCheck) group(g *policy.ModelGroup) {
+func (c *modelCheck) group(g *model.Group) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
 		if s.LeftOut != leftOutSizes || s.Decisions == 0 {
@@ -103,11 +104,11 @@ func (c *modelCheck) group(g *policy.ModelGroup) {
 				continue
 			}
 			said[pair] = true
-			c.report(modelTwins, "%s: %s/%s takes the same time as %s at %s: one of the labels is probably wrong", name, f.Algo, f.Proto, d.Twin, sizeText(policy.Range{Min: d.Min, Max: d.Max}))
+			c.report(modelTwins, "%s: %s/%s takes the same time as %s at %s: one of the labels is probably wrong", name, f.Algo, f.Proto, d.Twin, sizeText(nccl.Range{Min: d.Min, Max: d.Max}))
 		}
 	}
 }
 
-func groupName(g *policy.ModelGroup) string {
+func groupName(g *model.Group) string {
 	return fmt.Sprintf("%s with %s", g.Coll, keyOf(anyColl, int32(g.Nodes), int32(g.Ranks)))
 }

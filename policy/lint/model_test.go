@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -17,36 +17,36 @@ const (
 	other   = "dddddddddddddddd:eeeeeeeeeeeeeeee"
 )
 
-func measuredOn(fingerprint string) *policy.ModelTopology {
-	return &policy.ModelTopology{Fingerprint: fingerprint}
+func measuredOn(fingerprint string) *model.Topology {
+	return &model.Topology{Fingerprint: fingerprint}
 }
 
-// model holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16
+// measured holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16
 // channels, tree/ll with 8 channels in half the time of either.
-func model() *policy.ModelFile {
+func measured() *model.File {
 	axis := []uint64{1 << 10, 8 << 10, 64 << 10}
-	curve := func(channels int, us float64) policy.ModelCurve {
-		c := policy.ModelCurve{Channels: channels, Min: axis[0], Max: axis[2], Micros: []float64{us, 2 * us, 4 * us}, Sigma: []float64{.01, .01, .01}}
+	curve := func(channels int, us float64) model.Curve {
+		c := model.Curve{Channels: channels, Min: axis[0], Max: axis[2], Micros: []float64{us, 2 * us, 4 * us}, Sigma: []float64{.01, .01, .01}}
 		for i, b := range axis {
 			c.Measured = append(c.Measured, [2]float64{float64(b), c.Micros[i]})
 		}
 		return c
 	}
-	return &policy.ModelFile{Format: policy.ModelFormat, Version: policy.ModelVersion, Groups: []policy.ModelGroup{{
+	return &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
 		Coll: "allreduce", Nodes: 2, Ranks: 16, Noise: .01, Axis: axis,
-		HeldOut: []policy.ModelScore{{LeftOut: "every other size", Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06, VersusDefault: .9}},
-		Default: &policy.ModelDefault{Measured: []policy.ModelDefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
+		HeldOut: []model.Score{{LeftOut: "every other size", Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06, VersusDefault: .9}},
+		Default: &model.Default{Measured: []model.DefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
 			Micros: []float64{20, 40, 80}, Sigma: []float64{.01, .01, .01}},
-		Families: []policy.ModelFamily{
-			{Algo: "ring", Proto: "simple", Scale: 1, GapScale: 1, Curves: []policy.ModelCurve{curve(8, 20), curve(16, 20)}},
-			{Algo: "tree", Proto: "ll", Scale: 1, GapScale: 1, Curves: []policy.ModelCurve{curve(8, 10)}},
+		Families: []model.Family{
+			{Algo: "ring", Proto: "simple", Scale: 1, GapScale: 1, Curves: []model.Curve{curve(8, 20), curve(16, 20)}},
+			{Algo: "tree", Proto: "ll", Scale: 1, GapScale: 1, Curves: []model.Curve{curve(8, 10)}},
 		},
 	}}}
 }
 
-func checkModel(t *testing.T, change func(*policy.ModelFile)) ([]Finding, *policy.Model) {
+func checkModel(t *testing.T, change func(*model.File)) ([]Finding, *model.Model) {
 	t.Helper()
-	file := model()
+	file := measured()
 	if change != nil {
 		change(file)
 	}
@@ -62,28 +62,28 @@ func checkModel(t *testing.T, change func(*policy.ModelFile)) ([]Finding, *polic
 }
 
 func TestModelRules(t *testing.T) {
-	group := func(change func(*policy.ModelGroup)) func(*policy.ModelFile) {
-		return func(f *policy.ModelFile) { change(&f.Groups[0]) }
+	group := func(change func(*model.Group)) func(*model.File) {
+		return func(f *model.File) { change(&f.Groups[0]) }
 	}
 	for _, c := range []struct {
-		change func(*policy.ModelFile)
+		change func(*model.File)
 		says   string // "" for nothing
 	}{
 		{nil, ""},
-		{func(f *policy.ModelFile) { f.Version = policy.ModelVersion - 1 }, "[model-stale]"},
-		{func(f *policy.ModelFile) { f.Version = policy.ModelVersion + 1 }, "[model-invalid]"},
-		{group(func(g *policy.ModelGroup) { g.Noise = -1 }), "m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
-		{func(f *policy.ModelFile) { f.Provenance.SimulatedRows = 7 }, "7 of the measurements it was fitted to are simulated [model-simulated]"},
-		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(here) }, ""},
-		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(similar) }, "similar machine"},
-		{func(f *policy.ModelFile) { f.Provenance.Topology = measuredOn(other) }, "different machine"},
-		{group(func(g *policy.ModelGroup) { g.HeldOut[0].Mean = 1.2 }), "m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 times the best"},
-		{group(func(g *policy.ModelGroup) { g.HeldOut[0].VersusDefault = 1.01 }), "1.010 times as long as NCCL's own [model-regret]"},
-		{group(func(g *policy.ModelGroup) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
-		{group(func(g *policy.ModelGroup) { g.Default = nil }), "the default was not measured [model-no-default]"},
-		{group(func(g *policy.ModelGroup) {
-			g.Families[0].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "tree/ll"}}
-			g.Families[1].Distrust = []policy.ModelDistrust{{Min: 8 << 10, Max: 8 << 10, Twin: "ring/simple"}}
+		{func(f *model.File) { f.Version = model.Version - 1 }, "[model-stale]"},
+		{func(f *model.File) { f.Version = model.Version + 1 }, "[model-invalid]"},
+		{group(func(g *model.Group) { g.Noise = -1 }), "m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
+		{func(f *model.File) { f.Provenance.SimulatedRows = 7 }, "7 of the measurements it was fitted to are simulated [model-simulated]"},
+		{func(f *model.File) { f.Provenance.Topology = measuredOn(here) }, ""},
+		{func(f *model.File) { f.Provenance.Topology = measuredOn(similar) }, "similar machine"},
+		{func(f *model.File) { f.Provenance.Topology = measuredOn(other) }, "different machine"},
+		{group(func(g *model.Group) { g.HeldOut[0].Mean = 1.2 }), "m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 times the best"},
+		{group(func(g *model.Group) { g.HeldOut[0].VersusDefault = 1.01 }), "1.010 times as long as NCCL's own [model-regret]"},
+		{group(func(g *model.Group) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
+		{group(func(g *model.Group) { g.Default = nil }), "the default was not measured [model-no-default]"},
+		{group(func(g *model.Group) {
+			g.Families[0].Distrust = []model.Distrust{{Min: 8 << 10, Max: 8 << 10, Twin: "tree/ll"}}
+			g.Families[1].Distrust = []model.Distrust{{Min: 8 << 10, Max: 8 << 10, Twin: "ring/simple"}}
 		}), "m.json: note: allreduce with 2 nodes, 16 ranks: ring/simple takes the same time as tree/ll at 8KiB"},
 	} {
 		found, m := checkModel(t, c.change)
@@ -137,8 +137,8 @@ func TestRowsAgainstModel(t *testing.T) {
 
 // Where labels are not to be trusted, nothing is said of rows.
 func TestRowsAgainstTwins(t *testing.T) {
-	_, m := checkModel(t, func(f *policy.ModelFile) {
-		f.Groups[0].Families[0].Distrust = []policy.ModelDistrust{{Min: 1 << 10, Max: 64 << 10, Twin: "tree/ll"}}
+	_, m := checkModel(t, func(f *model.File) {
+		f.Groups[0].Families[0].Distrust = []model.Distrust{{Min: 1 << 10, Max: 64 << 10, Twin: "tree/ll"}}
 	})
 	for _, f := range Check("p.csv", []byte(header+"allreduce,1K,32K,ring,simple,8,2,8,,\n"), Options{Model: m}) {
 		if strings.HasPrefix(f.Rule, "model-") {

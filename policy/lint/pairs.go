@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // scope is the calls that a row is for and the axis that it limits sizes by: rows of one scope
@@ -101,7 +100,7 @@ func (c *check) gapsBetween(rows []*row, at scope) {
 	last := rows[0]
 	for _, r := range rows[1:] {
 		if last.sizes.Max < nccl.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {
-			left := policy.Range{Min: last.sizes.Max + 1, Max: r.sizes.Min - 1}
+			left := nccl.Range{Min: last.sizes.Max + 1, Max: r.sizes.Min - 1}
 			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(), at.key, sizeText(left), at.axis, last.Line, r.Line)
 			if left.Max/2 >= left.Min {
 				f.Severity = Note

@@ -4,14 +4,13 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // ranges are ascending and neither overlap nor touch.
-type ranges []policy.Range
+type ranges []nccl.Range
 
 func (rs ranges) after(size uint64) int {
-	i, _ := slices.BinarySearchFunc(rs, size, func(r policy.Range, size uint64) int {
+	i, _ := slices.BinarySearchFunc(rs, size, func(r nccl.Range, size uint64) int {
 		if r.Max < size {
 			return -1
 		}
@@ -21,21 +20,21 @@ func (rs ranges) after(size uint64) int {
 }
 
 // at returns the range that holds a size.
-func (rs ranges) at(size uint64) (policy.Range, bool) {
+func (rs ranges) at(size uint64) (nccl.Range, bool) {
 	if i := rs.after(size); i < len(rs) && rs[i].Min <= size {
 		return rs[i], true
 	}
-	return policy.Range{}, false
+	return nccl.Range{}, false
 }
 
 // meet reports whether some size of r is in one of the ranges.
-func (rs ranges) meet(r policy.Range) bool {
+func (rs ranges) meet(r nccl.Range) bool {
 	i := rs.after(r.Min)
 	return i < len(rs) && rs[i].Min <= r.Max
 }
 
 // add joins r with all that it overlaps or touches.
-func (rs *ranges) add(r policy.Range) {
+func (rs *ranges) add(r nccl.Range) {
 	first := 0
 	if r.Min > 0 {
 		first = rs.after(r.Min - 1)

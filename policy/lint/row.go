@@ -144,7 +144,7 @@ type row struct {
 	*policy.Rule
 	key
 	axis  axis
-	sizes policy.Range // on the axis; with byBoth of bytes
+	sizes nccl.Range // on the axis; with byBoth of bytes
 	cells cells
 	never bool // an operation nobody asks about
 	empty bool // matches no size
@@ -180,7 +180,7 @@ func (r *row) collName() string {
 	return r.key.coll.String()
 }
 
-func sizeText(r policy.Range) string {
+func sizeText(r nccl.Range) string {
 	if r.Min == r.Max {
 		return nccl.FormatBytes(r.Min)
 	}
@@ -188,10 +188,10 @@ func sizeText(r policy.Range) string {
 }
 
 // both returns the sizes in both ranges, if there are any.
-func both(a, b policy.Range) (policy.Range, bool) {
-	r := policy.Range{Min: max(a.Min, b.Min), Max: min(a.Max, b.Max)}
+func both(a, b nccl.Range) (nccl.Range, bool) {
+	r := nccl.Range{Min: max(a.Min, b.Min), Max: min(a.Max, b.Max)}
 	return r, r.Min <= r.Max
 }
 
 // holds reports whether all of inner is in outer.
-func holds(outer, inner policy.Range) bool { return outer.Min <= inner.Min && inner.Max <= outer.Max }
+func holds(outer, inner nccl.Range) bool { return outer.Min <= inner.Min && inner.Max <= outer.Max }

@@ -146,7 +146,7 @@ func (c *check) chunk(r *row) {
 func (c *check) bound(r *row) {
 	for _, b := range []struct {
 		column string
-		sizes  policy.Range
+		sizes  nccl.Range
 		min    func(*row) uint64
 	}{
 		{"max_bytes", r.Bytes, func(o *row) uint64 { return o.Bytes.Min }},

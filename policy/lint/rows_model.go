@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 const (
@@ -41,7 +41,7 @@ func (c *check) againstModel() {
 				c.rowAgainst(view, r, sizes)
 			}
 		}
-		domain := policy.Range{Min: g.Axis[0], Max: g.Axis[len(g.Axis)-1]}
+		domain := nccl.Range{Min: g.Axis[0], Max: g.Axis[len(g.Axis)-1]}
 		if d, ok := decided.at(domain.Min); ok && d.Max >= domain.Max {
 			c.findings = append(c.findings, Finding{Rule: modelMasked, Severity: Note, File: c.opt.Model.Name,
 				Text: groupName(g) + ": rows of " + c.file + " decide every size from " + sizeText(domain)})
@@ -51,8 +51,8 @@ func (c *check) againstModel() {
 
 // groupView is one group of a model.
 type groupView struct {
-	*policy.ModelView
-	group *policy.ModelGroup
+	*model.View
+	group *model.Group
 	coll  nccl.Coll
 }
 
@@ -90,15 +90,15 @@ func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) boo
 
 // holds reports whether a configuration was measured at any size.
 func (v groupView) holds(is func(nccl.Algo, nccl.Proto, int) bool) bool {
-	return slices.ContainsFunc(v.group.Families, func(f policy.ModelFamily) bool {
+	return slices.ContainsFunc(v.group.Families, func(f model.Family) bool {
 		algo, err1 := nccl.Algos.Parse(f.Algo)
 		proto, err2 := nccl.Protos.Parse(f.Proto)
-		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c policy.ModelCurve) bool { return is(algo, proto, c.Channels) })
+		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c model.Curve) bool { return is(algo, proto, c.Channels) })
 	})
 }
 
 // rowAgainst compares one row at the sizes that the model holds.
-func (c *check) rowAgainst(v groupView, r *row, sizes policy.Range) {
+func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 	any := func(nccl.Algo, nccl.Proto, int) bool { return true }
 	asked := func(a nccl.Algo, p nccl.Proto, channels int) bool {
 		return r.Cells.Contains(a, p) && (r.Channels == 0 || channels == int(r.Channels))

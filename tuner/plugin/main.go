@@ -31,7 +31,9 @@ static inline void log_text(abi_logger logger, int level, const char *file, int 
 	logger(level, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, file, line, "%s", text);
 }
 */
-import "C"
+import (
+	"C"
+)
 
 import (
 	"errors"
@@ -45,6 +47,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -179,7 +182,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 }
 
 // constant returns where one of NCCL's constants is, nil where it has none.
-func constant(info *C.struct_comm_info, table policy.ConstantTable, index [3]int) *C.double {
+func constant(info *C.struct_comm_info, table model.ConstantTable, index [3]int) *C.double {
 	at := [3]C.int{C.int(index[0]), C.int(index[1]), C.int(index[2])}
 	return C.constants_find(info.constants, C.int(table), &at[0])
 }
@@ -187,7 +190,7 @@ func constant(info *C.struct_comm_info, table policy.ConstantTable, index [3]int
 // ringLL128 is the constant that UncheckedAllGather asks for.
 func ringLL128(info *C.struct_comm_info) float64 {
 	const blackwell, oneNode = 3, 0
-	if slot := constant(info, policy.ConstantPerChRingLL128BW, [3]int{blackwell, oneNode}); slot != nil {
+	if slot := constant(info, model.ConstantPerChRingLL128BW, [3]int{blackwell, oneNode}); slot != nil {
 		return float64(*slot)
 	}
 	return math.NaN()

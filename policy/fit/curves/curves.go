@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Curve is one configuration of a group.
@@ -40,7 +40,7 @@ func (p Point) Band() (low, high float64) {
 }
 
 // KeyOf is the key of a compiled model's group.
-func KeyOf(g *policy.ModelGroup) (fit.Key, error) {
+func KeyOf(g *model.Group) (fit.Key, error) {
 	coll, err := nccl.Colls.Parse(g.Coll)
 	return fit.Key{Coll: coll, Nodes: g.Nodes, Ranks: g.Ranks}, err
 }
@@ -55,7 +55,7 @@ func CommName(k fit.Key) string {
 
 // Best lists the least time measured at each size with any configuration,
 // ascending sizes.
-func Best(g *policy.ModelGroup) []Point {
+func Best(g *model.Group) []Point {
 	least := map[uint64]float64{}
 	for _, f := range g.Families {
 		for _, c := range f.Curves {
@@ -75,7 +75,7 @@ func Best(g *policy.ModelGroup) []Point {
 }
 
 // Ranked lists the curves of a compiled model's group, those that win most first.
-func Ranked(g *policy.ModelGroup) ([]Curve, error) {
+func Ranked(g *model.Group) ([]Curve, error) {
 	least := map[uint64]float64{}
 	for _, p := range Best(g) {
 		least[p.Bytes] = p.Micros
@@ -119,7 +119,7 @@ func Ranked(g *policy.ModelGroup) ([]Curve, error) {
 
 // Default lists the measured times of the library's own choice, with the label it
 // had; none where it was not measured.
-func Default(g *policy.ModelGroup) (points []Point, labels []string) {
+func Default(g *model.Group) (points []Point, labels []string) {
 	if g.Default == nil {
 		return nil, nil
 	}

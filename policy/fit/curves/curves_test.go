@@ -4,26 +4,26 @@ import (
 	"math"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Two configurations share the sizes, a third is never the fastest.
 func TestRanked(t *testing.T) {
-	curve := func(channels int, from, to uint64, us ...float64) policy.ModelCurve {
-		c := policy.ModelCurve{Channels: channels, Min: from, Max: to}
+	curve := func(channels int, from, to uint64, us ...float64) model.Curve {
+		c := model.Curve{Channels: channels, Min: from, Max: to}
 		for i := range us {
 			c.Measured = append(c.Measured, [2]float64{float64(from) * math.Exp2(float64(i)), us[i]})
 			c.Micros, c.Sigma = append(c.Micros, us[i]), append(c.Sigma, 0.1)
 		}
 		return c
 	}
-	g := &policy.ModelGroup{
+	g := &model.Group{
 		Coll: "allreduce", Nodes: 2, Ranks: 3, Axis: []uint64{1024, 2048, 4096},
-		Families: []policy.ModelFamily{
-			{Algo: "tree", Proto: "ll", Curves: []policy.ModelCurve{curve(4, 1024, 4096, 10, 30, 60), curve(8, 1024, 4096, 12, 40, 90)}},
-			{Algo: "ring", Proto: "simple", Curves: []policy.ModelCurve{curve(0, 2048, 4096, 20, 30)}},
+		Families: []model.Family{
+			{Algo: "tree", Proto: "ll", Curves: []model.Curve{curve(4, 1024, 4096, 10, 30, 60), curve(8, 1024, 4096, 12, 40, 90)}},
+			{Algo: "ring", Proto: "simple", Curves: []model.Curve{curve(0, 2048, 4096, 20, 30)}},
 		},
-		Default: &policy.ModelDefault{Measured: []policy.ModelDefaultPoint{{Bytes: 1024, Micros: 11}, {Bytes: 2048, Micros: 21, Algo: "ring", Proto: "ll", Channels: 2}}},
+		Default: &model.Default{Measured: []model.DefaultPoint{{Bytes: 1024, Micros: 11}, {Bytes: 2048, Micros: 21, Algo: "ring", Proto: "ll", Channels: 2}}},
 	}
 	all, err := Ranked(g)
 	if err != nil {

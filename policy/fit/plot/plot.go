@@ -20,8 +20,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Formats are the suffixes of files that can be drawn.
@@ -56,7 +56,7 @@ var colors = []color.NRGBA{
 var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}}
 
 // Write draws one group of a compiled model.
-func Write(w io.Writer, g *policy.ModelGroup, o Options) error {
+func Write(w io.Writer, g *model.Group, o Options) error {
 	key, err := curves.KeyOf(g)
 	if err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-func small(t *testing.T) *policy.ModelGroup {
+func small(t *testing.T) *model.Group {
 	t.Helper()
 	r, err := bench.ReadFile("../testdata/small.csv", bench.Options{})
 	if err != nil {
@@ -78,14 +78,14 @@ func TestPNG(t *testing.T) {
 
 // Whatever little was measured can be drawn.
 func TestLittle(t *testing.T) {
-	for name, g := range map[string]policy.ModelGroup{
+	for name, g := range map[string]model.Group{
 		"one point": {
 			Coll: "allgather", Nodes: 1, Ranks: 2, Noise: 0.01, Axis: []uint64{1},
-			Families: []policy.ModelFamily{{Algo: "ring", Proto: "ll", Curves: []policy.ModelCurve{{Min: 1, Max: 1, Measured: [][2]float64{{1, 0.25}}, Micros: []float64{0.25}, Sigma: []float64{0.01}}}}},
+			Families: []model.Family{{Algo: "ring", Proto: "ll", Curves: []model.Curve{{Min: 1, Max: 1, Measured: [][2]float64{{1, 0.25}}, Micros: []float64{0.25}, Sigma: []float64{0.01}}}}},
 		},
 		"no axis within": {
 			Coll: "reduce", Nodes: 2, Ranks: 3, Noise: 0.01, Axis: []uint64{100},
-			Families: []policy.ModelFamily{{Algo: "ring", Proto: "ll", Curves: []policy.ModelCurve{{Channels: 2, Min: 100, Max: 100, Measured: [][2]float64{{100, 7e8}}, Micros: []float64{7e8}, Sigma: []float64{0.01}}}}},
+			Families: []model.Family{{Algo: "ring", Proto: "ll", Curves: []model.Curve{{Channels: 2, Min: 100, Max: 100, Measured: [][2]float64{{100, 7e8}}, Micros: []float64{7e8}, Sigma: []float64{0.01}}}}},
 		},
 	} {
 		for _, format := range Formats {

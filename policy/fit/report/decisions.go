@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // decision is what the policy does at one measured size.
@@ -29,9 +29,9 @@ const notWorthARow = "the gain is not worth a row of its own"
 
 // newDecisions goes through all sizes measured with anything, ascending. rows are
 // the group's own.
-func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []decision {
+func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision {
 	g := r.Group
-	view := model.For(g.Nodes, g.Ranks)
+	view := m.For(g.Nodes, g.Ranks)
 	costs := nccl.Everything()
 	at := map[uint64]*decision{}
 	place := func(bytes uint64) *decision {
@@ -72,7 +72,7 @@ func newDecisions(r *fit.GroupReport, model *policy.Model, rows []fit.Row) []dec
 		d.reach = 1 - d.best/d.byNCCL
 		_, silence := view.Choose(g.Coll, b, costs)
 		switch d.row = asked[b]; {
-		case d.row == nil && silence == policy.Speaks:
+		case d.row == nil && silence == model.Speaks:
 			d.why = notWorthARow
 		case d.row == nil:
 			d.why = silence.String()

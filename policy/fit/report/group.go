@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // groupData is what the script draws of one group.
@@ -99,7 +99,7 @@ const shownAtFirst = 8
 
 // newGroupData gives the curves no more numbers than share and returns how many
 // they used. rows are the group's own; m is nil where nothing but the default was measured.
-func newGroupData(r *fit.GroupReport, m *policy.ModelGroup, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
+func newGroupData(r *fit.GroupReport, m *model.Group, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
 	g := r.Group
 	d = &groupData{
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: curves.CommName(g.Key), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
@@ -198,8 +198,8 @@ func newVerdictData(v *fit.Verdict) verdictData {
 	return d
 }
 
-func byKey(file *policy.ModelFile) (map[fit.Key]*policy.ModelGroup, error) {
-	m := map[fit.Key]*policy.ModelGroup{}
+func byKey(file *model.File) (map[fit.Key]*model.Group, error) {
+	m := map[fit.Key]*model.Group{}
 	for i := range file.Groups {
 		key, err := curves.KeyOf(&file.Groups[i])
 		if err != nil {
@@ -210,7 +210,7 @@ func byKey(file *policy.ModelFile) (map[fit.Key]*policy.ModelGroup, error) {
 	return m, nil
 }
 
-func familiesByWins(file *policy.ModelFile, wins map[string]int) []string {
+func familiesByWins(file *model.File, wins map[string]int) []string {
 	var names []string
 	for i := range file.Groups {
 		for _, f := range file.Groups[i].Families {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // fact is a line of a table of two columns.
 type fact struct{ Name, Value string }
 
 // measuredFacts are what the logs told of the machines measured.
-func measuredFacts(p *policy.ModelProvenance) (facts []fact) {
+func measuredFacts(p *model.Provenance) (facts []fact) {
 	for _, m := range p.Machines {
 		known := []string{}
 		for _, part := range []string{m.GPU, m.Hosts, m.Driver, m.Begun} {
@@ -29,7 +29,7 @@ func measuredFacts(p *policy.ModelProvenance) (facts []fact) {
 
 // machineFacts are what a person needs to know the machine again; nil where the
 // fit was not told of one.
-func machineFacts(t *policy.ModelTopology) []fact {
+func machineFacts(t *model.Topology) []fact {
 	if t == nil {
 		return nil
 	}

@@ -7,16 +7,16 @@
 package report
 
 import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Input is what a page shows. Model is File, compiled.
 type Input struct {
 	Set      *fit.Set
 	Rejected []fit.Refusal // while reading, before Set
-	File     *policy.ModelFile
-	Model    *policy.Model
+	File     *model.File
+	Model    *model.Model
 	Report   *fit.Report
 	Rows     []fit.Row // the policy; none where nothing improves on the default for sure
 }
@@ -47,7 +47,7 @@ type page struct {
 	MoreShort   int
 	Findings    []Finding
 	More        int // findings beyond those listed
-	Prov        policy.ModelProvenance
+	Prov        model.Provenance
 	Machine     []fact
 	Measured    []fact
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 const smallSweep = "../testdata/small.csv"
@@ -23,7 +23,7 @@ var shippedSweeps = []string{"../../../configs/sweeps/simulated-hgx-h100-1n.csv"
 func fitted(t testing.TB, files ...string) Input {
 	t.Helper()
 	pool := fit.NewPool()
-	var sources []policy.ModelSource
+	var sources []model.Source
 	for _, file := range files {
 		r, err := bench.ReadFile(file, bench.Options{})
 		if err != nil {
@@ -32,16 +32,16 @@ func fitted(t testing.TB, files ...string) Input {
 		for i := range r.Samples {
 			pool.Add(&r.Samples[i])
 		}
-		sources = append(sources, policy.ModelSource{Name: filepath.Base(file), SHA256: "00", Rows: len(r.Samples)})
+		sources = append(sources, model.Source{Name: filepath.Base(file), SHA256: "00", Rows: len(r.Samples)})
 	}
 	return inputOf(t, pool, sources)
 }
 
-func inputOf(t testing.TB, pool *fit.Pool, sources []policy.ModelSource) Input {
+func inputOf(t testing.TB, pool *fit.Pool, sources []model.Source) Input {
 	t.Helper()
 	set := pool.Set()
-	file, report := fit.Fit(set, fit.Options{Provenance: policy.ModelProvenance{Tool: "tunefit", Files: sources}})
-	model, err := policy.CompileModel("model", file)
+	file, report := fit.Fit(set, fit.Options{Provenance: model.Provenance{Tool: "tunefit", Files: sources}})
+	model, err := model.Compile("model", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 	in := fitted(t, smallSweep)
 	clean := written(t, in)
 	const evil = `</script><script>alert(1)</script><img src=x onerror=alert(1)>"'&.csv`
-	in.File.Provenance.Files = []policy.ModelSource{{Name: evil}}
+	in.File.Provenance.Files = []model.Source{{Name: evil}}
 	in.File.Provenance.NCCL, in.File.Provenance.Tool = evil, evil
 	in.Rejected = []fit.Refusal{{Reason: evil, Rows: 1}}
 	in.Report.Groups[0].Verdicts[0].LeftOut = evil // goes to the script

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -17,7 +18,7 @@ import (
 // asking about. What they decide, the plugin says.
 type Files struct {
 	Policies []*policy.Policy
-	model    *policy.Model // nil: none
+	model    *model.Model // nil: none
 }
 
 func (d Decider) Read() (f Files, err error) {
@@ -33,7 +34,7 @@ func (d Decider) Read() (f Files, err error) {
 		if err != nil {
 			return f, err
 		}
-		if f.model, err = policy.ReadModel(d.Model, text); err != nil {
+		if f.model, err = model.Read(d.Model, text); err != nil {
 			return f, fmt.Errorf("%s is not a model:\n%w", d.Model, err)
 		}
 	}
@@ -47,7 +48,7 @@ func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {
 	if len(f.Policies) > 0 {
 		rows = f.Policies[0]
 	}
-	var here *policy.Machine
+	var here *model.Machine
 	if policy.NeedsTopology(rows, f.model) {
 		var err error
 		if here, _, err = tuner.FindMachine(from.Getenv); err != nil {
@@ -65,7 +66,7 @@ func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []s
 	}
 	for _, s := range shapes {
 		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
-		if silence := view.ModelSilence(); silence != policy.Speaks && view.Empty() {
+		if silence := view.ModelSilence(); silence != model.Speaks && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.Model, silence))
 		}
 		if !allGather {

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -58,7 +59,7 @@ func (a *Asker) alone(q Question, view *policy.EngineView, plain, costs *tuning.
 
 // measurement is what NCCL was measured to do with a call by itself. Benchmarks make one
 // call at a time from buffers that are not registered; of others they tell nothing.
-func measurement(view *policy.EngineView, q Question) (own policy.OwnChoice, ok bool) {
+func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
 	}

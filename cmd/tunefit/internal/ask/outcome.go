@@ -7,6 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -118,8 +119,8 @@ type Outcome struct {
 	Policy   Cell
 	Channels int // 0: NCCL's own
 	Chunk    int64
-	Expected *policy.ModelChoice // of the decision, by the model; nil where it does not know or where all is left to NCCL
-	Row      int                 // line of the policy that decided; 0: none did
+	Expected *model.Choice // of the decision, by the model; nil where it does not know or where all is left to NCCL
+	Row      int           // line of the policy that decided; 0: none did
 	ByModel  bool
 	why      string // what was decided instead of what, and why by nobody else; empty where another plugin decides
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // ReadPolicy reads a policy for what its rows name: communicators, sizes and
@@ -33,7 +34,7 @@ func ReadPolicy(file string) (*policy.Policy, error) {
 // NamedShapes lists the communicators that rules are written for, by their columns
 // or by their conditions, and that a model was measured on, which may be nil. What a
 // rule leaves open is filled in with 8 ranks per node.
-func NamedShapes(policies []*policy.Policy, model *policy.Model) []grid.Shape {
+func NamedShapes(policies []*policy.Policy, model *model.Model) []grid.Shape {
 	const perNode = 8
 	seen := map[grid.Shape]bool{}
 	if model != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Kind is what a file holds, as its beginning tells.
@@ -142,7 +142,7 @@ func Sniff(head []byte) (s sniffed) {
 		s.Kind = kindBinary
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
-		case has(policy.ModelFormat):
+		case has(model.Format):
 			s.Kind = KindModel
 		case has(`"nccl-tuner-go/tuning"`), has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning

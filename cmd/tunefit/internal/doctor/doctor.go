@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -56,7 +56,7 @@ func InstalledNCCL() nccl.Version {
 }
 
 // Machine is what the tuner would take this machine for; the driver gets no longer than answerLimit.
-func Machine(getenv func(string) string) (*policy.Machine, error) {
+func Machine(getenv func(string) string) (*model.Machine, error) {
 	m := findMachine(context.Background(), tuner.FindMachine, getenv)
 	return m.here, m.err
 }

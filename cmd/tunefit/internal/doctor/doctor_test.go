@@ -14,7 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -25,7 +25,7 @@ func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
 	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1}, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
 	d.env = readEnvironment(environ, d.home, filepath.Join(d.home, "etc.conf"))
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
 	}
 	return d
@@ -86,7 +86,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 		policyCSV := testlib.File(t, "p.csv", file.text)
 		synctest.Test(t, func(t *testing.T) {
 			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
-			d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+			d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
 			}
@@ -124,7 +124,7 @@ func gcc(t *testing.T, file, source string, flags ...string) string {
 
 // A machine that is known is named; it is missed only where something needs it.
 func TestDoctorTopology(t *testing.T) {
-	known := func(func(string) string) (*policy.Machine, detect.Source, error) {
+	known := func(func(string) string) (*model.Machine, detect.Source, error) {
 		return tuner.FindMachine(func(name string) string {
 			if name == detect.TunerFileVariable {
 				return filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
@@ -142,7 +142,7 @@ func TestDoctorTopology(t *testing.T) {
 	if without[0].Found == with[0].Found {
 		t.Errorf("the version does not tell what the machine is: %s", with[0].Found)
 	}
-	d.detect = func(func(string) string) (*policy.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
 	}
 	d.env = readEnvironment(nil, d.home, "")

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -22,7 +23,7 @@ import (
 type filesFound struct {
 	policy, model fileFound
 	compiled      *policy.Policy // nil: none, or faulty
-	fitted        *policy.Model
+	fitted        *model.Model
 }
 
 // fileFound is one file; without a name there is none.
@@ -60,7 +61,7 @@ func (d *doctor) readFiles() (f filesFound) {
 		}
 	}
 	if f.model.usable() {
-		if f.fitted, err = policy.ReadModel(f.model.name, f.model.text); err != nil {
+		if f.fitted, err = model.Read(f.model.name, f.model.text); err != nil {
 			f.model.faults = strings.Split(err.Error(), "\n")
 		}
 	}
@@ -78,7 +79,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 		}
 		return []finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
 	}
-	var here *policy.Machine
+	var here *model.Machine
 	if policy.NeedsTopology(f.compiled, f.fitted) {
 		here = d.machine().here
 	}
@@ -154,7 +155,7 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 }
 
 // modelFindings is about a model that can be read, on this machine.
-func (d *doctor) modelFindings(f filesFound, here *policy.Machine) (found []finding) {
+func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []finding) {
 	var kind *topo.Fingerprint
 	if here != nil {
 		kind = &here.Fingerprint
@@ -172,7 +173,7 @@ func (d *doctor) modelFindings(f filesFound, here *policy.Machine) (found []find
 }
 
 // versionFinding names the version that communicators start on, as their log does.
-func (d *doctor) versionFinding(f filesFound, here *policy.Machine) []finding {
+func (d *doctor) versionFinding(f filesFound, here *model.Machine) []finding {
 	if f.policy.name != "" && f.compiled == nil { // the model is not used either
 		return nil
 	}

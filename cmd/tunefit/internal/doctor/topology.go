@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
 // findingMachine is tuner.FindMachine, or plays it.
-type findingMachine func(getenv func(string) string) (*policy.Machine, detect.Source, error)
+type findingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
 // machineFound is what the tuner would take this machine for.
 type machineFound struct {
-	here *policy.Machine // nil: not known
+	here *model.Machine // nil: not known
 	from detect.Source
 	err  error
 	took time.Duration

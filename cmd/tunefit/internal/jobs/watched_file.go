@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // watchedFile is a file that running ranks read again when it changes.
@@ -40,7 +41,7 @@ func (f watchedFile) unpacked() (text []byte, err error) {
 	if text, err = cli.ReadDecider(f.path, cli.KindModel); err != nil {
 		return nil, err
 	}
-	if _, err := policy.ReadModel(f.path, text); err != nil {
+	if _, err := model.Read(f.path, text); err != nil {
 		return nil, fmt.Errorf("%s is not a model:\n%w", f.path, err)
 	}
 	return text, nil

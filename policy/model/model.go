@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -21,45 +22,45 @@ import (
 // goroutines.
 type Model struct {
 	Name string // of the file, for messages
-	File *ModelFile
+	File *File
 
-	digest  func() Digest
-	groups  map[modelKey]*modelGroup
+	digest  func() digest.Digest
+	groups  map[groupKey]*compiledGroup
 	home    topo.Fingerprint // of the machine measured on, if that is known
 	similar bool             // scaled to another machine, see scaled
 }
 
-type modelKey struct {
+type groupKey struct {
 	coll         nccl.Coll
 	nodes, ranks int
 }
 
 // modelGroup holds the tables of a group, one value per size of the axis, with NaN where there is
 // none.
-type modelGroup struct {
-	file    *ModelGroup
+type compiledGroup struct {
+	file    *Group
 	axis    []uint64
 	octaves []float64 // log2 of axis
 
-	curves   []modelCurve
-	byDef    modelTable // empty: not measured
-	defaults []modelDefault
+	curves   []compiledCurve
+	byDef    lnTable // empty: not measured
+	defaults []compiledDefault
 }
 
-type modelTable struct{ ln, sigma []float64 }
+type lnTable struct{ ln, sigma []float64 }
 
-type modelCurve struct {
-	modelTable
-	family   *ModelFamily
+type compiledCurve struct {
+	lnTable
+	family   *Family
 	algo     nccl.Algo
 	proto    nccl.Proto
 	channels int
-	measured []bool // at the sizes of the axis
-	own      Range  // of the sizes measured
-	distrust []Range
+	measured []bool     // at the sizes of the axis
+	own      nccl.Range // of the sizes measured
+	distrust []nccl.Range
 }
 
-type modelDefault struct {
+type compiledDefault struct {
 	bytes    uint64
 	algo     nccl.Algo // -1: not known
 	proto    nccl.Proto
@@ -67,15 +68,15 @@ type modelDefault struct {
 }
 
 // maxModelBytes is beyond every size that was ever measured.
-const maxModelBytes = 1 << 50
+const maxBytes = 1 << 50
 
 // maxModelProblems is how many errors of one file are reported.
-const maxModelProblems = 20
+const maxProblems = 20
 
-// ReadModel compiles a model from the text of its file. The name is for messages only. An error
+// Read compiles a model from the text of its file. The name is for messages only. An error
 // lists all that is wrong, one "file: path: what" a line.
-func ReadModel(name string, text []byte) (*Model, error) {
-	file := &ModelFile{}
+func Read(name string, text []byte) (*Model, error) {
+	file := &File{}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err := d.Decode(file)
@@ -91,7 +92,7 @@ func ReadModel(name string, text []byte) (*Model, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%s: something follows the model", name)
 	}
-	return CompileModel(name, file)
+	return Compile(name, file)
 }
 
 // checkHead says whether a file that cannot be read is a cost model of this version at all, which
@@ -104,15 +105,15 @@ func checkHead(name string, text []byte) error {
 	if err := json.Unmarshal(text, &head); err != nil {
 		return jsonError(name, text, err)
 	}
-	return (&ModelFile{Format: head.Format, Version: head.Version}).checkHead(name)
+	return (&File{Format: head.Format, Version: head.Version}).checkHead(name)
 }
 
-func (f *ModelFile) checkHead(name string) error {
+func (f *File) checkHead(name string) error {
 	switch {
-	case f.Format != ModelFormat:
-		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), ModelFormat)
-	case f.Version != ModelVersion:
-		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, ModelVersion)
+	case f.Format != Format:
+		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), Format)
+	case f.Version != Version:
+		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, Version)
 	}
 	return nil
 }
@@ -134,10 +135,10 @@ func jsonError(name string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d: %w", name, 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
-// CompileModel checks a model and builds its tables. The file must not be changed afterwards.
-func CompileModel(name string, file *ModelFile) (*Model, error) {
-	m := &Model{Name: name, File: file, groups: map[modelKey]*modelGroup{}}
-	c := modelChecker{name: name}
+// Compile checks a model and builds its tables. The file must not be changed afterwards.
+func Compile(name string, file *File) (*Model, error) {
+	m := &Model{Name: name, File: file, groups: map[groupKey]*compiledGroup{}}
+	c := checker{name: name}
 	c.topology(m)
 	c.constants(file.Constants)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
@@ -156,15 +157,15 @@ func CompileModel(name string, file *ModelFile) (*Model, error) {
 
 // Digest is of all that decisions depend on. Two ranks with equal digests decide alike. It is made
 // when first asked for: of a large model that takes longer than all else.
-func (m *Model) Digest() Digest { return m.digest() }
+func (m *Model) Digest() digest.Digest { return m.digest() }
 
 // digest leaves out what only people read. The kind of processor is part of it. Of the machine
 // measured on, decisions depend on the fingerprint, and on the numbers only if they are scaled.
-func (f *ModelFile) digest() Digest {
+func (f *File) digest() digest.Digest {
 	bare := *f
-	bare.Provenance = ModelProvenance{}
+	bare.Provenance = Provenance{}
 	if t := f.Provenance.Topology; t != nil {
-		bare.Provenance.Topology = &ModelTopology{Fingerprint: t.Fingerprint}
+		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
 		if f.Scales {
 			bare.Provenance.Topology = t
 		}
@@ -175,39 +176,39 @@ func (f *ModelFile) digest() Digest {
 	}
 	text, err := json.Marshal(&bare)
 	if err != nil {
-		panic(err) // CompileModel has refused NaN and infinities
+		panic(err) // Compile has refused NaN and infinities
 	}
-	return digestOf(append(text, runtime.GOARCH...))
+	return digest.Of(append(text, runtime.GOARCH...))
 }
 
-type modelChecker struct {
+type checker struct {
 	name     string
 	problems []string
 }
 
-func (c *modelChecker) problem(path, format string, args ...any) {
+func (c *checker) problem(path, format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf("%s: %s: %s", c.name, path, fmt.Sprintf(format, args...)))
 }
 
-func (c *modelChecker) isTrue(ok bool, path, format string, args ...any) bool {
+func (c *checker) isTrue(ok bool, path, format string, args ...any) bool {
 	if !ok {
 		c.problem(path, format, args...)
 	}
 	return ok
 }
 
-func (c *modelChecker) err() error {
+func (c *checker) err() error {
 	if len(c.problems) == 0 {
 		return nil
 	}
-	if more := len(c.problems) - maxModelProblems; more > 0 {
-		c.problems = append(c.problems[:maxModelProblems], fmt.Sprintf("%s: and %d more", c.name, more))
+	if more := len(c.problems) - maxProblems; more > 0 {
+		c.problems = append(c.problems[:maxProblems], fmt.Sprintf("%s: and %d more", c.name, more))
 	}
 	return errors.New(strings.Join(c.problems, "\n"))
 }
 
-func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey) {
-	g := &modelGroup{file: f, axis: f.Axis}
+func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
+	g := &compiledGroup{file: f, axis: f.Axis}
 	coll, ok := nccl.Colls.Named(f.Coll)
 	if !ok {
 		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
@@ -218,7 +219,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 		switch {
 		case b == 0 || i > 0 && b <= f.Axis[i-1]:
 			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
-		case b >= maxModelBytes:
+		case b >= maxBytes:
 			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
 		}
 		g.octaves = append(g.octaves, math.Log2(float64(b)))
@@ -229,7 +230,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 		for i, p := range d.Measured {
 			at := fmt.Sprintf("%s.measured[%d]", path, i)
 			c.isTrue(p.Bytes > 0 && (i == 0 || p.Bytes > d.Measured[i-1].Bytes), at+".bytes", "%d does not ascend", p.Bytes)
-			def := modelDefault{p.Bytes, -1, -1, p.Channels}
+			def := compiledDefault{p.Bytes, -1, -1, p.Channels}
 			if p.Algo != "" || p.Proto != "" {
 				def.algo, def.proto = c.label(at, p.Algo, p.Proto)
 			}
@@ -237,7 +238,7 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 			g.defaults = append(g.defaults, def)
 		}
 		if c.isTrue(len(d.Measured) > 0, path+".measured", "no sizes") {
-			within := Range{d.Measured[0].Bytes, d.Measured[len(d.Measured)-1].Bytes}
+			within := nccl.Range{Min: d.Measured[0].Bytes, Max: d.Measured[len(d.Measured)-1].Bytes}
 			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
 		}
 	}
@@ -245,10 +246,10 @@ func (c *modelChecker) group(path string, f *ModelGroup) (*modelGroup, modelKey)
 	for i := range f.Families {
 		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i], seen)
 	}
-	return g, modelKey{coll, f.Nodes, f.Ranks}
+	return g, groupKey{coll, f.Nodes, f.Ranks}
 }
 
-func (c *modelChecker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
+func (c *checker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
 	a, ok := nccl.Algos.Named(algo)
 	if !ok {
 		c.problem(path+".algorithm", "%v", nccl.Algos.Unknown(algo, ""))
@@ -267,16 +268,16 @@ type curveKey struct {
 	channels int
 }
 
-func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen map[curveKey]bool) {
+func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
 	physics := func(w float64) bool { return w >= 0 && w <= math.MaxFloat32 }
 	c.isTrue((len(f.Physics) == 0 || len(f.Physics) == numPhysics) && !slices.ContainsFunc(f.Physics, func(w float64) bool { return !physics(w) }),
 		path+".physics", "%g (allowed: none, or %d numbers that are 0 or more)", f.Physics, numPhysics)
 	c.isTrue(f.PhysicsSigma >= 0 && f.PhysicsSigma < 100, path+".physics_sigma", "%g (allowed: 0 or more)", f.PhysicsSigma)
-	var distrust []Range
+	var distrust []nccl.Range
 	for i, d := range f.Distrust {
 		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
-		distrust = append(distrust, Range{d.Min, d.Max})
+		distrust = append(distrust, nccl.Range{Min: d.Min, Max: d.Max})
 	}
 	for i, curve := range f.Curves {
 		path := fmt.Sprintf("%s.curves[%d]", path, i)
@@ -285,14 +286,14 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen m
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := modelCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: Range{nccl.Inf, 0}}
-		mc.modelTable = c.table(path, g, Range{curve.Min, curve.Max}, curve.Micros, curve.Sigma)
+		mc := compiledCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: nccl.Range{Min: nccl.Inf, Max: 0}}
+		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !(m[0] >= 1 && m[0] < maxModelBytes) {
+			if !(m[0] >= 1 && m[0] < maxBytes) {
 				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}
-			mc.own = Range{min(mc.own.Min, uint64(m[0])), max(mc.own.Max, uint64(m[0]))}
+			mc.own = nccl.Range{Min: min(mc.own.Min, uint64(m[0])), Max: max(mc.own.Max, uint64(m[0]))}
 			if k, ok := slices.BinarySearch(g.axis, uint64(m[0])); ok {
 				mc.measured[k] = true
 			}
@@ -302,12 +303,12 @@ func (c *modelChecker) family(path string, g *modelGroup, f *ModelFamily, seen m
 }
 
 // table lays values for the sizes of the axis within a range over the whole axis.
-func (c *modelChecker) table(path string, g *modelGroup, within Range, micros, sigma []float64) modelTable {
-	t := modelTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
+func (c *checker) table(path string, g *compiledGroup, within nccl.Range, micros, sigma []float64) lnTable {
+	t := lnTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
 	n := 0
 	for i, b := range g.axis {
 		t.ln[i], t.sigma[i] = math.NaN(), math.NaN()
-		if !within.contains(b) {
+		if !within.Contains(b) {
 			continue
 		}
 		if n < len(micros) && n < len(sigma) {

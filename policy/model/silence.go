@@ -1,4 +1,4 @@
-package policy
+package model
 
 // Silence says why a model leaves a collective to NCCL. The zero value means that it does not.
 type Silence int8

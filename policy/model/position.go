@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"math"
@@ -13,7 +13,7 @@ type position struct {
 }
 
 // locate a size within the axis.
-func (g *modelGroup) locate(bytes uint64) position {
+func (g *compiledGroup) locate(bytes uint64) position {
 	i, exact := slices.BinarySearch(g.axis, bytes)
 	if exact {
 		return position{bytes, i, 0}
@@ -24,7 +24,7 @@ func (g *modelGroup) locate(bytes uint64) position {
 func (p position) exact() bool { return p.t == 0 }
 
 // in interpolates; NaN where the table has no value on either side.
-func (p position) in(t modelTable) (mean, sigma float64) {
+func (p position) in(t lnTable) (mean, sigma float64) {
 	if len(t.ln) == 0 {
 		return math.NaN(), math.NaN()
 	}

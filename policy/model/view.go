@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"math"
@@ -7,10 +7,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// ModelView is a model for one communicator.
-type ModelView struct {
-	comm   Comm
-	groups [nccl.NumColls]*modelGroup
+// View is a model for one communicator.
+type View struct {
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
+	// against what the communicator has: then no configuration with a count is chosen for it.
+	UncheckedAllGather bool
+
+	nodes  int
+	groups [nccl.NumColls]*compiledGroup
 	silent [nccl.NumColls]Silence // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
 	// nodes or on another machine; 0 where it was measured on as many and such a one.
@@ -20,13 +24,10 @@ type ModelView struct {
 }
 
 // For narrows a model to one communicator.
-func (m *Model) For(nodes, ranks int) *ModelView { return m.forComm(Comm{Nodes: nodes, Ranks: ranks}) }
-
-func (m *Model) forComm(c Comm) *ModelView {
-	nodes, ranks := c.Nodes, c.Ranks
-	v := &ModelView{comm: c, relabels: m.File.Constants != nil}
+func (m *Model) For(nodes, ranks int) *View {
+	v := &View{nodes: nodes, relabels: m.File.Constants != nil}
 	for coll := range nccl.Coll(nccl.NumColls) {
-		v.groups[coll] = m.groups[modelKey{coll, nodes, ranks}]
+		v.groups[coll] = m.groups[groupKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
 			v.groups[coll], v.silent[coll] = m.nearest(coll, nodes, ranks)
 		}
@@ -46,9 +47,9 @@ func (m *Model) forComm(c Comm) *ModelView {
 }
 
 // nearest finds a group to stand in for one that was not measured, or says why none may.
-func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*modelGroup, Silence) {
+func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*compiledGroup, Silence) {
 	why := SilentColl
-	var best *modelGroup
+	var best *compiledGroup
 	for key, g := range m.groups {
 		if key.coll != coll {
 			continue
@@ -73,9 +74,15 @@ func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*modelGroup, Silence)
 }
 
 // Empty reports that the model has no answer for this communicator at all.
-func (v *ModelView) Empty() bool {
-	return !slices.ContainsFunc(v.groups[:], func(g *modelGroup) bool { return g != nil })
+func (v *View) Empty() bool {
+	return !slices.ContainsFunc(v.groups[:], func(g *compiledGroup) bool { return g != nil })
 }
 
-// silence is why an empty view is, by the collective that came closest.
-func (v *ModelView) silence() Silence { return slices.Max(v.silent[:]) }
+// Silence is why an empty view is, by the collective that came closest.
+func (v *View) Silence() Silence { return slices.Max(v.silent[:]) }
+
+// NamesChannels reports whether configurations of the collective have a channel count.
+func (v *View) NamesChannels(coll nccl.Coll) bool {
+	g := v.groups[coll]
+	return g != nil && slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.channels > 0 })
+}

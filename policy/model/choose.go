@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// ModelChoice is a configuration and what the model expects of it.
-type ModelChoice struct {
+// Choice is a configuration and what the model expects of it.
+type Choice struct {
 	Algo     nccl.Algo // -1: none
 	Proto    nccl.Proto
 	Channels int // 0: leave NCCL's count
@@ -21,17 +21,17 @@ type ModelChoice struct {
 }
 
 // Micros is the expected time. It is for people: decisions compare LnMicros.
-func (c ModelChoice) Micros() float64 { return math.Exp(c.LnMicros) }
+func (c Choice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // DefaultMicros is the expected time of what NCCL would do; NaN: not known.
-func (c ModelChoice) DefaultMicros() float64 { return math.Exp(c.DefaultLnMicros) }
+func (c Choice) DefaultMicros() float64 { return math.Exp(c.DefaultLnMicros) }
 
 // Gain is what the choice is expected to win, as a share of the default's time; NaN where that is
 // not known.
-func (c ModelChoice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
+func (c Choice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
 
 // NeededGain is Needed as such a share.
-func (c ModelChoice) NeededGain() float64 { return 1 - math.Exp(-c.Needed) }
+func (c Choice) NeededGain() float64 { return 1 - math.Exp(-c.Needed) }
 
 const (
 	// leastGain in ln(us): less is not worth a deviation from NCCL.
@@ -57,14 +57,14 @@ const (
 //
 // It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
 // give equal answers on all ranks.
-func (v *ModelView) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, Silence) {
+func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, Silence) {
 	g, at, why := v.find(coll, bytes)
 	if g == nil {
-		return noChoice, why
+		return NoChoice, why
 	}
 	choice, best, why := v.fastest(coll, g, at, costs, false)
 	if best < 0 {
-		return noChoice, why
+		return NoChoice, why
 	}
 	def, same, ok := v.defaultTime(g, at, costs, &g.curves[best])
 	if !ok {
@@ -91,11 +91,12 @@ func (v *ModelView) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Mode
 	return choice, Speaks
 }
 
-var noChoice = ModelChoice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
+// NoChoice is the choice where no configuration is known.
+var NoChoice = Choice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
 
 // find returns the group of a collective and the position of a size in it, or says why there is
 // none.
-func (v *ModelView) find(coll nccl.Coll, bytes uint64) (*modelGroup, position, Silence) {
+func (v *View) find(coll nccl.Coll, bytes uint64) (*compiledGroup, position, Silence) {
 	switch {
 	case !coll.IsAsked():
 		return nil, position{}, SilentColl
@@ -112,10 +113,10 @@ func (v *ModelView) find(coll nccl.Coll, bytes uint64) (*modelGroup, position, S
 // Fastest returns the configuration that should be the fastest among the available cells, with no
 // regard to what NCCL would do or whether it is sure. It says what a model predicts; what a policy
 // does, Choose decides.
-func (v *ModelView) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (ModelChoice, bool) {
+func (v *View) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, bool) {
 	g, at, _ := v.find(coll, bytes)
 	if g == nil {
-		return noChoice, false
+		return NoChoice, false
 	}
 	choice, best, _ := v.fastest(coll, g, at, costs, true)
 	return choice, best >= 0
@@ -124,8 +125,8 @@ func (v *ModelView) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Mod
 // fastest finds the curve with the least time, -1 for none. Beyond the sizes measured with a
 // configuration itself, where a prediction rests on its relatives alone, it counts only if asked
 // for.
-func (v *ModelView) fastest(coll nccl.Coll, g *modelGroup, at position, costs nccl.Costs, beyond bool) (choice ModelChoice, best int, why Silence) {
-	best, why, choice = -1, SilentSize, noChoice
+func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl.Costs, beyond bool) (choice Choice, best int, why Silence) {
+	best, why, choice = -1, SilentSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
 	for i := range g.curves {
@@ -183,30 +184,30 @@ var bars = [...]string{
 func (b Bar) String() string { return bars[b] }
 
 // offer is what NCCL's table has against a curve.
-func (v *ModelView) offer(coll nccl.Coll, c *modelCurve, costs *nccl.Costs, noRing bool) Bar {
+func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing bool) Bar {
 	switch {
 	case !costs.Offers(c.algo, c.proto):
 		return BarNotOffered
 	case noRing && c.algo == nccl.AlgoRing:
 		return BarGuarded
-	case c.channels > 0 && !v.comm.checksChannels(coll, c.algo):
+	case c.channels > 0 && !nccl.ChannelsAreChecked(coll, c.algo, v.nodes, v.UncheckedAllGather):
 		return BarChannels
 	}
 	return BarNone
 }
 
 // trust is what the measurements have against a curve at a size.
-func (c *modelCurve) trust(bytes uint64) Bar {
+func (c *compiledCurve) trust(bytes uint64) Bar {
 	switch {
-	case slices.ContainsFunc(c.distrust, func(r Range) bool { return r.contains(bytes) }):
+	case slices.ContainsFunc(c.distrust, func(r nccl.Range) bool { return r.Contains(bytes) }):
 		return BarTwins
-	case !c.own.contains(bytes):
+	case !c.own.Contains(bytes):
 		return BarSize
 	}
 	return BarNone
 }
 
-func (g *modelGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *modelCurve {
+func (g *compiledGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *compiledCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.algo == algo && c.proto == proto && c.channels == channels {
 			return c
@@ -217,7 +218,7 @@ func (g *modelGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *mode
 
 // Predict returns what the model expects of a configuration: ln(us) and its standard deviation,
 // which includes the noise of measuring it once.
-func (v *ModelView) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
+func (v *View) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
 	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return 0, 0, false
@@ -226,6 +227,6 @@ func (v *ModelView) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, ch
 	if c == nil {
 		return 0, 0, false
 	}
-	lnMicros, sigma = at.in(c.modelTable)
+	lnMicros, sigma = at.in(c.lnTable)
 	return lnMicros, sigma, sigma > 0
 }

@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"math"
@@ -21,9 +21,9 @@ type OwnChoice struct {
 func (c OwnChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Own returns what NCCL does by itself where that was measured on this communicator.
-func (v *ModelView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
+func (v *View) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	g, at, _ := v.find(coll, bytes)
-	if g == nil || g.file.Nodes != v.comm.Nodes {
+	if g == nil || g.file.Nodes != v.nodes {
 		return own, false
 	}
 	below, above, ok := g.defaultsAround(bytes)
@@ -47,14 +47,6 @@ func (v *ModelView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	return own, own.Sigma > 0
 }
 
-// Own is ModelView.Own. Without a model nothing was measured.
-func (v *EngineView) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
-	if v.model == nil {
-		return own, false
-	}
-	return v.model.Own(coll, bytes)
-}
-
 type defaultTime struct {
 	mean, sigma float64
 	measured    bool // at this very size
@@ -62,7 +54,7 @@ type defaultTime struct {
 
 // defaultTime is what NCCL's own choice takes. Where what it would choose now is not what it chose
 // when measured, the fastest that its cell can be stands in, so that a gain is never assumed.
-func (v *ModelView) defaultTime(g *modelGroup, at position, costs nccl.Costs, best *modelCurve) (d defaultTime, same, ok bool) {
+func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best *compiledCurve) (d defaultTime, same, ok bool) {
 	pickAlgo, pickProto, tied := costs.Own()
 	if tied {
 		return d, false, false // releases take different ones
@@ -95,7 +87,7 @@ func (v *ModelView) defaultTime(g *modelGroup, at position, costs nccl.Costs, be
 		if !is(c.algo, c.proto) {
 			continue
 		}
-		if mean, sigma := at.in(c.modelTable); sigma > 0 && (!found || mean < d.mean) {
+		if mean, sigma := at.in(c.lnTable); sigma > 0 && (!found || mean < d.mean) {
 			d.mean, d.sigma, d.measured, found = mean, sigma, at.exact() && c.measured[at.i], true
 		}
 	}
@@ -105,10 +97,10 @@ func (v *ModelView) defaultTime(g *modelGroup, at position, costs nccl.Costs, be
 // timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice on the
 // way from one size to the next, the curve of the configuration it is on tells more than a line
 // between the two times.
-func (g *modelGroup) timeOfDefault(at position, below, above, label modelDefault) (mean, sigma float64) {
+func (g *compiledGroup) timeOfDefault(at position, below, above, label compiledDefault) (mean, sigma float64) {
 	if !below.sameCell(above) {
 		if c := g.curve(label.algo, label.proto, label.channels); c != nil {
-			if mean, sigma := at.in(c.modelTable); sigma > 0 {
+			if mean, sigma := at.in(c.lnTable); sigma > 0 {
 				return mean, sigma
 			}
 		}
@@ -116,12 +108,14 @@ func (g *modelGroup) timeOfDefault(at position, below, above, label modelDefault
 	return at.in(g.byDef)
 }
 
-func (d modelDefault) sameCell(e modelDefault) bool { return d.algo == e.algo && d.proto == e.proto }
+func (d compiledDefault) sameCell(e compiledDefault) bool {
+	return d.algo == e.algo && d.proto == e.proto
+}
 
 // defaultsAround returns the measured defaults at or next to a size, twice the same where it was
 // measured itself.
-func (g *modelGroup) defaultsAround(bytes uint64) (below, above modelDefault, ok bool) {
-	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d modelDefault, b uint64) int {
+func (g *compiledGroup) defaultsAround(bytes uint64) (below, above compiledDefault, ok bool) {
+	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int {
 		switch {
 		case d.bytes < b:
 			return -1

@@ -1,46 +1,48 @@
-package policy
+package model_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // NCCL's own choice is told where it was measured, and nowhere else.
 func TestOwnChoice(t *testing.T) {
-	model := func(points ...ModelDefaultPoint) *ModelFile {
+	fileOf := func(points ...model.DefaultPoint) *model.File {
 		file := smallModel()
 		g := &file.Groups[0]
 		g.Axis = []uint64{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}
-		g.Default = &ModelDefault{Measured: points, Micros: []float64{10, 20, 40}, Sigma: []float64{0.01, 0.01, 0.01}}
-		g.Families = []ModelFamily{{Algo: "ring", Proto: "simple", Curves: []ModelCurve{{Channels: 8, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}}, Micros: []float64{30, 30, 30}, Sigma: []float64{0.1, 0.1, 0.1}}}}}
+		g.Default = &model.Default{Measured: points, Micros: []float64{10, 20, 40}, Sigma: []float64{0.01, 0.01, 0.01}}
+		g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: 8, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}}, Micros: []float64{30, 30, 30}, Sigma: []float64{0.1, 0.1, 0.1}}}}}
 		return file
 	}
-	tree, ring := ModelDefaultPoint{4 << 10, 10, "tree", "ll", 2}, ModelDefaultPoint{64 << 10, 40, "ring", "simple", 8}
-	wider := ModelDefaultPoint{64 << 10, 40, "tree", "ll", 4}
-	nameless := ModelDefaultPoint{Bytes: 64 << 10, Micros: 40}
+	tree, ring := model.DefaultPoint{4 << 10, 10, "tree", "ll", 2}, model.DefaultPoint{64 << 10, 40, "ring", "simple", 8}
+	wider := model.DefaultPoint{64 << 10, 40, "tree", "ll", 4}
+	nameless := model.DefaultPoint{Bytes: 64 << 10, Micros: 40}
 	const none = nccl.Algo(-1)
 	for _, c := range []struct {
 		name     string
-		file     *ModelFile
+		file     *model.File
 		bytes    uint64
 		known    bool
 		algo     nccl.Algo
 		channels int
 		micros   float64
 	}{
-		{"where it was measured", model(tree, ring), 4 << 10, true, nccl.AlgoTree, 2, 10},
-		{"at the other end", model(tree, ring), 64 << 10, true, nccl.AlgoRing, 8, 40},
-		{"before the first", model(tree, ring), 4<<10 - 1, false, 0, 0, 0},
-		{"after the last", model(tree, ring), 64<<10 + 1, false, 0, 0, 0},
-		{"nearer to the lower one, whose curve is not known", model(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
-		{"nearer to the upper one, whose curve is", model(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 30},
-		{"between two of one kind", model(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
-		{"beside one without a name", model(tree, nameless), 4<<10 + 1, true, none, 0, 10},
-		{"no default", func() *ModelFile { f := model(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
+		{"where it was measured", fileOf(tree, ring), 4 << 10, true, nccl.AlgoTree, 2, 10},
+		{"at the other end", fileOf(tree, ring), 64 << 10, true, nccl.AlgoRing, 8, 40},
+		{"before the first", fileOf(tree, ring), 4<<10 - 1, false, 0, 0, 0},
+		{"after the last", fileOf(tree, ring), 64<<10 + 1, false, 0, 0, 0},
+		{"nearer to the lower one, whose curve is not known", fileOf(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
+		{"nearer to the upper one, whose curve is", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 30},
+		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
+		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
+		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
 	} {
-		m, err := CompileModel("m.json", c.file)
+		m, err := model.Compile("m.json", c.file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +60,9 @@ func TestOwnChoice(t *testing.T) {
 		}
 	}
 	// What stands in for more nodes was not measured there.
-	file := model(tree, ring)
+	file := fileOf(tree, ring)
 	file.Groups[0].Nodes, file.Groups[0].Ranks, file.MaxNodes = 2, 16, 4
-	m, err := CompileModel("m.json", file)
+	m, err := model.Compile("m.json", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func TestOwnChoice(t *testing.T) {
 	} else if _, known := view.Own(nccl.CollAllReduce, 4<<10); known {
 		t.Error("known of another number of nodes")
 	}
-	if _, known := (&EngineView{}).Own(nccl.CollAllReduce, 4<<10); known {
+	if _, known := (&policy.EngineView{}).Own(nccl.CollAllReduce, 4<<10); known {
 		t.Error("known without a model")
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is
 // empty where the model says nothing of the collective or the size.
-func (v *ModelView) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Candidate {
+func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Candidate {
 	g, at, _ := v.find(coll, bytes)
 	if g == nil {
 		return nil
@@ -32,7 +32,7 @@ func (v *ModelView) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) [
 	all := make([]Candidate, len(g.curves))
 	for i := range g.curves {
 		c := &g.curves[i]
-		mean, sigma := at.in(c.modelTable)
+		mean, sigma := at.in(c.lnTable)
 		bar := v.offer(coll, c, &costs, noRing)
 		switch {
 		case bar != BarNone:
@@ -59,54 +59,18 @@ func unknownLast(ln float64) float64 {
 
 // Expect returns what the model expects of a configuration beside what NCCL would do. ok is false
 // where it does not know one of both at this size from measurements.
-func (v *ModelView) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice ModelChoice, ok bool) {
+func (v *View) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice Choice, ok bool) {
 	g, at, _ := v.find(coll, bytes)
 	if g == nil {
-		return noChoice, false
+		return NoChoice, false
 	}
 	c := g.curve(algo, proto, channels)
 	if c == nil || c.trust(bytes) != BarNone {
-		return noChoice, false
+		return NoChoice, false
 	}
-	choice = ModelChoice{Algo: algo, Proto: proto, Channels: channels}
-	choice.LnMicros, choice.Sigma = at.in(c.modelTable)
+	choice = Choice{Algo: algo, Proto: proto, Channels: channels}
+	choice.LnMicros, choice.Sigma = at.in(c.lnTable)
 	def, _, ok := v.defaultTime(g, at, costs, c)
 	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
 	return choice, ok && choice.Sigma > 0
-}
-
-// Explanation is the way to an Answer.
-type Explanation struct {
-	Answer
-	Rows []Tried // one per rule; nil without a policy
-	// Model and Why are what the model says, also where a row decides and nobody asks it;
-	// Candidates what it chose from. Without a model there are none.
-	Model      ModelChoice
-	Why        Silence
-	Candidates []Candidate
-}
-
-// Explain is Decide with its reasons.
-func (v *EngineView) Explain(q Query) Explanation {
-	x := Explanation{Answer: v.Decide(q), Model: noChoice}
-	if v.rows != nil {
-		x.Rows = v.rows.Explain(q)
-	}
-	if v.model == nil {
-		return x
-	}
-	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
-	if x.Model, x.Why = x.Choice, x.Silence; !x.Asked {
-		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
-	}
-	return x
-}
-
-// Expect returns what the model expects of a decision beside what NCCL would do; ok is false where
-// it does not know, where there is none, and where the decision leaves everything to NCCL.
-func (v *EngineView) Expect(q Query, d Decision) (choice ModelChoice, ok bool) {
-	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
-		return noChoice, false
-	}
-	return v.model.Expect(q.Coll, q.Bytes, q.Costs, d.Algo, d.Proto, d.Channels)
 }

@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"encoding/binary"
@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -49,7 +50,7 @@ func scalingOf(nodes int, home, here *topo.Summary) (s scaling, ok bool) {
 
 // scaled returns the model for a similar machine, or nil where nothing of it can be scaled.
 func (m *Model) scaled(home, here *topo.Summary) *Model {
-	s := &Model{Name: m.Name, File: m.File, home: m.home, similar: true, groups: map[modelKey]*modelGroup{}}
+	s := &Model{Name: m.Name, File: m.File, home: m.home, similar: true, groups: map[groupKey]*compiledGroup{}}
 	for key, g := range m.groups {
 		by, ok := scalingOf(key.nodes, home, here)
 		if !ok {
@@ -63,19 +64,19 @@ func (m *Model) scaled(home, here *topo.Summary) *Model {
 		return nil
 	}
 	used := []float64{here.IntraBW, here.NetBW, here.NetLatency, float64(here.GPUs)}
-	s.digest = sync.OnceValue(func() Digest {
+	s.digest = sync.OnceValue(func() digest.Digest {
 		home := m.Digest()
 		text := home[:]
 		for _, v := range used {
 			text = binary.LittleEndian.AppendUint64(text, math.Float64bits(v))
 		}
-		return digestOf(text)
+		return digest.Of(text)
 	})
 	return s
 }
 
-func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
-	s := &modelGroup{file: g.file, axis: g.axis, octaves: g.octaves}
+func (g *compiledGroup) scaled(key groupKey, by scaling) *compiledGroup {
+	s := &compiledGroup{file: g.file, axis: g.axis, octaves: g.octaves}
 	for i := range g.curves {
 		c := g.curves[i]
 		f := c.family
@@ -86,7 +87,7 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 		if f.Physics[0]+extra < 0 {
 			continue // less than the network's share was measured
 		}
-		t := modelTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
+		t := lnTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
 		for k, bytes := range g.axis {
 			t.ln[k], t.sigma[k] = math.NaN(), math.NaN()
 			if math.IsNaN(c.ln[k]) {
@@ -104,14 +105,14 @@ func (g *modelGroup) scaled(key modelKey, by scaling) *modelGroup {
 			t.ln[k] = (a + b) / 2
 			t.sigma[k] = math.Sqrt(f.PhysicsSigma*f.PhysicsSigma + half*half)
 		}
-		c.modelTable = t
+		c.lnTable = t
 		c.measured = make([]bool, len(g.axis)) // not here
 		s.curves = append(s.curves, c)
 	}
 	return s
 }
 
-// numPhysics is the number of a family's physical terms, see ModelFamily.
+// numPhysics is the number of a family's physical terms, see Family.
 const numPhysics = 8
 
 // physicsMicros is the physics of s bytes and c channels, with bytes on the links and bytes per

@@ -1,18 +1,18 @@
-package policy
+package model
 
-// ModelFormat and ModelVersion open every model file. A reader refuses others.
+// Format and Version open every model file. A reader refuses others.
 const (
-	ModelFormat  = "nccl-tuner-go cost model"
-	ModelVersion = 1
+	Format  = "nccl-tuner-go cost model"
+	Version = 1
 )
 
-// ModelFile is a cost model as it is written: what a person reads and what CompileModel checks.
+// File is a cost model as it is written: what a person reads and what Compile checks.
 // Times are microseconds; every sigma is a standard deviation of ln(us), which for small values is
 // a relative error.
-type ModelFile struct {
-	Format     string          `json:"format"`
-	Version    int             `json:"version"`
-	Provenance ModelProvenance `json:"provenance"`
+type File struct {
+	Format     string     `json:"format"`
+	Version    int        `json:"version"`
+	Provenance Provenance `json:"provenance"`
 	// MaxNodes lets the largest group of several nodes answer for communicators of the same number
 	// of ranks per node up to this many nodes. 0: nobody asked for that, and other node counts get
 	// no answer.
@@ -21,28 +21,28 @@ type ModelFile struct {
 	// of Provenance.Topology but not the same. Without it the model is silent there.
 	Scales bool `json:"scales,omitempty"`
 	// Constants replace some of NCCL's own; nil: none.
-	Constants *ModelConstants `json:"constants,omitempty"`
-	Groups    []ModelGroup    `json:"groups"`
+	Constants *Constants `json:"constants,omitempty"`
+	Groups    []Group    `json:"groups"`
 }
 
-// ModelProvenance says where the measurements come from.
-type ModelProvenance struct {
-	Tool  string        `json:"tool,omitempty"`
-	Files []ModelSource `json:"files,omitempty"`
-	NCCL  string        `json:"nccl,omitempty"` // version; empty: not known
+// Provenance says where the measurements come from.
+type Provenance struct {
+	Tool  string   `json:"tool,omitempty"`
+	Files []Source `json:"files,omitempty"`
+	NCCL  string   `json:"nccl,omitempty"` // version; empty: not known
 	// Topology restricts the model to machines like the one measured. nil: not known, and nodes and
 	// ranks alone tell whether the model is used.
-	Topology      *ModelTopology `json:"topology,omitempty"`
-	SimulatedRows int            `json:"simulated_rows,omitempty"`
+	Topology      *Topology `json:"topology,omitempty"`
+	SimulatedRows int       `json:"simulated_rows,omitempty"`
 	// Machines are those measured, as far as the logs told, what has most rows first.
-	Machines []ModelMachine `json:"machines,omitempty"`
+	Machines []MeasuredOn `json:"machines,omitempty"`
 	// Mixed says that they have different GPUs, which somebody asked for.
 	Mixed bool `json:"mixed_machines,omitempty"`
 }
 
-// ModelMachine is where and with what some of the measurements were made. What is empty is not
+// MeasuredOn is where and with what some of the measurements were made. What is empty is not
 // known.
-type ModelMachine struct {
+type MeasuredOn struct {
 	GPU    string `json:"gpu,omitempty"` // model
 	Hosts  string `json:"hosts,omitempty"`
 	NCCL   string `json:"nccl,omitempty"`
@@ -52,15 +52,15 @@ type ModelMachine struct {
 	Rows   int    `json:"rows"`
 }
 
-// ModelSource is one file of measurements.
-type ModelSource struct {
+// Source is one file of measurements.
+type Source struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // of its bytes, hexadecimal
 	Rows   int    `json:"rows"`
 }
 
-// ModelGroup is the model of one collective on one communicator.
-type ModelGroup struct {
+// Group is the model of one collective on one communicator.
+type Group struct {
 	Coll  string `json:"collective"`
 	Nodes int    `json:"nodes"`
 	Ranks int    `json:"ranks"`
@@ -68,18 +68,18 @@ type ModelGroup struct {
 	Noise           float64 `json:"noise"`            // sigma between repetitions
 	RepetitionPairs int     `json:"repetition_pairs"` // behind Noise; 0: it is assumed
 
-	HeldOut []ModelScore `json:"held_out,omitempty"`
+	HeldOut []Score `json:"held_out,omitempty"`
 
 	// Axis lists the sizes at which the curves are given, ascending. In between ln(us) and sigma
 	// are straight lines over log2 bytes.
-	Axis     []uint64      `json:"axis"`
-	Default  *ModelDefault `json:"default,omitempty"` // nil: the library's own choice was not measured
-	Families []ModelFamily `json:"families"`
+	Axis     []uint64 `json:"axis"`
+	Default  *Default `json:"default,omitempty"` // nil: the library's own choice was not measured
+	Families []Family `json:"families"`
 }
 
-// ModelScore is how good decisions were on data that the model had not seen: time of the decision /
+// Score is how good decisions were on data that the model had not seen: time of the decision /
 // best time measured.
-type ModelScore struct {
+type Score struct {
 	LeftOut   string  `json:"left_out"` // "every other size", ...
 	Decisions int     `json:"decisions"`
 	Mean      float64 `json:"mean"`
@@ -94,16 +94,16 @@ type ModelScore struct {
 	Inside float64 `json:"inside_90,omitempty"`
 }
 
-// ModelDefault is what the library did when left alone.
-type ModelDefault struct {
-	Measured []ModelDefaultPoint `json:"measured"` // ascending sizes
-	Micros   []float64           `json:"us"`       // at the sizes of Axis within those measured
-	Sigma    []float64           `json:"sigma"`
+// Default is what the library did when left alone.
+type Default struct {
+	Measured []DefaultPoint `json:"measured"` // ascending sizes
+	Micros   []float64      `json:"us"`       // at the sizes of Axis within those measured
+	Sigma    []float64      `json:"sigma"`
 }
 
-// ModelDefaultPoint is one measured default. Its configuration is empty and 0 where it is not
+// DefaultPoint is one measured default. Its configuration is empty and 0 where it is not
 // known.
-type ModelDefaultPoint struct {
+type DefaultPoint struct {
 	Bytes    uint64  `json:"bytes"`
 	Micros   float64 `json:"us"`
 	Algo     string  `json:"algorithm,omitempty"`
@@ -111,8 +111,8 @@ type ModelDefaultPoint struct {
 	Channels int     `json:"channels,omitempty"`
 }
 
-// ModelFamily is the model of one algorithm with one protocol.
-type ModelFamily struct {
+// Family is the model of one algorithm with one protocol.
+type Family struct {
 	Algo  string `json:"algorithm"`
 	Proto string `json:"protocol"`
 	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and s*c, of s bytes
@@ -126,21 +126,21 @@ type ModelFamily struct {
 
 	// Distrust lists sizes at which the label is probably wrong. The model never chooses the family
 	// there.
-	Distrust []ModelDistrust `json:"distrust,omitempty"`
-	Curves   []ModelCurve    `json:"curves"` // ascending channels
+	Distrust []Distrust `json:"distrust,omitempty"`
+	Curves   []Curve    `json:"curves"` // ascending channels
 }
 
-// ModelDistrust is an inclusive range of sizes at which a family takes the same time as another.
-type ModelDistrust struct {
+// Distrust is an inclusive range of sizes at which a family takes the same time as another.
+type Distrust struct {
 	Min  uint64 `json:"min_bytes"`
 	Max  uint64 `json:"max_bytes"`
 	Twin string `json:"twin"`
 }
 
-// ModelCurve is one configuration: measured points, and the fit at the sizes of the group's Axis
+// Curve is one configuration: measured points, and the fit at the sizes of the group's Axis
 // within Min and Max. Where these reach beyond the points measured with it, the rest of its family
 // predicts it; a policy never chooses it there.
-type ModelCurve struct {
+type Curve struct {
 	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
 	Min      uint64       `json:"min_bytes"`
 	Max      uint64       `json:"max_bytes"`

@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// ModelConstants replace constants of NCCL's own cost model, which NCCL hands to a tuner since
+// Constants replace constants of NCCL's own cost model, which NCCL hands to a tuner since
 // 2.28. What is not named keeps NCCL's value. All ranks of a job must write the same: NCCL's own
 // choices follow from them.
 //
 // The fields are those of NCCL's ncclTunerConstants.
-type ModelConstants struct {
+type Constants struct {
 	// BaseLatencies are paid once per collective, HWLatencies once per step over a link.
 	BaseLatencies []LatencyConstant `json:"base_latencies,omitempty"`
 	HWLatencies   []LatencyConstant `json:"hw_latencies,omitempty"`
@@ -80,7 +80,7 @@ const (
 )
 
 // Values lists the constants that the model replaces.
-func (c *ModelConstants) Values() []Constant {
+func (c *Constants) Values() []Constant {
 	if c == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (c *ModelConstants) Values() []Constant {
 }
 
 // constants checks the section; c may be nil.
-func (m *modelChecker) constants(c *ModelConstants) {
+func (m *checker) constants(c *Constants) {
 	if c == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (m *modelChecker) constants(c *ModelConstants) {
 }
 
 // each calls f for every entry, with its path in the file and what is wrong with it.
-func (c *ModelConstants) each(f func(path string, v Constant, err error)) {
+func (c *Constants) each(f func(path string, v Constant, err error)) {
 	for i, l := range c.BaseLatencies {
 		v, err := l.constant(ConstantBaseLatency)
 		f(fmt.Sprintf("constants.base_latencies[%d]", i), v, err)

@@ -1,4 +1,4 @@
-package policy
+package model
 
 import (
 	"math"
@@ -6,10 +6,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// ModelTopology is the machine that a model was measured on.
-type ModelTopology struct {
+// Topology is the machine that a model was measured on.
+type Topology struct {
 	Fingerprint string       `json:"fingerprint"` // of topo.Fingerprint
 	Summary     topo.Summary `json:"summary"`
+}
+
+// Machine is the kind of machine that a process runs on.
+type Machine struct {
+	Fingerprint topo.Fingerprint
+	Summary     topo.Summary
 }
 
 // Standing is how the machine of a process relates to the one that a model was measured on.
@@ -42,8 +48,8 @@ func (s Standing) Silent() bool { return s >= UnscaledMachine }
 // NeedsTopology reports whether the machine has to be known to use the model.
 func (m *Model) NeedsTopology() bool { return m.File.Provenance.Topology != nil }
 
-// on returns the model as it holds on a machine; nil where it does not.
-func (m *Model) on(here *Machine) (*Model, Standing) {
+// On returns the model as it holds on a machine; nil where it does not.
+func (m *Model) On(here *Machine) (*Model, Standing) {
 	home := m.File.Provenance.Topology
 	switch {
 	case home == nil:
@@ -63,7 +69,7 @@ func (m *Model) on(here *Machine) (*Model, Standing) {
 	return nil, DifferentMachine
 }
 
-func (c *modelChecker) topology(m *Model) {
+func (c *checker) topology(m *Model) {
 	const path = "provenance.topology"
 	home := m.File.Provenance.Topology
 	if home == nil {

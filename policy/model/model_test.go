@@ -1,4 +1,4 @@
-package policy
+package model_test
 
 import (
 	"encoding/json"
@@ -8,29 +8,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // smallModel has ring/simple with 2 and 8 channels, tree/ll with 4, nvls/simple with 16, at 1 KiB,
 // 4 KiB and 16 KiB on 2 nodes of 4; the default is tree/ll.
-func smallModel() *ModelFile {
-	curve := func(channels int, us ...float64) ModelCurve {
-		return ModelCurve{Channels: channels, Min: 1 << 10, Max: 16 << 10, Micros: us, Sigma: []float64{0.02, 0.02, 0.02},
-			Measured: [][2]float64{{1 << 10, us[0]}, {4 << 10, us[1]}, {16 << 10, us[2]}}}
+func smallModel() *model.File {
+	file := &model.File{}
+	text, err := os.ReadFile("testdata/small.json")
+	if err == nil {
+		err = json.Unmarshal(text, file)
 	}
-	return &ModelFile{Format: ModelFormat, Version: ModelVersion, Groups: []ModelGroup{{
-		Coll: "allreduce", Nodes: 2, Ranks: 8, Noise: 0.01, Axis: []uint64{1 << 10, 4 << 10, 16 << 10},
-		Default: &ModelDefault{
-			Measured: []ModelDefaultPoint{{1 << 10, 10, "tree", "ll", 4}, {4 << 10, 20, "tree", "ll", 4}, {16 << 10, 40, "tree", "ll", 4}},
-			Micros:   []float64{10, 20, 40}, Sigma: []float64{0.02, 0.02, 0.02},
-		},
-		Families: []ModelFamily{
-			{Algo: "tree", Proto: "ll", Curves: []ModelCurve{curve(4, 10, 20, 40)}},
-			{Algo: "ring", Proto: "simple", Curves: []ModelCurve{curve(2, 12, 19.9, 30), curve(8, 13, 21, 20)}},
-			{Algo: "nvls", Proto: "simple", Curves: []ModelCurve{curve(16, 1, 1, 1)}},
-		},
-	}}}
+	if err != nil {
+		panic(err)
+	}
+	return file
 }
 
 // costsOf is a table with tree/ll at 1, ring/simple at 2 and nvls/simple at 3.
@@ -49,49 +45,49 @@ func costsOf(change func(micros []float32)) nccl.Costs {
 func TestModelChooses(t *testing.T) {
 	for _, test := range []struct {
 		name         string
-		change       func(*ModelFile)
+		change       func(*model.File)
 		costs        func([]float32)
 		nodes, ranks int
 		coll         nccl.Coll
 		bytes        uint64
 		want         string
-		why          Silence
+		why          model.Silence
 	}{
 		{name: "the fastest", bytes: 16 << 10, want: "ring/simple 8"},
-		{name: "the default is the fastest", bytes: 1 << 10, why: SilentBest},
-		{name: "half a percent is not worth it", bytes: 4 << 10, why: SilentGain},
+		{name: "the default is the fastest", bytes: 1 << 10, why: model.SilentBest},
+		{name: "half a percent is not worth it", bytes: 4 << 10, why: model.SilentGain},
 		{name: "between two sizes", bytes: 8 << 10, want: "ring/simple 8"},
-		{name: "above the largest", bytes: 16<<10 + 1, why: SilentSize},
-		{name: "below the smallest", bytes: 1<<10 - 1, why: SilentSize},
-		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: SilentBest},
-		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: SilentCells},
-		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: SilentBest},
-		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *ModelFile) {
+		{name: "above the largest", bytes: 16<<10 + 1, why: model.SilentSize},
+		{name: "below the smallest", bytes: 1<<10 - 1, why: model.SilentSize},
+		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: model.SilentBest},
+		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.SilentCells},
+		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.SilentBest},
+		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Families[1].Curves[1].Sigma[2] = 0.8
 			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
-		}, why: SilentGain},
-		{name: "never measured that large", bytes: 16 << 10, change: func(f *ModelFile) {
+		}, why: model.SilentGain},
+		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
 		}, want: "ring/simple 2"},
-		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *ModelFile) {
-			f.Groups[0].Families[1].Distrust = []ModelDistrust{{5000, 1 << 20, "ring/ll"}}
-		}, why: SilentBest},
-		{name: "the default not measured", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
-		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *ModelFile) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: SilentDefault},
-		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: SilentColl},
-		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: SilentOneNode},
-		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: SilentPerNode},
-		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: SilentNodes},
-		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *ModelFile) { f.MaxNodes = 4 }, why: SilentFarther},
-		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *ModelFile) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
+		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *model.File) {
+			f.Groups[0].Families[1].Distrust = []model.Distrust{{5000, 1 << 20, "ring/ll"}}
+		}, why: model.SilentBest},
+		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
+		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: model.SilentDefault},
+		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.SilentColl},
+		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.SilentOneNode},
+		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: model.SilentPerNode},
+		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: model.SilentNodes},
+		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, want: "ring/simple 8"},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, why: model.SilentFarther},
+		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *model.File) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := smallModel()
 			if test.change != nil {
 				test.change(file)
 			}
-			m, err := CompileModel("small", file)
+			m, err := model.Compile("small", file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +99,7 @@ func TestModelChooses(t *testing.T) {
 				coll = test.coll
 			}
 			c, why := m.For(nodes, ranks).Choose(coll, test.bytes, costsOf(test.costs))
-			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == Speaks && got != test.want {
+			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == model.Speaks && got != test.want {
 				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
 			}
 		})
@@ -115,12 +111,12 @@ func TestModelFileErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadModel("m.json", good); err != nil {
+	if _, err := model.Read("m.json", good); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
 		{`"version":1`, `"version":2`, "m.json: version: 2 is not known"},
-		{ModelFormat, "something", `m.json: format: "something" is not a cost model`},
+		{model.Format, "something", `m.json: format: "something" is not a cost model`},
 		{`"collective":"allreduce"`, `"collective":"allreduc"`, `m.json: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`},
 		{`"algorithm":"ring"`, `"algorithm":"rign"`, `m.json: groups[0].families[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
 		{`"channels":8`, `"channels":65`, "m.json: groups[0].families[1].curves[1].channels: 65 (allowed: 0 to 64)"},
@@ -137,12 +133,12 @@ func TestModelFileErrors(t *testing.T) {
 		if text == string(good) {
 			t.Errorf("%s is not in the file", test.old)
 		}
-		if _, err := ReadModel("m.json", []byte(text)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := model.Read("m.json", []byte(text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v\nwant %s", test.new, err, test.want)
 		}
 	}
 	for n := range good {
-		if _, err := ReadModel("m.json", good[:n]); err == nil {
+		if _, err := model.Read("m.json", good[:n]); err == nil {
 			t.Fatalf("cut after %d bytes the file is accepted", n)
 		}
 	}
@@ -150,37 +146,37 @@ func TestModelFileErrors(t *testing.T) {
 
 // What only people read does not make two models differ.
 func TestModelDigest(t *testing.T) {
-	digest := func(change func(*ModelFile)) Digest {
+	digest := func(change func(*model.File)) digest.Digest {
 		f := smallModel()
 		change(f)
-		m, err := CompileModel("m", f)
+		m, err := model.Compile("m", f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m.Digest()
 	}
-	first := digest(func(*ModelFile) {})
-	if first != digest(func(f *ModelFile) {
+	first := digest(func(*model.File) {})
+	if first != digest(func(f *model.File) {
 		f.Provenance.NCCL = "2.30.7"
-		f.Groups[0].HeldOut = []ModelScore{{Mean: 1}}
+		f.Groups[0].HeldOut = []model.Score{{Mean: 1}}
 	}) {
 		t.Error("provenance changes the digest")
 	}
-	if first == digest(func(f *ModelFile) { f.Groups[0].Families[0].Curves[0].Micros[1] = 20.01 }) {
+	if first == digest(func(f *model.File) { f.Groups[0].Families[0].Curves[0].Micros[1] = 20.01 }) {
 		t.Error("a time does not change the digest")
 	}
 }
 
 // A file that tunefit fit wrote stays readable for as long as its version is.
 func TestReadFittedModel(t *testing.T) {
-	m, err := ReadModel(fittedModel, fittedText(t))
+	m, err := model.Read(fittedModel, fittedText(t))
 	if err != nil || len(m.File.Groups) != 1 || m.File.Provenance.Topology == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 // fittedModel was made from policy/fit/testdata/small.csv and configs/topo/dgx-h100.xml.
-const fittedModel = "testdata/model.json"
+const fittedModel = "../testdata/model.json"
 
 func fittedText(t testing.TB) []byte {
 	text, err := os.ReadFile(fittedModel)
@@ -196,25 +192,25 @@ func FuzzReadModel(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":1,"groups":[{}]}`))
 	scales := physicalModel([]float64{20, 1, 1e-4, 1e-4, 1, 0.1, 0.1, 1e-6}, []float64{20, 0, 4e-4, 0, 0, 0, 0, 0})
-	scales.Constants = &ModelConstants{BaseLatencies: []LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 6}}, LLMaxBWs: []BandwidthConstant{{GPU: "hopper", Nodes: "1", GBps: 140}}}
+	scales.Constants = &model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 6}}, LLMaxBWs: []model.BandwidthConstant{{GPU: "hopper", Nodes: "1", GBps: 140}}}
 	good, _ = json.Marshal(scales)
 	f.Add(good)
-	here := Machine{topo.Fingerprint{Shape: "aaaaaaaaaaaaaaaa", Machine: "bbbbbbbbbbbbbbbb"}, topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
+	here := model.Machine{topo.Fingerprint{Shape: "aaaaaaaaaaaaaaaa", Machine: "bbbbbbbbbbbbbbbb"}, topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m, err := ReadModel("m.json", text)
+		m, err := model.Read("m.json", text)
 		if err != nil {
 			return
 		}
-		e := NewEngine(nil, m, &here)
+		e := policy.NewEngine(nil, m, &here)
 		for _, c := range e.Constants() {
-			if !(c.Value >= 0 && c.Value <= maxConstantGBps) {
+			if !(c.Value >= 0 && c.Value <= model.MaxConstantGBps) {
 				t.Errorf("%+v", c)
 			}
 		}
 		for _, g := range m.File.Groups {
-			scaled := e.For(Comm{Nodes: g.Nodes, Ranks: g.Ranks})
+			scaled := e.For(policy.Comm{Nodes: g.Nodes, Ranks: g.Ranks})
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
-				a := scaled.Decide(Query{Coll: nccl.CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
+				a := scaled.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
 				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
 					t.Errorf("%+v", a)
 				}
@@ -222,7 +218,7 @@ func FuzzReadModel(f *testing.F) {
 			v := m.For(g.Nodes, g.Ranks)
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
 				for coll := range nccl.Coll(nccl.NumColls) {
-					if c, why := v.Choose(coll, b, costsOf(nil)); why == Speaks && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
+					if c, why := v.Choose(coll, b, costsOf(nil)); why == model.Speaks && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
 					}
 				}
@@ -244,17 +240,17 @@ func BenchmarkModelChoose(b *testing.B) {
 				us, sigma = append(us, float64(10+k)), append(sigma, 0.02)
 			}
 			last := g.Axis[68]
-			g.Default.Measured = []ModelDefaultPoint{{g.Axis[0], 10, "tree", "ll", 4}, {last, 20, "tree", "ll", 4}}
+			g.Default.Measured = []model.DefaultPoint{{g.Axis[0], 10, "tree", "ll", 4}, {last, 20, "tree", "ll", 4}}
 			g.Default.Micros, g.Default.Sigma = us, sigma
 			families := 15
 			for i := range families {
-				f := ModelFamily{Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String()}
+				f := model.Family{Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String()}
 				for c := 1; c <= (configs+families-1)/families; c++ {
-					f.Curves = append(f.Curves, ModelCurve{Channels: c, Min: g.Axis[0], Max: last, Micros: us, Sigma: sigma})
+					f.Curves = append(f.Curves, model.Curve{Channels: c, Min: g.Axis[0], Max: last, Micros: us, Sigma: sigma})
 				}
 				g.Families = append(g.Families, f)
 			}
-			m, err := CompileModel("bench", file)
+			m, err := model.Compile("bench", file)
 			if err != nil {
 				b.Fatal(err)
 			}

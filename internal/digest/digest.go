@@ -1,0 +1,24 @@
+// Package digest identifies the meaning of what decides: policies, models and both together.
+package digest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Digest is 128 bits of a SHA-256. The ranks' record of their first version has to fit into an
+// inode, for a disk may be full. What conditions and models compute may differ between processors
+// in the last bits, so the kind of processor is part of their meaning.
+type Digest [16]byte
+
+// Of returns the digest of a text.
+func Of(text []byte) Digest {
+	sum := sha256.Sum256(text)
+	return Digest(sum[:len(Digest{})])
+}
+
+// String returns the first 12 hexadecimal digits, enough to tell versions apart.
+func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
+
+// Full returns all hexadecimal digits; String's are the first of them.
+func (d Digest) Full() string { return hex.EncodeToString(d[:]) }
