@@ -148,8 +148,8 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.channels == o.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Channels), fmt.Sprint(o.Channels)))
 	}
 	if e.chunk != nil {
-		size := func(n int64) string { return ncclOr(n, nccl.FormatBytes(uint64(n))) }
-		differs(*e.chunk == o.Chunk, "chunk", size(*e.chunk), size(o.Chunk))
+		size := func(n uint64) string { return ncclOr(int64(n), nccl.FormatBytes(n)) }
+		differs(*e.chunk == uint64(o.Chunk), "chunk", size(*e.chunk), size(uint64(o.Chunk)))
 	}
 	if e.row != nil {
 		differs(*e.row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.row), rows.whoDecided(o))

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,134 +16,140 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// strictYAML reads a YAML file field by field and collects what is wrong, with its
-// place: unknown fields, fields given twice, values of another kind.
-type strictYAML struct {
+// reader makes values of a YAML file's nodes and collects what is wrong, with its place. A node of kind 0 is a field that is
+// left out.
+type reader struct {
 	file     string
 	problems policy.Problems
 }
 
-// fields says what reads each field of a mapping.
-type fields map[string]func(*yaml.Node)
-
-func (y *strictYAML) fail(at *yaml.Node, format string, args ...any) {
-	y.problems = append(y.problems, policy.Problem{File: y.file, Line: at.Line, Column: at.Column, Text: fmt.Sprintf(format, args...)})
+func (r *reader) fail(at *yaml.Node, format string, args ...any) {
+	r.problems = append(r.problems, policy.Problem{File: r.file, Line: at.Line, Column: at.Column, Text: fmt.Sprintf(format, args...)})
 }
 
-// maxYAMLProblems is how many problems of a file are printed.
-const maxYAMLProblems = 20
+// maxProblems is how many problems of a file are printed.
+const maxProblems = 20
 
-func (y *strictYAML) err() error {
-	if len(y.problems) == 0 {
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
 		return nil
 	}
-	if more := len(y.problems) - maxYAMLProblems; more > 0 {
-		return fmt.Errorf("%w\nand %d more", y.problems[:maxYAMLProblems], more)
+	slices.SortStableFunc(r.problems, func(a, b policy.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if more := len(r.problems) - maxProblems; more > 0 {
+		return fmt.Errorf("%w\nand %d more", r.problems[:maxProblems], more)
 	}
-	return y.problems
+	return r.problems
 }
 
-// parse returns the one document of a file.
-func (y *strictYAML) parse(text []byte) (*yaml.Node, error) {
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	var doc, next yaml.Node
-	err := d.Decode(&doc)
-	if err == nil {
-		if err = d.Decode(&next); err == nil {
-			return nil, fmt.Errorf("%s:%d:%d: another document (allowed: one a file)", y.file, next.Line, next.Column)
+var (
+	unknownField = regexp.MustCompile(`^field (.*) not found in type `)
+	otherKind    = regexp.MustCompile(`^cannot construct (.*) into (\S+)$`)
+)
+
+// note takes the library's errors about what, which was to be read into a value; nil is none.
+func (r *reader) note(err error, what string, to any) {
+	var all *yaml.LoadErrors
+	var one *yaml.LoadError
+	switch {
+	case err == nil:
+	case errors.As(err, &all):
+		for _, e := range all.Errors {
+			text := e.Message
+			if m := unknownField.FindStringSubmatch(text); m != nil {
+				names := fieldNames(to)
+				text = fmt.Sprintf("unknown field %q of %s (%sallowed: %s)", m[1], what, suggest.DidYouMean(m[1], names), strings.Join(names, ", "))
+			} else if m := otherKind.FindStringSubmatch(text); m != nil {
+				needed := "fields and their values"
+				if m[2] == "string" {
+					needed = "one value"
+				}
+				text = fmt.Sprintf("%s is %s (needed: %s)", what, m[1], needed)
+			}
+			r.fail(&yaml.Node{Line: max(e.Mark.Line, 1), Column: e.Mark.Column}, "%s", strings.TrimPrefix(text, "yaml: "))
 		}
-		if errors.Is(err, io.EOF) {
-			return doc.Content[0], nil
-		}
+	case errors.As(err, &one):
+		r.fail(&yaml.Node{Line: one.Mark.Line, Column: one.Mark.Column}, "not YAML: %s", one.Message)
+	default:
+		r.fail(&yaml.Node{Line: 1}, "not YAML: %v", err)
 	}
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: the file is empty", y.file)
-	}
-	what, where := strings.TrimPrefix(err.Error(), "yaml: "), y.file
-	var at *yaml.LoadError
-	if errors.As(err, &at) && at.Mark.Line > 0 {
-		what, where = at.Message, fmt.Sprintf("%s:%d:%d", y.file, at.Mark.Line, at.Mark.Column)
-	}
-	return nil, fmt.Errorf("%s: not YAML: %s", where, what)
 }
 
-func resolved(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
+// fields fills a struct of nodes from a mapping; what names it in messages.
+func (r *reader) fields(n *yaml.Node, what string, to any) {
+	if n.Kind != 0 {
+		r.note(n.Load(to, yaml.WithKnownFields()), what, to)
 	}
-	return n
 }
 
-// mapping reads the fields of a mapping; what names it in messages.
-func (y *strictYAML) mapping(n *yaml.Node, what string, known fields) {
-	n = resolved(n)
-	if n.Kind != yaml.MappingNode {
-		y.fail(n, "%s is %s (needed: fields and their values)", what, kindOf(n))
-		return
-	}
-	var names []string
-	for name := range known {
-		names = append(names, name)
+func fieldNames(of any) (names []string) {
+	for f := range reflect.TypeOf(of).Elem().Fields() {
+		names = append(names, cmp.Or(f.Tag.Get("yaml"), strings.ToLower(f.Name)))
 	}
 	slices.Sort(names)
-	seen := map[string]bool{}
-	for i := 0; i < len(n.Content); i += 2 {
-		name, value := n.Content[i], n.Content[i+1]
-		read := known[name.Value]
-		switch {
-		case read == nil:
-			y.fail(name, "unknown field %q of %s (%sallowed: %s)", name.Value, what, suggest.DidYouMean(name.Value, names), strings.Join(names, ", "))
-		case seen[name.Value]:
-			y.fail(name, "field %s is given twice", name.Value)
-		default:
-			seen[name.Value] = true
-			read(value)
-		}
-	}
+	return names
 }
 
-// list calls read for each element of a list; one value stands for a list of one.
-func (y *strictYAML) list(n *yaml.Node, read func(*yaml.Node)) {
-	if n = resolved(n); n.Kind != yaml.SequenceNode {
-		read(n)
+// each calls read for each element of a list; one value stands for a list of one.
+func each(n *yaml.Node, read func(*yaml.Node)) {
+	var list []yaml.Node
+	if n.Kind == 0 {
 		return
 	}
-	for _, element := range n.Content {
-		read(element)
+	if err := n.Load(&list); err != nil {
+		list = []yaml.Node{*n}
+	}
+	for i := range list {
+		read(&list[i])
 	}
 }
 
-// text reads a scalar as it is written.
-func (y *strictYAML) text(n *yaml.Node, what string) (string, bool) {
-	n = resolved(n)
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		y.fail(n, "%s is %s (needed: one value)", what, kindOf(n))
-		return "", false
+// value reads a scalar that parse understands; its zero value where it is left out.
+func value[T any](r *reader, n *yaml.Node, what string, parse func(string) (T, error)) (v T) {
+	if n.Kind == 0 {
+		return v
 	}
-	return n.Value, true
-}
-
-func (y *strictYAML) number(n *yaml.Node, what string, least, most int) int {
-	s, ok := y.text(n, what)
-	if !ok {
-		return least
+	var s string
+	if err := n.Load(&s); err != nil {
+		r.note(err, what, nil)
+		return v
 	}
-	v, err := strconv.Atoi(s)
-	if err != nil || v < least || v > most {
-		y.fail(resolved(n), "%s is %q (allowed: %d to %d)", what, s, least, most)
-		return least
+	v, err := parse(s)
+	if err != nil {
+		r.fail(n, "%s: %v", what, err)
 	}
 	return v
 }
 
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Tag == "!!null":
-		return "empty"
+// optional is value, nil where it is left out.
+func optional[T any](r *reader, n *yaml.Node, what string, parse func(string) (T, error)) *T {
+	if n.Kind == 0 {
+		return nil
 	}
-	return strconv.Quote(n.Value)
+	v := value(r, n, what, parse)
+	return &v
+}
+
+func text(s string) (string, error) { return s, nil }
+
+// number parses a number of a range.
+func number(least, most int) func(string) (int, error) {
+	return func(s string) (int, error) {
+		v, err := strconv.Atoi(s)
+		if err != nil || v < least || v > most {
+			return least, fmt.Errorf("%q (allowed: %d to %d)", s, least, most)
+		}
+		return v, nil
+	}
+}
+
+// ownOr parses nccl, for NCCL's own, as 0.
+func ownOr[T int | uint64](parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		if s == "nccl" {
+			return 0, nil
+		}
+		return parse(s)
+	}
 }
