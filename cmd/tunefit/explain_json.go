@@ -58,8 +58,8 @@ type estimatedJSON struct {
 	Chosen    bool    `json:"chosen,omitempty"`
 }
 
-func (p *decisionPath) json() pathJSON {
-	j := pathJSON{Decision: p.Outcome.JSON(p.by), Notes: p.notes}
+func (p *decisionPath) json(notes []string) pathJSON {
+	j := pathJSON{Decision: p.Outcome.JSON(p.by), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
