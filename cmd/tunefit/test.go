@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 )
 
 // Exit codes of test: 0 if all pass, and
@@ -82,20 +83,20 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 
 // runPolicyTests reads all files before it runs any.
 func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
-	var all []*policyTests
+	var all []*policytest.File
 	for _, file := range files {
-		t, err := readPolicyTests(file)
+		t, err := policytest.Read(file)
 		if err != nil {
 			return false, err
 		}
 		if nccl != "" {
-			t.costs.NCCL = nccl
+			t.Costs.NCCL = nccl
 		}
 		all = append(all, t)
 	}
-	results := []caseResult{}
+	results := []policytest.Result{}
 	for _, t := range all {
-		of, asked, shapes, err := t.run(who, only)
+		of, asked, shapes, err := t.Run(who, only)
 		if err != nil {
 			return false, err
 		}
@@ -112,5 +113,5 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 	if asJSON {
 		return passed, cli.WriteJSON(cmd.OutOrStdout(), results)
 	}
-	return passed, writeCaseResults(cmd.OutOrStdout(), results)
+	return passed, policytest.Write(cmd.OutOrStdout(), results)
 }

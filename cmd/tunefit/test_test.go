@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
@@ -72,7 +73,7 @@ func TestPolicyTestsOfExample(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
-	var got []caseResult
+	var got []policytest.Result
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -1,4 +1,4 @@
-package main
+package policytest
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// writeCaseResults prints what failed, and how many passed.
-func writeCaseResults(w io.Writer, results []caseResult) error {
+// Write prints what failed, and how many passed.
+func Write(w io.Writer, results []Result) error {
 	failed := 0
 	for _, r := range results {
 		if r.Passed {

@@ -1,4 +1,4 @@
-package main
+package policytest
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func FuzzReadPolicyTests(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if tests, err := readPolicyTests(file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
+		if tests, err := Read(file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
 			t.Errorf("accepted without a policy or without tests: %q", text)
 		}
 	})

@@ -1,4 +1,5 @@
-package main
+// Package policytest reads files of tests of a policy and runs them: calls, and what is to become of them.
+package policytest
 
 import (
 	"fmt"
@@ -17,11 +18,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// policyTests is a file of tests of one policy, one model, or both.
-type policyTests struct {
+// File is a file of tests of one policy, one model, or both.
+type File struct {
 	file string
 	ask.Decider
-	costs costs.Flags // NCCL's own choice comes from there
+	Costs costs.Flags // NCCL's own choice comes from there
 	cases []policyCase
 }
 
@@ -70,8 +71,8 @@ type (
 	}
 )
 
-// readPolicyTests reads a file of tests.
-func readPolicyTests(file string) (*policyTests, error) {
+// Read reads a file of tests.
+func Read(file string) (*File, error) {
 	content, err := cli.ReadInput(file, cli.KindTests)
 	if err != nil {
 		return nil, err
@@ -86,18 +87,18 @@ func readPolicyTests(file string) (*policyTests, error) {
 	}
 	var f fileFields
 	r.note(yaml.Load(content, &f, yaml.WithKnownFields()), "the file", &f)
-	t := &policyTests{file: file}
+	t := &File{file: file}
 	t.Policy, t.Model = value(r, &f.Policy, "policy", beside), value(r, &f.Model, "model", beside)
-	t.costs.Topo, t.costs.Tuning = value(r, &f.Topology, "topology", beside), value(r, &f.Tuning, "tuning", beside)
+	t.Costs.Topo, t.Costs.Tuning = value(r, &f.Topology, "topology", beside), value(r, &f.Tuning, "tuning", beside)
 	if release := value(r, &f.NCCL, "nccl", nccl.ParseVersion); release != 0 {
-		t.costs.NCCL = release.String()
+		t.Costs.NCCL = release.String()
 	}
 	each(&f.Tests, func(n *yaml.Node) { t.cases = append(t.cases, r.policyCase(n)) })
 	if len(r.problems) == 0 {
 		switch {
 		case t.Decider == ask.Decider{}:
 			r.fail(&yaml.Node{Line: 1, Column: 1}, "the file names neither a policy nor a model")
-		case t.costs.Topo != "" && t.costs.Tuning != "":
+		case t.Costs.Topo != "" && t.Costs.Tuning != "":
 			r.fail(&yaml.Node{Line: 1, Column: 1}, "topology and tuning exclude each other")
 		case len(t.cases) == 0:
 			r.fail(&yaml.Node{Line: 1, Column: 1}, "the file has no tests")

@@ -1,4 +1,4 @@
-package main
+package policytest
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// caseResult is what became of one test.
-type caseResult struct {
+// Result is what became of one test.
+type Result struct {
 	File     string     `json:"file"`
 	Line     int        `json:"line"`
 	Name     string     `json:"name"`
@@ -34,13 +34,13 @@ type fieldDiff struct {
 	Got      string `json:"got"`
 }
 
-// run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *ask.Asker, shapes []grid.Shape, err error) {
+// Run asks the plugin about every test whose name matches.
+func (t *File) Run(who cli.LibraryFlag, only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []grid.Shape, err error) {
 	files, err := t.Decider.Read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := ask.NewAsker(who, t.costs, t.Decider)
+	a, err := ask.NewAsker(who, t.Costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -72,7 +72,7 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 	return results, a, shapes, nil
 }
 
-func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (caseResult, error) {
+func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (Result, error) {
 	sizes := c.sizes
 	if c.isRange {
 		sizes = files.Sizes(sizes, c.call.Coll, c.call.Shape)
@@ -85,9 +85,9 @@ func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (caseResu
 	a.Offers = &c.offer
 	outcomes, err := a.Ask(rows.Decider, c.call.Shape, questions)
 	if err != nil {
-		return caseResult{}, err
+		return Result{}, err
 	}
-	r := caseResult{Line: c.line, Name: c.name}
+	r := Result{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Shape.Nodes, "node"), cli.CountOf(o.Shape.Ranks, "rank"), o.CallText())
