@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -47,7 +48,7 @@ topology of --topo. The library is asked by that release's version of the tuner 
 				return err
 			}
 			defer a.Close()
-			p, err := explainDecision(a, d, q)
+			p, err := explain.Of(a, d, q)
 			if err != nil {
 				return err
 			}
@@ -56,9 +57,9 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			}
 			a.Note(cmd.ErrOrStderr(), []grid.Shape{p.Outcome.Shape})
 			if f.json {
-				err = cli.WriteJSON(cmd.OutOrStdout(), p.json(a.Notes))
+				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))
 			} else {
-				err = p.write(cmd.OutOrStdout(), f.all)
+				err = p.Write(cmd.OutOrStdout(), f.all)
 			}
 			return err
 		},

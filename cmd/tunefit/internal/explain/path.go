@@ -1,4 +1,5 @@
-package main
+// Package explain follows the way to one decision and prints it: rows, conditions, model, NCCL, and what to do about silence.
+package explain
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
@@ -7,16 +8,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// decisionPath is the way to one decision.
-type decisionPath struct {
+// Path is the way to one decision.
+type Path struct {
 	ask.Explained
 	by    ask.Decider
 	sheet *policy.Sheet // the policy's text; nil without
 }
 
-// explainDecision asks a and follows the way to its answer.
-func explainDecision(a *ask.Asker, d ask.Decider, q ask.Question) (*decisionPath, error) {
-	p := &decisionPath{by: d}
+// Of asks a and follows the way to its answer.
+func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
+	p := &Path{by: d}
 	if d.Policy != "" {
 		text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
 		if err != nil {
@@ -33,7 +34,7 @@ func explainDecision(a *ask.Asker, d ask.Decider, q ask.Question) (*decisionPath
 
 // constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
 // sets its own after that.
-func (p *decisionPath) constants() []policy.Constant {
+func (p *Path) constants() []policy.Constant {
 	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
 		return p.Engine.Constants()
 	}

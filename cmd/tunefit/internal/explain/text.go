@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 // maxExplained is how many configurations are shown without --all.
 const maxExplained = 10
 
-// write prints the path for a person. all leaves nothing out.
-func (p *decisionPath) write(w io.Writer, all bool) error {
+// Write prints the path for a person. all leaves nothing out.
+func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"), q.CallText())
@@ -37,7 +37,7 @@ func (p *decisionPath) write(w io.Writer, all bool) error {
 // trailingSpace is what tables leave of empty cells.
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
-func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
+func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 	if p.by.Model == "" {
 		return
 	}
@@ -72,7 +72,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 }
 
 // verdict says whether the model speaks, and by what margin.
-func (p *decisionPath) verdict() string {
+func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
 		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
@@ -83,7 +83,7 @@ func (p *decisionPath) verdict() string {
 	return "it speaks" + margin
 }
 
-func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
+func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if len(p.Candidates) == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 }
 
 // writeMeasured prints what NCCL was measured to do by itself, if it was.
-func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
+func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
 	case ask.Measured:
@@ -153,7 +153,7 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 }
 
 // writeEstimates prints what NCCL's cost model says.
-func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
+func (p *Path) writeEstimates(b *bytes.Buffer) {
 	with := ""
 	if p.Outcome.Own != p.Outcome.NCCL || len(p.constants()) > 0 && !p.ConstantsIgnored {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.Outcome.NCCL)
@@ -184,7 +184,7 @@ type estimate struct {
 }
 
 // estimates are of the available cells, the cheapest first.
-func (p *decisionPath) estimates() (all []estimate) {
+func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros >= 0 {
 			all = append(all, estimate{ask.CellAt(i), micros})
@@ -202,7 +202,7 @@ func (p *decisionPath) estimates() (all []estimate) {
 	return all
 }
 
-func (p *decisionPath) writeDecision(b *bytes.Buffer) {
+func (p *Path) writeDecision(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\ndecision: %s", p.Outcome.Choice())
 	if p.Outcome.Policy != p.Outcome.NCCL {
 		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL)
@@ -228,7 +228,7 @@ func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 }
 
 // place names a row of the policy as short as it can be.
-func (p *decisionPath) place(rule int) string {
+func (p *Path) place(rule int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.by.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // advice is what to measure so that a silent model may speak, and what else may be done;
 // nil where nothing helps.
-func (p *decisionPath) advice() []string {
+func (p *Path) advice() []string {
 	q := p.Outcome
 	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
 	switch p.Why {
@@ -39,7 +39,7 @@ func (p *decisionPath) advice() []string {
 }
 
 // plan names the command that prints what to run.
-func (p *decisionPath) plan() string {
+func (p *Path) plan() string {
 	s := p.Outcome.Shape
 	if s.Ranks%s.Nodes != 0 {
 		return ""
