@@ -113,6 +113,33 @@ func (v *topoView) settings() (topo.Settings, error) {
 	return set, nil
 }
 
+// reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
+func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+	var view topoView
+	view.register(cmd)
+	program := cmd.Flags().Bool("json", false, asJSON)
+	cmd.Args = cli.AtMost(1, "a topology file, or none for this machine")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set, err := view.settings()
+		if err != nil {
+			return err
+		}
+		doc, _, err := document(args)
+		if err != nil {
+			return err
+		}
+		r, err := report(doc, set)
+		switch {
+		case err != nil:
+			return err
+		case *program:
+			return cli.WriteJSON(cmd.OutOrStdout(), r)
+		}
+		return write(cmd.OutOrStdout(), r)
+	}
+	return cmd
+}
+
 // topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.
 type topoMachine struct {
 	doc    *topo.Document

@@ -2,6 +2,8 @@
 package explain
 
 import (
+	"fmt"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -39,4 +41,43 @@ func (p *Path) constants() []policy.Constant {
 		return p.Engine.Constants()
 	}
 	return nil
+}
+
+// advice is what to measure so that a silent model may speak, and what else may be done;
+// nil where nothing helps.
+func (p *Path) advice() []string {
+	q := p.Outcome
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
+	switch p.Why {
+	case policy.SilentColl, policy.SilentComm, policy.SilentOneNode, policy.SilentPerNode:
+		return []string{"measure " + where + p.plan()}
+	case policy.SilentNodes:
+		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Shape.Nodes)}
+	case policy.SilentSize:
+		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
+	case policy.SilentCells:
+		names := make([]string, 0, len(p.Estimated))
+		for _, e := range p.estimates() {
+			names = append(names, e.Cell.String())
+		}
+		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
+	case policy.SilentTwins:
+		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
+	case policy.SilentDefault:
+		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
+	case policy.SilentGain:
+		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.Bytes))}
+	case policy.SilentFarther:
+		return []string{"measure " + where + " itself"}
+	}
+	return nil
+}
+
+// plan names the command that prints what to run.
+func (p *Path) plan() string {
+	s := p.Outcome.Shape
+	if s.Ranks%s.Nodes != 0 {
+		return ""
+	}
+	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.Outcome.Coll, s)
 }
