@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slices"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -243,7 +242,7 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 
 // writeLintRules prints the rules as a table.
 func writeLintRules(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "rule\tseverity\tfix\twhat")
 	for _, r := range lint.Rules {
 		fix := ""

@@ -33,7 +33,7 @@ estimates, with the latencies and bandwidths of --tuning, or those that follow f
 topology of --topo. The library is asked by that release's version of the tuner ABI.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
-		Args: cli.Exactly(2, "a collective and a size, as allreduce 8M"),
+		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.question(cmd, args)
 			if err != nil {

@@ -53,12 +53,7 @@ of the row that decides) and decided_by (nccl, row or model).
 Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		Example: `  tunefit test configs/policies/example_test.yaml
   tunefit test configs/policies/example_test.yaml --run allreduce --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("0 arguments given (needed: a file of tests or more)")
-			}
-			return nil
-		},
+		Args: cli.Args(1, -1, "a file of tests or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern, err := regexp.Compile(only)
 			if err != nil {

@@ -35,7 +35,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
   tunefit topo configs/topo/dgx-h100.xml
   tunefit topo configs/topo/dgx-h100.xml --svg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
-		Args: cli.AtMost(1, "a topology file, or none for this machine"),
+		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := count(asJSON, dot, svg, dump); n > 1 {
 				return cli.Usagef("--json, --dot, --svg and --dump exclude each other")
@@ -118,7 +118,7 @@ func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.D
 	var view topoView
 	view.register(cmd)
 	program := cmd.Flags().Bool("json", false, asJSON)
-	cmd.Args = cli.AtMost(1, "a topology file, or none for this machine")
+	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set, err := view.settings()
 		if err != nil {

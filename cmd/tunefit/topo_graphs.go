@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -26,7 +26,7 @@ this system alone and as one of several alike.`,
 }
 
 func writeGraphs(w io.Writer, r channels.GraphsReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "communicator\tgraph\tchannels\tGB/s per channel\tover network\tGPU to GPU\tGPU to NIC\torder of channel 0")
 	for _, c := range []struct{ key, name string }{
 		{"single", "this system"}, {"multi", "several"}, {"single_collnet", "this system, CollNet"}, {"multi_collnet", "several, CollNet"},

@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -29,7 +29,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 }
 
 func writeLinks(w io.Writer, r *topo.LinksReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tto\tpath\tGB/s\tuses")
 	for i, a := range r.Ranks {
 		for j, b := range r.Ranks {

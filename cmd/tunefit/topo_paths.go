@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ func topoPathsCommand() *cobra.Command {
 
 // writePaths prints a line per path. Where its nodes are listed, they end with the target.
 func writePaths(w io.Writer, r *topo.PathsReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tto\ttype\thops\tGB/s")
 	byType := map[string][]string{}
 	for _, n := range r.Nodes {

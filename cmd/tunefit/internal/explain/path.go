@@ -20,16 +20,10 @@ type Path struct {
 // Of asks a and follows the way to its answer.
 func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
 	p := &Path{by: d}
-	if d.Policy != "" {
-		text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
-		if err != nil {
-			return nil, err
-		}
-		if p.sheet, err = policy.ReadSheet(text); err != nil {
-			return nil, err
-		}
-	}
 	var err error
+	if p.sheet, err = d.Sheet(); err != nil {
+		return nil, err
+	}
 	p.Explained, err = a.Explain(d, q)
 	return p, err
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -113,19 +113,15 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
 		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.Own)}
-		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
-			if l.micros < us {
-				return -1
-			}
-			return 1
-		})
-		if all { // those that are barred follow
-			i = slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
-			i = max(i, 0)
+		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
+		if at < 0 && all { // those that are barred follow
+			at = 0
+		} else if at < 0 {
+			at = len(lines)
 		}
-		lines = slices.Insert(lines, i, own)
+		lines = slices.Insert(lines, at, own)
 	}
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := cli.Table(b)
 	fmt.Fprintln(tw, "  configuration\texpected\tuncertain by\t")
 	for _, l := range lines {
 		fmt.Fprint(tw, l.text)
@@ -159,7 +155,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.Outcome.NCCL)
 	}
 	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.Source, with)
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := cli.Table(b)
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
@@ -190,15 +186,7 @@ func (p *Path) estimates() (all []estimate) {
 			all = append(all, estimate{ask.CellAt(i), micros})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b estimate) int {
-		switch {
-		case a.micros < b.micros:
-			return -1
-		case a.micros > b.micros:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.micros, b.micros) })
 	return all
 }
 

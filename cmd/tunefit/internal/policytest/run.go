@@ -7,7 +7,6 @@ import (
 
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -50,14 +49,8 @@ func (t *File) Run(who cli.LibraryFlag, only *regexp.Regexp) (results []Result, 
 	}
 	defer a.Close()
 	rows := rowTexts{Decider: t.Decider}
-	if t.Policy != "" {
-		text, err := cli.ReadInput(t.Policy, cli.KindPolicy)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if rows.sheet, err = policy.ReadSheet(text); err != nil {
-			return nil, nil, nil, err
-		}
+	if rows.sheet, err = t.Sheet(); err != nil {
+		return nil, nil, nil, err
 	}
 	for i := range t.cases {
 		c := &t.cases[i]
@@ -176,7 +169,7 @@ func Write(w io.Writer, results []Result) error {
 		}
 		failed++
 		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		tw := cli.Table(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
 				continue
