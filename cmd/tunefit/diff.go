@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ or --tuning says it.
 Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
-		Args: cli.Exactly(2, "the old and the new policy file"),
+		Args: cli.Args(2, 2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diff([2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}, grid, who, from)
 			if err != nil {
@@ -175,7 +174,7 @@ func (c *comparison) write(w io.Writer) {
 		}
 		return
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
 	for _, d := range c.differences {
 		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.Coll, d.before.Shape, grid.SizeRange(d.before.Bytes, d.last), d.before.CallText(),

@@ -26,7 +26,7 @@ could not be examined.`,
 		Example: `  tunefit doctor
   srun -N 4 tunefit doctor --nodes 4
   tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
-		Args: cli.AtMost(0, "none"),
+		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Nodes < 1 {
 				return cli.Usagef("--nodes %d: a job has at least 1", o.Nodes)

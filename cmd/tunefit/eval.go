@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -29,12 +28,7 @@ A measurement of the default tells what NCCL would do. Without it only the plain
 choice can be judged, and with nothing else there is nothing to choose from. If no
 decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return cli.Usagef("%d arguments given (needed: the model and one sweep or more)", len(args))
-			}
-			return nil
-		},
+		Args:    cli.Args(2, -1, "the model and one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := cli.ReadInput(args[0], cli.KindModel)
 			if err != nil {
@@ -109,7 +103,7 @@ func noteFitted(w io.Writer, model *model.Model, sources []model.Source) {
 }
 
 func writeEval(w io.Writer, results []fit.Evaluation) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "\ncollective\tpolicy / best\tp95\tmax\tplain / best\tp95\tmax\tdefault\tpolicy / default\tslower than default\toff by\tin 90 %")
 	judged := false
 	for _, e := range results {

@@ -9,10 +9,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -34,24 +33,33 @@ estimates, with the latencies and bandwidths of --tuning, or those that follow f
 topology of --topo. The library is asked by that release's version of the tuner ABI.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
-		Args: cli.Exactly(2, "a collective and a size, as allreduce 8M"),
+		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.question(cmd, args)
 			if err != nil {
 				return err
 			}
-			p, a, err := f.explain(f.decider(cmd), q)
+			d := f.decider(cmd)
+			if d == (ask.Decider{}) {
+				return cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
+			}
+			a, err := ask.NewAsker(f.who, f.from, d)
 			if err != nil {
 				return err
 			}
-			for _, note := range p.notes {
+			defer a.Close()
+			p, err := explain.Of(a, d, q)
+			if err != nil {
+				return err
+			}
+			for _, note := range a.Notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			a.Note(cmd.ErrOrStderr(), []grid.Shape{p.Outcome.Shape})
 			if f.json {
-				err = cli.WriteJSON(cmd.OutOrStdout(), p.json())
+				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))
 			} else {
-				err = p.write(cmd.OutOrStdout(), f.all)
+				err = p.Write(cmd.OutOrStdout(), f.all)
 			}
 			return err
 		},
@@ -136,45 +144,4 @@ func (f *explainFlags) shape(cmd *cobra.Command) (grid.Shape, error) {
 		return grid.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
 	return grid.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
-}
-
-// decisionPath is the way to one decision.
-type decisionPath struct {
-	ask.Explained
-	by    ask.Decider
-	sheet *policy.Sheet // the policy's text; nil without
-	notes []string
-}
-
-func (f *explainFlags) explain(d ask.Decider, q ask.Question) (*decisionPath, *ask.Asker, error) {
-	if d == (ask.Decider{}) {
-		return nil, nil, cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
-	}
-	p := &decisionPath{by: d}
-	if d.Policy != "" {
-		text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
-		if err != nil {
-			return nil, nil, err
-		}
-		if p.sheet, err = policy.ReadSheet(text); err != nil {
-			return nil, nil, err
-		}
-	}
-	a, err := ask.NewAsker(f.who, f.from, d)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer a.Close()
-	p.Explained, err = a.Explain(d, q)
-	p.notes = a.Notes
-	return p, a, err
-}
-
-// constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
-// sets its own after that.
-func (p *decisionPath) constants() []model.Constant {
-	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
-		return p.Engine.Constants()
-	}
-	return nil
 }

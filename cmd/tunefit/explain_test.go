@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -107,7 +108,7 @@ func TestExplainModel(t *testing.T) {
 	testlib.NoJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	path := func(args ...string) (j pathJSON) {
+	path := func(args ...string) (j explain.PathJSON) {
 		t.Helper()
 		out, errs := tunefit(t, cli.ExitOK, append([]string{"explain", "--model", model, "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &j); err != nil || j.Model == nil {

@@ -50,7 +50,7 @@ sizes and channel counts within those measured. Measure the default, too
 a configuration is better.`,
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
-		Args: atLeastOne("one sweep or more"),
+		Args: cli.Args(1, -1, "one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error { return fitFiles(cmd, args, f) },
 	}
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
@@ -66,15 +66,6 @@ a configuration is better.`,
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
 	return cmd
-}
-
-func atLeastOne(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cli.Usagef("no file given (needed: %s)", what)
-		}
-		return nil
-	}
 }
 
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {

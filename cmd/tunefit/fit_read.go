@@ -15,8 +15,10 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // readSweeps pools the measurements of all files and lists why some times were
@@ -129,4 +131,26 @@ func sweepDigest(name string) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// readModelTopology says what machine a topology file is of, for a model's
+// provenance; nil without a file. NCCL's variables that change paths count as they
+// do in NCCL.
+func readModelTopology(file string) (*model.Topology, error) {
+	if file == "" {
+		return nil, nil
+	}
+	doc, err := costs.ReadTopology(file)
+	if err != nil {
+		return nil, err
+	}
+	sys, err := topo.Build(doc, costs.BuildOptions())
+	if err != nil {
+		return nil, err
+	}
+	t := &model.Topology{Fingerprint: sys.Fingerprint().String()}
+	if t.Summary, err = sys.Summarize(topo.SettingsFromEnv(os.Getenv)); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
 }

@@ -5,12 +5,13 @@ import (
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
@@ -34,7 +35,7 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 
 // writeReport prints two tables, then what the model does not know.
 func writeReport(w io.Writer, report *fit.Report) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "\ncollective\tconfigurations\tsizes\tnoise\tfit off by\tgain over default\t(as measured)")
 	for _, r := range report.Groups {
 		g := r.Group
@@ -64,7 +65,7 @@ func sizesOf(cells []fit.Cell) string {
 // writeVerdicts prints what decisions cost on data left out: mean [90 % interval],
 // p95 and max of the policy, then the means of what it has to beat.
 func writeVerdicts(w io.Writer, groups []fit.GroupReport) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	heading := "\nleft out\tcollective\tpolicy / best\tp95\tmax\tplain\tdefault\tlog-log\tnearest\targ-min\tslower than default\tin 90 %"
 	for _, r := range groups {
 		for _, v := range r.Verdicts {
@@ -132,7 +133,7 @@ func writeGaps(w io.Writer, r *fit.Report) {
 // writeShortlist prints what to measure on more nodes than were measured.
 func writeShortlist(w io.Writer, report *fit.Report) {
 	fmt.Fprintln(w, "\nto measure on other node counts, with the default: the three fastest configurations of each size here")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "collective\tconfiguration\tsizes")
 	for _, r := range report.Groups {
 		for _, c := range r.Shortlist {
@@ -147,4 +148,31 @@ func writeShortlist(w io.Writer, report *fit.Report) {
 		}
 	}
 	tw.Flush()
+}
+
+// addConstants fits NCCL's own tuning constants into a model and prints which the
+// measurements determine.
+func addConstants(w io.Writer, set *fit.Set, file *model.File) {
+	var home *topo.Summary
+	if t := file.Provenance.Topology; t != nil {
+		home = &t.Summary
+	}
+	constants, findings := fit.Constants(set, home)
+	file.Constants = constants
+	fmt.Fprintln(w, "\nNCCL's tuning constants, in the model:")
+	if constants == nil {
+		fmt.Fprintln(w, "  none")
+	}
+	for _, f := range findings {
+		if f.Why == "" {
+			fmt.Fprintf(w, "  %s: %.3g us, uncertain by %.2g us\n", f, f.Micros, f.Sigma)
+		}
+	}
+	fmt.Fprintln(w, "not determined by these measurements:")
+	for _, f := range findings {
+		if f.Why != "" {
+			fmt.Fprintf(w, "  %s: %s\n", f, f.Why)
+		}
+	}
+	fmt.Fprintln(w, "  the latencies over the network and all bandwidths")
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -217,7 +216,7 @@ func walked(args []string) (files []string, found map[string]bool, err error) {
 // writeImport prints a line per file, then why times were rejected, then what
 // is doubtful.
 func writeImport(w io.Writer, results []*bench.Result) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "file\tformat\tkept\trejected\tlabels from")
 	kept, rejected := 0, 0
 	for _, r := range results {

@@ -81,8 +81,8 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 	}
 	for value, want := range map[string]string{
 		"17":  ":3:82: nvl_domains: 17 NVLink domains in a communicator of 16 ranks (allowed: 1 to 16, 0: NCCL does not say)",
-		"-1":  `:3:82: nvl_domains is "-1" (allowed: 0 to 16777216)`,
-		"two": `:3:82: nvl_domains is "two" (allowed: 0 to 16777216)`,
+		"-1":  `:3:82: nvl_domains: "-1" (allowed: 0 to 16777216)`,
+		"two": `:3:82: nvl_domains: "two" (allowed: 0 to 16777216)`,
 	} {
 		file := write("  - {name: x, " + call + ", nvl_domains: " + value + ", expect: {row: 3}}\n")
 		if _, errs := tunefit(t, exitCannotTest, "test", file); !strings.Contains(errs, file+want) {

@@ -38,7 +38,7 @@ Without --coll and --comm it is the first of the file, and the others are named.
 tunefit fit --report shows them all, to be looked at in a browser.`,
 		Example: `  tunefit plot model.json -o allreduce.svg --coll allreduce --comm 2x8
   tunefit plot sweeps/*.csv -o first.png --top 4 --band`,
-		Args: atLeastOne("a model, or one sweep or more"),
+		Args: cli.Args(1, -1, "a model, or one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "picture to write: its suffix says of which kind, "+strings.Join(plot.Formats, " or "))

@@ -64,7 +64,7 @@ all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x
 		code int
 		says string
 	}{
-		{[]string{}, cli.ExitUsage, "no file given"},
+		{[]string{}, cli.ExitUsage, "0 arguments given"},
 		{[]string{smallSweep}, cli.ExitUsage, "needed: -o FILE.png or -o FILE.svg"},
 		{[]string{smallSweep, "-o", "x.pdf"}, cli.ExitUsage, `the suffix ".pdf" is of no picture that can be drawn (allowed: .png, .svg)`},
 		{[]string{smallSweep, "-o", "x"}, cli.ExitUsage, "(allowed: .png, .svg)"},

@@ -22,7 +22,7 @@ A policy with an error is not written. The file is replaced as a whole by a rena
 owner, permissions and links to it stay. Exit code 0: all have switched, or none
 has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
-		Args:    cli.Exactly(1, "the policy or model file"),
+		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },
 	}
 	flags := cmd.Flags()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +49,7 @@ lacks. NCCL_* variables count as they do in NCCL.`,
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
-		Args: cli.AtMost(1, "the policy file"),
+		Args: cli.Args(0, 1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := ask.Decider{Model: model}
 			if len(args) > 0 {
@@ -146,7 +145,7 @@ func show(d ask.Decider, grid grid.Flags, call ask.Question, who cli.LibraryFlag
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	line := func(known, chunk, gain string, cells ...string) {
 		if t.by.Model != "" {
 			cells = slices.Insert(cells, 4, known)

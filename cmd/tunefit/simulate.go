@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -217,7 +216,7 @@ func summarise(s grid.Shape, o simulate.Options, samples []bench.Sample) sweepSu
 }
 
 func writeSummaries(w io.Writer, summaries []sweepSummary) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "simulated\trows\tdefault / best\tat most\tchannels left out")
 	for _, s := range summaries {
 		left := "-"

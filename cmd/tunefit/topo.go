@@ -35,7 +35,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
   tunefit topo configs/topo/dgx-h100.xml
   tunefit topo configs/topo/dgx-h100.xml --svg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
-		Args: cli.AtMost(1, "a topology file, or none for this machine"),
+		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := count(asJSON, dot, svg, dump); n > 1 {
 				return cli.Usagef("--json, --dot, --svg and --dump exclude each other")
@@ -111,6 +111,33 @@ func (v *topoView) settings() (topo.Settings, error) {
 		return set, cli.Usagef("--rule %q: not one of best-type, wider, widest", v.rule)
 	}
 	return set, nil
+}
+
+// reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
+func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+	var view topoView
+	view.register(cmd)
+	program := cmd.Flags().Bool("json", false, asJSON)
+	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set, err := view.settings()
+		if err != nil {
+			return err
+		}
+		doc, _, err := document(args)
+		if err != nil {
+			return err
+		}
+		r, err := report(doc, set)
+		switch {
+		case err != nil:
+			return err
+		case *program:
+			return cli.WriteJSON(cmd.OutOrStdout(), r)
+		}
+		return write(cmd.OutOrStdout(), r)
+	}
+	return cmd
 }
 
 // topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.

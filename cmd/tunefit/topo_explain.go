@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
 number; or as NCCL prints them, GPU/0-18000.`,
 		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
   NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
-		Args: cli.Exactly(2, "the devices FROM and TO"),
+		Args: cli.Args(2, 2, "the devices FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var files []string
 			if file != "" {
@@ -262,7 +261,7 @@ func (d *pathDetail) write(w io.Writer, title string) {
 		return
 	}
 	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, d.Type, d.Hops, gbps(float64(d.GBps)))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	for i, l := range d.Links {
 		mark := ""
 		if i == d.Narrowest {

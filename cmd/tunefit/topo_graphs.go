@@ -3,51 +3,30 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
 func topoGraphsCommand() *cobra.Command {
-	var view topoView
-	var asJSON bool
-	cmd := &cobra.Command{
+	return reportCommand(&cobra.Command{
 		Use:   "graphs [SYSTEM.xml]",
 		Short: "Print the channels that NCCL would find",
 		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on
 this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
-		Args:    cli.AtMost(1, "a topology file, or none for this machine"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := view.settings()
-			if err != nil {
-				return err
-			}
-			doc, _, err := document(args)
-			if err != nil {
-				return err
-			}
-			report, err := channels.ReportGraphs(doc, costs.BuildOptions(), set)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), report)
-			}
-			return writeGraphs(cmd.OutOrStdout(), report)
-		},
-	}
-	view.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the order of GPUs and NICs of each channel")
-	return cmd
+	}, "print JSON, with the order of GPUs and NICs of each channel",
+		func(doc *topo.Document, set topo.Settings) (channels.GraphsReport, error) {
+			return channels.ReportGraphs(doc, costs.BuildOptions(), set)
+		}, writeGraphs)
 }
 
 func writeGraphs(w io.Writer, r channels.GraphsReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "communicator\tgraph\tchannels\tGB/s per channel\tover network\tGPU to GPU\tGPU to NIC\torder of channel 0")
 	for _, c := range []struct{ key, name string }{
 		{"single", "this system"}, {"multi", "several"}, {"single_collnet", "this system, CollNet"}, {"multi_collnet", "several, CollNet"},

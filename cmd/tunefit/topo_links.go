@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +12,7 @@ import (
 )
 
 func topoLinksCommand() *cobra.Command {
-	var view topoView
-	var asJSON bool
-	cmd := &cobra.Command{
+	return reportCommand(&cobra.Command{
 		Use:   "links [SYSTEM.xml]",
 		Short: "Print what each pair uses: P2P, shared memory, network, GPUDirect RDMA",
 		Long: `Print for each pair of GPUs whether NCCL uses peer-to-peer, shared memory or the
@@ -25,33 +22,14 @@ NCCL_PXN_DISABLE, NCCL_PXN_C2C, NCCL_NVB_DISABLE, NCCL_SHM_DISABLE and
 NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 		Example: `  tunefit topo links configs/topo/dgx-h100.xml
   NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml --json`,
-		Args: cli.AtMost(1, "a topology file, or none for this machine"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := view.settings()
-			if err != nil {
-				return err
-			}
-			doc, _, err := document(args)
-			if err != nil {
-				return err
-			}
-			report, err := topo.Links(doc, costs.BuildOptions(), set, nil)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), report)
-			}
-			return writeLinks(cmd.OutOrStdout(), report)
-		},
-	}
-	view.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: matrices of GPUs and network ports")
-	return cmd
+	}, "print JSON: matrices of GPUs and network ports",
+		func(doc *topo.Document, set topo.Settings) (*topo.LinksReport, error) {
+			return topo.Links(doc, costs.BuildOptions(), set, nil)
+		}, writeLinks)
 }
 
 func writeLinks(w io.Writer, r *topo.LinksReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tto\tpath\tGB/s\tuses")
 	for i, a := range r.Ranks {
 		for j, b := range r.Ranks {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +26,7 @@ FILE is CSV with the columns node, nic, address (with a mask) and gbit_s.
 
 Exit code: 0, or 1 if there is no ring of direct links.`,
 		Example: `  tunefit topo mesh configs/mesh/four-nodes.csv`,
-		Args:    cli.Exactly(1, "the file of the mesh"),
+		Args:    cli.Args(1, 1, "the file of the mesh"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := cli.ReadInput(args[0], cli.KindMesh)
 			if err != nil {
@@ -125,7 +124,7 @@ func meshOf(m *mesh.Mesh) *meshOverview {
 }
 
 func (o *meshOverview) write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tNIC\taddress\tto\tNIC\taddress\tGB/s")
 	for _, l := range o.Links {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.From, l.NIC, l.Address, l.To, l.PeerNIC, l.Peer, gbps(l.GBps))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +13,8 @@ import (
 )
 
 func topoPathsCommand() *cobra.Command {
-	var view topoView
 	var stage string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := reportCommand(&cobra.Command{
 		Use:   "paths [SYSTEM.xml]",
 		Short: "Print all nodes and paths, before or after NCCL's diversions",
 		Long: `Print all nodes of the graph and the best path between each two, at one of these stages:
@@ -26,38 +23,20 @@ func topoPathsCommand() *cobra.Command {
   nocomm  diverted through CPUs and GPUs, without a communicator
   single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
 		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
-		Args:    cli.AtMost(1, "a topology file, or none for this machine"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := view.settings()
-			if err != nil {
-				return err
-			}
+	}, "print JSON, in NCCL's order of nodes and links",
+		func(doc *topo.Document, set topo.Settings) (*topo.PathsReport, error) {
 			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
-				return cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
+				return nil, cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
 			}
-			doc, _, err := document(args)
-			if err != nil {
-				return err
-			}
-			report, err := topo.Paths(doc, costs.BuildOptions(), set, topo.Stage(stage))
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), report)
-			}
-			return writePaths(cmd.OutOrStdout(), report)
-		},
-	}
-	view.register(cmd)
+			return topo.Paths(doc, costs.BuildOptions(), set, topo.Stage(stage))
+		}, writePaths)
 	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, in NCCL's order of nodes and links")
 	return cmd
 }
 
 // writePaths prints a line per path. Where its nodes are listed, they end with the target.
 func writePaths(w io.Writer, r *topo.PathsReport) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tto\ttype\thops\tGB/s")
 	byType := map[string][]string{}
 	for _, n := range r.Nodes {

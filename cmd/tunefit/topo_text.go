@@ -5,8 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -29,7 +29,7 @@ var pathTypeTexts = []struct {
 }
 
 func (o *topoOverview) write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	seen := map[string]bool{}
 	fmt.Fprintf(tw, "\t%s\tcpu\n", strings.Join(o.Columns, "\t"))
 	for i, g := range o.GPUs {
@@ -60,7 +60,7 @@ func (o *topoOverview) write(w io.Writer) error {
 }
 
 func (o *topoOverview) writeDevices(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "\nGPU\trank\tindex\tcapability\tPCI address\tfirst NIC")
 	for _, g := range o.GPUs {
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d.%d\t%s\t%s\n", g.Name, g.Rank, g.Dev, g.SM/10, g.SM%10, g.BusID, dash(g.NIC))
@@ -88,7 +88,7 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 func (o *topoOverview) writeSummary(w io.Writer) {
 	s := o.Summary
 	fmt.Fprintf(w, "\n%s\n", s)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintf(tw, "  widest ring of GPUs\t%s GB/s\tnarrowest pair %s GB/s\n", gbps(s.IntraBW), gbps(s.MinPairBW))
 	if s.NICs > 0 {
 		fmt.Fprintf(tw, "  network\t%s GB/s\tthe slowest of its ports %s GB/s; GPU to port %s, %s GB/s\n",

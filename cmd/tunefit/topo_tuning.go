@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,7 @@ as they do in NCCL. No measurement is involved.
 The JSON can be given to tunefit show --tuning.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
-		Args: cli.AtMost(1, "a topology file, or none for this machine"),
+		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := view.settings()
 			if err != nil {
@@ -97,7 +96,7 @@ func checkHosts(nodes []int) error {
 }
 
 func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := cli.Table(w)
 	fmt.Fprintln(tw, "comm\tchannels\tcollective\talgorithm\tprotocol\tlatency us\tGB/s\tchosen for")
 	for _, c := range comms {
 		t := c.Tuning

@@ -135,6 +135,18 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
 	return slices.Compact(sizes)
 }
 
+// Sheet is the policy's text by rows; nil without a policy.
+func (d Decider) Sheet() (*policy.Sheet, error) {
+	if d.Policy == "" {
+		return nil, nil
+	}
+	text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
+	if err != nil {
+		return nil, err
+	}
+	return policy.ReadSheet(text)
+}
+
 // Base leaves folders out of names that a table repeats on every line.
 func (d Decider) Base() Decider {
 	for _, name := range []*string{&d.Policy, &d.Model} {

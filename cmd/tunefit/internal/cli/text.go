@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 func CountOf(n int, what string) string {
@@ -46,3 +47,6 @@ func WriteJSON(w io.Writer, v any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
+
+// Table lines up cells that end with tabs.
+func Table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -77,21 +76,11 @@ func FlagsOnly(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Exactly makes a wrong number of arguments a usage error.
-func Exactly(n int, what string) cobra.PositionalArgs {
+// Args makes a wrong number of arguments a usage error; most below 0 is any number.
+func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
+		if len(args) < least || most >= 0 && len(args) > most {
 			return Usagef("%d arguments given (needed: %s)", len(args), what)
-		}
-		return nil
-	}
-}
-
-// AtMost makes too many arguments a usage error.
-func AtMost(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > n {
-			return Usagef("%d arguments given, %s (%s expected)", len(args), strings.Join(args, " "), what)
 		}
 		return nil
 	}

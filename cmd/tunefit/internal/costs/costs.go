@@ -166,13 +166,7 @@ func (m *Model) Of(s grid.Shape) (*tuning.Tuning, error) {
 		return far
 	}
 	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
-		switch dx, dy := distance(x), distance(y); {
-		case dx < dy:
-			return -1
-		case dx > dy:
-			return 1
-		}
-		return 0
+		return cmp.Compare(distance(x), distance(y))
 	})
 	m.standIns[s] = grid.Shape{Nodes: best.NNodes, Ranks: best.NRanks}
 	return best, nil

@@ -25,7 +25,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 			}
 			place = c.place.Name
 			fmt.Fprintf(&text, "rendezvous %s\n", place)
-			tw = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+			tw = cli.Table(&text)
 			fmt.Fprintln(tw, "communicator\tranks\ton\tversion\tsince\tpolicy\tchange")
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), orDash(c.version.Meaning), moment(c.since), files(c), standing(c))

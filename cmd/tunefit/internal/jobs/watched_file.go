@@ -1,10 +1,10 @@
 package jobs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -57,12 +57,10 @@ func (f watchedFile) note(c *communicator) string {
 	if err == nil {
 		return ""
 	}
-	first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-	said := string(first)
+	said, _, _ := strings.Cut(err.Error(), "\n")
 	var problems policy.Problems
 	if errors.As(err, &problems) {
-		said = fmt.Sprintf("%v", problems[0])
-		if len(problems) > 1 {
+		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
 			said += fmt.Sprintf(", and %s more", cli.CountOf(len(problems)-1, "problem"))
 		}
 	}

@@ -1,16 +1,46 @@
-package main
+// Package explain follows the way to one decision and prints it: rows, conditions, model, NCCL, and what to do about silence.
+package explain
 
 import (
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
+// Path is the way to one decision.
+type Path struct {
+	ask.Explained
+	by    ask.Decider
+	sheet *policy.Sheet // the policy's text; nil without
+}
+
+// Of asks a and follows the way to its answer.
+func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
+	p := &Path{by: d}
+	var err error
+	if p.sheet, err = d.Sheet(); err != nil {
+		return nil, err
+	}
+	p.Explained, err = a.Explain(d, q)
+	return p, err
+}
+
+// constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
+// sets its own after that.
+func (p *Path) constants() []model.Constant {
+	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
+		return p.Engine.Constants()
+	}
+	return nil
+}
+
 // advice is what to measure so that a silent model may speak, and what else may be done;
 // nil where nothing helps.
-func (p *decisionPath) advice() []string {
+func (p *Path) advice() []string {
 	q := p.Outcome
 	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
 	switch p.Why {
@@ -39,7 +69,7 @@ func (p *decisionPath) advice() []string {
 }
 
 // plan names the command that prints what to run.
-func (p *decisionPath) plan() string {
+func (p *Path) plan() string {
 	s := p.Outcome.Shape
 	if s.Ranks%s.Nodes != 0 {
 		return ""

@@ -1,9 +1,12 @@
-package main
+package policytest
 
 import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"io"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -12,8 +15,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// caseResult is what became of one test.
-type caseResult struct {
+// Result is what became of one test.
+type Result struct {
 	File     string     `json:"file"`
 	Line     int        `json:"line"`
 	Name     string     `json:"name"`
@@ -34,26 +37,20 @@ type fieldDiff struct {
 	Got      string `json:"got"`
 }
 
-// run asks the plugin about every test whose name matches.
-func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []caseResult, asked *ask.Asker, shapes []grid.Shape, err error) {
+// Run asks the plugin about every test whose name matches.
+func (t *File) Run(who cli.LibraryFlag, only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []grid.Shape, err error) {
 	files, err := t.Decider.Read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := ask.NewAsker(who, t.costs, t.Decider)
+	a, err := ask.NewAsker(who, t.Costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer a.Close()
 	rows := rowTexts{Decider: t.Decider}
-	if t.Policy != "" {
-		text, err := cli.ReadInput(t.Policy, cli.KindPolicy)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if rows.sheet, err = policy.ReadSheet(text); err != nil {
-			return nil, nil, nil, err
-		}
+	if rows.sheet, err = t.Sheet(); err != nil {
+		return nil, nil, nil, err
 	}
 	for i := range t.cases {
 		c := &t.cases[i]
@@ -72,7 +69,7 @@ func (t *policyTests) run(who cli.LibraryFlag, only *regexp.Regexp) (results []c
 	return results, a, shapes, nil
 }
 
-func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (caseResult, error) {
+func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (Result, error) {
 	sizes := c.sizes
 	if c.isRange {
 		sizes = files.Sizes(sizes, c.call.Coll, c.call.Shape)
@@ -85,9 +82,9 @@ func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (caseResu
 	a.Offers = &c.offer
 	outcomes, err := a.Ask(rows.Decider, c.call.Shape, questions)
 	if err != nil {
-		return caseResult{}, err
+		return Result{}, err
 	}
-	r := caseResult{Line: c.line, Name: c.name}
+	r := Result{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Shape.Nodes, "node"), cli.CountOf(o.Shape.Ranks, "rank"), o.CallText())
@@ -148,8 +145,8 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.channels == o.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Channels), fmt.Sprint(o.Channels)))
 	}
 	if e.chunk != nil {
-		size := func(n int64) string { return ncclOr(n, nccl.FormatBytes(uint64(n))) }
-		differs(*e.chunk == o.Chunk, "chunk", size(*e.chunk), size(o.Chunk))
+		size := func(n uint64) string { return ncclOr(int64(n), nccl.FormatBytes(n)) }
+		differs(*e.chunk == uint64(o.Chunk), "chunk", size(*e.chunk), size(uint64(o.Chunk)))
 	}
 	if e.row != nil {
 		differs(*e.row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.row), rows.whoDecided(o))
@@ -161,4 +158,46 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.by == o.DecidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
 	}
 	return diff
+}
+
+// Write prints what failed, and how many passed.
+func Write(w io.Writer, results []Result) error {
+	failed := 0
+	for _, r := range results {
+		if r.Passed {
+			continue
+		}
+		failed++
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
+		tw := cli.Table(w)
+		for i, m := range r.Mismatch {
+			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
+				continue
+			}
+			more := ""
+			if n := alikeFrom(r.Mismatch[i:]); n > 1 {
+				more = fmt.Sprintf(", and %d more sizes", n-1)
+			}
+			tw.Flush()
+			fmt.Fprintf(w, "  %s%s:\n", m.Call, more)
+			for _, f := range m.Fields {
+				fmt.Fprintf(tw, "    %s\texpected %s\tgot %s\n", f.Field, f.Expected, f.Got)
+			}
+		}
+		tw.Flush()
+	}
+	if failed > 0 {
+		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, cli.CountOf(len(results), "test"))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "ok: %s\n", cli.CountOf(len(results), "test"))
+	return err
+}
+
+// alikeFrom counts the mismatches, from the first on, that are its like.
+func alikeFrom(all []mismatch) (n int) {
+	for n < len(all) && slices.Equal(all[n].Fields, all[0].Fields) {
+		n++
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-type pathJSON struct {
+type PathJSON struct {
 	Decision ask.OutcomeJSON `json:"decision"` // by the built library
 	Rows     []rowJSON       `json:"rows,omitempty"`
 	Model    *modelPathJSON  `json:"model,omitempty"`
@@ -58,8 +58,8 @@ type estimatedJSON struct {
 	Chosen    bool    `json:"chosen,omitempty"`
 }
 
-func (p *decisionPath) json() pathJSON {
-	j := pathJSON{Decision: p.Outcome.JSON(p.by), Notes: p.notes}
+func (p *Path) JSON(notes []string) PathJSON {
+	j := PathJSON{Decision: p.Outcome.JSON(p.by), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
@@ -81,7 +81,7 @@ func (p *decisionPath) json() pathJSON {
 	return j
 }
 
-func (p *decisionPath) modelJSON() *modelPathJSON {
+func (p *Path) modelJSON() *modelPathJSON {
 	m := &modelPathJSON{File: p.by.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
 	if p.Engine.Model == nil {
 		m.Silent = m.Machine

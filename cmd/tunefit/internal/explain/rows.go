@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const (
 
 // writeRows prints what became of the rows: nearest misses first, and counts of the
 // rest; or all, in the file's order.
-func (p *decisionPath) writeRows(b *bytes.Buffer, all bool) {
+func (p *Path) writeRows(b *bytes.Buffer, all bool) {
 	if p.by.Policy == "" {
 		return
 	}
@@ -37,7 +37,7 @@ func (p *decisionPath) writeRows(b *bytes.Buffer, all bool) {
 	}
 }
 
-func (p *decisionPath) writeNearest(b *bytes.Buffer) {
+func (p *Path) writeNearest(b *bytes.Buffer) {
 	tried, later := p.Rows, []policy.Tried(nil)
 	if p.Rule >= 0 {
 		tried, later = p.Rows[:p.Rule], p.Rows[p.Rule+1:]
@@ -119,7 +119,7 @@ func missKind(t policy.Tried) string {
 }
 
 // writeRow prints one row: what became of it, and of one that decides its text.
-func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
+func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	rule := &p.Engine.Policy.Rules[t.Rule]
 	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))
 	if t.Verdict != policy.RowDecides {
@@ -139,7 +139,7 @@ func (p *decisionPath) writeRow(b *bytes.Buffer, t policy.Tried) {
 }
 
 // reason says why a row does not decide.
-func (p *decisionPath) reason(t policy.Tried) string {
+func (p *Path) reason(t policy.Tried) string {
 	rule := &p.Engine.Policy.Rules[t.Rule]
 	switch t.Verdict {
 	case policy.RowDiffers:

@@ -1,7 +1,8 @@
-package main
+package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -21,8 +21,8 @@ import (
 // maxExplained is how many configurations are shown without --all.
 const maxExplained = 10
 
-// write prints the path for a person. all leaves nothing out.
-func (p *decisionPath) write(w io.Writer, all bool) error {
+// Write prints the path for a person. all leaves nothing out.
+func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"), q.CallText())
@@ -38,7 +38,7 @@ func (p *decisionPath) write(w io.Writer, all bool) error {
 // trailingSpace is what tables leave of empty cells.
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
-func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
+func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 	if p.by.Model == "" {
 		return
 	}
@@ -73,7 +73,7 @@ func (p *decisionPath) writeModel(b *bytes.Buffer, all bool) {
 }
 
 // verdict says whether the model speaks, and by what margin.
-func (p *decisionPath) verdict() string {
+func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
 		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
@@ -84,7 +84,7 @@ func (p *decisionPath) verdict() string {
 	return "it speaks" + margin
 }
 
-func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
+func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if len(p.Candidates) == 0 {
 		return
 	}
@@ -114,19 +114,15 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
 		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.Own)}
-		i, _ := slices.BinarySearchFunc(lines, us, func(l line, us float64) int {
-			if l.micros < us {
-				return -1
-			}
-			return 1
-		})
-		if all { // those that are barred follow
-			i = slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
-			i = max(i, 0)
+		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
+		if at < 0 && all { // those that are barred follow
+			at = 0
+		} else if at < 0 {
+			at = len(lines)
 		}
-		lines = slices.Insert(lines, i, own)
+		lines = slices.Insert(lines, at, own)
 	}
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := cli.Table(b)
 	fmt.Fprintln(tw, "  configuration\texpected\tuncertain by\t")
 	for _, l := range lines {
 		fmt.Fprint(tw, l.text)
@@ -143,7 +139,7 @@ func (p *decisionPath) writeCandidates(b *bytes.Buffer, all bool) {
 }
 
 // writeMeasured prints what NCCL was measured to do by itself, if it was.
-func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
+func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
 	case ask.Measured:
@@ -154,13 +150,13 @@ func (p *decisionPath) writeMeasured(b *bytes.Buffer) {
 }
 
 // writeEstimates prints what NCCL's cost model says.
-func (p *decisionPath) writeEstimates(b *bytes.Buffer) {
+func (p *Path) writeEstimates(b *bytes.Buffer) {
 	with := ""
 	if p.Outcome.Own != p.Outcome.NCCL || len(p.constants()) > 0 && !p.ConstantsIgnored {
 		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.Outcome.NCCL)
 	}
 	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.Source, with)
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := cli.Table(b)
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
@@ -185,25 +181,17 @@ type estimate struct {
 }
 
 // estimates are of the available cells, the cheapest first.
-func (p *decisionPath) estimates() (all []estimate) {
+func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros >= 0 {
 			all = append(all, estimate{ask.CellAt(i), micros})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b estimate) int {
-		switch {
-		case a.micros < b.micros:
-			return -1
-		case a.micros > b.micros:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.micros, b.micros) })
 	return all
 }
 
-func (p *decisionPath) writeDecision(b *bytes.Buffer) {
+func (p *Path) writeDecision(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\ndecision: %s", p.Outcome.Choice())
 	if p.Outcome.Policy != p.Outcome.NCCL {
 		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL)
@@ -229,7 +217,7 @@ func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
 }
 
 // place names a row of the policy as short as it can be.
-func (p *decisionPath) place(rule int) string {
+func (p *Path) place(rule int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.by.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
