@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Who decided, at the end of a line of NCCL_TUNER_LOG=decisions: a place in the
-// policy file, the model, or NCCL.
+// The end of a line of NCCL_TUNER_LOG=decisions names what decided: a line of the policy
+// file, the model, or NCCL.
 const (
 	decidedBy = ", decided by "
 	byModel   = "model "
