@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -85,7 +84,7 @@ func (c *Comm) join(own loaded) error {
 		return err
 	}
 	c.current = c.member.Snapshot().(*snapshot)
-	if alone := strings.HasPrefix(c.member.Status().Why, agree.ErrUnreachable.Error()); alone {
+	if c.member.IsAlone() {
 		r.cannotBeUsed(own.shared())
 	} else {
 		r.setUsable(true)
@@ -93,7 +92,7 @@ func (c *Comm) join(own loaded) error {
 	if c.current.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
-	if c.member.Status().State != "static" { // a static member takes no part in changes
+	if !c.member.IsStatic() {
 		c.unwatch = c.plugin.watch(c, own)
 	}
 	return nil
