@@ -1,7 +1,7 @@
 package tuner
 
-// async calls f on a goroutine of its own. wait returns its result on the caller's;
-// so does it raise a panic of f there, where the caller's caller contains it.
+// async calls f on a goroutine of its own. wait returns f's result, and raises a panic of f
+// on its own goroutine, where the callback's recover contains it.
 func async[T any](f func() T) (wait func() T) {
 	type outcome struct {
 		result   T

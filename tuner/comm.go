@@ -31,17 +31,17 @@ type CommInfo struct {
 	// UncheckedAllGather is what the function of this name says.
 	UncheckedAllGather bool
 
-	// Counter is what the host counts calls by, as agree.Counter says; nil: it does
-	// not, and what the communicator starts on stays.
+	// Counter is the host's count of calls; nil: it does not count, and the start version
+	// stays for good.
 	Counter *agree.Counter
 	// NewCache, if not nil, makes a cache for each version of the policy, on any goroutine.
 	NewCache func() (Cache, error)
 }
 
-// Cache keeps the decisions of one version of a communicator's policy where they are
-// found without asking Go.
+// Cache keeps the decisions of one version of a communicator's policy in C, where they are
+// found without a call of Go.
 type Cache interface {
-	// Remember adds a decision while the version is not in force yet. Queries may come
+	// Remember adds a decision while the version is not in force yet. A query may come
 	// twice.
 	Remember(q policy.Query, d policy.Decision)
 	// Free is called once.
@@ -63,20 +63,20 @@ type Comm struct {
 	log       Log
 	settings  settings
 	constants []model.Constant
-	current   *snapshot     // what decides; nil: nothing, ever
-	recent    recentQueries // what a new version is asked before it comes into force
+	current   *snapshot     // the version in force; nil: NCCL decides everything, for good
+	recent    recentQueries // what a new version is prewarmed with
 
 	// Where the policy may change during the run; nil where not.
-	rendezvous *rendezvous   // where the ranks meet, or would if they could
-	member     *agree.Member // this rank's part in their agreement
+	rendezvous *rendezvous   // the store of the ranks' records, even while it cannot be used
+	member     *agree.Member // this rank in the agreement; nil: without a store
 	unwatch    func()        // ends the watch on the files, which brings pending edits
 
 	loggedUnchecked atomic.Bool
 }
 
-// Open prepares what decides for a communicator. Without anything, it returns a Comm
-// that is Idle and never decides; with NCCL_TUNER_STRICT=1 that is an error. What is
-// wrong has been logged then. Close ends what Open began.
+// Open prepares the policy for a communicator. Without a usable policy it returns a Comm that
+// is Idle and never decides, or an error with NCCL_TUNER_STRICT=1, and has logged why. Close
+// ends what Open began.
 func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
 	c = &Comm{plugin: p, info: info, log: log, settings: settings}
@@ -109,13 +109,14 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.start()
+	c.logStart()
 	opened = true
 	return c, nil
 }
 
-// start says what the communicator starts on.
-func (c *Comm) start() {
+// logStart logs the version that the communicator starts on, and drops an empty one that
+// cannot change.
+func (c *Comm) logStart() {
 	e, view := c.current.engine, c.current.view
 	switch {
 	case e == nil:
@@ -167,7 +168,7 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 	return strings.Join(parts, ", ")
 }
 
-// leave ends the part in the agreement of the ranks.
+// leave ends this rank's part in the agreement.
 func (c *Comm) leave() {
 	if c.unwatch != nil {
 		c.unwatch()
@@ -181,9 +182,8 @@ func (c *Comm) leave() {
 	}
 }
 
-// Close says what came of the decisions, where they are logged, and returns when
-// nothing of the plugin's runs any more on the communicator's account: after a few
-// milliseconds, or about a second if the ranks' store hangs.
+// Close sums up the decision log, if there is one, and returns when nothing runs any more for
+// the communicator: after a few milliseconds, or about a second if the ranks' store hangs.
 func (c *Comm) Close() {
 	c.leave()
 	if c.member != nil {
@@ -199,7 +199,7 @@ func (c *Comm) Close() {
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.current == nil }
 
-// Cache is that of the version in force, which CommInfo.NewCache has made.
+// Cache returns the cache of the version in force, which CommInfo.NewCache has made.
 func (c *Comm) Cache() Cache { return c.current.cache }
 
 // Constants lists what to write into NCCL's tuning constants, at init.

@@ -16,11 +16,9 @@ import (
 // decisionLog writes one line per new decision of a communicator, for
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
 //
-// It sees what the cache in C asks about, and what a new version was asked before it
-// came into force, which is what the communicator had asked until then. The cache
-// forgets shapes where there are very many and asks again; what was written once is not
-// written again. How often a shape is used it does not see, and nothing counts: calls
-// whose shape is known are to cost nothing.
+// It sees the queries that the cache in C does not know, and those that a new version was
+// prewarmed with. A shape that the cache has evicted is asked again, and not written again.
+// How often a shape is used is not counted, because a known shape must cost nothing.
 type decisionLog struct {
 	log    Log
 	engine *policy.Engine
@@ -74,7 +72,7 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 	l.log.Infof("%s", line)
 }
 
-// outcome is what was decided instead of what, why, and by whom.
+// outcome says what was decided, instead of what, why, and by what.
 func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
 	by := "NCCL"
 	switch a.By {
@@ -139,9 +137,8 @@ func choice(d policy.Decision) string {
 	return s.String()
 }
 
-// sumUp writes the hits: of each row that decided anything, of the model, of NCCL.
-// They count distinct shapes, not calls. A shape that was asked for more than once was
-// forgotten in between.
+// sumUp writes how many shapes each row has decided, and the model, and NCCL. It counts
+// distinct shapes, not calls. A shape that was asked more than once was evicted in between.
 func (l *decisionLog) sumUp() {
 	if len(l.seen) == 0 {
 		return

@@ -24,8 +24,8 @@ import (
 // rows are about 5 MB.
 const MaxFileBytes = 64 << 20
 
-// MaxLiveBytes is for a change during a run, which all ranks compile while they work:
-// some 150 000 rows take a second. A larger one would hold up those that follow it.
+// MaxLiveBytes is the limit for an edit during a run, which all ranks compile while they
+// work: some 150 000 rows take a second, and a larger edit would delay the next ones.
 const MaxLiveBytes = 8 << 20
 
 // readLimit bounds the wait for a file system.
@@ -73,8 +73,8 @@ type fileKey struct {
 	path string
 }
 
-// filePair are the states of a policy file and a model file that belong together; nil where
-// none is named. Two are equal if texts, or the reasons why there are none, are.
+// filePair is the states of a policy file and a model file that belong together; nil where
+// none is named. Two pairs are equal if their texts are, or the errors instead of them.
 type filePair struct{ policy, model *file }
 
 // loadFiles returns the states of the files that the settings name. A file is looked at anew at
@@ -90,8 +90,8 @@ func (p *Plugin) loadFiles(s settings) (f filePair) {
 	return f
 }
 
-// loadFile returns a file's state, nil for no file. An error in it is as good a result as
-// any and is kept like one. With NCCL_TUNER_RELOAD=off what was there first stays.
+// loadFile returns a file's state, nil for no file. A state with errors is kept like any
+// other. With NCCL_TUNER_RELOAD=off the first state stays.
 func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
 	if path == "" {
 		return nil
@@ -132,7 +132,7 @@ func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
 	return f
 }
 
-// content is what a file holds; known that it is what it was.
+// content is what a file holds. known: it has not changed, and text is not read.
 type content struct {
 	id      watch.ID
 	settled bool
@@ -165,7 +165,7 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 	}
 	p.garbage.left.Store(true)
 	if info.Size() > MaxLiveBytes {
-		debug.SetGCPercent(100) // to hoard would take a gigabyte
+		debug.SetGCPercent(100) // deferring the collection would take a gigabyte
 	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
 		return c, reason(err)
@@ -186,8 +186,7 @@ func (f *file) hangs() error {
 	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)
 }
 
-// logOnce is for what one line in a process's log is enough for. The first to have
-// a logger says it.
+// logOnce calls say once per process: for the first caller that has a logger.
 func logOnce(once *sync.Once, log Log, say func()) (said bool) {
 	if log.Emit == nil {
 		return false

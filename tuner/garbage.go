@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// garbage is what reading files leaves behind, many times their size. Nothing much is
-// allocated later, so it would stay for the life of the job.
+// garbage is the memory that reading files leaves behind, many times their size. Little is
+// allocated later, so the collector would not run and it would stay for the life of the job.
 type garbage struct {
 	left  atomic.Bool
-	going sync.RWMutex // held for reading while a goroutine gives it back
+	going sync.RWMutex // held for reading while a goroutine frees it
 }
 
-// DeferGC lets garbage lie until the first files are read: to collect it meanwhile takes
-// an eighth of the time that a job waits for its start. Then it is given back.
+// DeferGC makes the collector wait until the first files are read, since its runs take an
+// eighth of the time of a job's start. giveBack ends that.
 func DeferGC() { debug.SetGCPercent(400) }
 
-// giveBack begins to give back what files that were read left behind.
+// giveBack starts a goroutine that frees the garbage.
 func (g *garbage) giveBack() {
 	if !g.left.Swap(false) {
 		return
@@ -30,7 +30,7 @@ func (g *garbage) giveBack() {
 	}()
 }
 
-// wait returns when nothing is being given back.
+// wait returns when no such goroutine runs.
 func (g *garbage) wait() {
 	g.going.Lock()
 	defer g.going.Unlock()

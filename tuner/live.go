@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// canChange reports whether the communicator's policy may change during the run; why
-// says what stands against it, and is empty where nobody wants it.
+// canChange reports whether the communicator's policy may change during the run. If not, why
+// is the obstacle, empty where nobody asks for changes.
 func (c *Comm) canChange() (ok bool, why string) {
 	s := c.settings
 	switch {
@@ -27,8 +26,7 @@ func (c *Comm) canChange() (ok bool, why string) {
 	return true, ""
 }
 
-// join takes part in the agreement with the other ranks, and starts on the version
-// that the first of them brought.
+// join makes this rank a member of the agreement, and starts on the first rank's version.
 func (c *Comm) join(own loaded) error {
 	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
 	c.rendezvous = r
@@ -68,9 +66,8 @@ func (c *Comm) join(own loaded) error {
 		Own:      own.shared(),
 		Stage:    c.stage,
 	}
-	// On a goroutine that is free to move: each of the store's operations is one too,
-	// and this one is bound to NCCL's thread, which would be put to sleep and woken
-	// for each.
+	// On a goroutine of its own: the callback's is bound to NCCL's thread, which would
+	// sleep and wake for each of the store's operations.
 	join := func(ctx context.Context) error {
 		return async(func() (err error) {
 			c.member, err = agree.Join(ctx, config)
@@ -78,7 +75,7 @@ func (c *Comm) join(own loaded) error {
 		})()
 	}
 	if err = join(ctx); errors.Is(err, agree.ErrUnreachable) && patience < agree.JoinLimit {
-		// The store has told too much for this rank to go on alone.
+		// This rank has read too much from the store to go on without it.
 		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
 		defer cancel()
 		err = join(ctx)
@@ -87,7 +84,7 @@ func (c *Comm) join(own loaded) error {
 		return err
 	}
 	c.current = c.member.Snapshot().(*snapshot)
-	if alone := strings.HasPrefix(c.member.Status().Why, agree.ErrUnreachable.Error()); alone {
+	if c.member.IsAlone() {
 		r.cannotBeUsed(own.shared())
 	} else {
 		r.setUsable(true)
@@ -95,13 +92,13 @@ func (c *Comm) join(own loaded) error {
 	if c.current.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
-	if c.member.Status().State != "static" { // that changes no more, whatever becomes of the files
+	if !c.member.IsStatic() {
 		c.unwatch = c.plugin.watch(c, own)
 	}
 	return nil
 }
 
-// stage makes a version that ranks agree on ready for this communicator.
+// stage is agree.Config.Stage: it compiles a version, and prewarms it for this communicator.
 func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error) {
 	var s *snapshot
 	defer func() {
@@ -123,10 +120,9 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 	return s, nil
 }
 
-// AtTrigger takes part in the change of the policy that is due at this call, of which call is
-// agree.HashCall: the Counter's trigger is reached, and no Move is ready. Cache may be
-// another afterwards. An error ends the communicator: this rank cannot know any more how
-// the others decide.
+// AtTrigger takes part in a change of the policy before a call whose agree.HashCall is call:
+// the Counter's trigger is reached, and no promise was made. Cache may return another one
+// afterwards. An error ends the communicator: this rank cannot know how the others decide.
 func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")

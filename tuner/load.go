@@ -8,7 +8,7 @@ import (
 // errUnusable fails a strict init. What is wrong was logged.
 var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
 
-// loaded is what the settings' files held when they were read.
+// loaded is the state of the settings' files when they were read.
 type loaded struct {
 	*version          // noFiles where nothing can be used
 	read     filePair // all of them, as they were
@@ -31,7 +31,7 @@ func (p *Plugin) load(s settings, log Log) (loaded, error) {
 	return p.use(f, s, log)
 }
 
-// use says what is wrong with files and returns what can be used of them.
+// use logs what is wrong with files and returns the version of those that can be used.
 func (p *Plugin) use(f filePair, s settings, log Log) (l loaded, err error) {
 	l = loaded{version: noFiles, read: f}
 	policyOK, modelOK := f.policy.check(s, log), f.model.check(s, log)
@@ -43,8 +43,8 @@ func (p *Plugin) use(f filePair, s settings, log Log) (l loaded, err error) {
 		f.model = nil
 	}
 	if !policyOK {
-		// Rows may be there to keep the model from something. Without them it is not to
-		// decide, while rows need no model.
+		// Rows may restrict the model, so it must not decide without them. Rows need no
+		// model.
 		if !f.policy.isEmpty() {
 			if f.model != nil && !s.reloading {
 				log.Infof("%s is not used either", s.modelFile)

@@ -44,8 +44,8 @@ func New(getenv func(string) string) *Plugin {
 	return p
 }
 
-// logWhyNotLive tells once why the policy cannot change during the run: a warning
-// where somebody asked for it.
+// logWhyNotLive logs once why the policy cannot change during the run, as a warning if the
+// user has asked for changes.
 func (p *Plugin) logWhyNotLive(why string, s settings, log Log) {
 	if why == "" || log.Emit == nil {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// recentQueries are the latest that a communicator was asked. When its policy changes,
-// they will be asked again, all within moments; so the new version is asked before it
-// comes into force, and the job's calls find the answers there.
+// recentQueries keeps the latest queries of a communicator. After a change of the policy they
+// come again within moments. So a new version is asked them before it comes into force, and
+// the job's calls find the answers in its cache.
 type recentQueries struct {
 	mu      sync.Mutex
 	queries []policy.Query
@@ -20,8 +20,8 @@ type recentQueries struct {
 // maxRecent bounds the memory, to some 200 KB; most jobs have some dozens.
 const maxRecent = 1 << 10
 
-// add keeps a query, whose costs are the caller's. While latest is at work it does not:
-// a call waits for nobody, and one query does not matter.
+// add keeps a copy of a query. While latest runs it drops the query instead: a call must not
+// wait, and one query does not matter.
 func (r *recentQueries) add(q policy.Query) {
 	if !r.mu.TryLock() {
 		return
@@ -37,7 +37,7 @@ func (r *recentQueries) add(q policy.Query) {
 	r.oldest = (r.oldest + 1) % maxRecent
 }
 
-// latest returns copies of all, the latest first.
+// latest returns copies of all queries, the latest first.
 func (r *recentQueries) latest() []policy.Query {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,12 +56,11 @@ type answer struct {
 	policy.Answer
 }
 
-// prewarmFor is the time that a version is given to be asked beforehand: all ranks wait
-// for each other until the change is prepared. It suffices but for policies with very
-// many conditions.
+// prewarmFor bounds the prewarm, because a change waits until all ranks have done it. Only a
+// policy with very many conditions takes longer.
 const prewarmFor = 50 * time.Millisecond
 
-// prewarm asks a version that may come into force what this communicator will ask it.
+// prewarm fills the cache of a version that may come into force.
 func (c *Comm) prewarm(s *snapshot) {
 	if s.cache == nil {
 		return

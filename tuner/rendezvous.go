@@ -26,26 +26,26 @@ type rendezvous struct {
 	retry    sync.WaitGroup
 }
 
-// rendezvousKey says where ranks meet.
+// rendezvousKey tells one rendezvous from another.
 type rendezvousKey struct {
 	name      string // NCCL_TUNER_RENDEZVOUS
 	trust     bool   // NCCL_TUNER_RENDEZVOUS_TRUST
-	aggregate bool   // the ranks of a machine act as one
+	aggregate bool   // a node's reports are merged, see agree.NodeStore
 }
 
 // opening is an attempt to open a store. What follows done is set when it is closed.
 type opening struct {
 	done   chan struct{}
 	store  agree.Store
-	direct agree.Store // store, or what lies behind that of the machine
+	direct agree.Store // the shared store, even where store is a NodeStore
 	poller *agree.Poller
 	timing agree.Timing
 	close  func()
 	err    error
 }
 
-// aggregateAbove is the number of nodes from which on the store would have too much
-// to do if each rank asked it by itself.
+// aggregateAbove is the number of nodes above which the store would be overloaded if each
+// rank polled it by itself.
 const aggregateAbove = 64
 
 // privateStore names the default store: a directory in memory for all jobs of this
@@ -67,7 +67,7 @@ func (p *Plugin) useRendezvous(s settings, nodes int, log Log) *rendezvous {
 	return r
 }
 
-// release gives the store up; the last user of the process closes it.
+// release ends one use of the store; the last one in the process closes it.
 func (r *rendezvous) release() {
 	r.plugin.mu.Lock()
 	r.users--

@@ -31,7 +31,7 @@ func oneOfEight() CommInfo {
 }
 
 // isLive reports whether a communicator takes part in the agreement of its ranks.
-func (c *Comm) isLive() bool { return c.member != nil && c.member.Status().State != "static" }
+func (c *Comm) isLive() bool { return c.member != nil && !c.member.IsStatic() }
 
 // A process waits once for a store that cannot be used, not once for each communicator,
 // and finds out by itself that it can be used again. The time is a simulated one.

@@ -9,20 +9,20 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
-// A store that cannot be used makes the creation of a communicator wait for it as long
-// as that may take. Jobs create dozens, one after the other, so that a process waits
-// once: then it remembers, gives the store a moment only, and looks in the background
-// for the time when it can be used again.
+// A communicator's creation waits for a store that cannot be used for as long as JoinLimit.
+// Jobs create dozens, one after the other. So a process waits that long once: then it
+// remembers, waits for shortWait only, and probes in the background until the store can be
+// used again.
 
 const (
 	// shortWait is how long a communicator waits for a store that could not be used
 	// lately. One that can be used again answers within that.
 	shortWait = 100 * time.Millisecond
-	// retryFirst and retryMax are the pauses between looks at it.
+	// retryFirst and retryMax are the pauses between probes.
 	retryFirst = 2 * time.Second
 	retryMax   = time.Minute
-	// rememberFor is how long a process remembers that has no communicator left, and
-	// so looks no more.
+	// rememberFor is how long a process remembers once it has no communicator left, and so
+	// probes no more.
 	rememberFor = 2*retryMax + agree.JoinLimit
 )
 
@@ -46,8 +46,8 @@ func (r *rendezvous) setUsable(usable bool) {
 	}
 }
 
-// cannotBeUsed remembers it, and begins to look for the time when own can be put there.
-// The caller is one of the store's users.
+// cannotBeUsed records that, and starts probing whether own can be put there. The caller is
+// one of the store's users.
 func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	r.setUsable(false)
 	r.mu.Lock()
@@ -83,8 +83,8 @@ func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	})
 }
 
-// probe reports whether what a communicator has to put at its start can be put: the
-// version, which may be large, and small records.
+// probe reports whether the store takes what a communicator puts at its start: the version,
+// which may be large, and small records.
 func (r *rendezvous) probe(ctx context.Context, own agree.Version) bool {
 	ctx, cancel := context.WithTimeout(ctx, agree.JoinLimit)
 	defer cancel()

@@ -17,7 +17,7 @@ type snapshot struct {
 	prewarmed []answer // not logged yet
 }
 
-// prepare makes a version ready to decide by.
+// prepare makes this communicator's snapshot of a version.
 func (c *Comm) prepare(v *version) (*snapshot, error) {
 	e := v.engine
 	if e == nil {
@@ -26,7 +26,7 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
 		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
-	watchConditions(s.view, c.log)
+	logConditions(s.view, c.log)
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
 		s.decisions = newDecisionLog(c.log, e)
@@ -40,7 +40,7 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 	return s, nil
 }
 
-// Begin implements agree.Snapshot: it logs what was asked beforehand.
+// Begin implements agree.Snapshot: it logs the decisions of the prewarm.
 func (s *snapshot) Begin() {
 	defer s.comm.survive("what was decided is not logged in full")
 	for _, a := range slices.Backward(s.prewarmed) {
@@ -60,16 +60,17 @@ func (s *snapshot) Retire() {
 	}
 }
 
-// survive ends a panic on a goroutine of the plugin's own, which would end the job.
+// survive recovers from a panic on one of the plugin's own goroutines, where it would end the
+// job.
 func (c *Comm) survive(outcome string) {
 	if p := recover(); p != nil {
 		c.log.Warnf("%s: a defect in the plugin: %v; %s", c.info, p, outcome)
 	}
 }
 
-// watchConditions says which rows cannot be what they were meant to be: those whose
-// condition fails, and those for a machine that is not known.
-func watchConditions(view *policy.EngineView, log Log) {
+// logConditions logs which rows have no effect or less than they should: those whose
+// condition fails, and those that need a topology that is not known.
+func logConditions(view *policy.EngineView, log Log) {
 	rows := view.Rows()
 	if rows == nil || log.Emit == nil {
 		return // each row is reported once in a process, so to somebody who listens

@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// hungCalls are those to file systems and drivers that hang: an NFS server that is away
-// must not take NCCL's threads with it.
+// hungCalls are the calls of file systems and drivers that have not returned, by name: an NFS
+// server that is away must not block NCCL's threads.
 type hungCalls struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-// noAnswer is the error of a question without an answer. What other ranks were answered
-// is not known then.
+// noAnswer is the error of a call that has not returned in time. On other ranks it may have.
 type noAnswer struct{ limit time.Duration }
 
 func (e noAnswer) Error() string { return fmt.Sprintf("no answer for %v", e.limit) }
 
-// withTimeout returns what f returns, or noAnswer after the limit; f goes on by itself then. As
-// long as it does, the same question is not asked again: neither threads nor waits add
-// up.
-func withTimeout[T any](q *hungCalls, name string, limit time.Duration, f func() (T, error)) (T, error) {
+// withTimeout returns what f returns, or noAnswer after the limit. Then f goes on by itself,
+// and as long as it does, a call of the same name fails at once: neither threads nor waits
+// add up.
+func withTimeout[T any](h *hungCalls, name string, limit time.Duration, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result   T
 		err      error
 		panicked any
 	}
 	var o outcome
-	q.mu.Lock()
-	hangs := q.names[name]
-	q.mu.Unlock()
+	h.mu.Lock()
+	hangs := h.names[name]
+	h.mu.Unlock()
 	if hangs {
 		return o.result, noAnswer{limit}
 	}
@@ -41,23 +40,23 @@ func withTimeout[T any](q *hungCalls, name string, limit time.Duration, f func()
 		defer func() {
 			o.panicked = recover()
 			done <- o
-			q.mu.Lock()
-			delete(q.names, name)
-			q.mu.Unlock()
+			h.mu.Lock()
+			delete(h.names, name)
+			h.mu.Unlock()
 		}()
 		o.result, o.err = f()
 	}()
-	patience := time.NewTimer(limit)
-	defer patience.Stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case o = <-done:
-	case <-patience.C:
-		q.mu.Lock()
-		defer q.mu.Unlock()
+	case <-timer.C:
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		select {
 		case o = <-done: // at the last moment
 		default:
-			q.names[name] = true
+			h.names[name] = true
 			return o.result, noAnswer{limit}
 		}
 	}

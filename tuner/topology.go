@@ -11,12 +11,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-// machine is what a process runs on. To find out can cost a second, so only a
-// condition or a model that needs it asks, and only once in a process: the machine
-// does not change under it.
+// machine is the topology of the node that a process runs on. To detect it can take a second,
+// so that is done once in a process, and only for a condition or a model that needs it.
 //
-// Each rank finds out for itself. Ranks on nodes that are not alike may so decide
-// differently; policy.Engine's digest tells them apart.
+// Each rank detects by itself. Ranks on nodes that differ could decide differently, so the
+// topology is part of policy.Engine's digest.
 type machine struct {
 	find  func(getenv func(string) string) (*model.Machine, detect.Source, error)
 	once  sync.Once
@@ -56,7 +55,7 @@ func (p *Plugin) findMachine() (*model.Machine, error) {
 	return m.here, nil
 }
 
-// logMachine says once what was found.
+// logMachine logs once what was found.
 func (p *Plugin) logMachine(log Log) {
 	m := &p.machine
 	logOnce(&m.noted, log, func() {

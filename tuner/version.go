@@ -59,9 +59,9 @@ func (p *Plugin) find(is func(*version) bool) *version {
 	return v
 }
 
-// versionOf returns the version that files are, of which one may be nil. Bundles are made
-// here alone, so that one copy of a file's text is left in memory: to make one takes as
-// long as a communicator's init may.
+// versionOf returns the version of a pair of files, of which one may be nil. Only here
+// bundles are made, and the files' texts then point into the bundle, so that one copy stays
+// in memory. Making a bundle takes as long as the rest of a communicator's init.
 func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
 	if f == (filePair{}) {
 		return noFiles, nil
@@ -93,7 +93,7 @@ func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
 	return v.ready(log)
 }
 
-// versionFrom returns the version that a content of this digest is, from whatever rank.
+// versionFrom returns the version of a content that some rank has put, by its digest.
 func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, error) {
 	p.mu.Lock()
 	v := p.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
@@ -110,8 +110,8 @@ func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, 
 	return v.ready(log)
 }
 
-// enter returns the version of a digest, which all communicators of the process share: it
-// is compiled once. p.mu must be held.
+// enter returns the version of a digest. All communicators of the process share it, so that
+// it is compiled once. p.mu must be held.
 func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *version {
 	if v := p.find(func(v *version) bool { return v.digest == digest }); v != nil {
 		return v
@@ -155,7 +155,7 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 	return v
 }
 
-// ready returns the version once it is compiled.
+// ready compiles the version, if nobody has yet, and returns it.
 func (v *version) ready(log Log) (*version, error) {
 	if err := v.compile(); err != nil {
 		return nil, err
@@ -164,8 +164,8 @@ func (v *version) ready(log Log) (*version, error) {
 	return v, nil
 }
 
-// firstProblem keeps a record short. The rank whose file it is has checked it, so
-// that this is a matter of builds that differ.
+// firstProblem keeps the record of a veto short. The rank whose file it is has compiled it,
+// so a problem here means that builds differ.
 func firstProblem(err error) error {
 	var problems policy.Problems
 	if errors.As(err, &problems) && len(problems) > 1 {

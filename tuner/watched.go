@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 )
 
-// How often a file is looked at whatever the kernel tells, how long it must be at
-// rest after a change, and the longest that a change waits for that.
+// How often a file is polled besides the kernel's events, how long it must be unchanged after
+// an edit, and the longest wait for that.
 const (
 	lookEvery = time.Second
 	restFor   = 100 * time.Millisecond
@@ -50,8 +50,8 @@ func (p *Plugin) watch(c *Comm, own loaded) (stop func()) {
 	return func() { w.leave(key, set, c.member) }
 }
 
-// joinWatch adds c to those who hear of the files. sure is false if they were read since c
-// has read them, or before that: c may have missed a change.
+// joinWatch adds c's member to those that are offered edits. sure is false if the files were
+// read at another time than c has read them: c may have missed an edit.
 func (p *Plugin) joinWatch(key [2]string, c *Comm, own loaded) (set *watchedSet, sure bool) {
 	w := &p.watched
 	w.mu.Lock()
@@ -98,12 +98,12 @@ func (w *watchedFiles) leave(key [2]string, set *watchedSet, m *agree.Member) {
 	}
 }
 
-// changed is told that the files may have changed.
+// changed is the watcher's callback: the files may have changed.
 func (s *watchedSet) changed() { s.read(false) }
 
-// read offers what the files mean now to all members, if they have changed or if asked
-// to in any case: a member takes no notice of what it knows. A bad file changes
-// nothing: the version in force stays.
+// read offers the version of the files to all members, if the files have changed or always is
+// set: a member ignores what it was offered before. A bad file changes nothing, so the
+// version in force stays.
 func (s *watchedSet) read(always bool) {
 	s.reading.Lock()
 	defer s.reading.Unlock()

@@ -112,9 +112,8 @@ func (m *Member) loseRecords() {
 			if s.change.staged {
 				s.retired = append(s.retired, s.change.snapshot)
 			}
-			s.why = "the ranks' records have vanished from the rendezvous"
 			s.next(frozen)
-			s.logLocked(true, "%s: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.why, s.current.Meaning)
+			s.logLocked(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.current.Meaning)
 		}
 		s.unlock()
 	}

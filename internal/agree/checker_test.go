@@ -122,10 +122,14 @@ func (c *checker) untrue(identity, kind string, k, hash uint64) string {
 		}
 		return ""
 	}
-	if n := uint64(len(hashes)) - 1; n < p.Switch || arrivalHash(p.Tag, n, Mix(hashes[n], shapes[n])) != hash {
-		return fmt.Sprintf("%s reports its arrival for change %d, but not with the hash of its call %d", identity, k, n)
+	_, decided := c.decisions[k] // the rank may have gone on before the report landed
+	last := uint64(len(hashes)) - 1
+	for n := last; n >= p.Switch && (n == last || decided); n-- {
+		if arrivalHash(p.Tag, n, Mix(hashes[n], shapes[n])) == hash {
+			return ""
+		}
 	}
-	return ""
+	return fmt.Sprintf("%s reports its arrival for change %d, but not with the hash of its call %d", identity, k, last)
 }
 
 // reached keeps the hash that a rank has at its next call.

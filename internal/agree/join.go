@@ -76,7 +76,7 @@ func (m *Member) join(ctx context.Context) error {
 	if err := m.joinAsDuplicate(ctx); err != nil {
 		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
 	}
-	m.state, m.why = static, "another communicator has the same id"
+	m.state = static
 	m.setPastTrigger()
 	m.logLocked(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.past))
 	return nil
@@ -246,7 +246,7 @@ func (m *Member) startAlone(reason error) error {
 		}
 		m.current = stagedVersion{own, snapshot, 0}
 	}
-	m.state, m.why = static, reason.Error()
+	m.state = static
 	m.logLocked(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)
 	return nil
 }

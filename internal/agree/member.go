@@ -117,7 +117,6 @@ type Member struct {
 	waiting  bool          // the main thread waits at the barrier
 	leaving  bool
 	failed   error
-	why      string // why frozen or static, for people
 	cancelOp context.CancelFunc
 
 	// Of the background alone.
@@ -188,26 +187,13 @@ func (m *Member) wakeUp() {
 	}
 }
 
-// Status describes a member to people.
-type Status struct {
-	Comm    string
-	Slot    int // -1: none
-	State   string
-	Change  uint64 // the change that comes next
-	Content string // digest of the version in force
-	Meaning string
-	Pending string // digest of the pending edit's version, if any
-	Why     string // why frozen or static
-}
-
-// Status returns the member's state at this moment.
-func (m *Member) Status() Status {
+// IsStatic reports that the member takes no part in changes: it found no free slot, or the
+// store did not answer.
+func (m *Member) IsStatic() bool {
 	m.lock()
 	defer m.unlock()
-	s := Status{Comm: m.cfg.Comm, Slot: m.slot, State: m.state.String(), Change: m.k,
-		Content: m.current.Content, Meaning: m.current.Meaning, Why: m.why}
-	if m.pending != nil {
-		s.Pending = m.pending.Content
-	}
-	return s
+	return m.state == static
 }
+
+// IsAlone reports that the member is static because the store did not answer.
+func (m *Member) IsAlone() bool { return m.IsStatic() && !m.duplicate }

@@ -30,7 +30,6 @@ func (m *Member) obey(d Decision, fromToken bool) {
 	}
 	m.markObsolete()
 	if d.Frozen() {
-		m.why = d.String()
 		m.next(frozen)
 		m.logLocked(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.current.Meaning)
 		return

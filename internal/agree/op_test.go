@@ -37,7 +37,7 @@ func TestSettle(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}}
 				for range c.puts {
-					go func() { // as Slow does
+					go func() { // as AtTrigger does
 						m.lock()
 						defer m.unlock()
 						m.settle()

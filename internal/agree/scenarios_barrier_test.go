@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +212,47 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 			}, nil)
 		}
 	}
+	t.Run("between two readers of the decision", func(t *testing.T) {
+		// The proposer has read the commit. The others find the token again, and make an
+		// abort of it that nobody may obey.
+		stalled := 0
+		try(t, 3, func(seed uint64) plan {
+			p := usual(seed)
+			p.calls, p.longest, p.mayStall, p.vanishes = 500, 0, true, true
+			p.saved(time.Second, "B", 0)
+			var old map[string][]byte
+			var blind atomic.Bool
+			restored := false
+			p.landed = func(w *world, _, key string) {
+				switch {
+				case restored:
+				case strings.Contains(key, "/m/1/"):
+					time.AfterFunc(time.Nanosecond, func() { old = w.store.Copy() })
+				case strings.Contains(key, "/d/1"):
+					restored = true
+					blind.Store(true)
+					time.AfterFunc(100*time.Millisecond, func() {
+						w.store.Restore(old)
+						blind.Store(false)
+					})
+				}
+			}
+			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+				f.Lost = f.Lost || rank != 0 && op.Kind == "list" && op.Key == "c/comm/d" && blind.Load()
+				return f
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			for _, r := range w.ranks {
+				if errors.Is(r.callErr, ErrStalled) && w.rank(0).last() == "B" {
+					stalled++
+				}
+			}
+		})
+		if stalled == 0 {
+			t.Error("no rank was kept from the commit that the proposer has read")
+		}
+	})
 }
 
 // A rank that knows of another version than its own file's, and cannot get it, must not
@@ -361,9 +403,9 @@ func TestScenario51StoreLostWithTheSlot(t *testing.T) {
 	})
 }
 
-// While a rank looks for the decision, it is signed for, and then a decision appears that
-// was not made of the proposal's token: it may be counted as arrived by now.
-func TestScenario52ForeignDecisionWhileSigned(t *testing.T) {
+// While a rank reads the decision, it arrives by proxy, and then a decision appears that was
+// not made of the proposal's token: the rank may have been counted by now.
+func TestScenario52ForeignDecisionAfterProxy(t *testing.T) {
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
 		p.ranks, p.thread, p.vanishes, p.longest = 2, 2, true, 0

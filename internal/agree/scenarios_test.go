@@ -125,8 +125,8 @@ func TestScenario01PlainChange(t *testing.T) {
 	})
 }
 
-// A change that nothing goes wrong with takes the main threads into Slow at S and at the
-// next call, which is another one: there they meet.
+// A change without faults makes the main threads call AtTrigger at S and at the next call,
+// which differs from the one before: the barrier.
 func TestScenario01PromiseInC(t *testing.T) {
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)

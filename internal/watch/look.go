@@ -130,12 +130,12 @@ func (w *Watcher) look(f *file) state {
 	return state{id: Identify(info)}
 }
 
-// attach asks for the events of a file's places and reports whether any of the
-// directories is new.
-func (w *Watcher) attach(f *file, places []place) (added bool) {
+// attach asks the notifier for the events of a file's entries, and reports whether any of
+// their directories is new.
+func (w *Watcher) attach(f *file, entries []entry) (added bool) {
 	names := map[string]bool{}
 	found := map[string]fs.FileInfo{}
-	for _, p := range places {
+	for _, p := range entries {
 		names[p.path()] = true
 		names[p.dir] = true
 		if info, err := os.Stat(p.dir); err == nil {
@@ -144,13 +144,13 @@ func (w *Watcher) attach(f *file, places []place) (added bool) {
 	}
 	w.mu.Lock()
 	if w.files[f.path] == f {
-		f.places = names
+		f.entries = names
 	}
 	w.mu.Unlock()
 	return w.settle(found)
 }
 
-// settle asks the notifier for what the files' places need, and for no more. found
+// settle asks the notifier for what the files' entries need, and for no more. found
 // are directories as they are now; one that took another's name is asked for anew.
 func (w *Watcher) settle(found map[string]fs.FileInfo) (added bool) {
 	w.asking.Lock()
@@ -159,7 +159,7 @@ func (w *Watcher) settle(found map[string]fs.FileInfo) (added bool) {
 	n := w.notifier
 	needed := map[string]bool{}
 	for _, f := range w.files {
-		maps.Copy(needed, f.places)
+		maps.Copy(needed, f.entries)
 	}
 	var drop, ask []string
 	for path, before := range w.dirs {
@@ -204,7 +204,7 @@ func (w *Watcher) happened(e event) {
 		w.dirs[e.path] = nil // if it is there again, it is another one
 	}
 	for _, f := range w.files {
-		if e.lost || f.places[e.path] {
+		if e.lost || f.entries[e.path] {
 			w.touch(f)
 		}
 	}

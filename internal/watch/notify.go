@@ -6,21 +6,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// notifier is the kernel as a source of events about directories. It is an
-// interface for tests: a kernel that has no room for more watches cannot be
-// arranged.
+// notifier is the kernel as a source of events about directories. Tests replace it to
+// simulate a kernel without room for more watches.
 type notifier interface {
 	// add asks for the events of a directory, by the name it has now.
 	add(dir string) error
-	// remove takes the wish back; a directory not asked for is no error.
+	// remove ends the events of a directory; one that was not added is no error.
 	remove(dir string)
 	// events ends with close, which returns when nothing runs any more.
 	events() <-chan event
 	close()
 }
 
-// event says that the entry path of a directory, or a directory itself, is not
-// what it was.
+// event says that path, an entry of a directory or a directory itself, has changed.
 type event struct {
 	path string
 	gone bool // removed or renamed away

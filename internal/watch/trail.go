@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// place is an entry of a directory on which it depends what a path leads to.
-type place struct{ dir, name string }
+// entry is an entry of a directory that a path is resolved by.
+type entry struct{ dir, name string }
 
-func (p place) path() string { return filepath.Join(p.dir, p.name) }
+func (e entry) path() string { return filepath.Join(e.dir, e.name) }
 
 // maxLinks is how many symbolic links Linux follows.
 const maxLinks = 40
@@ -19,7 +19,7 @@ const maxLinks = 40
 // out: watching them would mean being woken by whatever happens in /tmp and in
 // home directories. The last one tells itself that it was removed or renamed;
 // when one farther up was, polling finds out.
-func trail(path string) (places []place) {
+func trail(path string) (entries []entry) {
 	at, rest := string(filepath.Separator), elements(path)
 	for links := 0; len(rest) > 0 && links <= maxLinks; {
 		name := rest[0]
@@ -28,17 +28,17 @@ func trail(path string) (places []place) {
 			at = filepath.Dir(at)
 			continue
 		}
-		here := place{at, name}
+		here := entry{at, name}
 		info, err := os.Lstat(here.path())
 		if err != nil {
-			return append(places, here)
+			return append(entries, here)
 		}
 		if info.Mode()&os.ModeSymlink != 0 {
-			places = append(places, here)
+			entries = append(entries, here)
 			links++
 			target, err := os.Readlink(here.path())
 			if err != nil {
-				return places
+				return entries
 			}
 			if filepath.IsAbs(target) {
 				at = string(filepath.Separator)
@@ -47,11 +47,11 @@ func trail(path string) (places []place) {
 			continue
 		}
 		if len(rest) == 0 {
-			return append(places, here)
+			return append(entries, here)
 		}
 		at = here.path()
 	}
-	return places
+	return entries
 }
 
 func elements(path string) (names []string) {

@@ -52,9 +52,8 @@ type file struct {
 	// unsure: so soon after the last change, another may have left the same state.
 	unsure bool
 	since  time.Time // when state was first seen
-	// places, of which the kernel's events concern this file: names of entries and
-	// of directories.
-	places map[string]bool
+	// entries are the paths whose events concern this file, and their directories.
+	entries map[string]bool
 
 	busy  bool        // somebody looks at it
 	again bool        // and has to report once more afterwards

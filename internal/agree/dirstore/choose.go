@@ -10,27 +10,26 @@ import (
 	"time"
 )
 
-// In a directory where everybody may create files, such as Shm, a stranger may take
-// any name that can be guessed, and give it up at any moment. So the directory that
-// processes share has a random name, and counts only if it belongs to this user: a
-// stranger can neither make such a one nor take one away. Processes that start at the
-// same time must still come to the same one:
+// Everybody may create files in a directory such as Shm. Another user could take any name
+// that can be guessed, and remove it at any moment. So the directory that processes share
+// has a random name, and counts only if it belongs to this user, who alone can make or
+// remove it. Processes that start at the same time must still choose the same one:
 //
-//   - Who finds one with a lock file in it uses that.
-//   - Who finds none makes one, and puts the lock file into it only after a listing that
-//     shows no other. Two that were both made before the other's listing are both seen
-//     by both, so that two never get a lock file.
-//   - Of several without a lock file, all but the first by name are given up.
+//   - A process that finds one with a lock file uses it.
+//   - A process that finds none makes one. It creates the lock file only after a listing
+//     shows no other. If two processes make one each before they list, each sees both, so
+//     two never get a lock file.
+//   - Of several without a lock file, all but the first by name are removed.
 
 const (
 	chooseLimit = 10 * time.Second
 	choosePause = time.Millisecond
-	// madeFor is how long a directory may be without its lock file. Whoever makes it puts
-	// the file there at once, or has crashed; if it was only slow, it begins anew.
+	// madeFor is how long a directory may be without its lock file. Its maker creates the
+	// file at once, or has crashed; one that was only slow starts again.
 	madeFor = time.Second
 )
 
-// choose returns the directory of these processes below parent, and its lock, held.
+// choose returns the directory below parent that these processes share, and its lock, held.
 func choose(parent, comm string) (dir string, lock *os.File, err error) {
 	begin := filepath.Join(parent, fmt.Sprintf("%s%d-%s.", privatePrefix, os.Getuid(), comm))
 	mine, seen := "", map[string]time.Time{}
@@ -46,7 +45,7 @@ func choose(parent, comm string) (dir string, lock *os.File, err error) {
 		}
 		switch {
 		case ready == "" && len(inMaking) == 0:
-			// If mine was there, somebody has taken it for that of a crashed process.
+			// If mine was there, another process has removed it as one of a crashed process.
 			mine = begin + strings.ToLower(rand.Text()[:8])
 			if err := os.Mkdir(mine, dirMode); err != nil {
 				return "", nil, err
@@ -80,9 +79,9 @@ func choose(parent, comm string) (dir string, lock *os.File, err error) {
 	return "", nil, fmt.Errorf("the processes of this user cannot agree on a directory below %s", parent)
 }
 
-// candidates returns this user's directories whose names begin so: the one with a lock
-// file, if any, and the empty ones, sorted. One that has records and no lock file was
-// swept away by somebody else, under the processes that used it.
+// candidates returns this user's directories whose names begin so: the one with a lock file,
+// if any, and the empty ones, sorted. One with records and without a lock file is neither:
+// something else has removed the file while processes used the directory.
 func candidates(parent, begin string) (ready string, inMaking []string, err error) {
 	dirs, err := PrivateDirs(parent, os.Getuid())
 	for _, dir := range dirs {

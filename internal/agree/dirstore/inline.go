@@ -10,22 +10,22 @@ import (
 	"syscall"
 )
 
-// A small record may be a symbolic link with the value in place of a target. To make
-// one is as atomic as link(2), and a single call instead of five: a private directory,
-// where creating a communicator waits for records, has them so. And when a disk is
-// full, there is still room for them: file systems keep a short one in the inode. So ranks
-// can still meet. (What a change needs of a rank from its promise on is empty and needs no
-// block either, and a decision is a rename; the first of them makes a directory.)
+// A small record may be a symbolic link with the value as its target. Creating one is as
+// atomic as link(2), and takes one call instead of five, so a private directory keeps its
+// records this way, because a communicator's creation waits for them. File systems keep a
+// short link in the inode, so a full disk still has room for one, and ranks can still join.
+// (From its promise on a rank needs only empty records, which need no block either, and a
+// decision is a rename; the first of each kind makes a directory.)
 
-// maxPrivate is what private directories keep so. Others try it for the same records
-// when the disk is full: ext4 has room for 59 bytes in an inode, tmpfs for all.
+// maxPrivate is the longest value that a private directory keeps as a link. A shared one
+// does so only when the disk is full: ext4 has room for 59 bytes in an inode, tmpfs for all.
 const maxPrivate = 1023
 
 func inline(value []byte, most int) bool {
 	return len(value) > 0 && len(value) <= most && !strings.Contains(string(value), "\x00")
 }
 
-// refused reports that the file system has not done what it was asked for, and will not.
+// refused reports that the operation has had no effect and will have none.
 func refused(err error) bool {
 	return full(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }

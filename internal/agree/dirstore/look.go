@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Look opens a directory of records to look at it, and perhaps to tidy it up. It
-// creates nothing and keeps nobody from removing the directory.
+// Look opens a directory of records for a tool that reads or prunes it. It creates nothing,
+// and takes no lock, so others may remove the directory.
 func Look(dir string) (*Store, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -31,8 +31,7 @@ func (s *Store) Mark(ctx context.Context, key string) (string, error) {
 	return mark, err
 }
 
-// mark opens the record, since over NFS what is known of it without that may be a
-// minute old.
+// mark opens the record, because over NFS its attributes may otherwise be a minute old.
 func mark(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	fd, name, flags := unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW

@@ -15,7 +15,7 @@ import (
 // whether it is gone.
 func RemoveUnused(dir string) bool {
 	removeUnused(dir)
-	os.Remove(dir) // that of a process that crashed while it made it, an empty one
+	os.Remove(dir) // an empty one, whose maker has crashed
 	_, err := os.Lstat(dir)
 	return errors.Is(err, fs.ErrNotExist)
 }

@@ -19,11 +19,11 @@ type Store struct {
 	root string
 	tag  string // of this process's temporary files
 	next atomic.Uint64
-	// busy bounds the goroutines that a hanging file system can collect.
+	// busy bounds the number of goroutines that a hanging file system blocks.
 	busy chan struct{}
 	lock *os.File // of a private directory
-	// opened is what root was when the store was opened. It stays open, so that no
-	// other directory can be taken for it.
+	// opened is root as it was when the store was opened. It stays open, so that its inode
+	// cannot be reused and another directory be taken for it.
 	opened *os.File
 	trust
 }
@@ -97,7 +97,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 		if err == nil {
 			return value, nil
 		}
-		// Somebody was first, or an earlier try of this rank whose reply was lost.
+		// Another rank was first, or an earlier try of this one whose reply was lost.
 		return s.read(path)
 	})
 }
@@ -232,11 +232,11 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 	return err
 }
 
-// errReplaced means that the records of this process's communicators are out of reach.
+// errReplaced means that this process cannot reach its communicators' records any more.
 var errReplaced = errors.New("another directory has taken the place of the rendezvous")
 
-// alive tells a missing record from a missing store, or from one that is another by
-// now: mounted over, or removed and made anew.
+// alive returns an error if the store is missing or has been replaced: mounted over, or
+// removed and made again. Otherwise a missing record is missing.
 func (s *Store) alive() error {
 	now, err := os.Stat(s.root)
 	if err != nil {
@@ -297,9 +297,8 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 	return err
 }
 
-// do runs a file operation and does not wait for it longer than ctx: a file
-// server may be away for hours, and no signal ends a system call that waits for
-// it.
+// do runs a file operation and waits for it until ctx ends. A file server may be away for
+// hours, and no signal ends a system call that waits for it, so the goroutine may stay.
 func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -168,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	storetest.Put(t, s, "c/x/d/1", "commit")
 }
 
-// TestFullDiskLeavesRoomForDecisions: ranks that stand must be able to decide, in each of
+// TestFullDiskLeavesRoomForDecisions: ranks at the barrier must be able to decide, in each of
 // their communicators and however often, and small records still find room.
 func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 	parent := t.TempDir()

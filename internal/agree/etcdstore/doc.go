@@ -7,11 +7,10 @@
 //	r/<key>                a record
 //	part/<group>/<id>/<i>  parts of a record too large for one request
 //
-// The records of a communicator are a group, and what communicators share, the
-// policies' content, is another. All keys of a group hang on the one lease of its
-// epoch, which every process that uses the group keeps alive. So nothing that a
-// living process needs goes away, whoever wrote it, and all goes away some minutes
-// after the last process has.
+// The records of a communicator are one group; what communicators share, the content of
+// versions, is another. All keys of a group have the lease of its epoch, which every
+// process that uses the group keeps alive. So a record stays while any process needs it,
+// whoever wrote it, and goes some minutes after the last process has gone.
 //
 // The lease can end too early only if no process at all reaches etcd for that long
 // while etcd itself runs. Each operation therefore asks, in its transaction,

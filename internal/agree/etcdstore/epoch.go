@@ -60,8 +60,8 @@ func (s *Store) enter(ctx context.Context, group string) (*epoch, error) {
 	if s.ctx.Err() != nil {
 		return nil, errClosed
 	}
-	// Two operations may both have come so far. They found the same epoch, or the
-	// second one's is later and counts for neither.
+	// Two operations may both come here. Either both found the same epoch, or the second
+	// found a later one, which this process does not use.
 	if s.epochs[group] == nil {
 		s.epochs[group] = e
 		s.runs.Go(func() { s.keep(e) })

@@ -42,9 +42,9 @@ func (t *trouble) note(address string, err error) error {
 	return err
 }
 
-// explain says what an error of etcd's client means here. One that tells of nothing but
-// time gives way to the reason why there is no connection; the reason is not wrapped with
-// it, for whoever finds a context's end in an error says no more than that.
+// explain returns what an error of etcd's client means here. It replaces a mere time-out by
+// the reason why there is no connection. It does not wrap the time-out, because a caller
+// that finds one in an error drops the rest.
 func (t *trouble) explain(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

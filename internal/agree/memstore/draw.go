@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// draw chooses an operation's fate by its name alone, so that a seed tells the
-// same story in whatever order goroutines come to ask.
+// draw chooses an operation's fate by its name alone, so that a seed gives the same run in
+// whatever order goroutines ask.
 func (h *Handle) draw(op Op) Fate {
 	r := h.chance(op.Kind + " " + op.Key + " " + strconv.Itoa(op.Nth))
 	f := Fate{Request: upTo(r, h.faults.Delay), Reply: upTo(r, h.faults.Delay)}

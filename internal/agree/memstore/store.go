@@ -1,6 +1,6 @@
 // Package memstore is a store of records in memory that misbehaves on request,
-// for simulations. Each rank has a Handle; what goes wrong for it is drawn from
-// its seed, or chosen by the test. All waiting is done with package time, so in a
+// for simulations. Each rank has a Handle; its faults are drawn from a seed, or chosen by the
+// test. All waiting is done with package time, so in a
 // synctest bubble it takes no time at all.
 package memstore
 

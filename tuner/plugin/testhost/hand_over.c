@@ -106,27 +106,27 @@ static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
     cache_add(v, key, costs, answer);
 }
 
-static void lay_ready(uint64_t at, uint64_t trig) {
-    counter->move = (struct promise){.state = PROMISE_PREPARED, .at = at, .trig = trig};
-    counter->trig = at;
+static void lay_ready(uint64_t at, uint64_t trigger) {
+    counter->promise = (struct promise){.state = PROMISE_PREPARED, .at = at, .trigger = trigger};
+    counter->trigger = at;
 }
 
 /* The next call switches. */
 static void switch_now(void) {
     switches = true;
-    counter->trig = counter->seq;
+    counter->trigger = counter->seq;
 }
 
 static void promise(void) {
     open_one();
     lay_ready(3, 7);
     for (int i = 0; i < 3; i++) call(i);
-    CHECK(counter->move.state == PROMISE_PREPARED);
+    CHECK(counter->promise.state == PROMISE_PREPARED);
     uint64_t hash = counter->hash;
     call(3);
-    CHECK(counter->move.state == PROMISE_MADE);
-    CHECK(hash != 0 && counter->move.hash == hash); /* of the calls before */
-    CHECK(counter->trig == 7 && counter->move.lock == 0 && triggered == 0);
+    CHECK(counter->promise.state == PROMISE_MADE);
+    CHECK(hash != 0 && counter->promise.hash == hash); /* of the calls before */
+    CHECK(counter->trigger == 7 && counter->promise.lock == 0 && triggered == 0);
     for (int i = 4; i < 7; i++) call(i);
     CHECK(triggered == 0);
     call(7); /* nothing is ready there */
@@ -140,19 +140,19 @@ static void late(void) {
     for (int i = 0; i < 5; i++) call(i);
     lay_ready(4, 9);
     call(5);
-    CHECK(triggered == 1 && counter->move.state == PROMISE_PREPARED && counter->trig == 4);
+    CHECK(triggered == 1 && counter->promise.state == PROMISE_PREPARED && counter->trigger == 4);
     comm_close(c);
 }
 
 static void not_now(void) {
     open_one();
     lay_ready(0, 9);
-    counter->move.lock = 1; /* Go holds it */
+    counter->promise.lock = 1; /* Go holds it */
     call(0);
-    CHECK(triggered == 1 && counter->move.state == PROMISE_PREPARED && counter->move.lock == 1);
-    counter->move = (struct promise){.state = MOVE_NONE, .at = 1, .trig = 9};
+    CHECK(triggered == 1 && counter->promise.state == PROMISE_PREPARED && counter->promise.lock == 1);
+    counter->promise = (struct promise){.state = PROMISE_NONE, .at = 1, .trigger = 9};
     call(1);
-    CHECK(triggered == 2 && counter->move.state == MOVE_NONE && counter->move.lock == 0);
+    CHECK(triggered == 2 && counter->promise.state == PROMISE_NONE && counter->promise.lock == 0);
     comm_close(c);
 }
 
@@ -165,10 +165,10 @@ static void switch_over(void) {
     switch_now();
     for (int i = 0; i < KNOWN; i++) {
         CHECK(call(i) == 2);
-        counter->trig = UINT64_MAX;
+        counter->trigger = UINT64_MAX;
     }
     CHECK(triggered == 1 && decides == asked);
-    CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it went home as it was, and Go may free it */
+    CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it was written back as it was, and Go may free it */
     CHECK(call(KNOWN) == 2 && triggered == 1 && decides == asked + 1);
     comm_close(c);
 }
@@ -188,7 +188,7 @@ static void fails(void) {
 static void aborts(void) {
     open_one();
     call(0);
-    counter->trig = 1;
+    counter->trigger = 1;
     aborted = true;
     trigger_result = RESULT_SYSTEM_ERROR;
     CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
@@ -214,7 +214,7 @@ static void chunks(void) {
     remember(versions[1], 5, answers[1]);
     switch_now();
     CHECK(call(5) == 2 && c->chunk[chunk_slot(0, 1)] == 0);
-    counter->trig = UINT64_MAX;
+    counter->trigger = UINT64_MAX;
     comm_close(c);
     /* One that was remembered is noted like any other. */
     open_one();
@@ -224,7 +224,7 @@ static void chunks(void) {
     remember(versions[1], 7, answers[1]);
     switch_now();
     call(6);
-    counter->trig = UINT64_MAX;
+    counter->trigger = UINT64_MAX;
     CHECK(c->chunk[chunk_slot(0, 1)] == 8192);
     call(7);
     CHECK(c->chunk[chunk_slot(0, 1)] == 0);
