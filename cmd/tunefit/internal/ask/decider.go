@@ -20,6 +20,7 @@ type Files struct {
 	model    *policy.Model // nil: none
 }
 
+// Read reads the files.
 func (d Decider) Read() (f Files, err error) {
 	if d.Policy != "" {
 		p, err := ReadPolicy(d.Policy)
@@ -29,15 +30,9 @@ func (d Decider) Read() (f Files, err error) {
 		f.Policies = []*policy.Policy{p}
 	}
 	if d.Model != "" {
-		text, err := cli.ReadDecider(d.Model, cli.KindModel)
-		if err != nil {
-			return f, err
-		}
-		if f.model, err = policy.ReadModel(d.Model, text); err != nil {
-			return f, fmt.Errorf("%s is not a model:\n%w", d.Model, err)
-		}
+		f.model, err = ReadModel(d.Model)
 	}
-	return f, nil
+	return f, err
 }
 
 // engine puts the files together as the plugin does. note says why the machine is not
@@ -104,7 +99,11 @@ func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
 // Rules are those that can match a collective on a communicator.
 func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
 	for _, p := range f.Policies {
-		rules = append(rules, rulesFor(p, coll, s)...)
+		for i := range p.Rules {
+			if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
+				rules = append(rules, r)
+			}
+		}
 	}
 	return rules
 }
