@@ -139,19 +139,16 @@ func diff(by [2]ask.Decider, grid grid.Flags, who cli.LibraryFlag, from costs.Fl
 
 // compare adds the differences of one collective on one communicator.
 func (c *comparison) compare(a *ask.Asker, coll nccl.Coll, s grid.Shape, call ask.Question, sizes []uint64) error {
-	questions := make([]ask.Question, len(sizes))
-	for i, bytes := range sizes {
-		questions[i] = ask.Question{Coll: coll, Shape: s, Bytes: bytes, PipeOps: call.PipeOps, RegBuff: call.RegBuff}
-	}
+	call.Coll, call.Shape = coll, s
 	var outcomes [2][]ask.Outcome
 	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = a.Ask(by, s, questions); err != nil {
+		if outcomes[i], err = a.Ask(by, s, call.At(sizes)); err != nil {
 			return err
 		}
 	}
 	var run *difference
-	for i := range questions {
+	for i := range sizes {
 		before, after := outcomes[0][i], outcomes[1][i]
 		switch {
 		case before.Alike(after):

@@ -126,11 +126,8 @@ func show(d ask.Decider, grid grid.Flags, call ask.Question, who cli.LibraryFlag
 			if isRange {
 				sizes = f.Sizes(samples, coll, s)
 			}
-			var questions []ask.Question
-			for _, bytes := range sizes {
-				questions = append(questions, ask.Question{Coll: coll, Shape: s, Bytes: bytes, PipeOps: call.PipeOps, RegBuff: call.RegBuff})
-			}
-			outcomes, err := a.Ask(d, s, questions)
+			call.Coll, call.Shape = coll, s
+			outcomes, err := a.Ask(d, s, call.At(sizes))
 			if err != nil {
 				return nil, err
 			}

@@ -21,6 +21,7 @@ type Files struct {
 	model    *model.Model // nil: none
 }
 
+// Read reads the files.
 func (d Decider) Read() (f Files, err error) {
 	if d.Policy != "" {
 		p, err := ReadPolicy(d.Policy)
@@ -30,15 +31,9 @@ func (d Decider) Read() (f Files, err error) {
 		f.Policies = []*policy.Policy{p}
 	}
 	if d.Model != "" {
-		text, err := cli.ReadDecider(d.Model, cli.KindModel)
-		if err != nil {
-			return f, err
-		}
-		if f.model, err = model.Read(d.Model, text); err != nil {
-			return f, fmt.Errorf("%s is not a model:\n%w", d.Model, err)
-		}
+		f.model, err = ReadModel(d.Model)
 	}
-	return f, nil
+	return f, err
 }
 
 // engine puts the files together as the plugin does. note says why the machine is not
@@ -105,7 +100,11 @@ func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
 // Rules are those that can match a collective on a communicator.
 func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
 	for _, p := range f.Policies {
-		rules = append(rules, rulesFor(p, coll, s)...)
+		for i := range p.Rules {
+			if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
+				rules = append(rules, r)
+			}
+		}
 	}
 	return rules
 }

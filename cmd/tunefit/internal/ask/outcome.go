@@ -20,6 +20,16 @@ type Question struct {
 	RegBuff int
 }
 
+// At are the questions for calls of some sizes.
+func (q Question) At(sizes []uint64) []Question {
+	all := make([]Question, len(sizes))
+	for i, bytes := range sizes {
+		all[i] = q
+		all[i].Bytes = bytes
+	}
+	return all
+}
+
 // query is the question as the tuner hears it through a version of its ABI.
 func (q Question) query(table []float32, abi int) policy.Query {
 	asked := policy.Query{Coll: q.Coll, Bytes: q.Bytes, PipeOps: q.PipeOps, RegBuff: q.RegBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -29,6 +28,19 @@ func ReadPolicy(file string) (*policy.Policy, error) {
 		return nil, errors.New(file + " has no rows")
 	}
 	return p, nil
+}
+
+// ReadModel is ReadPolicy for a model.
+func ReadModel(file string) (*model.Model, error) {
+	text, err := cli.ReadDecider(file, cli.KindModel)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Read(file, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a model:\n%w", file, err)
+	}
+	return m, nil
 }
 
 // NamedShapes lists the communicators that rules are written for, by their columns
@@ -92,18 +104,6 @@ func inShapes(limits []uint64) (numbers []int) {
 		}
 	}
 	return numbers
-}
-
-// rulesFor returns the rules of a policy that can match a collective on a
-// communicator.
-func rulesFor(p *policy.Policy, coll nccl.Coll, s grid.Shape) []*policy.Rule {
-	var rules []*policy.Rule
-	for i := range p.Rules {
-		if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
-			rules = append(rules, r)
-		}
-	}
-	return rules
 }
 
 // withEdges adds to sampled sizes those between the first and the last at which a

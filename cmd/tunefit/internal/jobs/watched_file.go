@@ -9,7 +9,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // watchedFile is a file that running ranks read again when it changes.
@@ -32,19 +31,14 @@ func (f watchedFile) read() (text []byte, err error) {
 
 // unpacked is read for a file that is going to be written elsewhere.
 func (f watchedFile) unpacked() (text []byte, err error) {
-	if !f.model {
-		if _, err := ask.ReadPolicy(f.path); err != nil {
-			return nil, err
+	if f.model {
+		if _, err = ask.ReadModel(f.path); err == nil {
+			text, err = cli.ReadDecider(f.path, cli.KindModel)
 		}
-		return cli.ReadDecider(f.path, cli.KindPolicy)
+	} else if _, err = ask.ReadPolicy(f.path); err == nil {
+		text, err = cli.ReadDecider(f.path, cli.KindPolicy)
 	}
-	if text, err = cli.ReadDecider(f.path, cli.KindModel); err != nil {
-		return nil, err
-	}
-	if _, err := model.Read(f.path, text); err != nil {
-		return nil, fmt.Errorf("%s is not a model:\n%w", f.path, err)
-	}
-	return text, nil
+	return text, err
 }
 
 // note says what keeps a communicator from the file as it is now, if anything can be

@@ -74,13 +74,8 @@ func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (Result, 
 	if c.isRange {
 		sizes = files.Sizes(sizes, c.call.Coll, c.call.Shape)
 	}
-	questions := make([]ask.Question, len(sizes))
-	for i, bytes := range sizes {
-		questions[i] = c.call
-		questions[i].Bytes = bytes
-	}
 	a.Offers = &c.offer
-	outcomes, err := a.Ask(rows.Decider, c.call.Shape, questions)
+	outcomes, err := a.Ask(rows.Decider, c.call.Shape, c.call.At(sizes))
 	if err != nil {
 		return Result{}, err
 	}
