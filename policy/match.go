@@ -149,8 +149,10 @@ func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
 	return sizes, sizes.Min <= sizes.Max
 }
 
-// LimitsBytes and LimitsBytesPerRank report what the rule restricts sizes by.
-func (m *Match) LimitsBytes() bool        { return m.Bytes != everySize }
+// LimitsBytes reports whether the rule restricts sizes.
+func (m *Match) LimitsBytes() bool { return m.Bytes != everySize }
+
+// LimitsBytesPerRank reports whether it restricts sizes per rank.
 func (m *Match) LimitsBytesPerRank() bool { return m.BytesPerRank != everySize }
 
 var everySize = nccl.Range{Min: 0, Max: nccl.Inf}

@@ -94,6 +94,7 @@ func NewAsker(who cli.LibraryFlag, from costs.Flags, by ...Decider) (*Asker, err
 	return a, nil
 }
 
+// Close ends the process that has loaded the library.
 func (a *Asker) Close() { a.plugin.Close() }
 
 // comm returns the plugin's communicator of this shape with these files.

@@ -95,6 +95,7 @@ func commOf(s grid.Shape, release nccl.Version) policy.Comm {
 	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
+// Shapes lists the communicators that the files name.
 func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
 
 // Rules are those that can match a collective on a communicator.

@@ -199,6 +199,7 @@ func (o Outcome) DecidedByKind() string {
 	return "nccl"
 }
 
+// ChoiceJSON is a configuration as --json prints it.
 type ChoiceJSON struct {
 	Algorithm  string  `json:"algorithm"`
 	Protocol   string  `json:"protocol"`
@@ -207,6 +208,7 @@ type ChoiceJSON struct {
 	Micros     float32 `json:"us,omitempty"`          // of NCCL's choice, see nccl_by
 }
 
+// OutcomeJSON is an Outcome as --json prints it.
 type OutcomeJSON struct {
 	Collective string     `json:"collective"`
 	Nodes      int        `json:"nodes"`
@@ -232,6 +234,7 @@ type OutcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
+// JSON returns the cell as part of a choice.
 func (c Cell) JSON() ChoiceJSON {
 	if c.Algo < 0 {
 		return ChoiceJSON{}
@@ -239,6 +242,7 @@ func (c Cell) JSON() ChoiceJSON {
 	return ChoiceJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String()}
 }
 
+// JSON returns the outcome; by names the files that were asked.
 func (o Outcome) JSON(d Decider) OutcomeJSON {
 	j := OutcomeJSON{Collective: o.Coll.String(), Nodes: o.Shape.Nodes, Ranks: o.Shape.Ranks, NVLDomains: o.Shape.ToldNVLDomains(), Bytes: o.Bytes, PipeOps: o.PipeOps, RegBuff: o.RegBuff, NCCL: o.NCCL.JSON(), NCCLBy: o.Known.String(), CostModel: o.costModel, Policy: o.Policy.JSON()}
 	j.NCCL.Channels, j.NCCL.Micros = o.NCCLChannels, o.NCCLMicros

@@ -41,6 +41,7 @@ func NotInput(output string, inputs ...string) error {
 	return nil
 }
 
+// SameFile reports whether two paths lead to one file.
 func SameFile(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true

@@ -17,6 +17,7 @@ type Progress struct {
 	shown       string
 }
 
+// NewProgress shows how much of a total was done, on w if that is a terminal.
 func NewProgress(w io.Writer, what string, total int64) *Progress {
 	if p, ok := w.(Printable); ok {
 		w = p.Writer

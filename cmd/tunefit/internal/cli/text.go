@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 )
 
+// CountOf writes a number and what there is of it: 1 row, 2 rows.
 func CountOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -34,6 +35,7 @@ func Few(list []string) string {
 	return strings.Join(list, ", ")
 }
 
+// Percent writes a share; - for one that is not known.
 func Percent(share float64) string {
 	if math.IsNaN(share) {
 		return "-"

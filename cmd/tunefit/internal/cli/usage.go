@@ -45,6 +45,7 @@ func FailWith(code int, err error) error { return exitError{code, err} }
 // usageError is a wrong command line.
 type usageError struct{ error }
 
+// Usagef is an error in the command line itself, with exit code ExitUsage.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // ExitCode prints a command's error and returns the exit code that it means.

@@ -24,6 +24,7 @@ func UnknownCommand(root *cobra.Command, word string) error {
 	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)), strings.Join(CommandNames(root), ", "))
 }
 
+// CommandNames lists the commands below one that its help shows.
 func CommandNames(of *cobra.Command) (names []string) {
 	for _, c := range of.Commands() {
 		if c.IsAvailableCommand() {

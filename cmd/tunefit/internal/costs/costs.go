@@ -27,6 +27,7 @@ import (
 // Flags name what NCCL's own choice comes from.
 type Flags struct{ Tuning, Topo, NCCL string }
 
+// Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
 	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")

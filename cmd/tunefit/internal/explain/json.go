@@ -7,6 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
+// PathJSON is a Path as explain --json prints it.
 type PathJSON struct {
 	Decision ask.OutcomeJSON `json:"decision"` // by the built library
 	Rows     []rowJSON       `json:"rows,omitempty"`
@@ -58,6 +59,7 @@ type estimatedJSON struct {
 	Chosen    bool    `json:"chosen,omitempty"`
 }
 
+// JSON returns the path with notes to the reader.
 func (p *Path) JSON(notes []string) PathJSON {
 	j := PathJSON{Decision: p.Outcome.JSON(p.by), Notes: notes}
 	for _, t := range p.Rows {

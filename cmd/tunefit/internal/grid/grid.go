@@ -38,6 +38,7 @@ type Flags struct {
 	nvl    NVLDomains
 }
 
+// Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
 	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
@@ -45,6 +46,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	f.nvl.Register(cmd)
 }
 
+// ParseColls returns the collectives asked for.
 func (f *Flags) ParseColls() ([]nccl.Coll, error) {
 	if len(f.Colls) == 0 {
 		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast, nccl.CollReduce}, nil
@@ -60,6 +62,7 @@ func (f *Flags) ParseColls() ([]nccl.Coll, error) {
 	return colls, nil
 }
 
+// ParseSizes returns the sizes asked for, and whether they are a range.
 func (f *Flags) ParseSizes() (sizes []uint64, isRange bool, err error) {
 	if sizes, isRange, err = ParseSizes(f.Sizes); err != nil {
 		err = cli.Usagef("--sizes: %w", err)
@@ -148,6 +151,7 @@ func ParseShape(text string) (Shape, error) {
 	return Shape{Nodes: nodes, Ranks: nodes * ranks}, nil
 }
 
+// SizeRange writes a range of sizes, or the one size that it is.
 func SizeRange(first, last uint64) string {
 	if first == last {
 		return nccl.FormatBytes(first)

@@ -20,11 +20,12 @@ type NVLDomains int
 // NVLUntold is an NCCL that does not tell.
 const NVLUntold NVLDomains = -1
 
+// Register adds the flag to a command.
 func (n *NVLDomains) Register(cmd *cobra.Command) {
 	cmd.Flags().Var(n, "nvl-domains", "NVLink domains that NCCL says a communicator spans; 0: it does not say, as before 2.28 (default: one for each node, as NCCL counts)")
 }
 
-// Set, String and Type make it a flag's value.
+// Set implements pflag.Value.
 func (n *NVLDomains) Set(text string) error {
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 0 || v > MaxRanks {
@@ -41,6 +42,7 @@ func (n *NVLDomains) String() string {
 	return strconv.Itoa(max(0, int(*n)))
 }
 
+// Type implements pflag.Value.
 func (n *NVLDomains) Type() string { return "int" }
 
 // NVLDomainsOf makes of the number that a person gives, where 0 is none, the value.

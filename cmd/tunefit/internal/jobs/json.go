@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// CommunicatorJSON is a communicator as status --json prints it.
 type CommunicatorJSON struct {
 	Rendezvous   string       `json:"rendezvous"`
 	Communicator string       `json:"communicator"`

@@ -139,7 +139,7 @@ func TestStatusWritesNothing(t *testing.T) {
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
 		info, err := d.Info()
 		if err != nil {
 			t.Fatal(err)

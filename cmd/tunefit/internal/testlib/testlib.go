@@ -20,8 +20,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// Root is the project's folder; library the tuner library that the tests ask, built by the Makefile.
-var Root, Library string
+// Root is the project's folder.
+var Root string
+
+// Library is the tuner library that the tests ask, built by the Makefile.
+var Library string
 
 // Run builds the library and runs a package's tests.
 func Run(m *testing.M) (code int) {
