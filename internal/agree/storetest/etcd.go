@@ -2,8 +2,12 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,15 +41,21 @@ func StartEtcd(t testing.TB, scheme string, more ...string) *Etcd {
 	return s
 }
 
-// FreeAddress is one that nobody listens at.
+// FreeAddress is one that nobody listens at. Its port is below those that Linux gives to
+// connections and to listeners that ask for none, or another test could get it at once.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Start brings back an etcd that was killed.
