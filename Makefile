@@ -121,12 +121,13 @@ vet:
 # machine under threefold load does not reach.
 LONG  := ./internal/agree ./tuner/plugin ./cmd/tunefit
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
-# Those that have goroutines, but for the etcd client, which the nightly run takes.
-RACE  := ./policy/... ./topo/channels ./topo/detect ./tuner ./internal/agree ./internal/agree/dirstore ./internal/watch
+# The packages that consist of goroutines. Of others the tests whose names say so are
+# run with the race detector, and the nightly run takes all.
+RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -count=1
 
 .PHONY: test
-test: vet ## check all, without a GPU: some 6 minutes on two cores
+test: vet ## check all, without a GPU: some 8 minutes on two cores
 	$(TEST) -timeout 10m $(QUICK)
 	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./cmd/tunefit ./internal/agree
 	$(TEST) -timeout 20m -run 'TestMutations|TestSeeds' ./internal/agree
@@ -135,6 +136,7 @@ test: vet ## check all, without a GPU: some 6 minutes on two cores
 	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
 	CGO_ENABLED=0 $(TEST) -short -timeout 10m ./topo/detect ./cmd/tunefit
 	$(TEST) -race -short -timeout 15m $(RACE)
+	$(TEST) -race -short -timeout 15m -run 'Parallel|TestSeeds|Nodes' ./policy ./internal/agree
 	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
 
 .PHONY: lint
@@ -152,7 +154,7 @@ lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minut
 .PHONY: nightly
 nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
 	NIGHTLY=1 $(MAKE) test
-	$(TEST) -race -timeout 60m ./internal/agree/etcdstore
+	$(TEST) -race -timeout 60m ./policy/... ./topo/channels ./internal/agree/...
 	$(MAKE) soak
 
 .PHONY: bench

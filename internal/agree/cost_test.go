@@ -11,6 +11,7 @@ import (
 // TestCostOfAChange counts what a change asks of the store, and what doing nothing
 // does.
 func TestCostOfAChange(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		ranks      int
@@ -20,15 +21,15 @@ func TestCostOfAChange(t *testing.T) {
 		idle       float64 // operations per second and rank, at most
 	}{
 		{"8 ranks of one machine", 8, 0, Local, 19, 1100, 4.1},
-		{"1024 ranks, shared", 1024 / thin, 0, Shared, 2052, 60000, 1.1},
-		{"1024 ranks, shared, by machines of 8", 1024 / thin, 8, Shared, 262, 11000, 0.2},
+		{"256 ranks, shared", 256, 0, Shared, 516, 15000, 1.1},
+		{"256 ranks, shared, by machines of 8", 256, 8, Shared, 70, 2800, 0.2},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)
 		p.ranks, p.node, p.timing, p.longest = c.ranks, c.node, c.timing, 0
 		p.pace = every(50 * time.Millisecond)
 		if c.ranks > 8 {
-			p.ahead = 0 // a thousand that wait for each other take the simulation too long
+			p.ahead = 0 // hundreds that wait for each other take the simulation too long
 		}
 		p.calls = 1000
 		p.saved(save, "B", 0)
@@ -65,6 +66,7 @@ func TestCostOfAChange(t *testing.T) {
 // TestCostOfSilence: a change waits for its checkpoint as long as the communicator
 // makes no calls, and costs no more than looking for a change does.
 func TestCostOfSilence(t *testing.T) {
+	t.Parallel()
 	const save, quiet = 20 * time.Second, 20 * time.Second
 	p := usual(1)
 	p.ranks, p.timing, p.longest = 8, Local, 0

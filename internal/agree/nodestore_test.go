@@ -53,6 +53,7 @@ func (w *world) aggregate() (end func()) {
 }
 
 func TestNodesAgree(t *testing.T) {
+	t.Parallel()
 	for _, timing := range []Timing{Local, Shared} {
 		try(t, 30, func(seed uint64) plan {
 			p := usual(seed)
@@ -65,6 +66,7 @@ func TestNodesAgree(t *testing.T) {
 }
 
 func TestNodesMisaligned(t *testing.T) {
+	t.Parallel()
 	try(t, 20, func(seed uint64) plan {
 		p := usual(seed)
 		p.ranks, p.node, p.longest, p.calls = 6, 3, 0, 1500
@@ -84,6 +86,7 @@ func TestNodesMisaligned(t *testing.T) {
 }
 
 func TestNodesLoseTheirAggregator(t *testing.T) {
+	t.Parallel()
 	for at := 900; at < 4000; at += 100 * thin {
 		try(t, 1, func(seed uint64) plan {
 			p := usual(seed + uint64(at))

@@ -22,6 +22,7 @@ func (s *slowStore) PutOnce(_ context.Context, _ string, value []byte) ([]byte, 
 // What is planned for a change follows the time of the store's puts, and one that met
 // an outage does not stand for all that follow.
 func TestSettle(t *testing.T) {
+	t.Parallel()
 	const fast, slow = 5 * time.Millisecond, 3 * time.Second
 	for _, c := range []struct {
 		name string

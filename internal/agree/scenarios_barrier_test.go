@@ -15,6 +15,7 @@ import (
 
 // Ranks of one thread cannot wait at the same time: the first one arrives for the others.
 func TestScenario43RanksOfOneThread(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ ranks, thread int }{{4, 4}, {8, 4}} {
 		try(t, 20, func(seed uint64) plan {
 			p := usual(seed)
@@ -88,6 +89,7 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 
 // Ranks of one process that have threads of their own arrive each by itself.
 func TestScenario43RanksOfOneProcess(t *testing.T) {
+	t.Parallel()
 	try(t, 20, func(seed uint64) plan {
 		p := usual(seed)
 		p.ranks, p.process = 4, 2
@@ -109,6 +111,7 @@ func TestScenario43RanksOfOneProcess(t *testing.T) {
 
 // Where all calls are alike, ranks change only if they are told to.
 func TestScenario44AllCallsAlike(t *testing.T) {
+	t.Parallel()
 	for _, uniform := range []bool{false, true} {
 		want := map[bool]string{false: "A", true: "B"}[uniform]
 		try(t, 10, func(seed uint64) plan {
@@ -155,6 +158,7 @@ func vanishing(seed uint64, part string, spread time.Duration, drop func(key str
 
 // Somebody empties the rendezvous, in part or as a whole, at once or little by little.
 func TestScenario45RecordsVanish(t *testing.T) {
+	t.Parallel()
 	failed, frozen := 0, 0
 	for _, part := range []string{"p/comm.1", "/t/1", "/a/1", "/m/1", "/d/1"} {
 		for what, drop := range map[string]func(string) bool{
@@ -188,6 +192,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 
 // An older copy of the rendezvous takes its place.
 func TestScenario46OlderCopyRestored(t *testing.T) {
+	t.Parallel()
 	for _, part := range []string{"/t/1", "/a/1", "/m/1/0", "/m/1/2", "/d/1"} {
 		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond} {
 			try(t, 3, func(seed uint64) plan {
@@ -220,19 +225,22 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 			p := usual(seed)
 			p.calls, p.longest, p.mayStall, p.vanishes = 500, 0, true, true
 			p.saved(time.Second, "B", 0)
-			var old map[string][]byte
+			var old atomic.Pointer[map[string][]byte]
 			var blind atomic.Bool
 			restored := false
 			p.landed = func(w *world, _, key string) {
 				switch {
 				case restored:
 				case strings.Contains(key, "/m/1/"):
-					time.AfterFunc(time.Nanosecond, func() { old = w.store.Copy() })
+					time.AfterFunc(time.Nanosecond, func() {
+						all := w.store.Copy()
+						old.Store(&all)
+					})
 				case strings.Contains(key, "/d/1"):
 					restored = true
 					blind.Store(true)
 					time.AfterFunc(100*time.Millisecond, func() {
-						w.store.Restore(old)
+						w.store.Restore(*old.Load())
 						blind.Store(false)
 					})
 				}
@@ -258,6 +266,7 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 // A rank that knows of another version than its own file's, and cannot get it, must not
 // start.
 func TestScenario47OtherVersionOutOfReach(t *testing.T) {
+	t.Parallel()
 	try(t, 10, func(seed uint64) plan {
 		p := usual(seed)
 		p.own = func(rank int) string { return []string{"A", "B", "A"}[rank] }
@@ -284,6 +293,7 @@ func TestScenario47OtherVersionOutOfReach(t *testing.T) {
 // A store that answers and takes no record of the start version: no rank can know what
 // the others start on.
 func TestScenario48StoreIsFull(t *testing.T) {
+	t.Parallel()
 	full := func(seed uint64, at string) plan {
 		p := usual(seed)
 		p.own = func(rank int) string { return string(rune('A' + rank)) }
@@ -333,6 +343,7 @@ func TestScenario48StoreIsFull(t *testing.T) {
 // A change is aborted before a rank comes to the barrier, and the reply that would tell it
 // so is lost: nothing is wrong with the records, and the next try comes.
 func TestScenario49AbortedOutOfSight(t *testing.T) {
+	t.Parallel()
 	try(t, 10, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 1000
@@ -358,6 +369,7 @@ func TestScenario49AbortedOutOfSight(t *testing.T) {
 // Whoever loses the race for a proposal takes its own token back: ranks that see the same
 // file all try, and would leave one behind each, at every change.
 func TestScenario50TokensOfLosers(t *testing.T) {
+	t.Parallel()
 	raced := 0
 	for _, node := range []int{0, 3} {
 		try(t, 20, func(seed uint64) plan {
@@ -387,6 +399,7 @@ func TestScenario50TokensOfLosers(t *testing.T) {
 // The store is lost at the moment when a rank has claimed its slot: the rank is one that
 // found no store.
 func TestScenario51StoreLostWithTheSlot(t *testing.T) {
+	t.Parallel()
 	try(t, 5, func(seed uint64) plan {
 		p := usual(seed)
 		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
@@ -406,6 +419,7 @@ func TestScenario51StoreLostWithTheSlot(t *testing.T) {
 // While a rank reads the decision, it arrives by proxy, and then a decision appears that was
 // not made of the proposal's token: the rank may have been counted by now.
 func TestScenario52ForeignDecisionAfterProxy(t *testing.T) {
+	t.Parallel()
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
 		p.ranks, p.thread, p.vanishes, p.longest = 2, 2, true, 0

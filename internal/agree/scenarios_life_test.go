@@ -13,6 +13,7 @@ import (
 )
 
 func TestScenario22FinalizeAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for last := 40; last < 160; last += thin {
 		try(t, 1, func(seed uint64) plan {
 			p := usual(seed + uint64(last))
@@ -36,6 +37,7 @@ func TestScenario22FinalizeAtEveryStep(t *testing.T) {
 }
 
 func TestScenario23IdleThenBurst(t *testing.T) {
+	t.Parallel()
 	try(t, 5, func(seed uint64) plan {
 		p := usual(seed)
 		// The leads that follow are long enough for another such burst.
@@ -55,6 +57,7 @@ func TestScenario23IdleThenBurst(t *testing.T) {
 }
 
 func TestScenario24NextEditWhileSwitchPending(t *testing.T) {
+	t.Parallel()
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 2000
@@ -77,6 +80,7 @@ func TestScenario24NextEditWhileSwitchPending(t *testing.T) {
 }
 
 func TestScenario25CommitInFlightAtS(t *testing.T) {
+	t.Parallel()
 	commits, aborts := 0, 0
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)
@@ -120,6 +124,7 @@ func permutations(n int, f func(order []int)) {
 }
 
 func TestScenario26DuplicateCommID(t *testing.T) {
+	t.Parallel()
 	// The second communicator comes before, between and after the first, and
 	// before, during and after its change.
 	for _, gap := range []time.Duration{time.Microsecond, 20 * time.Millisecond, 900 * time.Millisecond} {
@@ -144,6 +149,7 @@ func TestScenario26DuplicateCommID(t *testing.T) {
 }
 
 func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
+	t.Parallel()
 	var unlogged atomic.Int64
 	try(t, 30, func(seed uint64) plan {
 		p := usual(seed)
@@ -192,6 +198,7 @@ func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
 }
 
 func TestScenario28SlotNeverClaimed(t *testing.T) {
+	t.Parallel()
 	try(t, 10, func(seed uint64) plan {
 		p := usual(seed)
 		p.absent = map[int]bool{2: true}
@@ -206,6 +213,7 @@ func TestScenario28SlotNeverClaimed(t *testing.T) {
 }
 
 func TestScenario29FileReplacedDuringInit(t *testing.T) {
+	t.Parallel()
 	for which := range 8 {
 		try(t, 5, func(seed uint64) plan {
 			p := usual(seed)
@@ -221,6 +229,7 @@ func TestScenario29FileReplacedDuringInit(t *testing.T) {
 }
 
 func TestScenario30StoreDownAtInit(t *testing.T) {
+	t.Parallel()
 	down := func(seed uint64, hangs bool, ranks ...int) plan {
 		p := usual(seed)
 		p.calls = 1200
@@ -258,6 +267,7 @@ func TestScenario30StoreDownAtInit(t *testing.T) {
 }
 
 func TestScenario31PhantomCalls(t *testing.T) {
+	t.Parallel()
 	t.Run("uncounted", func(t *testing.T) {
 		// A call without an available cell takes time and touches no counter.
 		try(t, 20, func(seed uint64) plan {

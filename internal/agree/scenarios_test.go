@@ -111,6 +111,7 @@ func delayed(kind, part string, rank int, d time.Duration) func(int, memstore.Op
 }
 
 func TestScenario01PlainChange(t *testing.T) {
+	t.Parallel()
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B")
@@ -128,6 +129,7 @@ func TestScenario01PlainChange(t *testing.T) {
 // A change without faults makes the main threads call AtTrigger at S and at the next call,
 // which differs from the one before: the barrier.
 func TestScenario01PromiseInC(t *testing.T) {
+	t.Parallel()
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)
 		p.slow = math.MaxInt
@@ -145,6 +147,7 @@ func TestScenario01PromiseInC(t *testing.T) {
 }
 
 func TestScenario02ThreeSavesIn100ms(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B")
@@ -155,6 +158,7 @@ func TestScenario02ThreeSavesIn100ms(t *testing.T) {
 }
 
 func TestScenario03TwoProposersDifferentVersions(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B", 0)
@@ -170,6 +174,7 @@ func TestScenario03TwoProposersDifferentVersions(t *testing.T) {
 }
 
 func TestScenario04OnlyOneRankSeesTheFile(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B", 2)
@@ -178,6 +183,7 @@ func TestScenario04OnlyOneRankSeesTheFile(t *testing.T) {
 }
 
 func TestScenario05SavesSeenWithDifferentLag(t *testing.T) {
+	t.Parallel()
 	try(t, 100, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 1500
@@ -193,6 +199,7 @@ func TestScenario05SavesSeenWithDifferentLag(t *testing.T) {
 }
 
 func TestScenario06SaveAndRevert(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{50, 300, 600, 1000, 2000} {
 		try(t, 20, func(seed uint64) plan {
 			p := usual(seed)
@@ -204,6 +211,7 @@ func TestScenario06SaveAndRevert(t *testing.T) {
 }
 
 func TestScenario07CommentOnlyEdit(t *testing.T) {
+	t.Parallel()
 	try(t, 10, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "A # the same")
@@ -217,6 +225,7 @@ func TestScenario07CommentOnlyEdit(t *testing.T) {
 }
 
 func TestScenario08AckReplyLost(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B")
@@ -229,6 +238,7 @@ func TestScenario08AckReplyLost(t *testing.T) {
 }
 
 func TestScenario09DecisionLandsLate(t *testing.T) {
+	t.Parallel()
 	try(t, 20, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 4000
@@ -242,6 +252,7 @@ func TestScenario09DecisionLandsLate(t *testing.T) {
 // Views that are out of date for longer than ranks wait for each other keep changes from
 // coming, and no call waits longer for that.
 func TestScenario10StaleReads(t *testing.T) {
+	t.Parallel()
 	for _, stale := range []time.Duration{time.Second, time.Minute} {
 		switched := 0
 		try(t, 20, func(seed uint64) plan {
@@ -266,6 +277,7 @@ func TestScenario10StaleReads(t *testing.T) {
 }
 
 func TestScenario11RankLateAtC(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B", 0)
@@ -281,6 +293,7 @@ func TestScenario11RankLateAtC(t *testing.T) {
 }
 
 func TestScenario12Skew(t *testing.T) {
+	t.Parallel()
 	for ahead := range 2 {
 		// Only a lead of more than 2000 calls reaches the ranks that are behind.
 		try(t, 2, func(seed uint64) plan {
@@ -299,6 +312,7 @@ func TestScenario12Skew(t *testing.T) {
 }
 
 func TestScenario13StageFails(t *testing.T) {
+	t.Parallel()
 	t.Run("for ever", func(t *testing.T) {
 		try(t, 10, func(seed uint64) plan {
 			p := usual(seed)
@@ -357,6 +371,7 @@ func TestScenario13StageFails(t *testing.T) {
 }
 
 func TestScenario14MixedBuilds(t *testing.T) {
+	t.Parallel()
 	differs := func(what string) func(int, string) string {
 		return func(rank int, content string) string {
 			if rank == 1 && content == what {
@@ -453,6 +468,7 @@ func lostAt(seed uint64, part string, hangs bool, back time.Duration) plan {
 }
 
 func TestScenario17StoreLostBeforeAck(t *testing.T) {
+	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		try(t, 10, func(seed uint64) plan {
 			p := lostAt(seed, "nothing", hangs, 0)
@@ -475,6 +491,7 @@ func TestScenario17StoreLostBeforeAck(t *testing.T) {
 }
 
 func TestScenario18StoreLostAfterAckAndBack(t *testing.T) {
+	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, time.Minute) }, func(t *testing.T, w *world) {
 			endsOn("B")(t, w)
@@ -486,6 +503,7 @@ func TestScenario18StoreLostAfterAckAndBack(t *testing.T) {
 }
 
 func TestScenario19StoreLostAfterAckForEver(t *testing.T) {
+	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, 0) }, func(t *testing.T, w *world) {
 			for _, r := range w.ranks {
@@ -509,6 +527,7 @@ func refused(k uint64, why Reason, on string) func(t *testing.T, w *world) {
 // A store that answers just after the limit finds a rank that has failed a call, and
 // must not bring it back to life: it is one call behind the others. Abort and commit.
 func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		try(t, 10, func(seed uint64) plan {
 			p := usual(seed)
@@ -542,6 +561,7 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 }
 
 func TestScenario20MisalignedBeforeC(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.phantom = once(1, 10)
@@ -553,6 +573,7 @@ func TestScenario20MisalignedBeforeC(t *testing.T) {
 
 // Ranks that have made the same calls again, if in another order, change again.
 func TestScenario20AlignedAgain(t *testing.T) {
+	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.calls = 2500
@@ -563,6 +584,7 @@ func TestScenario20AlignedAgain(t *testing.T) {
 }
 
 func TestScenario21MisalignedInsideWindow(t *testing.T) {
+	t.Parallel()
 	inWindow := func(r *rank, _ int) bool {
 		r.m.mu.Lock()
 		defer r.m.mu.Unlock()
