@@ -127,7 +127,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -count=1
 
 .PHONY: test
-test: vet ## check all, without a GPU: some 8 minutes on two cores
+test: vet ## check all, without a GPU: some 10 minutes on two cores
 	$(TEST) -timeout 10m $(QUICK)
 	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./cmd/tunefit ./internal/agree
 	$(TEST) -timeout 20m -run 'TestMutations|TestSeeds' ./internal/agree
