@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -40,11 +39,7 @@ func TestReadDumpedTuningAgreesWithNCCL(t *testing.T) {
 	for _, file := range golden.Files(t, "tuning.json") {
 		var answers struct{ Nodes map[string]node }
 		golden.LoadJSON(t, file, &answers)
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := Read(bytes.NewReader(data), file)
+		set, err := Read(bytes.NewReader(golden.Read(t, file)), file)
 		if err != nil {
 			t.Fatal(err)
 		}
