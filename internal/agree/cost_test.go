@@ -2,16 +2,22 @@ package agree
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
 // TestCostOfAChange counts what a change asks of the store, and what doing nothing
 // does.
 func TestCostOfAChange(t *testing.T) {
 	t.Parallel()
+	many := 256
+	if os.Getenv(golden.EnvNightly) != "" {
+		many = 1024
+	}
 	for _, c := range []struct {
 		name       string
 		ranks      int
@@ -21,8 +27,8 @@ func TestCostOfAChange(t *testing.T) {
 		idle       float64 // operations per second and rank, at most
 	}{
 		{"8 ranks of one machine", 8, 0, Local, 19, 1100, 4.1},
-		{"256 ranks, shared", 256, 0, Shared, 516, 15000, 1.1},
-		{"256 ranks, shared, by machines of 8", 256, 8, Shared, 70, 2800, 0.2},
+		{"many ranks, shared", many, 0, Shared, 2*many + 4, 60 * many, 1.1},
+		{"many ranks, shared, by machines of 8", many, 8, Shared, many/4 + 6, 11 * many, 0.2},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)
