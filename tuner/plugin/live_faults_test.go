@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
@@ -243,6 +244,13 @@ func TestLiveForbidden(t *testing.T) {
 	}
 }
 
+// remount tries again while a rank has a file open for writing, which is why the kernel
+// refuses to make a file system read-only.
 func remount(dir string, flags uintptr) error {
-	return syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, "size=1m")
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, "size=1m")
+		if err != syscall.EBUSY || time.Now().After(end) {
+			return err
+		}
+	}
 }
