@@ -6,7 +6,8 @@ import (
 )
 
 // A Counter counts a communicator's calls for its fast path. It may lie in C memory, laid
-// out as here. For each call with at least one available cell, the main thread does
+// out as here. For each question with at least one available cell and pipe ops above 0,
+// the main thread does
 //
 //	n = Seq; if (n >= Trigger && !TryPromise(n)) AtTrigger(n, HashCall(call));
 //	Hash = Mix(Hash, HashCall(call)); decide; Seq = n+1

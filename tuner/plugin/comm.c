@@ -170,13 +170,14 @@ static bool any_available(const struct query *q) {
 static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
-    if (comm_is_due(c) && !make_promise(c)) {
+    bool counts = counts_as_call(q->pipe_ops);
+    if (counts && comm_is_due(c) && !make_promise(c)) {
         int result = at_trigger(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
     *answer = cache_find(&c->cache, key, q->table);
     if (!*answer) *answer = decide(c, q, key);
-    if (*answer) comm_count(c, call);
+    if (*answer && counts) comm_count(c, call);
     return RESULT_SUCCESS;
 }
 

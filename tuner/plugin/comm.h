@@ -90,6 +90,11 @@ struct query {
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);
 
+/* With pipe_ops 0 NCCL 2.31 asks before it asks about the same collective with 1. If both
+ * counted, ncclGroupSimulateEnd on one rank would make two calls that this rank alone makes,
+ * and where they look like the next two of all ranks, no rank can tell. */
+static inline bool counts_as_call(int pipe_ops) { return pipe_ops != 0; }
+
 /* Whether a change of the policy needs this thread before the next call. */
 static inline bool comm_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trigger, __ATOMIC_RELAXED);
@@ -113,7 +118,7 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
                                                                             int pipe_ops, const volatile int *reg_buff,
                                                                             const float *table, int num_algo, int num_proto) {
     if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
-    if (comm_is_due(c)) return NULL;
+    if (!counts_as_call(pipe_ops) || comm_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
     const struct answer *known = cache_peek(&c->cache, hash, bytes, call, reg_buff, table);
