@@ -105,8 +105,10 @@ demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to d
 	@$(MAKE) --no-print-directory $(TUNEFIT)
 	@configs/demo.sh $(BUILD) learn
 
+check test: export TEST_LIBRARY := $(abspath $(SO))
+
 .PHONY: check
-check: vet ## the inner loop: format, vet, and the short tests of what has changed
+check: vet $(SO) ## the inner loop: format, vet, and the short tests of what has changed
 	go test -vet=off -short -timeout 10m $(QUICK) $(LONG)
 
 .PHONY: vet
@@ -125,7 +127,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet ## check all, without a GPU: less than 6 minutes on two cores
+test: vet $(SO) ## check all, without a GPU: less than 6 minutes on two cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
 	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
