@@ -434,8 +434,9 @@ func crashAtStep(victim, step int, lands bool) func(seed uint64) plan {
 }
 
 func crashes(t *testing.T, victim int) {
+	t.Parallel()
 	seen := map[string]bool{}
-	for step := 1; step <= 120; step += 1 + step/40 {
+	for step := 1; step <= 120; step += (1 + step/40) * max(1, thin/4) {
 		for _, lands := range []bool{false, true} {
 			try(t, 2, crashAtStep(victim, step, lands), func(t *testing.T, w *world) {
 				for _, r := range w.ranks {

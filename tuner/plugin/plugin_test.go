@@ -327,6 +327,7 @@ func TestSanitizers(t *testing.T) {
 		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks", "rearch"}},
 	} {
 		t.Run(c.sanitizers, func(t *testing.T) {
+			t.Parallel()
 			if !hasSanitizer(c.sanitizers) {
 				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", c.sanitizers)
 			}
