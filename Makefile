@@ -105,38 +105,38 @@ demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to d
 	@$(MAKE) --no-print-directory $(TUNEFIT)
 	@configs/demo.sh $(BUILD) learn
 
+check test: export TEST_LIBRARY := $(abspath $(SO))
+
 .PHONY: check
-check: vet ## the inner loop: format, vet, and the short tests of what has changed
-	go test -short -timeout 10m $(QUICK) $(LONG)
+check: vet $(SO) ## the inner loop: format, vet, and the short tests of what has changed
+	go test -vet=off -short -timeout 10m $(QUICK) $(LONG)
 
 .PHONY: vet
 vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags etcd ./tuner/... ./internal/agree/... ./cmd/tunefit
-	CGO_ENABLED=0 go vet ./...
 
-# The packages whose tests take minutes: each has a line of its own and a limit that a
-# machine under threefold load does not reach.
-LONG  := ./internal/agree ./tuner/plugin ./cmd/tunefit
+# The packages whose tests take longest come last, so that the others' lines show progress.
+LONG  := ./cmd/tunefit ./internal/agree ./tuner/plugin
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # The packages that consist of goroutines. Of others the tests whose names say so are
 # run with the race detector, and the nightly run takes all.
 RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
-TEST  := go test -count=1
+# The limits are such that a machine under threefold load does not reach them.
+TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet ## check all, without a GPU: some 10 minutes on two cores
-	$(TEST) -timeout 10m $(QUICK)
-	$(TEST) -timeout 15m -skip 'TestMutations|TestSeeds' ./cmd/tunefit ./internal/agree
-	$(TEST) -timeout 20m -run 'TestMutations|TestSeeds' ./internal/agree
-	$(TEST) -timeout 20m ./tuner/plugin
+test: vet $(SO) ## check all, without a GPU: less than 6 minutes on two cores
+	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
+	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
-	$(TEST) -timeout 5m -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
-	CGO_ENABLED=0 $(TEST) -short -timeout 10m ./topo/detect ./cmd/tunefit
-	$(TEST) -race -short -timeout 15m $(RACE)
-	$(TEST) -race -short -timeout 15m -run 'Parallel|TestSeeds|Nodes' ./policy ./internal/agree
+	go vet -tags etcd ./tuner/... ./internal/agree/... ./cmd/tunefit
+	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 $(TEST) -short ./topo/detect ./cmd/tunefit
+	$(TEST) -race -short $(RACE)
+	$(TEST) -race -short -run 'Parallel|TestSeeds|Nodes' ./policy ./internal/agree
 	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
 
 .PHONY: lint

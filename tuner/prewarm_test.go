@@ -67,7 +67,7 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 	}
 	write(t, file, rows(2))
 	first := c.Cache()
-	for deadline := time.Now().Add(20 * time.Second); c.Cache() == first; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); c.Cache() == first; time.Sleep(time.Millisecond) {
 		n := counter.Seq.Load()
 		if n >= counter.Trigger.Load() && !counter.TryPromise(n) {
 			if err := c.AtTrigger(agree.HashCall(4, n, 1)); err != nil {
@@ -85,7 +85,7 @@ func TestANewVersionIsAskedBeforehand(t *testing.T) {
 			t.Errorf("%d bytes: the cache has %+v, known: %v", n, d, ok)
 		}
 	}
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for told := 0; told < shapes; {
 		select {
 		case line := <-lines:

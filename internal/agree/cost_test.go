@@ -14,7 +14,7 @@ import (
 // does.
 func TestCostOfAChange(t *testing.T) {
 	t.Parallel()
-	many := 256
+	many := 64
 	if os.Getenv(golden.EnvNightly) != "" {
 		many = 1024
 	}

@@ -21,72 +21,94 @@ type mutation struct {
 	edits []edit
 	// seed is one that finds it. If it does no more, those after it are tried; the nightly run begins at 1.
 	seed int
-	// scenarios are tests to run beside the seeds, which seldom come to what it takes.
-	scenarios []string
+	// scenario is a test that finds what the seeds seldom come to. The nightly run tries the seeds beside it.
+	scenario string
 }
 
+// An edit replaces text. WRONG in the new text is true where the mutation is in force: one
+// build has all of them.
 type edit struct{ file, old, new string }
 
 var mutations = []mutation{
-	{"wait for the others without a bound", []edit{{"arrival.go", "if timeout {\n\t\treturn m.decide(Decision{Abort: Stall})\n\t}", ""}}, 571, nil},
+	{"wait for the others without a bound", []edit{{"arrival.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 571, ""},
 	{"give up the wait without asking the store", []edit{{"arrival.go",
-		"return m.decide(Decision{Abort: Stall})", "m.obey(Decision{Abort: Stall}, true); return 0"}}, 741, nil},
+		"return m.decide(Decision{Abort: Stall})", "if WRONG { m.obey(Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(Decision{Abort: Stall})"}}, 741, ""},
 	{"guess after the stall limit", []edit{{"trigger.go",
-		"m.fail(fmt.Errorf(\"%w (waited %v for change %d)\", ErrStalled, waited.Round(time.Second), k))", "m.retired = append(m.retired, m.change.snapshot); m.next(idle)"}}, 3184, nil},
+		"m.fail(fmt.Errorf(\"%w (waited", "if WRONG { m.retired = append(m.retired, m.change.snapshot); m.next(idle); return }\nm.fail(fmt.Errorf(\"%w (waited"}}, 3184, ""},
 	{"say that a rank has arrived, and go on", []edit{{"trigger.go",
-		"if m.state == arrived && n >= m.arrival.at {", "if m.state == arrived && n > m.arrival.at {"}}, 28, nil},
-	{"take any call for the barrier", []edit{{"barrier.go", "call != m.lastCall || m.cfg.Uniform", "true"}}, 1, []string{"TestScenario21MisalignedInsideWindow"}},
-	{"commit whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && false {"}}, 745, nil},
-	{"commit without one rank", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) >= m.cfg.Ranks-1"}}, 53, nil},
-	{"arrive by proxy though the calls differ", []edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash.Load() != before", "counter == nil"}}, 2756, nil},
-	{"arrive by proxy of another thread", []edit{{"barrier.go", "m.passedBy != thread ||", ""}}, 1, []string{"TestScenario43RanksOfOneProcess"}},
-	{"arrive by proxy though behind", []edit{{"barrier.go", "m.passedAt < since ||", ""}}, 1, []string{"TestScenario43RanksOfOneThread"}},
+		"if m.state == arrived && n >= m.arrival.at {", "if m.state == arrived && n >= m.arrival.at && !(WRONG && n == m.arrival.at) {"}}, 38, ""},
+	{"take any call for the barrier", []edit{{"barrier.go", "call != m.lastCall || m.cfg.Uniform", "call != m.lastCall || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
+	{"commit whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 745, ""},
+	{"commit without one rank", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 53, ""},
+	{"arrive by proxy though the calls differ", []edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash.Load() != before", "!WRONG && (counter.Seq.Load() != at.at || counter.Hash.Load() != before)"}}, 2756, ""},
+	{"arrive by proxy of another thread", []edit{{"barrier.go", "m.passedBy != thread ||", "m.passedBy != thread && !WRONG ||"}}, 1, "TestScenario43RanksOfOneProcess"},
+	{"arrive by proxy though behind", []edit{{"barrier.go", "m.passedAt < since ||", "m.passedAt < since && !WRONG ||"}}, 1, "TestScenario43RanksOfOneThread"},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
-		"found, lookErr := m.readDecision()", "m.obey(d, true)\n\tfound, lookErr := true, error(nil)"}}, 1120, nil},
+		"found, lookErr := m.readDecision()", "if WRONG { m.obey(d, true); return 0 }\nfound, lookErr := m.readDecision()"}}, 1120, ""},
 	{"decide by a record, not by the token", []edit{{"background.go",
-		"err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+\"/\"+d.name(k))",
-		"_ = c\n\t_, err := m.cfg.Store.PutOnce(ctx, m.keys.decisions()+\"/\"+d.name(k), nil)"}}, 1, nil},
-	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && false {"}}, 1, []string{"TestScenario46OlderCopyRestored"}},
-	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "m.arrival.attempted && !fromToken", "m.arrival.attempted && !fromToken && false"}}, 1, []string{"TestScenario52ForeignDecisionAfterProxy"}},
+		"err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+\"/\"+d.name(k))", `var err error
+		if decision := m.keys.decisions()+"/"+d.name(k); WRONG {
+			_, err = m.cfg.Store.PutOnce(ctx, decision, nil)
+		} else {
+			err = m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), decision)
+		}`}}, 1, ""},
+	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1, "TestScenario46OlderCopyRestored"},
+	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "m.arrival.attempted && !fromToken", "m.arrival.attempted && !fromToken && !WRONG"}}, 1, "TestScenario52ForeignDecisionAfterProxy"},
 	{"delete the decision", []edit{{"background.go",
 		"ctx, end := m.op()\n\t\tm.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
-		names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
-		for _, name := range names {
-			m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
+		if WRONG {
+			names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
+			for _, name := range names {
+				m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
+			}
 		}
-		m.cfg.Store.Remove(ctx, key)`}}, 96, nil},
-	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() { m.cfg.Counter.Promise.State = PromiseNone }", "func (m *Member) dropPrepared() {}"}}, 125, nil},
-	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && false"}}, 63, nil},
-	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "err := error(nil); err != nil"}}, 3932, nil},
-	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && len(stands) > 0"}}, 64, nil},
+		m.cfg.Store.Remove(ctx, key)`}}, 96, ""},
+	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() {", "func (m *Member) dropPrepared() { if WRONG { return };"}}, 125, ""},
+	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 63, ""},
+	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "WRONG {\n} else if err := m.joinAsDuplicate(ctx); err != nil"}}, 3932, ""},
+	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 64, ""},
 }
 
-const mutantSeeds = "4000"
+const (
+	mutantSeeds = "4000"
+	envMutation = "AGREE_MUTATION" // the name of the one that is in force
+)
 
-// TestMutations shows that the simulation finds what breaks the protocol: it
-// builds each wrong protocol and expects its seeds to fail.
+// TestMutations shows that the simulation finds what breaks the protocol: the tests of each
+// wrong protocol must fail.
 func TestMutations(t *testing.T) {
 	if testing.Short() {
-		t.Skip("SKIPPED: -short (builds the package once per mutation)")
+		t.Skip("SKIPPED: -short")
 	}
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skipf("NOT TESTED: the mutations need the go command: %v", err)
+	program := buildMutations(t)
+	nightly := os.Getenv(golden.EnvNightly) != ""
+	run := func(seed int, seeds, tests string, env ...string) ([]byte, error) {
+		cmd := exec.Command(program, "-test.failfast", "-test.timeout=30m", "-test.run=^("+tests+")$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", envFirst, seed), envSeeds+"="+seeds)
+		cmd.Env = append(cmd.Env, env...)
+		return cmd.CombinedOutput()
 	}
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		if out, err := run(1, "100", "TestSeeds|TestScenario01PlainChange"); err != nil {
+			t.Errorf("without any mutation the tests fail, too:\n%.3000s", out)
+		}
+	})
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			overlay := m.overlay(t)
-			first := m.seed
-			if os.Getenv(golden.EnvNightly) != "" {
-				first = 1
+			first, tests := m.seed, m.scenario
+			switch {
+			case nightly:
+				first, tests = 1, strings.Trim("TestSeeds|"+m.scenario, "|")
+			case m.scenario == "":
+				tests = "TestSeeds"
 			}
-			cmd := exec.Command(goTool, "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-ldflags=-s -w", "-timeout", "600s", "-run", "^("+strings.Join(append([]string{"TestSeeds"}, m.scenarios...), "|")+")$", ".")
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", envSeeds+"="+mutantSeeds, fmt.Sprintf("%s=%d", envFirst, first))
 			began := time.Now()
-			out, err := cmd.CombinedOutput()
+			// NIGHTLY lets a scenario try all its seeds.
+			out, err := run(first, mutantSeeds, tests, envMutation+"="+m.name, golden.EnvNightly+"=1")
 			if err == nil {
-				t.Fatalf("%s seeds find nothing wrong", mutantSeeds)
+				t.Fatalf("%s with %s seeds finds nothing wrong", tests, mutantSeeds)
 			}
 			found := regexp.MustCompile(`(violation of invariant \d: |panic: deadlock).*`).Find(out)
 			if found == nil {
@@ -98,23 +120,31 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// overlay writes the edited sources and the list that go test -overlay takes.
-func (m mutation) overlay(t *testing.T) string {
+// buildMutations builds this package's tests from the edited sources.
+func buildMutations(t *testing.T) (program string) {
+	t.Helper()
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skipf("NOT TESTED: the mutations need the go command: %v", err)
+	}
 	dir := t.TempDir()
-	sources := map[string]string{}
-	for _, e := range m.edits {
-		text, ok := sources[e.file]
-		if !ok {
-			content, err := os.ReadFile(e.file)
-			if err != nil {
-				t.Fatal(err)
+	sources := map[string]string{"inforce.go": fmt.Sprintf("package agree\nimport \"os\"\nvar mutationInForce = os.Getenv(%q)\n", envMutation)}
+	for _, m := range mutations {
+		for _, e := range m.edits {
+			text, ok := sources[e.file]
+			if !ok {
+				content, err := os.ReadFile(e.file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = string(content)
 			}
-			text = string(content)
+			if n := strings.Count(text, e.old); n != 1 {
+				t.Fatalf("%s: %q is there %d times", e.file, e.old, n)
+			}
+			wrong := strings.ReplaceAll(e.new, "WRONG", fmt.Sprintf("(mutationInForce == %q)", m.name))
+			sources[e.file] = strings.Replace(text, e.old, wrong, 1)
 		}
-		if n := strings.Count(text, e.old); n != 1 {
-			t.Fatalf("%s: %q is there %d times", e.file, e.old, n)
-		}
-		sources[e.file] = strings.Replace(text, e.old, e.new, 1)
 	}
 	replace := map[string]string{}
 	for file, text := range sources {
@@ -127,15 +157,21 @@ func (m mutation) overlay(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(path, list, 0o600); err != nil {
+	if err := os.WriteFile(path, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	program = filepath.Join(dir, "agree.test")
+	build := exec.Command(goTool, "test", "-c", "-overlay", path, "-vet=off", "-ldflags=-s -w", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // TestLimitUnreachableDuplicate shows the other limit: of two communicators with

@@ -13,15 +13,20 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
-// thin keeps one simulation of so many, with -short, as for the race detector, which makes them slow.
-var thin = 1
+// thin keeps one simulation of so many: the nightly run makes all, and -short few, as for the race detector, which
+// makes them slow.
+var thin = 4
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		thin = 10
+	case os.Getenv(golden.EnvNightly) != "":
+		thin = 1
 	}
 	os.Exit(m.Run())
 }
@@ -52,7 +57,7 @@ func (p *plan) saved(at time.Duration, content string, ranks ...int) {
 	}
 }
 
-// try simulates a plan under many seeds, fewer with -short, and looks at what came of each.
+// try simulates a plan under many seeds, thinned, and looks at what came of each.
 func try(t *testing.T, seeds int, make func(seed uint64) plan, check func(t *testing.T, w *world)) {
 	t.Helper()
 	for seed := uint64(0); seed < uint64(seeds); seed += uint64(thin) {
@@ -429,8 +434,9 @@ func crashAtStep(victim, step int, lands bool) func(seed uint64) plan {
 }
 
 func crashes(t *testing.T, victim int) {
+	t.Parallel()
 	seen := map[string]bool{}
-	for step := 1; step <= 120; step += 1 + step/40 {
+	for step := 1; step <= 120; step += (1 + step/40) * max(1, thin/4) {
 		for _, lands := range []bool{false, true} {
 			try(t, 2, crashAtStep(victim, step, lands), func(t *testing.T, w *world) {
 				for _, r := range w.ranks {

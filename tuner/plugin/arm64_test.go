@@ -36,12 +36,12 @@ func TestArm64(t *testing.T) {
 	for _, name := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scenario(t, p.scenarios, p.so, name)
+			scenario(t, p.scenarios, p.so, name, few()...)
 		})
 	}
 	t.Run("edits", func(t *testing.T) {
 		t.Parallel()
-		editALot(t, p, 5)
+		editSlowly(t, p, 5)
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds the wait for anything that must happen. Nothing is measured by it.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 // eventually waits until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {

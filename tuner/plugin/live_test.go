@@ -23,10 +23,17 @@ func TestLiveEdits(t *testing.T) {
 	if v := os.Getenv("LIVE_SAVES"); v != "" {
 		saves, _ = strconv.Atoi(v)
 	}
-	editALot(t, built.programs, saves)
+	editALot(t, built.programs, saves, 500)
 }
 
-func editALot(t *testing.T, p programs, saves int, env ...string) {
+// editSlowly is for ranks that are emulated or instrumented: they make fewer calls, and
+// meet where they have more time for each step of a change.
+func editSlowly(t *testing.T, p programs, saves int, env ...string) {
+	editALot(t, p, saves, 100, append(env, "NCCL_TUNER_RENDEZVOUS="+t.TempDir())...)
+}
+
+// editALot has ranks make so many calls per second.
+func editALot(t *testing.T, p programs, saves, rate int, env ...string) {
 	const comms = 2
 	dir := t.TempDir()
 	seed := rand.Uint64()
@@ -34,7 +41,7 @@ func editALot(t *testing.T, p programs, saves int, env ...string) {
 	files := editedFiles{TB: t, dice: rand.New(rand.NewPCG(1, seed)), policy: filepath.Join(dir, "policy.csv"), model: filepath.Join(dir, "model.json")}
 	files.savePolicy(write)
 	files.saveModel(write)
-	j := startJob(t, p, 8, args("ranks=8 comms=%d rate=500 haste=2", comms), append(env,
+	j := startJob(t, p, 8, args("ranks=8 comms=%d rate=%d haste=2", comms, rate), append(env,
 		"NCCL_TUNER_CONFIG_FILE="+files.policy, "NCCL_TUNER_MODEL_FILE="+files.model))
 	j.tell("go")
 	for range saves {

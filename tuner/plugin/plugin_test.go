@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -82,6 +83,15 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 		log = append(log, line)
 	}
 	return log
+}
+
+// few is the setting of scenarios that are emulated or instrumented: they repeat a tenth of
+// what the others do, except in the nightly run.
+func few() []string {
+	if os.Getenv(golden.EnvNightly) != "" {
+		return nil
+	}
+	return []string{"SCENARIO_FEW=1"}
 }
 
 var scenarios = []string{
@@ -279,12 +289,13 @@ func TestPanics(t *testing.T) {
 	t.Parallel()
 	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
-			p, err := build(t.TempDir(), "GO_LDFLAGS=-X=main.panicIn="+function)
-			if err != nil {
-				t.Fatal(err)
+			dir := t.TempDir()
+			so := filepath.Join(dir, "libnccl-tuner-go.so")
+			if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.panicIn="+function).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
 			}
 			var warned []string
-			for _, line := range scenario(t, p.scenarios, p.so, "panics", "PANIC_IN="+function) {
+			for _, line := range scenario(t, built.scenarios, so, "panics", "PANIC_IN="+function) {
 				if strings.HasPrefix(line, "WARN") {
 					warned = append(warned, line)
 				}
@@ -316,6 +327,7 @@ func TestSanitizers(t *testing.T) {
 		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks", "rearch", "simulated"}},
 	} {
 		t.Run(c.sanitizers, func(t *testing.T) {
+			t.Parallel()
 			if !hasSanitizer(c.sanitizers) {
 				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", c.sanitizers)
 			}
@@ -328,9 +340,9 @@ func TestSanitizers(t *testing.T) {
 				if name == "forks" { // the child that exits would look for leaks in threads it does not have
 					env = strings.Replace(env, "detect_leaks=1", "detect_leaks=0", 1)
 				}
-				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, env) })
+				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
-			t.Run("edits", func(t *testing.T) { editALot(t, p, 10, c.env) })
+			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env) })
 		})
 	}
 }

@@ -17,7 +17,7 @@ var _ agree.Records = (*View)(nil)
 // Who looks sees what the ranks have recorded, and keeps none of it alive.
 func TestLook(t *testing.T) {
 	server := startEtcd(t)
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	config, err := Parse(server.url, environment())
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,8 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ttl = 2 * time.Second // the least that etcd gives
+	// Each process renews its lease in time even where it seldom gets a processor.
+	const ttl = 5 * time.Second
 	writer, reader := open(c, ttl), open(c, ttl)
 	defer reader.Close()
 	storetest.Put(t, writer, "c/x/d/1", "commit")
@@ -119,8 +120,8 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 		t.Fatalf("%q, %v", value, err)
 	}
 	writer.Close()
-	// The reader alone keeps the lease for several of its lengths.
-	for began := time.Now(); time.Since(began) < 3*ttl; {
+	// The reader alone keeps the lease for longer than it lasts.
+	for began := time.Now(); time.Since(began) < 2*ttl; {
 		if value, found, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || !found || err != nil {
 			t.Fatalf("%v after the writer left: %q, %v, %v", time.Since(began), value, found, err)
 		}
@@ -130,7 +131,7 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := observer.Watch(within(t, 20*time.Second), c.Prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
+	gone := observer.Watch(within(t, time.Minute), c.Prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
 	reader.Close()
 	if _, ok := <-gone; !ok {
 		t.Error("the records outlive the last process")
@@ -160,7 +161,7 @@ func TestAway(t *testing.T) {
 	}
 	server.Start()
 	for _, s := range []*Store{s, late} {
-		ctx := within(t, 30*time.Second)
+		ctx := within(t, 2*time.Minute)
 		value, found, err := s.Get(ctx, "c/x/d/1")
 		for err != nil && ctx.Err() == nil {
 			value, found, err = s.Get(ctx, "c/x/d/1")
@@ -178,7 +179,7 @@ func TestFull(t *testing.T) {
 	url := Scheme + etcd.Address + "/test"
 	s := process(t, url)
 	storetest.Put(t, s, "c/x/slot/0", "first")
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	var err error
 	for i := 0; err == nil; i++ {
 		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, partBytes))
@@ -212,7 +213,7 @@ func TestAnnounce(t *testing.T) {
 		t.Helper()
 		select {
 		case <-told:
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("not told of %s", what)
 		}
 	}
@@ -227,7 +228,7 @@ func TestAnnounce(t *testing.T) {
 	}
 	server.Kill()
 	server.Start()
-	for ctx := within(t, 30*time.Second); ; {
+	for ctx := within(t, 2*time.Minute); ; {
 		_, err := other.PutOnce(ctx, "p/x.2", nil)
 		if err == nil {
 			break

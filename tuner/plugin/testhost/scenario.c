@@ -31,6 +31,9 @@ const char *in_dir(const char *name) {
     return path;
 }
 
+/* So many repetitions, or a tenth where the test wants few. */
+int few(int n) { return getenv("SCENARIO_FEW") ? n / 10 : n; }
+
 void write_policy(const char *name, const char *text) {
     FILE *f = fopen(in_dir(name), "w");
     CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", in_dir(name));

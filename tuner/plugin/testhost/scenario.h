@@ -32,6 +32,7 @@ void to_stdout(int level, unsigned long flags, const char *file, int line, const
 
 /* Files lie in the directory SCENARIO_DIR, which the test gives. */
 const char *in_dir(const char *name);
+int few(int n);
 void write_policy(const char *name, const char *text);
 /* Writes the file and makes it the policy of communicators opened from now on. */
 void use_policy(const char *name, const char *text);

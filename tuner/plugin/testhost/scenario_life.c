@@ -26,7 +26,7 @@ void many_shapes(void) {
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     srand(1);
-    for (int i = 0; i < 60000; i++) {
+    for (int i = 0; i < few(60000); i++) {
         size_t bytes = (size_t)(i % 3 ? rand() % 300 * 10007 : rand() % 3000000);
         struct outcome cached = ask(&h, ctx, COLL_ALL_REDUCE, bytes);
         if (i % 20) continue;
@@ -107,10 +107,10 @@ void remembers(void) {
     CHECK(times_asked == 100, "asked for %d times", times_asked);
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     struct mallinfo2 before = mallinfo2();
-    for (int i = 0; i < 100000; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
+    for (int i = 0; i < few(100000); i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
     struct mallinfo2 after = mallinfo2();
     size_t grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
-    CHECK(grown < 2 * MiB, "%zu bytes more after 100 000 shapes", grown);
+    CHECK(grown < 2 * MiB, "%zu bytes more after %d shapes", grown, few(100000));
     finalize(&h, ctx);
 }
 
@@ -123,7 +123,7 @@ static void *one_gpu(void *arg) {
     for (int round = 0; round < 5; round++) {
         void *ctx;
         CHECK(host_init(h, &spec, &ctx) == RESULT_SUCCESS, "init");
-        for (int i = 0; i < 4000; i++) {
+        for (int i = 0; i < few(4000); i++) {
             size_t bytes = (size_t)(rand_r(&seed) % 4096) * 1024;
             struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, bytes);
             int want = bytes < MiB ? CELL(ALGO_TREE, PROTO_LL) : bytes < 2 * MiB ? CELL(ALGO_RING, PROTO_LL128) : CELL(ALGO_RING, PROTO_SIMPLE);
@@ -186,7 +186,7 @@ static void *asks_much(void *arg) {
 void crowd(void) {
     use_policy("p.csv", "allreduce,0,inf,tree,ll,1,1,8\n");
     struct host h = load(0);
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < few(10); round++) {
         same_comm = open_comm(&h, 8, 1);
         pthread_t t[64];
         for (int i = 0; i < 64; i++) pthread_create(&t[i], NULL, asks_much, &h);

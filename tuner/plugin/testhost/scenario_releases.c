@@ -191,7 +191,7 @@ void rearch(void) {
         CHECK(host_init(&h, &spec, &ranks[i].ctx) == RESULT_SUCCESS, "init of rank %d", i);
     }
     time_t began = time(NULL);
-    for (int group = 0, after = 0; after < 100 && time(NULL) - began < 60 && ranks[0].calls < MAX_REARCH_CALLS; group++) {
+    for (int group = 0, after = 0; after < 100 && time(NULL) - began < 300 && ranks[0].calls < MAX_REARCH_CALLS; group++) {
         if (group == 200) { /* at once, as an editor does */
             char path[512];
             write_policy("new.csv", "allreduce,0,inf,tree,ll,4,-1,-1\n");

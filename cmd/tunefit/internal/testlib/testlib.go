@@ -1,4 +1,3 @@
-// Package testlib is what the tests of tunefit and its rooms share: the built library, and small files.
 // Package testlib is what tests of tunefit's packages share: the built library, and small files.
 package testlib
 
@@ -26,11 +25,16 @@ var Root string
 // Library is the tuner library that the tests ask, built by the Makefile.
 var Library string
 
-// Run builds the library and runs a package's tests.
+// envLibrary names a library that is built already, for the packages of `make test` to share.
+const envLibrary = "TEST_LIBRARY"
+
+// Run builds the library, unless there is one, and runs a package's tests.
 func Run(m *testing.M) (code int) {
 	_, here, _, _ := runtime.Caller(0)
 	Root, _, _ = strings.Cut(filepath.Dir(here), "/cmd/tunefit")
-	if host.Supported {
+	if Library = os.Getenv(envLibrary); !host.Supported {
+		Library = ""
+	} else if Library == "" {
 		dir, err := os.MkdirTemp("", "tunefit-test-")
 		if err != nil {
 			panic(err)
