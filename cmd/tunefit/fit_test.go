@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ const smallSweep = "../../policy/fit/testdata/small.csv"
 func TestFitAndEval(t *testing.T) {
 	dir := t.TempDir()
 	model, csv := filepath.Join(dir, "model.json"), filepath.Join(dir, "tuner.csv")
-	out, _ := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--csv", csv, "--shortlist")
+	out, _ := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--csv", csv, "--shortlist", "--verbose")
 	for _, want := range []string{
 		"measurements: 442 used, 0 refused", "442 of those used are simulated", "allreduce 2x8", "every other size", "one channel count",
 		"not covered:", "to measure on other node counts",
@@ -93,6 +94,39 @@ func TestFitReport(t *testing.T) {
 	tunefit(t, cli.ExitFailed, "fit", smallSweep, "--report", filepath.Join(dir, "other.html"), "--topo", smallSweep)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// What to do comes first, in words; tables are there for who asks; and what is not saved
+// is said.
+func TestFitLeadsWithAVerdict(t *testing.T) {
+	out, errs := tunefit(t, cli.ExitOK, "fit", smallSweep)
+	if !regexp.MustCompile(`^allreduce 2x8  use it: .* % less time at .*\n`).MatchString(out) {
+		t.Errorf("it does not begin with what to do:\n%s", out)
+	}
+	if strings.Contains(out, "regret") || !strings.Contains(out, "simulated") || !strings.Contains(errs, "nothing was saved") {
+		t.Errorf("got\n%s%s", out, errs)
+	}
+	tables, _ := tunefit(t, cli.ExitOK, "fit", smallSweep, "--verbose")
+	help, _ := tunefit(t, cli.ExitOK, "fit", "--help")
+	words := regexp.MustCompile(`(?m)^(?:collective|left out)  .*`).FindAllString(tables, -1)
+	if len(words) != 2 {
+		t.Fatalf("%d tables in\n%s", len(words), tables)
+	}
+	for _, heading := range regexp.MustCompile(`\s{2,}`).Split(strings.Join(words, "  "), -1) {
+		switch word, _, _ := strings.Cut(heading, " of "); word {
+		case "collective", "sizes", "max": // plain
+		default:
+			if !strings.Contains(help, strings.TrimSuffix(strings.Trim(word, "()"), "s")) {
+				t.Errorf("--help does not explain %q", heading)
+			}
+		}
+	}
+	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--title", "x"); !strings.Contains(errs, "--report") {
+		t.Errorf("said %s", errs)
+	}
+	if _, errs := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(t.TempDir(), "m.json")); strings.Contains(errs, "nothing was saved") {
+		t.Errorf("said %s", errs)
 	}
 }
 

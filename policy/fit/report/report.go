@@ -7,6 +7,9 @@
 package report
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -19,6 +22,8 @@ type Input struct {
 	Model    *model.Model
 	Report   *fit.Report
 	Rows     []fit.Row // the policy; none where nothing improves on the default for sure
+	Title    string    // empty: what was measured
+	Date     time.Time // of the page; zero: it says none
 }
 
 // mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
@@ -33,7 +38,7 @@ const (
 type page struct {
 	Title     string
 	Headline  headline
-	Steps     []step
+	Steps     []Step
 	Summaries []summary
 	Policy    string
 	PolicyN   int
@@ -84,10 +89,7 @@ func newPage(in Input) (*page, error) {
 	}
 	budget := mostNumbers
 	wins := map[string]int{}
-	rows := map[fit.Key][]fit.Row{}
-	for _, r := range in.Rows {
-		rows[r.Key] = append(rows[r.Key], r)
-	}
+	rows := rowsByKey(in.Rows)
 	groups := inOrder(in.Report)
 	for i, r := range groups {
 		d := newDecisions(r, in.Model, rows[r.Group.Key])
@@ -107,7 +109,7 @@ func newPage(in Input) (*page, error) {
 	}
 	p.data.Families = familiesByWins(in.File, wins)
 	p.Headline = newHeadline(p.Summaries)
-	p.Title = titleOf(in.Report)
+	p.Title = cmp.Or(in.Title, titleOf(in.Report))
 	return p, nil
 }
 
@@ -123,4 +125,12 @@ func inOrder(report *fit.Report) []*fit.GroupReport {
 		}
 	}
 	return append(chosen, others...)
+}
+
+func rowsByKey(all []fit.Row) map[fit.Key][]fit.Row {
+	rows := map[fit.Key][]fit.Row{}
+	for _, r := range all {
+		rows[r.Key] = append(rows[r.Key], r)
+	}
+	return rows
 }
