@@ -63,7 +63,7 @@ func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
 	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--nccl", "2.30.7")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--nccl", "2.30.7", "--title", "Our cluster <1>")
 	text, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestFitReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{home.Fingerprint, "2.30.7", "small.csv", m.File.Provenance.Files[0].SHA256} {
+	for _, want := range []string{"<h1>Our cluster &lt;1&gt;</h1>", "<dt>report of</dt>", home.Fingerprint, "2.30.7", "small.csv", m.File.Provenance.Files[0].SHA256} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("%q is not on the page", want)
 		}

@@ -59,6 +59,12 @@ func (s Span) Name() string {
 	return sizeName(s.From) + " - " + sizeName(s.To)
 }
 
+// Unsure says that there may be something to gain where NCCL's own choice stays.
+func (s Span) Unsure() bool { return !s.Acts && s.Most >= worthwhile }
+
+// Bar is the width of the gain in a picture of it, in percent of half the time.
+func (s Span) Bar() float64 { return math.Round(min(100, max(0, 200*s.Saved))) }
+
 // worthwhile is the least share of time that is called a gain.
 const worthwhile = 0.01
 
@@ -146,7 +152,11 @@ const mostNamed = 3
 func savings(spans []Span) string {
 	weight := func(s Span) float64 { return math.Abs(s.Saved) * float64(s.Sizes) }
 	byWeight := slices.SortedFunc(slices.Values(spans), func(a, b Span) int { return cmp.Compare(weight(b), weight(a)) })
-	named := byWeight[:min(mostNamed, len(byWeight))]
+	worth := slices.DeleteFunc(slices.Clone(byWeight), func(s Span) bool { return s.Saved < worthwhile })
+	if len(worth) == 0 {
+		worth = byWeight[:1]
+	}
+	named := worth[:min(mostNamed, len(worth))]
 	var parts []string
 	for _, s := range spans {
 		if !slices.Contains(named, s) {
