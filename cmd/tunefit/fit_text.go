@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -36,11 +37,18 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 func writeAnswer(w io.Writer, in report.Input) {
 	verdicts := report.Verdicts(in)
 	tw := cli.Table(w)
-	spoke, harm, gains := 0, 0, false
+	gains := false
+	var trials []report.Trial
 	var assumed []string
 	for _, v := range verdicts {
 		fmt.Fprintf(tw, "%s\t%s\n", v.Group, v)
-		spoke, harm = spoke+v.Spoke, harm+v.Harm
+		for _, t := range v.Trials {
+			i := slices.IndexFunc(trials, func(o report.Trial) bool { return o.LeftOut == t.LeftOut })
+			if i < 0 {
+				i, trials = len(trials), append(trials, report.Trial{LeftOut: t.LeftOut})
+			}
+			trials[i].Spoke, trials[i].Harm = trials[i].Spoke+t.Spoke, trials[i].Harm+t.Harm
+		}
 		gains = gains || v.Advice == report.UseIt || v.Advice == report.UseWithCare
 		if v.NoiseAssumed {
 			assumed = append(assumed, v.Group)
@@ -55,8 +63,10 @@ func writeAnswer(w io.Writer, in report.Input) {
 		}
 		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s at these sizes, without what luck adds to a winner\n", as)
 	}
-	if spoke > 0 {
-		fmt.Fprintf(w, "tried on data kept from the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", harm, cli.CountOf(spoke, "decision"))
+	for _, t := range trials {
+		if t.Spoke > 0 {
+			fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", t.LeftOut, t.Harm, cli.CountOf(t.Spoke, "decision"))
+		}
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed))

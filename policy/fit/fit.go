@@ -132,7 +132,7 @@ func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
 	for _, folds := range []struct {
 		leftOut string
 		folds   []fold
-	}{{leftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
+	}{{LeftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
 		if len(folds.folds) > 0 {
 			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, part, folds.folds))
 		}

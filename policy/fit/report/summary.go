@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,9 +17,7 @@ type summary struct {
 	Index       int
 	Configs     int
 	Sizes       string
-	Acts        int       // sizes with a row of the policy
 	Measured    int       // sizes
-	Gain, Most  float64   // mean over sizes where the default was measured, and the largest; without the winners' luck
 	LeftOut     string    // of Held; empty: nothing was
 	Held        fit.Score // policy / default, left out
 	HeldBest    fit.Score // policy / best
@@ -31,42 +28,18 @@ type summary struct {
 func newSummary(r *fit.GroupReport, decisions []decision) summary {
 	s := summary{
 		Verdict: newVerdict(r, decisions), Name: r.Group.Key.String(), Configs: len(r.Group.Configs()), Measured: len(decisions),
-		Gain: math.NaN(), Most: math.NaN(), Noise: r.Group.Noise,
+		Noise: r.Group.Noise,
 	}
 	if len(decisions) > 0 {
 		s.Sizes = sizeName(decisions[0].bytes) + " – " + sizeName(decisions[len(decisions)-1].bytes)
 	}
-	known, sum := 0, 0.0
-	for _, d := range decisions {
-		if d.row != nil {
-			s.Acts++
-		}
-		if math.IsNaN(d.byNCCL) {
-			continue
-		}
-		known++
-		if !math.IsNaN(d.saved) {
-			sum += d.saved
-			s.Most = max(d.saved, orZero(s.Most))
-		}
-	}
-	if known > 0 && !r.DefaultOnly {
-		s.Gain = sum / float64(known)
-	}
 	for _, v := range r.Verdicts {
-		if v.Cautious.Decisions > 0 {
+		if v.Cautious.Decisions > 0 && v.LeftOut != fit.LeftOutNodes {
 			s.LeftOut, s.Held, s.HeldBest, s.HeldDefault = v.LeftOut, v.VersusDefault, v.Cautious, v.Default
 			break
 		}
 	}
 	return s
-}
-
-func orZero(v float64) float64 {
-	if math.IsNaN(v) {
-		return 0
-	}
-	return v
 }
 
 // Tone is the colour of the advice.
@@ -92,9 +65,12 @@ func (s *summary) Rests() (all []string) {
 	} else if s.Noise > 0 {
 		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", percent(s.Noise)))
 	}
-	if s.LeftOut != "" {
-		all = append(all, fmt.Sprintf("Tried on data kept from the fit: %s left out, it saved %s there [%s, %s]; in all trials %d of %d decisions were more than 1 %% slower than NCCL’s.",
-			s.LeftOut, percent(1-s.Held.Mean), percent(1-s.Held.High), percent(1-s.Held.Low), s.Harm, s.Spoke))
+	for _, t := range s.Trials {
+		text := fmt.Sprintf("With %s left out of the fit", t.LeftOut)
+		if t.LeftOut == s.LeftOut {
+			text += fmt.Sprintf(", it saved %s there [%s, %s], and", percent(1-s.Held.Mean), percent(1-s.Held.High), percent(1-s.Held.Low))
+		}
+		all = append(all, fmt.Sprintf("%s %d of %d decisions were more than 1 %% slower than NCCL’s.", text, t.Harm, t.Spoke))
 	}
 	return all
 }

@@ -10,7 +10,7 @@ var Terms = []Term{
 	{"policy", "the rows that fit writes (--csv): a configuration where it is sure to gain, the default elsewhere"},
 	{"noise", "by how much repetitions of one measurement differ, as a standard deviation (sigma); \"assumed\" where too few were measured to tell"},
 	{"fit off by", "half of the fitted times are nearer than this to those measured"},
-	{"gain", "share of the default's time that is saved, the mean over sizes; \"as measured\" still holds the luck of the winner: of many alike, the one that noise favoured looks fastest"},
+	{"gain", "share of the default's time that is saved, the mean over sizes: on the page by the policy, in the tables of --verbose by the fastest measured. \"As measured\" still holds the luck of the winner: of many alike, the one that noise favoured looks fastest"},
 	{"left out", "data kept from the fit to try its decisions on: every other size, one channel count, or the largest node count"},
 	{"regret", "time of a decision / best time measured; 1.02 is 2 % slower than the best. With its mean stands the interval that holds the mean in 90 % of resamplings; p95 is exceeded by one decision in 20"},
 	{"cautious", "as the policy decides: it takes the default where a gain is not sure"},

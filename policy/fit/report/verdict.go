@@ -24,13 +24,25 @@ type Verdict struct {
 	Advice string
 	Why    string
 	Spans  []Span // all sizes measured, ascending
-	// Spoke counts the decisions on data kept from the fit, Harm those among them that
-	// were more than 1 % slower than the default.
+	Acts   int    // sizes at which the policy acts
+	// Gain is the mean share of the default's time that the policy saves, over all sizes
+	// at which the default was measured, and Most the largest. The winner's luck is taken
+	// off. NaN: not known.
+	Gain, Most float64
+	// Trials are on data kept from the fit; Spoke and Harm are their sums.
+	Trials      []Trial
 	Spoke, Harm int
 	// Predicted counts the sizes at which the gain is not measured, but by prediction.
 	Predicted int
 	// NoiseAssumed says that too few repetitions were measured to know their noise.
 	NoiseAssumed bool
+}
+
+// Trial is what came of decisions with some data left out of the fit: how many there
+// were, and how many were more than 1 % slower than the default.
+type Trial struct {
+	LeftOut     string
+	Spoke, Harm int
 }
 
 // String is the verdict without its group.
@@ -80,28 +92,61 @@ func Verdicts(in Input) []Verdict {
 }
 
 func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
-	v := Verdict{Group: r.Group.Key.String(), NoiseAssumed: r.Group.NoisePairs == 0 && !r.DefaultOnly, Spans: spansOf(r.Group.Key, decisions)}
-	worstHarm := 0.0
-	for _, h := range r.Verdicts {
-		v.Spoke, v.Harm, worstHarm = v.Spoke+h.Spoke, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
-	}
-	acts := 0
+	v := Verdict{Group: r.Group.Key.String(), Gain: math.NaN(), Most: math.NaN(), NoiseAssumed: r.Group.NoisePairs == 0 && !r.DefaultOnly, Spans: spansOf(r.Group.Key, decisions)}
+	var saved []float64
 	for _, d := range decisions {
 		if d.row != nil {
-			acts++
+			v.Acts++
 		}
-		if d.predicted && !math.IsNaN(d.saved) {
-			v.Predicted++
+		switch {
+		case !math.IsNaN(d.saved):
+			saved = append(saved, d.saved)
+			if d.predicted {
+				v.Predicted++
+			}
+		case !math.IsNaN(d.byNCCL):
+			saved = append(saved, 0)
 		}
 	}
+	if len(saved) > 0 && !r.DefaultOnly {
+		v.Gain, v.Most = mean(saved), slices.Max(saved)
+	}
+	worstHarm, unseen := 0.0, math.NaN()
+	for _, h := range r.Verdicts {
+		if h.LeftOut == fit.LeftOutNodes {
+			continue
+		}
+		if h.LeftOut == fit.LeftOutSizes && h.VersusDefault.Decisions > 0 {
+			unseen = 1 - h.VersusDefault.Mean
+		}
+		v.Trials = append(v.Trials, Trial{h.LeftOut, h.Spoke, h.Harm})
+		v.Spoke, v.Harm, worstHarm = v.Spoke+h.Spoke, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
+	}
+	if v.advise(r); v.Advice != UseIt {
+		return v
+	}
+	switch {
+	case v.Harm > 0:
+		v.Advice = UseWithCare
+		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Spoke, worstHarm)
+	case len(v.Trials) == 0:
+		v.Why += "; not tried on data kept from the fit"
+	case unseen < v.Gain/2: // false for NaN
+		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s", share(v.Gain), share(max(0, unseen)))
+	}
+	return v
+}
+
+// advise judges by what was measured.
+func (v *Verdict) advise(r *fit.GroupReport) {
 	acting, own := v.spans(true), v.spans(false)
 	switch {
 	case r.DefaultOnly:
 		v.Advice, v.Why = CannotSay, "nothing but the default was measured"
-	case len(r.Group.Default) == 0 && acts == 0:
+	case len(r.Group.Default) == 0 && v.Acts == 0:
 		v.Advice, v.Why = CannotSay, "the default was not measured"
-	case len(acting) == 0 && acts > 0:
-		v.Advice, v.Why = CannotSay, fmt.Sprintf("the default was not measured where the policy acts, at %d of %d sizes", acts, len(decisions))
+	case len(acting) == 0 && v.Acts > 0:
+		v.Advice, v.Why = CannotSay, "the default was not measured where the policy acts"
 	case len(acting) == 0 && len(own) == 0:
 		v.Advice, v.Why = CannotSay, "the default and other configurations were measured at different sizes"
 	case len(acting) == 0 && mostSaved(own) >= worthwhile:
@@ -116,15 +161,7 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		if v.Predicted > 0 {
 			v.Why += fmt.Sprintf("; at %d of these sizes that is a prediction", v.Predicted)
 		}
-		switch {
-		case v.Harm > 0:
-			v.Advice = UseWithCare
-			v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Spoke, worstHarm)
-		case v.Spoke == 0 && len(r.Verdicts) == 0:
-			v.Why += "; not tried on data kept from the fit"
-		}
 	}
-	return v
 }
 
 // spans are those that act, or do not, where the default was measured.
