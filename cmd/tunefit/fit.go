@@ -130,7 +130,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		writeShortlist(cmd.OutOrStdout(), found)
 	}
 	if len(file.Groups) == 0 {
-		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (measure with NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS)")
+		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (tunefit plan prints what to measure)")
 	}
 	return f.write(cmd.ErrOrStderr(), in)
 }
@@ -139,7 +139,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 func (f *fitFlags) mayFit(set *fit.Set) error {
 	switch {
 	case set.Used == 0:
-		return errors.New("not one usable measurement: nothing was written")
+		return errors.New("not one usable measurement: nothing was written (tunefit import --coll, --comm and --name say what files do not)")
 	case len(set.GPUs()) > 1 && !f.mix:
 		return mixed(set)
 	}
@@ -205,7 +205,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if err := cli.WriteWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "wrote %s, %d rows\n", f.csv, len(in.Rows))
+		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, cli.CountOf(len(in.Rows), "row"))
 	}
 	return nil
 }
