@@ -8,6 +8,7 @@ import (
 )
 
 const (
+	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
 	LeftOutSizes    = "every other size"
 	leftOutChannels = "one channel count"
 	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.

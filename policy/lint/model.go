@@ -14,9 +14,9 @@ const (
 	// poorRegret: a decision on left-out sizes may take that much longer than the best time, on
 	// average. Models of good measurements stay below 1.03, of poor ones below 1.05.
 	poorRegret = 1.05
-	// LeftOutSizes is the kind of validation that tells of what a model is for; the others are
+	// leftOutSizes is the kind of validation that tells of what a model is for; the others are
 	// harder than that.
-	LeftOutSizes = "every other size"
+	leftOutSizes = "every other size"
 )
 
 // CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
@@ -84,7 +84,7 @@ func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
 func (c *modelCheck) group(g *model.Group) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
-		if s.LeftOut != LeftOutSizes || s.Decisions == 0 {
+		if s.LeftOut != leftOutSizes || s.Decisions == 0 {
 			continue
 		}
 		if s.Mean > poorRegret {
