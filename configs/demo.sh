@@ -68,8 +68,9 @@ echo "  (Simulated ones, for lack of a cluster here: an HGX H100, on one and on 
 step "3. Learn from them: tunefit fit configs/sweeps/*.csv -o model.json --csv learned.csv ..."
 "$build/tunefit" fit configs/sweeps/*.csv -o "$model" --csv "$policy" --report "$demo/report.html" \
 	>"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
-sed '/^left out/,$d' "$demo/fit.txt"
-echo "Gain: time saved against NCCL's own choice. What is sure of it became rows of a policy:"
+cat "$demo/fit.txt"
+echo
+echo "What is sure of it became rows of a policy:"
 echo
 sed -n '1p;2,4s/^/  /p' "$policy" | sed '1s/^# */  /'
 echo "  ... $(grep -vc '^#' "$policy") rows in all"

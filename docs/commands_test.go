@@ -64,7 +64,10 @@ func shell(t *testing.T, home, script string) string {
 // The gain that README.md and docs/MODEL.md promise is what fit prints.
 func testFigures(t *testing.T) {
 	all := pages(t)
-	out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv")
+	out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv --verbose")
+	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/MODEL.md"], "\n    "+verdict+"\n") {
+		t.Errorf("docs/MODEL.md does not say %q", verdict)
+	}
 	rows := regexp.MustCompile(`every other size +allreduce (\dx8) +([\d.]+) \[[^]]+\] +([\d.]+) +([\d.]+) +[\d.]+ +([\d.]+)`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 2 {
 		t.Fatalf("fit prints other columns than expected:\n%s", out)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,8 @@ type fitFlags struct {
 	nccl           string
 	topo           string
 	report         string
+	title          string
+	verbose        bool
 	shortlist      bool
 	constants      bool
 	scales         bool
@@ -39,15 +42,17 @@ func fitCommand() *cobra.Command {
 		Long: `Fit cost models to measurements: one per collective, communicator, algorithm and
 protocol, over bytes and channels. Read is whatever tunefit import reads.
 
-Printed are the rows used and refused; per collective and communicator how far
-the fit is off, and what its decisions cost on data left out of it, as time of
-the decision / best measured: of the policy, which leaves to NCCL what it cannot
-improve for sure, of the plain fastest prediction, and of simpler ways to decide.
+Printed is, per collective and communicator, whether to use what was learnt, how much
+time that saves and at which sizes; then what this rests on and what to measure next.
+Nothing is saved unless -o, --csv or --report says where.
 
 The model answers only for what was measured: the same number of nodes and ranks,
 sizes and channel counts within those measured. Measure the default, too
 (nccl-tests without NCCL_ALGO and NCCL_PROTO): without it nothing tells whether
-a configuration is better.`,
+a configuration is better.
+
+Words of --verbose and of the report:
+` + explained(report.Terms),
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),
@@ -56,6 +61,8 @@ a configuration is better.`,
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
 	cmd.Flags().StringVar(&f.report, "report", "", "page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
+	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "print tables, too: noise, fit, what decisions cost on data left out; and all that is not covered")
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
@@ -75,6 +82,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.scales && f.topo == "" {
 		return cli.Usagef("--scale needs --topo, the machine to scale from")
 	}
+	if f.title != "" && f.report == "" {
+		return cli.Usagef("--title needs --report, the page that it names")
+	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo)...); err != nil {
 		return err
 	}
@@ -86,12 +96,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	writeRows(cmd.OutOrStdout(), set, rejected)
-	if set.Used == 0 {
-		return errors.New("not one usable measurement: nothing was written")
-	}
-	if gpus := set.GPUs(); len(gpus) > 1 && !f.mix {
-		return mixed(set)
+	if err := f.mayFit(set); err != nil {
+		writeRows(cmd.OutOrStdout(), set, rejected)
+		return err
 	}
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
@@ -102,25 +109,41 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		},
 	})
 	progress.End()
-	writeReport(cmd.OutOrStdout(), found)
+	var constants strings.Builder
 	if f.constants {
-		addConstants(cmd.OutOrStdout(), set, file)
-	}
-	if f.shortlist {
-		writeShortlist(cmd.OutOrStdout(), found)
-	}
-	if len(file.Groups) == 0 {
-		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (measure with NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS)")
+		addConstants(&constants, set, file)
 	}
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
 	}
-	in := report.Input{Set: set, Rejected: rejected, File: file, Model: model, Report: found}
-	if f.csv != "" || f.report != "" {
-		in.Rows = fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault})
+	in := report.Input{
+		Set: set, Rejected: rejected, File: file, Model: model, Report: found, Title: f.title, Date: time.Now(),
+		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
+	}
+	writeAnswer(cmd.OutOrStdout(), in)
+	if f.verbose {
+		writeTables(cmd.OutOrStdout(), found)
+	}
+	fmt.Fprint(cmd.OutOrStdout(), constants.String())
+	if f.shortlist {
+		writeShortlist(cmd.OutOrStdout(), found)
+	}
+	if len(file.Groups) == 0 {
+		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (tunefit plan prints what to measure)")
 	}
 	return f.write(cmd.ErrOrStderr(), in)
+}
+
+// mayFit refuses measurements that no model can be made of.
+func (f *fitFlags) mayFit(set *fit.Set) error {
+	switch {
+	case set.Used == 0:
+		return errors.New("not one usable measurement: nothing was written (tunefit import --coll, --comm and --name say what files do not)")
+	case len(set.GPUs()) > 1 && !f.mix:
+		return mixed(set)
+	}
+	return nil
 }
 
 // mixed is the error for measurements of different GPUs.
@@ -160,6 +183,9 @@ func (f *fitFlags) mayWrite(read ...string) error {
 // write makes the files that were asked for and says so. A policy without rows is
 // none; all else is written before that is reported.
 func (f *fitFlags) write(notes io.Writer, in report.Input) error {
+	if f.model == "" && f.report == "" && f.csv == "" {
+		fmt.Fprintln(notes, "nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html a page to read)")
+	}
 	if f.model != "" {
 		if err := cli.WriteWhole(f.model, f.force, func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
 			return err
@@ -179,7 +205,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if err := cli.WriteWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "wrote %s, %d rows\n", f.csv, len(in.Rows))
+		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, cli.CountOf(len(in.Rows), "row"))
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -33,100 +33,50 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 }
 
-// writeReport prints two tables, then what the model does not know.
-func writeReport(w io.Writer, report *fit.Report) {
+// writeAnswer prints the verdicts, what they rest on, and what to do next.
+func writeAnswer(w io.Writer, in report.Input) {
+	verdicts := report.Verdicts(in)
 	tw := cli.Table(w)
-	fmt.Fprintln(tw, "\ncollective\tconfigurations\tsizes\tnoise\tfit off by\tgain over default\t(as measured)")
-	for _, r := range report.Groups {
-		g := r.Group
-		if r.DefaultOnly {
-			fmt.Fprintf(tw, "%s\tdefault only\t%s\n", g.Key, sizesOf(g.Default))
-			continue
+	gains := false
+	var trials []report.Trial
+	var assumed []string
+	for _, v := range verdicts {
+		fmt.Fprintf(tw, "%s\t%s\n", v.Group, v)
+		for _, t := range v.Trials {
+			i := slices.IndexFunc(trials, func(o report.Trial) bool { return o.LeftOut == t.LeftOut })
+			if i < 0 {
+				i, trials = len(trials), append(trials, report.Trial{LeftOut: t.LeftOut})
+			}
+			trials[i].Spoke, trials[i].Harm = trials[i].Spoke+t.Spoke, trials[i].Harm+t.Harm
 		}
-		noise := cli.Percent(g.Noise)
-		if g.NoisePairs == 0 {
-			noise += " assumed"
-		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", g.Key, len(g.Configs()), sizesOf(g.Cells), noise, cli.Percent(r.FitError), cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
-	}
-	tw.Flush()
-	writeVerdicts(w, report.Groups)
-	writeGaps(w, report)
-}
-
-func sizesOf(cells []fit.Cell) string {
-	least, most := uint64(math.MaxUint64), uint64(0)
-	for _, c := range cells {
-		least, most = min(least, c.Bytes), max(most, c.Bytes)
-	}
-	return nccl.FormatBytes(least) + " - " + nccl.FormatBytes(most)
-}
-
-// writeVerdicts prints what decisions cost on data left out: mean [90 % interval],
-// p95 and max of the policy, then the means of what it has to beat.
-func writeVerdicts(w io.Writer, groups []fit.GroupReport) {
-	tw := cli.Table(w)
-	heading := "\nleft out\tcollective\tpolicy / best\tp95\tmax\tplain\tdefault\tlog-log\tnearest\targ-min\tslower than default\tin 90 %"
-	for _, r := range groups {
-		for _, v := range r.Verdicts {
-			if heading != "" {
-				fmt.Fprintln(tw, heading)
-				heading = ""
-			}
-			s := v.Cautious
-			name := r.Group.Key.String()
-			if s.Decisions == 0 {
-				s = v.Plain
-				name += " (plain)"
-			}
-			harm, inside := "-", "-"
-			if v.Cautious.Decisions > 0 {
-				harm = fmt.Sprintf("%d of %d", v.Harm, v.Spoke)
-			}
-			if v.Predicted > 0 {
-				inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.LeftOut, name, interval(s), ratio(s, s.P95), ratio(s, s.Max),
-				ratio(v.Plain, v.Plain.Mean), ratio(v.Default, v.Default.Mean), ratio(v.LogLog, v.LogLog.Mean),
-				ratio(v.Nearest, v.Nearest.Mean), ratio(v.PlainRows, v.PlainRows.Mean), harm, inside)
+		gains = gains || v.Advice == report.UseIt || v.Advice == report.UseWithCare
+		if v.NoiseAssumed {
+			assumed = append(assumed, v.Group)
 		}
 	}
 	tw.Flush()
-	for _, r := range groups {
-		for _, v := range r.Verdicts {
-			if v.Cautious.Decisions > 0 && v.Plain.Decisions > 0 {
-				fmt.Fprintf(w, "%s, %s left out: doing no harm %s\n", r.Group.Key, v.LeftOut, costOfCaution(v.Forgone))
-			}
+	fmt.Fprintln(w)
+	if gains {
+		as := "measured"
+		if in.Set.Simulated > 0 {
+			as = "simulated, not measured,"
+		}
+		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s at these sizes, without what luck adds to a winner\n", as)
+	}
+	for _, t := range trials {
+		if t.Spoke > 0 {
+			fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", t.LeftOut, t.Harm, cli.CountOf(t.Spoke, "decision"))
 		}
 	}
-}
-
-func costOfCaution(forgone float64) string {
-	if forgone < 0 {
-		return fmt.Sprintf("saves %.2f %% against always taking the fastest prediction", -100*forgone)
+	if len(assumed) > 0 {
+		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed))
 	}
-	return fmt.Sprintf("costs %.2f %% against always taking the fastest prediction", 100*forgone)
-}
-
-func interval(s fit.Score) string {
-	if s.Decisions == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f [%.3f, %.3f]", s.Mean, s.Low, s.High)
-}
-
-func ratio(s fit.Score, v float64) string {
-	if s.Decisions == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f", v)
-}
-
-// writeGaps lists what the model does not know, and why.
-func writeGaps(w io.Writer, r *fit.Report) {
-	fmt.Fprintln(w, "\nnot covered:")
-	for _, f := range report.Findings(r) {
-		fmt.Fprintf(w, "  %s\n", f)
+	writeRows(w, in.Set, in.Rejected)
+	if steps := report.Steps(in.Report, report.Findings(in.Report)); len(steps) > 0 {
+		fmt.Fprintln(w, "\nto know more:")
+		for _, s := range steps {
+			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
+		}
 	}
 }
 
@@ -175,4 +125,22 @@ func addConstants(w io.Writer, set *fit.Set, file *model.File) {
 		}
 	}
 	fmt.Fprintln(w, "  the latencies over the network and all bandwidths")
+}
+
+// explained lists terms for a help text, at most as wide as the rest of it.
+func explained(terms []report.Term) string {
+	const width, indent = 80, 17
+	var b strings.Builder
+	for _, t := range terms {
+		line := fmt.Sprintf("  %-*s", indent-2, t.Name)
+		for _, word := range strings.Fields(t.Means) {
+			if len(line)+len(word) > width {
+				b.WriteString(strings.TrimRight(line, " ") + "\n")
+				line = strings.Repeat(" ", indent)
+			}
+			line += word + " "
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n")
 }

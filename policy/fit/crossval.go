@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	leftOutSizes    = "every other size"
+	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
+	LeftOutSizes    = "every other size"
 	leftOutChannels = "one channel count"
-	leftOutNodes    = "the largest node count"
+	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
+	LeftOutNodes = "the largest node count"
 )
 
 // fold is one way to part a group: a model is fitted to train and decides for
@@ -189,5 +191,5 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	}
 	sizes := spread(g.Sizes())
 	view := compileFor(g.Nodes, fewer.thinnedTo(g.points), sizes).For(g.Nodes, g.Ranks)
-	return newVerdict(leftOutNodes, decide(view, g, sizes), nil), true
+	return newVerdict(LeftOutNodes, decide(view, g, sizes), nil), true
 }

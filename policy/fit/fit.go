@@ -43,6 +43,9 @@ type GroupReport struct {
 	// configurations, as a share of the default's time; Gain the same without what
 	// luck in measuring adds to a winner. NaN without a default.
 	MeasuredGain, Gain float64
+	// Genuine is the share of a measured gain that is not such luck, from 0 to 1, at each
+	// size of Group.Default.
+	Genuine []float64
 	// Edge is a channel count that wins somewhere and is the largest or the
 	// smallest measured: the range was too narrow. 0: none.
 	Edge      int
@@ -121,7 +124,7 @@ func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
 	}
 	r.Edge = g.edge()
 	r.Shortlist = shortlist(g)
-	r.MeasuredGain, r.Gain = g.gain()
+	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
 	if t.validated.points == 0 {
 		return m, r
 	}
@@ -129,7 +132,7 @@ func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
 	for _, folds := range []struct {
 		leftOut string
 		folds   []fold
-	}{{leftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
+	}{{LeftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
 		if len(folds.folds) > 0 {
 			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, part, folds.folds))
 		}

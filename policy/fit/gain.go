@@ -14,15 +14,17 @@ const (
 
 // gain compares the fastest measured configurations with the default, and again
 // without the winner's curse: among many alike the one that noise favoured wins.
-// Noise added to the measured times tells by how much that flatters.
-func (g *Group) gain() (measured, shrunk float64) {
+// Noise added to the measured times tells by how much that flatters. genuine is the share
+// of a measured gain that is no such luck, at each size of Default.
+func (g *Group) gain() (measured, shrunk float64, genuine []float64) {
 	type rival struct{ ln, noise float64 }
 	rng := rand.New(rand.NewPCG(bootstrapSeed, 1))
 	cells := g.bySize()
 	var gains []float64
 	var rivals []rival
 	promised, kept := 0.0, 0.0
-	for _, d := range g.Default {
+	genuine = make([]float64, len(g.Default))
+	for i, d := range g.Default {
 		best := math.Inf(1)
 		for _, c := range cells[d.Bytes] {
 			best = min(best, c.Micros)
@@ -38,6 +40,7 @@ func (g *Group) gain() (measured, shrunk float64) {
 			}
 		}
 		defaultNoise := g.cellNoise(d)
+		promisedBefore, keptBefore := promised, kept
 		for range luckDraws {
 			least, pick := math.Inf(1), 0.0
 			for _, r := range rivals {
@@ -50,13 +53,19 @@ func (g *Group) gain() (measured, shrunk float64) {
 				kept += 1 - math.Exp(pick)
 			}
 		}
+		genuine[i] = shareOf(kept-keptBefore, promised-promisedBefore)
 	}
 	if len(gains) == 0 {
-		return math.NaN(), math.NaN()
+		return math.NaN(), math.NaN(), genuine
 	}
 	measured = mean(gains)
+	return measured, measured * shareOf(kept, promised), genuine
+}
+
+// shareOf is kept/promised within 0 and 1; 0 where nothing was promised.
+func shareOf(kept, promised float64) float64 {
 	if promised <= 0 {
-		return measured, 0
+		return 0
 	}
-	return measured, measured * min(1, max(0, kept/promised))
+	return min(1, max(0, kept/promised))
 }

@@ -79,7 +79,7 @@ func TestTargetEveryOtherSize(t *testing.T) {
 		// And how well one of the configurations is chosen: the default, which is one of
 		// them measured once more, is not among those to be reached.
 		g.Default = nil
-		v := validate(leftOutSizes, g, foldsBySize(g))
+		v := validate(LeftOutSizes, g, foldsBySize(g))
 		if v.Plain.Decisions != 16 {
 			t.Errorf("%s: %d decisions, want 16", name, v.Plain.Decisions)
 		}
@@ -111,12 +111,12 @@ func TestTargetDoNoHarm(t *testing.T) {
 	}
 	for _, name := range []string{"AR1", "AR2"} {
 		g := grids[name]
-		count(name+" every other size", validate(leftOutSizes, g, foldsBySize(g)))
+		count(name+" every other size", validate(LeftOutSizes, g, foldsBySize(g)))
 		measured := foldsBySize(g)
 		for i := range measured {
 			measured[i].train.Default = g.Default
 		}
-		count(name+" same, default measured", validate(leftOutSizes, g, measured))
+		count(name+" same, default measured", validate(LeftOutSizes, g, measured))
 		for _, share := range []float64{0.5, 0.25} {
 			var folds []fold
 			for seed := range uint64(40) { // harm is rare: it takes many folds to see

@@ -168,7 +168,7 @@ func TestInBrowser(t *testing.T) {
 	if d.Maps != 3 || d.Own != left || d.Covered < 100 {
 		t.Errorf("%d maps, %d cells left to NCCL, want %d; %d cells of coverage", d.Maps, d.Own, left, d.Covered)
 	}
-	if small := drive(t, path, page, "--window-size=1000,700"); d.Overflow > 0 || small.Overflow > 0 {
+	if small := drive(t, path, page, "--window-size=500,900"); d.Overflow > 0 || small.Overflow > 0 {
 		t.Errorf("the page is %d pixels wider than its window, %d on a small screen", d.Overflow, small.Overflow)
 	}
 }

@@ -23,6 +23,11 @@ type decision struct {
 	why   string      // no row
 	gain  float64     // of row over the default, as a share of its time; NaN: not known
 	reach float64     // of winner, the same
+
+	// saved is gain and toSave is reach, 0 at least, both without the luck that a winner
+	// had in being measured. Losses are taken as they are.
+	saved, toSave float64
+	predicted     bool // us is
 }
 
 const notWorthARow = "the gain is not worth a row of its own"
@@ -37,7 +42,7 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 	place := func(bytes uint64) *decision {
 		d := at[bytes]
 		if d == nil {
-			d = &decision{bytes: bytes, best: math.NaN(), byNCCL: math.NaN(), us: math.NaN(), gain: math.NaN(), reach: math.NaN()}
+			d = &decision{bytes: bytes, best: math.NaN(), byNCCL: math.NaN(), us: math.NaN(), gain: math.NaN(), reach: math.NaN(), saved: math.NaN(), toSave: math.NaN()}
 			at[bytes] = d
 		}
 		return d
@@ -61,8 +66,12 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 			d.us = c.Micros
 		}
 	}
-	for _, c := range g.Default {
+	genuine := map[uint64]float64{}
+	for i, c := range g.Default {
 		d := place(c.Bytes)
+		if len(r.Genuine) > 0 {
+			genuine[c.Bytes] = r.Genuine[i]
+		}
 		if d.byNCCL = c.Micros; c.Config.Algo >= 0 {
 			d.label = c.Config.String()
 		}
@@ -70,6 +79,7 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 	var all []decision
 	for b, d := range at {
 		d.reach = 1 - d.best/d.byNCCL
+		d.toSave = max(0, d.reach) * genuine[b]
 		_, silence := view.Choose(g.Coll, b, costs)
 		switch d.row = asked[b]; {
 		case d.row == nil && silence == model.Speaks:
@@ -79,10 +89,13 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 		default:
 			if math.IsNaN(d.us) {
 				if ln, _, ok := view.Predict(g.Coll, d.row.Algo, d.row.Proto, d.row.Channels, b); ok {
-					d.us = math.Exp(ln)
+					d.us, d.predicted = math.Exp(ln), true
 				}
 			}
 			d.gain = 1 - d.us/d.byNCCL
+			if d.saved = d.gain; d.saved > 0 {
+				d.saved *= genuine[b]
+			}
 		}
 		all = append(all, *d)
 	}

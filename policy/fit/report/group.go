@@ -16,6 +16,7 @@ type groupData struct {
 	Name       string        `json:"name"`
 	Coll       string        `json:"coll"`
 	Comm       string        `json:"comm"`
+	Bus        num           `json:"bus"` // busbw / algbw
 	Noise      num           `json:"noise"`
 	NoisePairs int           `json:"noisePairs"`
 	FitError   num           `json:"fitError"`
@@ -102,7 +103,7 @@ const shownAtFirst = 8
 func newGroupData(r *fit.GroupReport, m *model.Group, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
 	g := r.Group
 	d = &groupData{
-		Name: g.Key.String(), Coll: g.Coll.String(), Comm: curves.CommName(g.Key), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
+		Name: g.Key.String(), Coll: g.Coll.String(), Comm: curves.CommName(g.Key), Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
 		FitError: num(r.FitError), Coverage: newCoverage(g),
 	}
 	if r.DefaultOnly {

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -9,6 +11,36 @@ import (
 
 // fact is a line of a table of two columns.
 type fact struct{ Name, Value string }
+
+// aboutFacts are what a reader asks first.
+func aboutFacts(in Input) []fact {
+	p := &in.File.Provenance
+	var gpus, begun []string
+	for _, m := range p.Machines {
+		if m.GPU != "" && !slices.Contains(gpus, m.GPU) {
+			gpus = append(gpus, m.GPU)
+		}
+		if m.Begun != "" && !slices.Contains(begun, m.Begun) {
+			begun = append(begun, m.Begun)
+		}
+	}
+	slices.Sort(begun)
+	when := "not known"
+	if n := len(begun); n > 1 {
+		when = begun[0] + " to " + begun[n-1]
+	} else if n == 1 {
+		when = begun[0]
+	}
+	rows := fmt.Sprint(in.Set.Used)
+	facts := []fact{
+		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")}, {"NCCL", cmp.Or(p.NCCL, "not known (--nccl VERSION)")},
+		{"measured", when}, {"measurements", rows},
+	}
+	if !in.Date.IsZero() {
+		facts = append(facts, fact{"report of", in.Date.Format("2 January 2006")})
+	}
+	return facts
+}
 
 // measuredFacts are what the logs told of the machines measured.
 func measuredFacts(p *model.Provenance) (facts []fact) {

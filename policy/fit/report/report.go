@@ -7,6 +7,9 @@
 package report
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -19,6 +22,8 @@ type Input struct {
 	Model    *model.Model
 	Report   *fit.Report
 	Rows     []fit.Row // the policy; none where nothing improves on the default for sure
+	Title    string    // empty: what was measured
+	Date     time.Time // of the page; zero: it says none
 }
 
 // mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
@@ -32,24 +37,25 @@ const (
 // page is all that the template and the script show.
 type page struct {
 	Title     string
-	Headline  headline
-	Steps     []step
+	About     []fact
+	Cards     []summary
+	MoreCards int
+	Steps     []Step
 	Summaries []summary
+	Terms     []Term
 	Policy    string
 	PolicyN   int
 	Used      int
 	Refused   []fit.Refusal
 	RefusedN  int
 	Simulated int
-	// Unvalidated counts groups that were fitted, but not tried on unseen data.
-	Unvalidated int
-	Shortlist   []shortlistRow
-	MoreShort   int
-	Findings    []Finding
-	More        int // findings beyond those listed
-	Prov        model.Provenance
-	Machine     []fact
-	Measured    []fact
+	Shortlist []shortlistRow
+	MoreShort int
+	Findings  []Finding
+	More      int // findings beyond those listed
+	Prov      model.Provenance
+	Machine   []fact
+	Measured  []fact
 
 	data pageData
 }
@@ -60,13 +66,16 @@ type pageData struct {
 	Groups   []*groupData `json:"groups"`
 }
 
-const mostFindings = 200
+const (
+	mostFindings = 200
+	mostCards    = 12
+)
 
 func newPage(in Input) (*page, error) {
 	p := &page{
 		Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
-		Simulated: in.Set.Simulated, Unvalidated: in.Report.Unvalidated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
-		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
+		Simulated: in.Set.Simulated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
+		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance), About: aboutFacts(in), Terms: Terms,
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows
@@ -84,10 +93,7 @@ func newPage(in Input) (*page, error) {
 	}
 	budget := mostNumbers
 	wins := map[string]int{}
-	rows := map[fit.Key][]fit.Row{}
-	for _, r := range in.Rows {
-		rows[r.Key] = append(rows[r.Key], r)
-	}
+	rows := rowsByKey(in.Rows)
 	groups := inOrder(in.Report)
 	for i, r := range groups {
 		d := newDecisions(r, in.Model, rows[r.Group.Key])
@@ -98,7 +104,9 @@ func newPage(in Input) (*page, error) {
 		}
 		budget -= used
 		p.data.Groups = append(p.data.Groups, g)
-		p.Summaries = append(p.Summaries, newSummary(r, d))
+		sum := newSummary(r, d)
+		sum.Index = i
+		p.Summaries = append(p.Summaries, sum)
 		for _, s := range d {
 			if s.winner != nil {
 				wins[s.winner.FamilyKey.String()]++
@@ -106,8 +114,9 @@ func newPage(in Input) (*page, error) {
 		}
 	}
 	p.data.Families = familiesByWins(in.File, wins)
-	p.Headline = newHeadline(p.Summaries)
-	p.Title = titleOf(in.Report)
+	p.Cards = p.Summaries[:min(mostCards, len(p.Summaries))]
+	p.MoreCards = len(p.Summaries) - len(p.Cards)
+	p.Title = cmp.Or(in.Title, titleOf(in.Report))
 	return p, nil
 }
 
@@ -123,4 +132,12 @@ func inOrder(report *fit.Report) []*fit.GroupReport {
 		}
 	}
 	return append(chosen, others...)
+}
+
+func rowsByKey(all []fit.Row) map[fit.Key][]fit.Row {
+	rows := map[fit.Key][]fit.Row{}
+	for _, r := range all {
+		rows[r.Key] = append(rows[r.Key], r)
+	}
+	return rows
 }

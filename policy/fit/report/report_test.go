@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -111,6 +112,35 @@ func TestPageHoldsTheFit(t *testing.T) {
 	}
 	if !g.Curves[0].Shown || len(g.Verdicts) == 0 || len(g.Sizes) != len(in.Set.Groups[0].Sizes()) {
 		t.Errorf("%v shown, %d verdicts, %d sizes", g.Curves[0].Shown, len(g.Verdicts), len(g.Sizes))
+	}
+}
+
+// What a reader asks first is there: what of, when, on what, with what, how much, in the
+// bandwidth that people quote; what is assumed is called so.
+func TestPageSaysWhatItIsOf(t *testing.T) {
+	in := fitted(t, "../../../docs/measured/mi355x-allreduce.csv")
+	in.Title, in.Date = "Is it worth it?", time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	in.File.Provenance.NCCL = "2.30.7"
+	in.File.Provenance.Machines = []model.MeasuredOn{{GPU: "MI355X", Begun: "2026-11-02", Rows: 1}, {GPU: "MI355X", Begun: "2026-11-01", Rows: 1}}
+	text := string(written(t, in))
+	wants := []string{
+		"<title>Is it worth it?</title>", "<h1>Is it worth it?</h1>", "<dd>22 November 2026</dd>", "<dd>MI355X</dd>", "<dd>2.30.7</dd>", "<dd>2026-11-01 to 2026-11-02</dd>",
+		"Assumed, not measured: that repetitions differ by 1.5 %", "busbw, NCCL’s own",
+	}
+	for _, v := range Verdicts(in) {
+		for _, s := range v.Spans {
+			wants = append(wants, ">"+s.Name()+"<", ">"+gbps(s.OwnBus)+"<")
+		}
+	}
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	for _, term := range Terms {
+		if !strings.Contains(text, "<dt>"+term.Name+"</dt>") {
+			t.Errorf("%q is not explained", term.Name)
+		}
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// step is something to do next.
-type step struct {
+// Step is something to do next.
+type Step struct {
 	Do    string
 	Where string   // a few groups, or how many
 	All   []string // every group, where Where names but a few
@@ -18,19 +18,23 @@ type step struct {
 // fewGroups are named in a line.
 const fewGroups = 3
 
-// steps orders what to do: use what there is, then close gaps, those first that
-// help most.
-func steps(in Input, findings []Finding) []step {
-	var all []step
+// steps are to use what there is, then Steps.
+func steps(in Input, findings []Finding) []Step {
+	var all []Step
 	simulated := in.Set.Simulated > 0
 	switch {
 	case simulated:
-		all = append(all, step{Do: "Measure your cluster. These numbers are simulated and say nothing about it"})
+		all = append(all, Step{Do: "Measure your cluster. These numbers are simulated and say nothing about it"})
 	case len(in.Rows) > 0:
-		all = append(all, step{Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
+		all = append(all, Step{Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
 	default:
-		all = append(all, step{Do: "Leave NCCL alone: no row would improve on the default for sure"})
+		all = append(all, Step{Do: "Leave NCCL alone: no row would improve on the default for sure"})
 	}
+	return append(all, Steps(in.Report, findings)...)
+}
+
+// Steps are to close gaps, those first that help most.
+func Steps(report *fit.Report, findings []Finding) (all []Step) {
 	byKind := [len(advice)][]string{}
 	for _, f := range findings {
 		if have := byKind[f.Kind]; f.Group != "" && (len(have) == 0 || have[len(have)-1] != f.Group) {
@@ -39,7 +43,7 @@ func steps(in Input, findings []Finding) []step {
 	}
 	for kind, groups := range byKind {
 		if len(groups) > 0 {
-			s := step{Do: advice[kind], Where: strings.Join(groups, ", ")}
+			s := Step{Do: advice[kind], Where: strings.Join(groups, ", ")}
 			if len(groups) > fewGroups {
 				s.Where = fmt.Sprintf("%s and %d more", strings.Join(groups[:fewGroups], ", "), len(groups)-fewGroups)
 				s.All = groups
@@ -47,8 +51,8 @@ func steps(in Input, findings []Finding) []step {
 			all = append(all, s)
 		}
 	}
-	if n := in.Report.Unvalidated; n > 0 {
-		all = append(all, step{Do: advice[Unvalidated], Where: fmt.Sprintf("%d groups were not", n)})
+	if n := report.Unvalidated; n > 0 {
+		all = append(all, Step{Do: advice[Unvalidated], Where: fmt.Sprintf("%d groups were not", n)})
 	}
 	return all
 }

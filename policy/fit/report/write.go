@@ -50,7 +50,7 @@ var (
 )
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"percent": percent, "ratio": ratio, "signed": signed,
+	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
 	"minus1": func(v float64) float64 { return 1 - v }, "over1": func(v float64) float64 { return v - 1 },
 }).Parse(pageHTML))
 
@@ -120,9 +120,15 @@ func signed(share float64) string {
 	return percent(share)
 }
 
-func ratio(v float64) string {
-	if math.IsNaN(v) || v == 0 {
+// gbps writes a bandwidth; a dash where it is not known.
+func gbps(v float64) string {
+	switch {
+	case math.IsNaN(v):
 		return "–"
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
 	}
-	return fmt.Sprintf("%.3f", v)
+	return fmt.Sprintf("%.2f", v)
 }

@@ -19,6 +19,9 @@ function logTicks(u, axis, min, max) {
   return ticks.length > 1 ? ticks : [min, max];
 }
 
+// widest is how wide a chart may be, in pixels.
+let widest = Infinity;
+
 // chart draws into a place. lines: {label, color, dash, width, line: [[x, y]...],
 // dots: [[x, y]...], band: [[x, low, high]...]}. All share one list of sizes, as
 // uPlot wants it. Where there is nothing to draw, o.empty says why.
@@ -57,7 +60,7 @@ function chart(place, lines, o) {
     return o.log ? [min / 1.12, max * 1.12] : [min, max];
   };
   new uPlot({
-    width: Math.max(280, place.clientWidth), height: o.height, series, bands, legend: { show: false },
+    width: Math.min(widest, Math.max(280, place.clientWidth)), height: o.height, series, bands, legend: { show: false },
     scales: { x: { time: false, distr: 3, log: 2, range: (u, min, max) => [min / (x.length > 1 ? 1.04 : 2), max * (x.length > 1 ? 1.04 : 2)] }, y: { distr: o.log ? 3 : 1, range: pad } },
     axes: [
       { stroke: text, grid, ticks: grid, font, splits: sizeTicks, filter: (u, s) => s, values: (u, s) => s.map(shortBytes), size: 32 },

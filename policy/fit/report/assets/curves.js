@@ -24,7 +24,7 @@ function scaleY(g) {
   const fastest = best(g);
   switch (curveState.y) {
     case "ratio": return (b, us) => us / between(fastest, b);
-    case "bw": return (b, us) => b / us / 1000;
+    case "bw": return (b, us) => busbw(g, b, us);
     default: return (b, us) => us;
   }
 }
@@ -47,7 +47,7 @@ function drawCurves() {
   const shapes = {
     us: { log: true, label: "time", tick },
     ratio: { log: false, label: "time / fastest measured", tick: (v) => v.toFixed(2), range: (min, max) => [Math.min(0.97, Math.max(0.8, min)), Math.min(2.5, Math.max(1.2, max))] },
-    bw: { log: true, label: "GB/s", tick: (v) => +v.toPrecision(3) },
+    bw: { log: true, label: "bus bandwidth, GB/s", tick: (v) => +v.toPrecision(3) },
   };
   const none = g.left && !(g.curves || []).length ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
   chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
@@ -65,9 +65,9 @@ function curveTip(b) {
   if (d && curveState.on.has(defaultName)) rows.push({ name: defaultName, color: "var(--text)", us: d[1], measured: d[1] });
   rows.sort((a, c) => a.us - c.us);
   const most = 14;
-  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "fitted"), el("td", { class: "dim n" }, "± 90 %")));
+  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "fitted"), el("td", { class: "dim n" }, "± 90 %"), el("td", { class: "dim n" }, "busbw")));
   for (const r of rows.slice(0, most)) {
-    t.append(el("tr", null, el("td", { style: { color: r.color } }, r.name), el("td", { class: "n" }, r.measured ? micros(r.measured) : "–"), el("td", { class: "n" }, r.fitted ? micros(r.fitted) : ""), el("td", { class: "n" }, r.sigma ? percent(Math.exp(quantile95 * r.sigma) - 1) : "")));
+    t.append(el("tr", null, el("td", { style: { color: r.color } }, r.name), el("td", { class: "n" }, r.measured ? micros(r.measured) : "–"), el("td", { class: "n" }, r.fitted ? micros(r.fitted) : ""), el("td", { class: "n" }, r.sigma ? percent(Math.exp(quantile95 * r.sigma) - 1) : ""), el("td", { class: "n" }, gbps(busbw(g, b, r.us)))));
   }
   if (rows.length > most) t.append(el("tr", null, el("td", { class: "dim" }, `and ${rows.length - most} more`)));
   return t;

@@ -36,6 +36,10 @@ function micros(us) {
 // tick is micros for an axis.
 const tick = (us) => (us >= 1e6 ? +(us / 1e6).toPrecision(3) + " s" : us >= 1e3 ? +(us / 1e3).toPrecision(3) + " ms" : +us.toPrecision(3) + " µs");
 
+// busbw is the bus bandwidth, GB/s, by nccl-tests' factor.
+const busbw = (g, b, us) => (b / us / 1000) * g.bus;
+const gbps = (v) => +v.toPrecision(3) + " GB/s";
+
 const known = (v) => v !== null && v !== undefined && !Number.isNaN(v);
 const percent = (v) => (!known(v) ? "–" : v > 0 && v < 0.0005 ? "< 0.1 %" : ((100 * v).toFixed(1) + " %").replace(/^-0\.0/, "0.0"));
 const ratioText = (v) => (known(v) ? v.toFixed(3) : "–");

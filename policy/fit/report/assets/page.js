@@ -4,6 +4,7 @@ function choose(i, scroll) {
   curveState.group = i;
   regretState.verdict = 0;
   $("group").value = String(i);
+  $("shown").textContent = group().name;
   for (const tr of document.querySelectorAll("tr[data-group]")) tr.classList.toggle("chosen", Number(tr.dataset.group) === i);
   const g = group();
   $("facts").textContent = [`repetitions differ by ${percent(g.noise)}${g.noisePairs ? ` (${g.noisePairs} pairs)` : " (assumed: too few repetitions)"}`, known(g.fitError) ? `fit off by ${percent(g.fitError)}` : ""].filter(Boolean).join(" · ");
@@ -57,6 +58,23 @@ dark.addEventListener("change", redraw);
 $("theme").addEventListener("click", () => {
   const root = document.documentElement;
   root.dataset.theme = (root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+  redraw();
+});
+// Paper is white and narrow, and nothing on it can be opened.
+const onScreen = {};
+addEventListener("beforeprint", () => {
+  const root = document.documentElement;
+  Object.assign(onScreen, { theme: root.dataset.theme, terms: $("terms").open });
+  root.dataset.theme = "light";
+  $("terms").open = true;
+  widest = 680;
+  redraw();
+});
+addEventListener("afterprint", () => {
+  const root = document.documentElement;
+  if (onScreen.theme) root.dataset.theme = onScreen.theme; else delete root.dataset.theme;
+  $("terms").open = onScreen.terms;
+  widest = Infinity;
   redraw();
 });
 let width = innerWidth;
