@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -240,18 +240,18 @@ func (f *Flags) Doubt() string {
 	if f.Topo != "" || f.Tuning != "" {
 		return ""
 	}
-	here, err := doctor.Machine(f.Getenv)
-	if err != nil {
+	here := node.ThisMachine(f.Getenv)
+	if here.Err != nil {
 		return "; nothing here tells whether your machine is one"
 	}
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
+		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Here.Fingerprint) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
+	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
 }
 
 // With returns the costs as they are with constants that a tuner replaces, and those
