@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -23,8 +24,7 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 			columns = setupColumns
 		}
 	}
-	out.WriteString(strings.Join(columnNames[:columns], ","))
-	out.WriteByte('\n')
+	fmt.Fprintln(out, strings.Join(columnNames[:columns], ","))
 	var line []byte
 	for _, samples := range files {
 		for i := range samples {

@@ -97,7 +97,7 @@ func (c *cellReader) checkLength() {
 // length returns how many cells the row has: an empty one means "any", a missing one may be an
 // error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
 func (c *cellReader) length() (n int) {
-	defer func() { recover() }()
+	defer func() { _ = recover() }()
 	for ; n < len(c.r.columns); n++ {
 		c.in.FieldPos(n)
 	}

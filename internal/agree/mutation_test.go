@@ -49,7 +49,7 @@ var mutations = []mutation{
 	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && false {"}}, 1, []string{"TestScenario46OlderCopyRestored"}},
 	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "m.arrival.attempted && !fromToken", "m.arrival.attempted && !fromToken && false"}}, 1, []string{"TestScenario52ForeignDecisionAfterProxy"}},
 	{"delete the decision", []edit{{"background.go",
-		"ctx, end := m.op()\n\t\tm.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
+		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
 		for _, name := range names {
 			m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)

@@ -25,7 +25,7 @@ type Machine struct {
 	Took time.Duration
 }
 
-// ErrSlowDriver: whoever asks gets an answer, the driver's library cannot be stopped.
+// ErrSlowDriver is said instead of waiting on: the driver's library cannot be stopped.
 var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
 
 // ThisMachine is what the tuner would take the machine for in a process with these variables.
