@@ -36,7 +36,7 @@ func Start(t *testing.T, env ...string) *Process {
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Process.Kill(); p.Wait() })
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
 	go func() {
 		defer close(p.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
