@@ -88,8 +88,8 @@ func looksLikeCSV(start []byte) bool {
 			continue
 		}
 		known := 0
-		for cell := range strings.SplitSeq(string(line), ",") {
-			if _, ok := columnByName[fold(strings.Trim(cell, `" `))]; ok {
+		for field := range strings.SplitSeq(string(line), ",") {
+			if _, ok := columnByName[fold(strings.Trim(field, `" `))]; ok {
 				known++
 			}
 		}
@@ -102,12 +102,12 @@ func looksLikeCSV(start []byte) bool {
 // one reused record: gocsv, which reads the project's policies, took three times
 // the processor time for a million rows (2.5 s against 0.9 s).
 type sweep struct {
-	r     *Result
-	opts  Options
-	in    *csv.Reader
-	at    [numColumns]int // place of each column in a row; -1: there is none
-	line  int
-	cells []string
+	r      *Result
+	opts   Options
+	in     *csv.Reader
+	at     [numColumns]int // place of each column in a row; -1: there is none
+	line   int
+	fields []string
 
 	interned map[string]string
 	colls    map[string]nccl.Coll
@@ -119,7 +119,7 @@ type sweep struct {
 }
 
 func readCSV(in *bufio.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]nccl.Coll{}, setups: map[Setup]*Setup{}, run: &run{line: 1, cells: true}}
+	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, colls: map[string]nccl.Coll{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
 	s.in.Comment = '#'
 	s.in.FieldsPerRecord = -1
 	s.in.ReuseRecord = true
@@ -131,7 +131,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 		return err
 	}
 	for {
-		s.cells, err = s.in.Read()
+		s.fields, err = s.in.Read()
 		if err == io.EOF {
 			break
 		}
@@ -204,13 +204,13 @@ func meant(missing string, names []string) string {
 	return ""
 }
 
-// cell returns a cell without blanks around it; empty where there is none.
-func (s *sweep) cell(c column) string {
+// field returns a field without blanks around it; empty where there is none.
+func (s *sweep) field(c column) string {
 	i := s.at[c]
-	if i < 0 || i >= len(s.cells) {
+	if i < 0 || i >= len(s.fields) {
 		return ""
 	}
-	v := s.cells[i]
+	v := s.fields[i]
 	if len(v) > 0 && (v[0] == ' ' || v[len(v)-1] == ' ') {
 		v = strings.TrimSpace(v)
 	}
@@ -226,7 +226,7 @@ func (s *sweep) intern(v string) string {
 	return v
 }
 
-// bad counts a row that has a cell which cannot be read.
+// bad counts a row that has a field which cannot be read.
 func (s *sweep) bad(c column, format string, args ...any) {
 	s.unreadable(rejectMalformed, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
 }
@@ -239,53 +239,53 @@ func (s *sweep) unreadable(reason, format string, args ...any) {
 
 // row reads one line.
 func (s *sweep) row() {
-	if len(s.cells) == 1 && strings.TrimSpace(s.cells[0]) == "" {
+	if len(s.fields) == 1 && strings.TrimSpace(s.fields[0]) == "" {
 		return
 	}
 	s.r.Rows++
-	if need := max(s.at[colBytes], s.at[colMicros]); len(s.cells) <= need {
-		s.unreadable(rejectTruncated, "the row ends before %s, its cell %d", columnNames[s.columnAt(need)], need+1)
+	if need := max(s.at[colBytes], s.at[colMicros]); len(s.fields) <= need {
+		s.unreadable(rejectTruncated, "the row ends before %s, its field %d", columnNames[s.columnAt(need)], need+1)
 		return
 	}
 	m := Sample{Algo: Unknown, Proto: Unknown}
 	var err error
-	if m.Bytes, err = strconv.ParseUint(s.cell(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%q is no number of bytes", s.cell(colBytes))
+	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
+		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
 		return
 	}
-	if m.Micros, err = strconv.ParseFloat(s.cell(colMicros), 64); err != nil {
-		if v := s.cell(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
+	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
+		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
 			s.bad(colMicros, "%q is no number of microseconds (allowed: as 41.5)", v)
 			return
 		}
 		m.Micros = math.NaN()
 	}
-	m.AlgBW = bandwidth(s.cell(colAlgBW))
-	m.BusBW = bandwidth(s.cell(colBusBW))
+	m.AlgBW = bandwidth(s.field(colAlgBW))
+	m.BusBW = bandwidth(s.field(colBusBW))
 	if !s.configuration(&m) {
 		return
 	}
 	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
 		m.Selection = SelectionForced // by the tuner
 	}
-	m.DType = s.intern(s.cell(colDType))
-	if op := s.cell(colRedOp); op != "none" {
+	m.DType = s.intern(s.field(colDType))
+	if op := s.field(colRedOp); op != "none" {
 		m.RedOp = s.intern(op)
 	}
-	if in := s.cell(colInPlace); in != "" {
+	if in := s.field(colInPlace); in != "" {
 		if m.InPlace, err = strconv.ParseBool(in); err != nil {
 			s.bad(colInPlace, "%q (allowed: 0, 1 or empty)", in)
 			return
 		}
 	}
-	if m.Source = s.cell(colSource); m.Source != "" {
+	if m.Source = s.field(colSource); m.Source != "" {
 		m.Source = s.intern(m.Source)
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
 	} else {
 		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
 	}
 	reason := ""
-	switch wrong := s.cell(colWrong); {
+	switch wrong := s.field(colWrong); {
 	case wrong != "" && wrong != "0" && wrong != "N/A":
 		reason = rejectFailed
 	case s.grouped():
@@ -313,7 +313,7 @@ func (s *sweep) setup() *Setup {
 	}
 	var said Setup
 	for c := column(sweepColumns); c < column(setupColumns); c++ {
-		*said.column(c) = s.cell(c)
+		*said.column(c) = s.field(c)
 	}
 	if said == (Setup{}) {
 		return nil
@@ -331,7 +331,7 @@ func (s *sweep) setup() *Setup {
 
 // keep adds a row, once its collective is known.
 func (s *sweep) keep(m Sample, reason string) {
-	name := s.cell(colCollective)
+	name := s.field(colCollective)
 	coll, known := s.colls[name]
 	switch {
 	case name == "":
@@ -365,7 +365,7 @@ func (s *sweep) keep(m Sample, reason string) {
 		m.Algo, m.Proto, m.Channels = s.named.algo, s.named.proto, s.named.channels
 		m.Selection = selection(s.named.claim().forces)
 	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
-		from = OriginCells
+		from = OriginFields
 	}
 	s.r.add(m, from)
 }
@@ -373,14 +373,14 @@ func (s *sweep) keep(m Sample, reason string) {
 // configuration reads what ran and on how many nodes and ranks.
 func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
-	if v := s.cell(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
+	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
 			_, err := nccl.Algos.Parse(v)
 			s.bad(colAlgo, "%v", err)
 			return false
 		}
 	}
-	if v := s.cell(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
+	if v := s.field(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
 			_, err := nccl.Protos.Parse(v)
 			s.bad(colProto, "%v", err)
@@ -391,7 +391,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		c    column
 		into *int
 	}{{colChannels, &m.Channels}, {colNodes, &m.Nodes}, {colRanks, &m.Ranks}} {
-		v := s.cell(number.c)
+		v := s.field(number.c)
 		if v == "" || v == "-1" {
 			continue
 		}
@@ -402,7 +402,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		*number.into = n
 	}
-	switch v := s.cell(colSelection); v {
+	switch v := s.field(colSelection); v {
 	case "forced":
 		m.Selection = SelectionForced
 	case "default":
@@ -421,6 +421,6 @@ func (s *sweep) configuration(m *Sample) bool {
 // grouped reports rows of optimize_config's format that measured several
 // operations in one launch or registered buffers, which a sample cannot say.
 func (s *sweep) grouped() bool {
-	pipeOps, regBuff := s.cell(colPipeOps), s.cell(colRegBuff)
+	pipeOps, regBuff := s.field(colPipeOps), s.field(colRegBuff)
 	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" || regBuff != "" && regBuff != "-1" && regBuff != "0"
 }

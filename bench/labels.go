@@ -22,11 +22,11 @@ const (
 	OriginExport                 // NCCL_ALGO and the like in the log's preamble
 	OriginJSONEnv                // the env array of the JSON
 	OriginMeasured               // NCCL's log, or RCCL's measured columns
-	OriginCells                  // the cells of a CSV file
+	OriginFields                 // the fields of a CSV file
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "cells"}
+var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "fields"}
 
 func (o Origin) String() string { return originNames[o] }
 

@@ -28,7 +28,7 @@ type row struct {
 
 	measured label // RCCL's columns
 
-	// Of a CSV file's own cells; text and JSON leave them 0.
+	// Of a CSV file's own fields; text and JSON leave them 0.
 	nodes, ranks int
 	selection    Selection
 	setup        *Setup
@@ -74,8 +74,8 @@ func checkTime(bytes uint64, micros, algBW float64) string {
 	return ""
 }
 
-// fields splits a line at blanks into at most len(into) tokens.
-func fields(line []byte, into [][]byte) [][]byte {
+// tokensOf splits a line at blanks into at most len(into) tokens.
+func tokensOf(line []byte, into [][]byte) [][]byte {
 	n := 0
 	for i := 0; n < len(into); {
 		for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n') {

@@ -118,7 +118,7 @@ func (t *text) read(line []byte, cut bool) {
 func (t *text) log(l logLine) {
 	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
 		var few [4][]byte
-		if len(t.pending) > 0 || beginsRow(fields(piece, few[:])) {
+		if len(t.pending) > 0 || beginsRow(tokensOf(piece, few[:])) {
 			t.hold(l.row)
 		}
 	}
@@ -135,7 +135,7 @@ func (t *text) log(l logLine) {
 // communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...", which counts nodes
 // as the tuner is told them.
 func (t *text) communicator(message []byte) {
-	words := fields(message, t.tokens[:])
+	words := tokensOf(message, t.tokens[:])
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "nRanks":
@@ -190,7 +190,7 @@ func (t *text) hold(piece []byte) {
 
 // number takes a line that begins with a number: a row, its rest, or noise.
 func (t *text) number(line []byte, cut bool) {
-	tokens := fields(line, t.tokens[:])
+	tokens := tokensOf(line, t.tokens[:])
 	if !beginsRow(tokens) {
 		if len(t.pending) == 0 || len(tokens) == 0 || !isTime(tokens[0]) {
 			return
@@ -223,7 +223,7 @@ func (t *text) number(line []byte, cut bool) {
 
 // tryPending keeps the held row if it is whole by now.
 func (t *text) tryPending() {
-	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	rows, n, lead, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.lead, t.intern)
 	if outcome == rowComplete {
 		t.pending = t.pending[:0]
 		t.keep(rows[:n], lead, t.pendingLine)
@@ -235,7 +235,7 @@ func (t *text) flush() {
 	if len(t.pending) == 0 {
 		return
 	}
-	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	rows, n, lead, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.lead, t.intern)
 	t.pending = t.pending[:0]
 	switch outcome {
 	case rowComplete:
