@@ -49,9 +49,11 @@ func (s *sweep) row() {
 		return
 	}
 	s.r.Rows++
-	if need := max(s.at[colBytes], s.at[colMicros]); len(s.fields) <= need {
-		s.unreadable(rejectTruncated, "the row ends before %s, its field %d", columnNames[s.columnAt(need)], need+1)
-		return
+	for _, c := range []column{colBytes, colMicros} {
+		if len(s.fields) <= s.at[c] {
+			s.unreadable(rejectTruncated, "the row ends before %s, its field %d", columnNames[c], s.at[c]+1)
+			return
+		}
 	}
 	m := Sample{Algo: Unknown, Proto: Unknown}
 	var err error
@@ -102,14 +104,6 @@ func (s *sweep) row() {
 		reason = checkTime(m.Bytes, m.Micros, m.AlgBW)
 	}
 	s.keep(m, reason)
-}
-
-// columnAt returns the column at a place of a row.
-func (s *sweep) columnAt(i int) column {
-	if s.at[colBytes] == i {
-		return colBytes
-	}
-	return colMicros
 }
 
 // setup returns what the row says of its setup; nil: nothing.

@@ -136,17 +136,17 @@ func (r *Result) malformed(line int, text string) {
 
 const otherReasons = "other reasons"
 
+// sortMalformed puts what most rows have first, and other reasons last.
 func (r *Result) sortMalformed() {
 	slices.SortStableFunc(r.Malformed, func(a, b Malformed) int {
-		return cmp.Or(cmp.Compare(boolToInt(a.Text == otherReasons), boolToInt(b.Text == otherReasons)), cmp.Compare(b.Rows, a.Rows))
+		switch {
+		case a.Text == otherReasons:
+			return 1
+		case b.Text == otherReasons:
+			return -1
+		}
+		return cmp.Compare(b.Rows, a.Rows)
 	})
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // mostNotes bounds what one broken file says.

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -77,18 +78,11 @@ func checkTime(bytes uint64, micros, algBW float64) string {
 // tokensOf splits a line at blanks into at most len(into) tokens.
 func tokensOf(line []byte, into [][]byte) [][]byte {
 	n := 0
-	for i := 0; n < len(into); {
-		for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n') {
-			i++
-		}
-		if i == len(line) {
+	for token := range bytes.FieldsSeq(line) {
+		if n == len(into) {
 			break
 		}
-		start := i
-		for i < len(line) && line[i] != ' ' && line[i] != '\t' && line[i] != '\r' && line[i] != '\n' {
-			i++
-		}
-		into[n] = line[start:i]
+		into[n] = token
 		n++
 	}
 	return into[:n]
@@ -176,7 +170,7 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 			return rows, 0, 0, rowNot
 		}
 	}
-	base.noRedOpColumn = layout.known && !hasRedOp(layout.names)
+	base.noRedOpColumn = layout.known && !slices.Contains(layout.names, "redop") && !slices.Contains(layout.names, "op")
 	rest = rest[names:]
 	for half := range halves {
 		r := base
@@ -193,15 +187,6 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 		outcome = rowComplete
 	}
 	return rows, n, 3 + names, outcome
-}
-
-func hasRedOp(names []string) bool {
-	for _, n := range names {
-		if n == "redop" || n == "op" {
-			return true
-		}
-	}
-	return false
 }
 
 // countNames guesses how many of a cut row's tokens are redop and root.
