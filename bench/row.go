@@ -117,9 +117,9 @@ const (
 	rowNot               // no row at all
 )
 
-// readRow reads the times of one line. A line may leave out columns that its
+// readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out columns that its
 // collective does not have, so halves are counted from the right.
-func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) (rows [2]row, n int, leads int, outcome rowParse) {
+func (c columns) readRow(tokens [][]byte, before int, intern func([]byte) string) (rows [2]row, n int, leading int, outcome rowParse) {
 	if !beginsRow(tokens) {
 		return rows, 0, 0, rowNot
 	}
@@ -154,8 +154,8 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 			halves, names = 1, len(rest)-layout.group
 		} else {
 			outcome = rowPartial
-			names = lead - 3
-			if lead == 0 {
+			names = before - 3
+			if before == 0 {
 				names = countNames(rest)
 			}
 			names = min(max(names, 0), len(rest))

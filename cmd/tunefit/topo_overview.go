@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -112,7 +113,7 @@ func (m *topoMachine) nics() []nicEntry {
 	var entries []nicEntry
 	for i, n := range all {
 		e := nicEntry{
-			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: formatGUID(n.GUID), Port: n.Port, Mbps: n.Mbps,
+			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port, Mbps: n.Mbps,
 			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
 		}
 		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {

@@ -1,4 +1,3 @@
-// Package testlib is what the tests of tunefit and its rooms share: the built library, and small files.
 // Package testlib is what tests of tunefit's packages share: the built library, and small files.
 package testlib
 
