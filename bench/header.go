@@ -43,7 +43,7 @@ func (t *text) header(line []byte) bool {
 
 // settings reads "nThread 1 nGpus 8 minBytes 8 ... graph: 0".
 func (t *text) settings(body []byte) {
-	words := fields(body, t.tokens[:])
+	words := tokensOf(body, t.tokens[:])
 	threads, gpus := 0, 0
 	for i := 0; i+1 < len(words); i++ {
 		switch value := words[i+1]; string(words[i]) {
@@ -68,7 +68,7 @@ func (t *text) settings(body []byte) {
 // device reads "Rank  0 Group  0 Pid   12 on   HOST device  0 [...] NAME". Group
 // and Pid came with later versions.
 func (t *text) device(body []byte) bool {
-	words := fields(body, t.tokens[:12])
+	words := tokensOf(body, t.tokens[:12])
 	on := slices.IndexFunc(words, func(w []byte) bool { return string(w) == "on" })
 	if on < 2 || on+2 >= len(words) || string(words[on+2]) != "device" || digits(words[1]) != len(words[1]) {
 		return false
@@ -99,7 +99,7 @@ func (t *text) names(line []byte) bool {
 		}
 		return false
 	}
-	c, ok := headerColumns(fields(line, t.tokens[:]))
+	c, ok := headerColumns(tokensOf(line, t.tokens[:]))
 	if !ok {
 		return false
 	}

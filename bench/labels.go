@@ -22,11 +22,11 @@ const (
 	OriginExport                 // NCCL_ALGO and the like in the log's preamble
 	OriginJSONEnv                // the env array of the JSON
 	OriginMeasured               // NCCL's log, or RCCL's measured columns
-	OriginCells                  // the cells of a CSV file
+	OriginFields                 // the fields of a CSV file
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "cells"}
+var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "fields"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -102,30 +102,24 @@ func fold(s string) string {
 
 // parseAlgo reads an algorithm's name, or its number as older logs print it.
 func parseAlgo(s string) (nccl.Algo, bool) {
-	if a, ok := nccl.Algos.Named(s); ok {
-		return a, true
-	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < nccl.NumAlgos {
-		return nccl.Algo(n), true
-	}
-	if a, ok := nccl.Algos.Named(fold(s)); ok {
-		return a, true
-	}
-	if fold(s) == "collnet" { // its only kind before NCCL 2.14
+	a, ok := parseLabel(nccl.Algos, s)
+	if !ok && fold(s) == "collnet" { // its only kind before NCCL 2.14
 		return nccl.AlgoCollNetDirect, true
 	}
-	return Unknown, false
+	return a, ok
 }
 
-func parseProto(s string) (nccl.Proto, bool) {
-	if p, ok := nccl.Protos.Named(s); ok {
-		return p, true
+func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
+
+func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, bool) {
+	if v, ok := names.Named(s); ok {
+		return v, true
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < nccl.NumProtos {
-		return nccl.Proto(n), true
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(names.Known) {
+		return T(n), true
 	}
-	if p, ok := nccl.Protos.Named(fold(s)); ok {
-		return p, true
+	if v, ok := names.Named(fold(s)); ok {
+		return v, true
 	}
 	return Unknown, false
 }

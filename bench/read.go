@@ -63,16 +63,16 @@ type Result struct {
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
 type Rejection struct {
-	Reason string
-	Count  int
-	Line   int // of the first; 0: the file has no lines
+	Reason string `json:"reason"`
+	Count  int    `json:"count"`
+	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
 }
 
 // Note is a remark about one place of a file.
 type Note struct {
-	File string
-	Line int // from 1; 0: the whole file
-	Text string
+	File string `json:"-"`
+	Line int    `json:"line,omitempty"` // from 1; 0: the whole file
+	Text string `json:"text"`
 }
 
 // String has the form file:line: text.
@@ -83,7 +83,7 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
 }
 
-// Malformed is a reason why rows of a CSV file cannot be read: a cell, mostly.
+// Malformed is a reason why rows of a CSV file cannot be read: a field, mostly.
 type Malformed struct {
 	Line int // of the first
 	Rows int
@@ -136,17 +136,17 @@ func (r *Result) malformed(line int, text string) {
 
 const otherReasons = "other reasons"
 
+// sortMalformed puts what most rows have first, and other reasons last.
 func (r *Result) sortMalformed() {
 	slices.SortStableFunc(r.Malformed, func(a, b Malformed) int {
-		return cmp.Or(cmp.Compare(boolToInt(a.Text == otherReasons), boolToInt(b.Text == otherReasons)), cmp.Compare(b.Rows, a.Rows))
+		switch {
+		case a.Text == otherReasons:
+			return 1
+		case b.Text == otherReasons:
+			return -1
+		}
+		return cmp.Compare(b.Rows, a.Rows)
 	})
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // mostNotes bounds what one broken file says.

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -28,7 +29,7 @@ type row struct {
 
 	measured label // RCCL's columns
 
-	// Of a CSV file's own cells; text and JSON leave them 0.
+	// Of a CSV file's own fields; text and JSON leave them 0.
 	nodes, ranks int
 	selection    Selection
 	setup        *Setup
@@ -74,21 +75,14 @@ func checkTime(bytes uint64, micros, algBW float64) string {
 	return ""
 }
 
-// fields splits a line at blanks into at most len(into) tokens.
-func fields(line []byte, into [][]byte) [][]byte {
+// tokensOf splits a line at blanks into at most len(into) tokens.
+func tokensOf(line []byte, into [][]byte) [][]byte {
 	n := 0
-	for i := 0; n < len(into); {
-		for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n') {
-			i++
-		}
-		if i == len(line) {
+	for token := range bytes.FieldsSeq(line) {
+		if n == len(into) {
 			break
 		}
-		start := i
-		for i < len(line) && line[i] != ' ' && line[i] != '\t' && line[i] != '\r' && line[i] != '\n' {
-			i++
-		}
-		into[n] = line[start:i]
+		into[n] = token
 		n++
 	}
 	return into[:n]
@@ -123,9 +117,9 @@ const (
 	rowNot               // no row at all
 )
 
-// readRow reads the times of one line. A line may leave out columns that its
+// readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out columns that its
 // collective does not have, so halves are counted from the right.
-func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) (rows [2]row, n int, leads int, outcome rowParse) {
+func (c columns) readRow(tokens [][]byte, before int, intern func([]byte) string) (rows [2]row, n int, leading int, outcome rowParse) {
 	if !beginsRow(tokens) {
 		return rows, 0, 0, rowNot
 	}
@@ -160,8 +154,8 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 			halves, names = 1, len(rest)-layout.group
 		} else {
 			outcome = rowPartial
-			names = lead - 3
-			if lead == 0 {
+			names = before - 3
+			if before == 0 {
 				names = countNames(rest)
 			}
 			names = min(max(names, 0), len(rest))
@@ -176,7 +170,7 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 			return rows, 0, 0, rowNot
 		}
 	}
-	base.noRedOpColumn = layout.known && !hasRedOp(layout.names)
+	base.noRedOpColumn = layout.known && !slices.Contains(layout.names, "redop") && !slices.Contains(layout.names, "op")
 	rest = rest[names:]
 	for half := range halves {
 		r := base
@@ -193,15 +187,6 @@ func (c columns) readRow(tokens [][]byte, lead int, intern func([]byte) string) 
 		outcome = rowComplete
 	}
 	return rows, n, 3 + names, outcome
-}
-
-func hasRedOp(names []string) bool {
-	for _, n := range names {
-		if n == "redop" || n == "op" {
-			return true
-		}
-	}
-	return false
 }
 
 // countNames guesses how many of a cut row's tokens are redop and root.

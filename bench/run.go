@@ -20,7 +20,7 @@ type run struct {
 	footer  bool // it came to its end
 	failed  bool // its last lines say that values were wrong
 
-	cells    bool // the rows are those of a CSV file
+	isCSV    bool // the rows are those of a CSV file
 	outcomes map[evidence]merged
 
 	blankRedOp bool
@@ -137,7 +137,7 @@ func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, 
 
 // evidence is what is known of one row alone.
 type evidence struct {
-	cells     label // RCCL's columns, or a CSV file's cells
+	fields    label // RCCL's columns, or a CSV file's fields
 	log       label
 	logged    bool // the log knows the size; with noLabel: it names no algorithm
 	selection Selection
@@ -158,11 +158,11 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	}
 	all := slices.Clone(claims)
 	switch {
-	case e.cells == noLabel:
-	case u.cells:
-		all = append(all, claim{label: e.cells, from: OriginCells, forces: e.selection == SelectionForced})
+	case e.fields == noLabel:
+	case u.isCSV:
+		all = append(all, claim{label: e.fields, from: OriginFields, forces: e.selection == SelectionForced})
 	default:
-		all = append(all, claim{label: e.cells, from: OriginMeasured})
+		all = append(all, claim{label: e.fields, from: OriginMeasured})
 	}
 	if e.logged && e.log != noLabel {
 		all = append(all, claim{label: e.log, from: OriginMeasured})
@@ -174,7 +174,7 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
 		m.label, m.from, m.clash = noLabel, OriginNone, ""
 	}
-	if u.cells && (m.from == OriginCells || m.from == OriginNone) {
+	if u.isCSV && (m.from == OriginFields || m.from == OriginNone) {
 		m.selection = e.selection
 	}
 	if u.outcomes == nil {

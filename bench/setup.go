@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,8 +150,8 @@ func versionOf(code int) string {
 // setup is what is known at a run's end; nil: nothing.
 func (u *run) setup(env *environment) *Setup {
 	s := u.facts.Setup
-	s.GPU = strings.Join(sorted(u.facts.gpus), " + ")
-	hosts := sorted(u.devices.hosts)
+	s.GPU = strings.Join(slices.Sorted(maps.Keys(u.facts.gpus)), " + ")
+	hosts := slices.Sorted(maps.Keys(u.devices.hosts))
 	if more := len(hosts) - mostHosts; more > 0 {
 		hosts = append(hosts[:mostHosts:mostHosts], "and "+strconv.Itoa(more)+" more")
 	}
@@ -162,13 +163,4 @@ func (u *run) setup(env *environment) *Setup {
 		return nil
 	}
 	return &s
-}
-
-func sorted(set map[string]bool) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

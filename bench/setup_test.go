@@ -169,7 +169,7 @@ func TestMisspeltCellIsOneRemark(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat), in 150 of 249 rows
-x.csv:249: the row ends before time_us, its cell 5, in 1 of 249 rows
+x.csv:249: the row ends before time_us, its field 5, in 1 of 249 rows
 x.csv:250: time_us: "12,5" is no number of microseconds (allowed: as 41.5), in 1 of 249 rows`
 	if got := fmt.Sprint(r.Doubt()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -28,7 +28,7 @@ type text struct {
 	// pending is a row that NCCL's log split, as far as it came.
 	pending     []byte
 	pendingLine int
-	lead        int // leading columns of the rows so far
+	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
 	sawRow      bool
 	interned    map[string]string
@@ -118,7 +118,7 @@ func (t *text) read(line []byte, cut bool) {
 func (t *text) log(l logLine) {
 	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
 		var few [4][]byte
-		if len(t.pending) > 0 || beginsRow(fields(piece, few[:])) {
+		if len(t.pending) > 0 || beginsRow(tokensOf(piece, few[:])) {
 			t.hold(l.row)
 		}
 	}
@@ -135,7 +135,7 @@ func (t *text) log(l logLine) {
 // communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...", which counts nodes
 // as the tuner is told them.
 func (t *text) communicator(message []byte) {
-	words := fields(message, t.tokens[:])
+	words := tokensOf(message, t.tokens[:])
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "nRanks":
@@ -174,7 +174,7 @@ func (t *text) fresh(seen bool) {
 		t.finish()
 		t.run = &run{line: t.line}
 		t.env.logged = nil
-		t.lead = 0
+		t.leading = 0
 	}
 }
 
@@ -190,7 +190,7 @@ func (t *text) hold(piece []byte) {
 
 // number takes a line that begins with a number: a row, its rest, or noise.
 func (t *text) number(line []byte, cut bool) {
-	tokens := fields(line, t.tokens[:])
+	tokens := tokensOf(line, t.tokens[:])
 	if !beginsRow(tokens) {
 		if len(t.pending) == 0 || len(tokens) == 0 || !isTime(tokens[0]) {
 			return
@@ -204,29 +204,29 @@ func (t *text) number(line []byte, cut bool) {
 	}
 	t.flush()
 	t.run.facts.timed(line) // of nccl-tests' -S
-	rows, n, lead, outcome := t.run.columns.readRow(tokens, t.lead, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading, t.intern)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits
 	}
 	switch outcome {
 	case rowComplete:
 		t.length = len(line)
-		t.keep(rows[:n], lead, t.line)
+		t.keep(rows[:n], leading, t.line)
 	case rowPartial:
 		if !cut {
 			t.hold(line) // the rest may follow
 			return
 		}
-		t.partial(rows[:max(n, 0)], lead, t.line)
+		t.partial(rows[:max(n, 0)], leading, t.line)
 	}
 }
 
 // tryPending keeps the held row if it is whole by now.
 func (t *text) tryPending() {
-	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
 	if outcome == rowComplete {
 		t.pending = t.pending[:0]
-		t.keep(rows[:n], lead, t.pendingLine)
+		t.keep(rows[:n], leading, t.pendingLine)
 	}
 }
 
@@ -235,19 +235,19 @@ func (t *text) flush() {
 	if len(t.pending) == 0 {
 		return
 	}
-	rows, n, lead, outcome := t.run.columns.readRow(fields(t.pending, t.tokens[:]), t.lead, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
 	t.pending = t.pending[:0]
 	switch outcome {
 	case rowComplete:
-		t.keep(rows[:n], lead, t.pendingLine)
+		t.keep(rows[:n], leading, t.pendingLine)
 	case rowPartial:
-		t.partial(rows[:n], lead, t.pendingLine)
+		t.partial(rows[:n], leading, t.pendingLine)
 	default:
 		t.r.reject(t.pendingLine, 1, rejectMalformed)
 	}
 }
 
-func (t *text) partial(rows []row, lead, line int) {
+func (t *text) partial(rows []row, leading, line int) {
 	t.sawRow = true
 	halves := t.run.columns.halves
 	if halves == 0 {
@@ -255,19 +255,19 @@ func (t *text) partial(rows []row, lead, line int) {
 	}
 	t.r.reject(line, halves-len(rows), rejectTruncated)
 	if len(rows) > 0 {
-		t.keep(rows, lead, line)
+		t.keep(rows, leading, line)
 	}
 }
 
-func (t *text) keep(rows []row, lead, line int) {
+func (t *text) keep(rows []row, leading, line int) {
 	t.sawRow = true
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.next()
 	}
-	if t.run.columns.known && lead < len(t.run.columns.names) {
+	if t.run.columns.known && leading < len(t.run.columns.names) {
 		t.run.blankRedOp = true
 	}
-	t.lead = lead
+	t.leading = leading
 	source := t.r.File + ":" + strconv.Itoa(line)
 	for i := range rows {
 		rows[i].line, rows[i].source = line, source

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -23,8 +24,7 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 			columns = setupColumns
 		}
 	}
-	out.WriteString(strings.Join(columnNames[:columns], ","))
-	out.WriteByte('\n')
+	fmt.Fprintln(out, strings.Join(columnNames[:columns], ","))
 	var line []byte
 	for _, samples := range files {
 		for i := range samples {
@@ -42,9 +42,9 @@ func (s *Sample) appendTidy(b []byte, columns int) []byte {
 	b = append(b, ',')
 	b = strconv.AppendUint(b, s.Bytes, 10)
 	b = append(b, ',')
-	b = appendCell(b, s.DType)
+	b = appendField(b, s.DType)
 	b = append(b, ',')
-	b = appendCell(b, s.RedOp)
+	b = appendField(b, s.RedOp)
 	b = append(b, ',')
 	if s.Algo != Unknown {
 		b = append(b, s.Algo.String()...)
@@ -83,18 +83,18 @@ func (s *Sample) appendTidy(b []byte, columns int) []byte {
 	if s.Simulated && !strings.HasPrefix(source, simulatedPrefix) {
 		source = simulatedPrefix + source
 	}
-	b = appendCell(b, source)
+	b = appendField(b, source)
 	for c := column(sweepColumns); c < column(columns); c++ {
 		b = append(b, ',')
 		if s.Setup != nil {
-			b = appendCell(b, *s.Setup.column(c))
+			b = appendField(b, *s.Setup.column(c))
 		}
 	}
 	return append(b, '\n')
 }
 
-// appendCell quotes a cell where CSV needs it.
-func appendCell(b []byte, s string) []byte {
+// appendField quotes a field where CSV needs it.
+func appendField(b []byte, s string) []byte {
 	if !strings.ContainsAny(s, ",\"\r\n") && !strings.HasPrefix(s, " ") && !strings.HasPrefix(s, "#") {
 		return append(b, s...)
 	}

@@ -89,7 +89,7 @@ func (t *tuningLog) arrow(message []byte, at int) bool {
 		}
 	}
 	var tokens [24][]byte
-	words := fields(message[at:], tokens[:])
+	words := tokensOf(message[at:], tokens[:])
 	l := noLabel
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {

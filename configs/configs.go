@@ -3,12 +3,7 @@ package configs
 
 import _ "embed"
 
-// HGXH100 is NCCL's cost model on an HGX H100, for tuning.Read.
-//
-//go:embed tuning/hgx-h100.json
-var HGXH100 string
-
-// DGXH100 is the topology that HGXH100 follows from, for topo.Read.
+// DGXH100 is the topology of an HGX H100, for topo.Read.
 //
 //go:embed topo/dgx-h100.xml
 var DGXH100 string

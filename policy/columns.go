@@ -30,9 +30,9 @@ type row struct {
 // column is one column of a policy file.
 type column struct {
 	name    string             // as in row
-	cell    func(*row) *string // its cell of a row
+	field   func(*row) *string // its field of a row
 	aliases []string           // other names for it
-	// read puts into the rule what a cell says. A cell that restricts nothing is not read: the rule
+	// read puts into the rule what a field says. A field that restricts nothing is not read: the rule
 	// keeps what anyRule has. nil: nothing depends on the column.
 	read func(r *reader, text string, to *Rule) error
 	asks bool // for something that algorithm default leaves to NCCL
@@ -41,22 +41,22 @@ type column struct {
 // columns are all columns. Without a header a file has the first ten, in this order: the format of
 // NCCL's example tuner and of RCCL.
 var columns = []column{
-	{name: "collective", cell: func(rw *row) *string { return &rw.Collective }, aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
-	{name: "min_bytes", cell: func(rw *row) *string { return &rw.MinBytes }, read: least("min_bytes", bytesOf)},
-	{name: "max_bytes", cell: func(rw *row) *string { return &rw.MaxBytes }, read: most("max_bytes", bytesOf)},
-	{name: "algorithm", cell: func(rw *row) *string { return &rw.Algorithm }, aliases: []string{"algo"}, read: readAlgorithm},
-	{name: "protocol", cell: func(rw *row) *string { return &rw.Protocol }, aliases: []string{"proto"}, read: readProtocol, asks: true},
-	{name: "channels", cell: func(rw *row) *string { return &rw.Channels }, aliases: []string{"n_channels"}, read: readChannels, asks: true},
-	{name: "nodes", cell: func(rw *row) *string { return &rw.Nodes }, aliases: []string{"n_nodes"}, read: Nodes.read},
-	{name: "ranks", cell: func(rw *row) *string { return &rw.Ranks }, aliases: []string{"n_ranks"}, read: Ranks.read},
-	{name: "pipe_ops", cell: func(rw *row) *string { return &rw.PipeOps }, aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
-	{name: "reg_buff", cell: func(rw *row) *string { return &rw.RegBuff }, read: RegBuff.read},
-	{name: "ranks_per_node", cell: func(rw *row) *string { return &rw.RanksPerNode }, read: RanksPerNode.read},
-	{name: "min_bytes_per_rank", cell: func(rw *row) *string { return &rw.MinBytesPerRank }, read: least("min_bytes_per_rank", perRankOf)},
-	{name: "max_bytes_per_rank", cell: func(rw *row) *string { return &rw.MaxBytesPerRank }, read: most("max_bytes_per_rank", perRankOf)},
-	{name: "chunk_bytes", cell: func(rw *row) *string { return &rw.ChunkBytes }, read: readChunkBytes, asks: true},
-	{name: "when", cell: func(rw *row) *string { return &rw.When }, read: readWhen},
-	{name: "comment", cell: func(rw *row) *string { return &rw.Comment }},
+	{name: "collective", field: func(rw *row) *string { return &rw.Collective }, aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
+	{name: "min_bytes", field: func(rw *row) *string { return &rw.MinBytes }, read: least("min_bytes", bytesOf)},
+	{name: "max_bytes", field: func(rw *row) *string { return &rw.MaxBytes }, read: most("max_bytes", bytesOf)},
+	{name: "algorithm", field: func(rw *row) *string { return &rw.Algorithm }, aliases: []string{"algo"}, read: readAlgorithm},
+	{name: "protocol", field: func(rw *row) *string { return &rw.Protocol }, aliases: []string{"proto"}, read: readProtocol, asks: true},
+	{name: "channels", field: func(rw *row) *string { return &rw.Channels }, aliases: []string{"n_channels"}, read: readChannels, asks: true},
+	{name: "nodes", field: func(rw *row) *string { return &rw.Nodes }, aliases: []string{"n_nodes"}, read: Nodes.read},
+	{name: "ranks", field: func(rw *row) *string { return &rw.Ranks }, aliases: []string{"n_ranks"}, read: Ranks.read},
+	{name: "pipe_ops", field: func(rw *row) *string { return &rw.PipeOps }, aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
+	{name: "reg_buff", field: func(rw *row) *string { return &rw.RegBuff }, read: RegBuff.read},
+	{name: "ranks_per_node", field: func(rw *row) *string { return &rw.RanksPerNode }, read: RanksPerNode.read},
+	{name: "min_bytes_per_rank", field: func(rw *row) *string { return &rw.MinBytesPerRank }, read: least("min_bytes_per_rank", perRankOf)},
+	{name: "max_bytes_per_rank", field: func(rw *row) *string { return &rw.MaxBytesPerRank }, read: most("max_bytes_per_rank", perRankOf)},
+	{name: "chunk_bytes", field: func(rw *row) *string { return &rw.ChunkBytes }, read: readChunkBytes, asks: true},
+	{name: "when", field: func(rw *row) *string { return &rw.When }, read: readWhen},
+	{name: "comment", field: func(rw *row) *string { return &rw.Comment }},
 }
 
 const (
@@ -65,8 +65,8 @@ const (
 	beyondColumn      = "(beyond the last column)"
 )
 
-// unknownColumn stands for one that the header misspells. Its cells are empty.
-var unknownColumn = column{cell: func(*row) *string { return new(string) }}
+// unknownColumn stands for one that the header misspells. Its fields are empty.
+var unknownColumn = column{field: func(*row) *string { return new(string) }}
 
 // columnBySpelling has every accepted spelling of a column's name, in lower case.
 var columnBySpelling = func() map[string]*column {
@@ -82,9 +82,9 @@ var columnBySpelling = func() map[string]*column {
 	return m
 }()
 
-// columnNamed returns the column that a header's cell names; nil: none.
-func columnNamed(cell string) *column {
-	return columnBySpelling[strings.ToLower(strings.TrimSpace(cell))]
+// columnNamed returns the column that a header's field names; nil: none.
+func columnNamed(field string) *column {
+	return columnBySpelling[strings.ToLower(strings.TrimSpace(field))]
 }
 
 // names lists the names of columns.

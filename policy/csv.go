@@ -61,7 +61,7 @@ func (r *reader) fail(line, column int, err error) {
 }
 
 // readHeader finds the columns. A first row that names any column is a header: no column's name is
-// a legal cell of the first row of data.
+// a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
 	r.columns = firstColumns(headerlessColumns)
 	in := newCSVReader(bytes.NewReader(data))
@@ -129,7 +129,7 @@ func (r *reader) readRows(data []byte) {
 }
 
 // middle returns where a line near the middle begins, or the end for data that is read in one go:
-// little of it, with cells that may go over several lines, or with conditions, which rows share.
+// little of it, with fields that may go over several lines, or with conditions, which rows share.
 func (r *reader) middle(data []byte) int {
 	if len(data) < 64<<10 || bytes.IndexByte(data, '"') >= 0 || r.columnNumber("when") > 0 {
 		return len(data)
@@ -161,7 +161,7 @@ func (r *reader) readPart(data []byte) {
 		return
 	}
 	r.rules = make([]Rule, 0, 1+bytes.Count(data, []byte("\n")))
-	cells := cellReader{r: r, in: in}
+	fields := fieldReader{r: r, in: in}
 	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
@@ -176,15 +176,15 @@ func (r *reader) readPart(data []byte) {
 			return
 		}
 		line, _ := in.FieldPos(0)
-		cells.line, cells.row = r.linesBefore+line-1, v.(*row)
-		cells.trim()
+		fields.line, fields.row = r.linesBefore+line-1, v.(*row)
+		fields.trim()
 		switch {
-		case cells.line == r.headerLine || cells.blank():
-		case columnNamed(cells.row.Collective) != nil:
-			r.fail(cells.line, 0, errors.New("another header (allowed: one, as the first row)"))
+		case fields.line == r.headerLine || fields.blank():
+		case columnNamed(fields.row.Collective) != nil:
+			r.fail(fields.line, 0, errors.New("another header (allowed: one, as the first row)"))
 		default:
 			r.rules = append(r.rules, Rule{})
-			cells.readRule(&r.rules[len(r.rules)-1])
+			fields.readRule(&r.rules[len(r.rules)-1])
 		}
 	}
 }
@@ -199,9 +199,9 @@ func newCSVReader(in io.Reader) *csv.Reader {
 func syntaxText(e *csv.ParseError) error {
 	switch e.Err {
 	case csv.ErrQuote:
-		return errors.New(`a quoted cell is not closed, or text follows its closing quote (write a quote inside it as "")`)
+		return errors.New(`a quoted field is not closed, or text follows its closing quote (write a quote inside it as "")`)
 	case csv.ErrBareQuote:
-		return errors.New(`a quote stands inside an unquoted cell (quote the whole cell and write the quote as "")`)
+		return errors.New(`a quote stands inside an unquoted field (quote the whole field and write the quote as "")`)
 	}
 	return e.Err
 }

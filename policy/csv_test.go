@@ -80,10 +80,10 @@ func TestSpellings(t *testing.T) {
 		"byte order mark":     "\ufeff" + plain,
 		"no last newline":     strings.TrimSuffix(plain, "\n"),
 		"comments and blanks": "# hello\n\n   \n" + strings.Replace(plain, "\n", "\n  # a \"quoted\" comment, indented\n,,,,,,,,,\n", 1),
-		"quoted cells":        strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
+		"quoted fields":       strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
 		"spaces":              strings.ReplaceAll(plain, ",", " ,\t"),
 		"names":               "AllReduce,1K,4KiB,RING,Simple,8,2,16\nall_gather,any,inf,TREE,LL128,any,*,,-1\n",
-		"last cell empty":     "allreduce,1024,4096,ring,simple,8,2,16,-1,-1,\nallgather,,,tree,ll128,,,\n",
+		"last field empty":    "allreduce,1024,4096,ring,simple,8,2,16,-1,-1,\nallgather,,,tree,ll128,,,\n",
 		"NCCL's header":       "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n" + plain,
 		"own header": "ranks,nodes,algorithm,protocol,collective,max_bytes,min_bytes,channels,comment,when\n" +
 			"16,2,ring,simple,allreduce,4K,1K,8,\"a comment, with a comma\nand a line break\",\n,,tree,ll128,allgather,,,," + long + ",\n",
@@ -115,9 +115,9 @@ func TestDigestFollowsMeaning(t *testing.T) {
 	}
 	seen := map[digest.Digest]string{}
 	for i := range columns {
-		cells := slices.Clone(base)
-		cells[i] = values[columns[i].name][1] // the comment's row is the base
-		row := strings.Join(cells, ",")
+		fields := slices.Clone(base)
+		fields[i] = values[columns[i].name][1] // the comment's row is the base
+		row := strings.Join(fields, ",")
 		p, err := ReadCSV("x.csv", []byte(head+row+"\n"))
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 type Problem struct {
 	File   string
 	Line   int // from 1
-	Column int // the cell's number in its row, from 1; 0 when the whole line is meant
+	Column int // the field's number in its row, from 1; 0 when the whole line is meant
 	Text   string
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Sheet is the text of a policy file, cell by cell, for tools that quote it or rewrite parts of it
+// Sheet is the text of a policy file, field by field, for tools that quote it or rewrite parts of it
 // and keep the rest byte for byte. It does not change.
 type Sheet struct {
 	Text    []byte
@@ -18,13 +18,13 @@ type Sheet struct {
 // SheetRow says where the text of one row is.
 type SheetRow struct {
 	Start, End int // of its lines in Sheet.Text, the line break included
-	cells      []Span
+	fields     []Span
 }
 
 // Span is a piece of Sheet.Text: from Start up to but not including End.
 type Span struct{ Start, End int }
 
-// ReadSheet finds the rows and cells of a file that ReadCSV accepts.
+// ReadSheet finds the rows and fields of a file that ReadCSV accepts.
 func ReadSheet(text []byte) (*Sheet, error) {
 	r := &reader{}
 	data := unindentComments(bytes.TrimPrefix(text, []byte("\ufeff")))
@@ -54,11 +54,11 @@ func ReadSheet(text []byte) (*Sheet, error) {
 			continue
 		}
 		after, _ := slices.BinarySearch(inData, int(in.InputOffset())) // the line that follows the record
-		row := SheetRow{Start: at(first, 1), End: inText[after], cells: make([]Span, len(record))}
+		row := SheetRow{Start: at(first, 1), End: inText[after], fields: make([]Span, len(record))}
 		end := len(bytes.TrimRight(text[:row.End], "\r\n"))
 		for i := len(record) - 1; i >= 0; i-- {
 			line, column := in.FieldPos(i)
-			row.cells[i] = trimSpan(text, Span{at(line, column), end})
+			row.fields[i] = trimSpan(text, Span{at(line, column), end})
 			end = at(line, column) - 1
 		}
 		s.rows[first] = row
@@ -71,19 +71,19 @@ func (s *Sheet) Row(line int) (SheetRow, bool) {
 	return row, ok
 }
 
-// Cell returns a row's cell of a column, as written but for white space around it, and its number
+// Field returns a row's field of a column, as written but for white space around it, and its number
 // in the row, from 1; 0 where the row does not have it.
-func (s *Sheet) Cell(line int, column string) (number int, at Span) {
+func (s *Sheet) Field(line int, column string) (number int, at Span) {
 	i := slices.Index(s.columns, column)
-	if row := s.rows[line]; i >= 0 && i < len(row.cells) {
-		return i + 1, row.cells[i]
+	if row := s.rows[line]; i >= 0 && i < len(row.fields) {
+		return i + 1, row.fields[i]
 	}
 	return 0, Span{}
 }
 
-// String returns the text of a cell without quotes, "" where there is none.
+// String returns the text of a field without quotes, "" where there is none.
 func (s *Sheet) String(line int, column string) string {
-	number, at := s.Cell(line, column)
+	number, at := s.Field(line, column)
 	if number == 0 {
 		return ""
 	}

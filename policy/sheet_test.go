@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// A sheet finds each cell where it is, whatever stands around it.
+// A sheet finds each field where it is, whatever stands around it.
 func TestSheet(t *testing.T) {
 	text := "\ufeff allreduce ,0,\"1M\",ring,ll,-1,2,16\r\n\r\n  # tunefit\r\n,,,,\r\nallgather,0,inf,tree,\"simple\n\",-1,2,16,4"
 	s, err := ReadSheet([]byte(text))
@@ -33,9 +33,9 @@ func TestSheet(t *testing.T) {
 		{5, "pipe_ops", 9, "4", "4"},
 		{3, "collective", 0, "", ""},
 	} {
-		number, at := s.Cell(c.line, c.column)
+		number, at := s.Field(c.line, c.column)
 		if raw := text[at.Start:at.End]; number != c.number || raw != c.raw || s.String(c.line, c.column) != c.without {
-			t.Errorf("line %d, %s: cell %d is %q, in short %q; want %d, %q, %q", c.line, c.column, number, raw, s.String(c.line, c.column), c.number, c.raw, c.without)
+			t.Errorf("line %d, %s: field %d is %q, in short %q; want %d, %q, %q", c.line, c.column, number, raw, s.String(c.line, c.column), c.number, c.raw, c.without)
 		}
 	}
 	if row, ok := s.Row(5); !ok || text[row.Start:row.End] != text[bytes.Index([]byte(text), []byte("allgather")):] {
@@ -52,8 +52,8 @@ func TestSheetReplace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, algo := s.Cell(1, "algorithm")
-	_, proto := s.Cell(1, "protocol")
+	_, algo := s.Field(1, "algorithm")
+	_, proto := s.Field(1, "protocol")
 	if got, err := s.Replace(map[Span]string{proto: "simple", algo: "tree"}); err != nil || string(got) != "allreduce,0,inf,tree,simple,-1,2,16\n" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -62,7 +62,7 @@ func TestSheetReplace(t *testing.T) {
 	}
 }
 
-// Whatever ReadCSV accepts has a sheet with the cells of its rules.
+// Whatever ReadCSV accepts has a sheet with the fields of its rules.
 func FuzzReadSheet(f *testing.F) {
 	files, _ := filepath.Glob("testdata/bad/*.csv")
 	for _, file := range append(files, "../configs/policies/example.csv", "../configs/policies/headerless.csv") {

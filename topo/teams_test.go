@@ -6,49 +6,6 @@ import (
 	"testing"
 )
 
-func ExampleTeams() {
-	// Two nodes with four GPUs each.
-	t, err := NewTeams([]int{4, 4}, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	const rank = 5
-	fmt.Println("load/store:", t.LSA(rank).Ranks())
-	fmt.Println("rail:", t.Rail(rank).Ranks())
-	// Output:
-	// load/store: [4 5 6 7]
-	// rail: [1 5]
-}
-
-func TestTeamSizes(t *testing.T) {
-	for _, tt := range []struct {
-		nodes   []int
-		maxSize int
-		want    Teams
-	}{
-		{[]int{8}, 0, Teams{8, 8}},
-		{[]int{8, 8, 4}, 0, Teams{20, 4}},
-		{[]int{8, 6}, 0, Teams{14, 2}},
-		{[]int{8, 7}, 0, Teams{15, 1}},
-		{[]int{8, 8}, 2, Teams{16, 2}},
-		{[]int{8, 8}, 3, Teams{16, 1}},
-	} {
-		got, err := NewTeams(tt.nodes, tt.maxSize)
-		if err != nil || got != tt.want {
-			t.Errorf("%v, at most %d: %+v, %v; want %+v", tt.nodes, tt.maxSize, got, err, tt.want)
-		}
-		for rank := range got.NRanks {
-			if lsa := got.LSA(rank); lsa.NRanks*got.Rail(rank).NRanks != got.NRanks || lsa.First > rank || rank >= lsa.First+lsa.NRanks {
-				t.Errorf("%v: rank %d in %+v", tt.nodes, rank, lsa)
-			}
-		}
-	}
-	if _, err := NewTeams([]int{8, 0}, 0); err == nil {
-		t.Error("a node without ranks was taken")
-	}
-}
-
 func TestLoadStoreSetsFollowTheDriver(t *testing.T) {
 	doc := fixture(t, "../detect/testdata/two_sockets.xml")
 	s, err := Build(doc, BuildOptions{})

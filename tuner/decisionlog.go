@@ -3,6 +3,7 @@ package tuner
 import (
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -152,14 +153,9 @@ func (l *decisionLog) sumUp() {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
 	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
-	hit := make([]int, 0, len(l.rows))
-	for r := range l.rows {
-		hit = append(hit, r)
-	}
-	slices.Sort(hit)
-	for i, r := range hit {
+	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {
-			l.log.Infof("... and %d more rows", len(hit)-i)
+			l.log.Infof("... and %d more rows", len(l.rows)-i)
 			return
 		}
 		l.log.Infof("%s:%d decided %s", l.engine.Policy.File, l.engine.Policy.Rules[r].Line, shapes(l.rows[r]))

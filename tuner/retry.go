@@ -60,7 +60,7 @@ func (r *rendezvous) cannotBeUsed(own agree.Version) {
 	r.retrying = cancel
 	r.retry.Go(func() {
 		defer func() {
-			recover() // a defect may end the retry, but not the job
+			_ = recover() // a defect may end the retry, but not the job
 			cancel()
 			r.mu.Lock()
 			r.retrying = nil

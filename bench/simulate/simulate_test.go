@@ -13,6 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -20,11 +22,15 @@ var swept = []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceS
 
 func tuningOf(t *testing.T, nodes int) *tuning.Tuning {
 	t.Helper()
-	set, err := tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.For(nodes, 8*nodes)
+	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return comms[0].Tuning
 }
 
 func options(t *testing.T, nodes int) Options {

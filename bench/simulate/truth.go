@@ -13,7 +13,7 @@ import (
 // cluster. It may be used by several goroutines.
 type Truth struct {
 	tuning *tuning.Tuning
-	cells  map[cell]machine
+	cells  map[cell]behavior
 }
 
 // cell is an algorithm with a protocol, run for one collective.
@@ -42,8 +42,8 @@ func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 	return all
 }
 
-// machine is how one cell behaves on this cluster, unknown to NCCL's model.
-type machine struct {
+// behavior is how one cell behaves on this cluster, unknown to NCCL's model.
+type behavior struct {
 	latency   float64 // microseconds, of one channel at small sizes
 	bandwidth float64 // GB/s, of unlimited channels
 	perChan   float64 // GB/s of one channel
@@ -63,7 +63,7 @@ type step struct {
 
 // NewTruth draws a cluster. Each seed is another one.
 func NewTruth(t *tuning.Tuning, seed uint64) *Truth {
-	truth := &Truth{t, map[cell]machine{}}
+	truth := &Truth{t, map[cell]behavior{}}
 	for coll := range nccl.Coll(nccl.NumColls) {
 		for _, x := range offered(t, coll) {
 			truth.cells[x] = truth.draw(x, seed)
@@ -72,10 +72,10 @@ func NewTruth(t *tuning.Tuning, seed uint64) *Truth {
 	return truth
 }
 
-func (t *Truth) draw(x cell, seed uint64) machine {
+func (t *Truth) draw(x cell, seed uint64) behavior {
 	nodes := t.tuning.NNodes
 	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.NRanks), int64(x.coll), int64(x.algo), int64(x.proto))
-	m := machine{limit: t.tuning.Channels(x.algo)}
+	m := behavior{limit: t.tuning.Channels(x.algo)}
 	m.latency = float64(t.tuning.Latencies[x.coll][x.algo][x.proto]) * d.between(.7, 1.4)
 	m.bandwidth = float64(t.tuning.Bandwidths[x.coll][x.algo][x.proto])
 	switch x.proto {

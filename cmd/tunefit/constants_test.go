@@ -59,7 +59,8 @@ func TestConstantsCount(t *testing.T) {
 		}
 		return all[0], notes
 	}
-	const h100, file = "../../configs/topo/dgx-h100.xml", "../../configs/tuning/hgx-h100.json"
+	const h100 = "../../configs/topo/dgx-h100.xml"
+	file := tuningFile(t)
 	for _, args := range [][]string{{"--model", model}, {"--model", model, "--topo", h100}} {
 		o, notes := show(args...)
 		if o.NCCL.Algorithm != "ring" || o.NCCL.Protocol != "ll" || o.Policy.Algorithm != "tree" || !o.Constants || strings.Contains(notes, "constant") {
@@ -92,7 +93,7 @@ func TestConstantsCount(t *testing.T) {
 		}
 	}
 	explained, _ = tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--tuning", file)
-	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (NCCL 2.30.7's cost model for HGX H100)\n  ring/ll ") {
+	if !strings.Contains(explained, "\n  it replaces 2 constants of NCCL's; the estimates below are without\n") || !strings.Contains(explained, "\nNCCL's own estimates (NCCL 2.30.7's cost model for "+file+")\n  ring/ll ") {
 		t.Errorf("%s", explained)
 	}
 	tests := testlib.File(t, "m_test.yaml", "model: "+model+"\ntests:\n  - {name: x, collective: allreduce, nodes: 1, ranks: 8, size: 4K, expect: {algorithm: tree, decided_by: nccl}}\n")

@@ -9,9 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -22,9 +20,7 @@ const (
 )
 
 func diffCommand() *cobra.Command {
-	var grid grid.Flags
-	var who cli.LibraryFlag
-	var from costs.Flags
+	var c comparison
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -41,41 +37,36 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
 		Args: cli.Args(2, 2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := diff([2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}, grid, who, from)
+			c.by = [2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}
+			err := c.diff()
 			if err != nil {
 				return cli.FailWith(exitNotCompare, err)
 			}
-			for _, note := range d.notes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
-			d.asked.Note(cmd.ErrOrStderr(), d.shapes)
+			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				err = d.writeJSON(cmd.OutOrStdout())
+				err = c.writeJSON(cmd.OutOrStdout())
 			} else {
-				d.write(cmd.OutOrStdout())
+				c.write(cmd.OutOrStdout())
 			}
-			if err == nil && len(d.differences) > 0 {
+			if err == nil && len(c.differences) > 0 {
 				return cli.ExitWith(exitDiffer)
 			}
 			return err
 		},
 	}
-	grid.Register(cmd)
+	c.grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	who.Register(cmd, "to ask")
-	from.Register(cmd)
+	c.who.Register(cmd, "to ask")
+	c.from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
 }
 
 // comparison is what diff prints.
 type comparison struct {
+	survey
 	by          [2]ask.Decider
-	digests     [2]digest.Digest
-	shapes      []grid.Shape
 	differences []difference
-	asked       *ask.Asker
-	notes       []string
 }
 
 // difference is a run of compared sizes on which both policies keep to one
@@ -85,65 +76,35 @@ type difference struct {
 	last          uint64
 }
 
-func diff(by [2]ask.Decider, grid grid.Flags, who cli.LibraryFlag, from costs.Flags) (*comparison, error) {
-	colls, err := grid.ParseColls()
-	if err != nil {
-		return nil, err
+// diff asks both.
+func (c *comparison) diff() error {
+	if err := c.open(c.by[:]...); err != nil {
+		return err
 	}
-	sizes, isRange, err := grid.ParseSizes()
-	if err != nil {
-		return nil, err
-	}
-	files, err := by[0].Read()
-	if err != nil {
-		return nil, err
-	}
-	newPolicy, err := ask.ReadPolicy(by[1].Policy)
-	if err != nil {
-		return nil, err
-	}
-	c := &comparison{by: by, digests: [2]digest.Digest{files.Policies[0].Digest, newPolicy.Digest}}
-	files.Policies = append(files.Policies, newPolicy)
-	if c.shapes, err = grid.ParseShapes(files.Shapes()); err != nil {
-		return nil, err
-	}
-	a, err := ask.NewAsker(who, from, by[:]...)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	c.asked = a
-	for i := range c.shapes {
-		c.shapes[i] = c.shapes[i].Through(a.ABI)
-	}
-	for _, coll := range colls {
-		for _, s := range c.shapes {
-			at := sizes
-			if isRange {
-				at = files.Sizes(sizes, coll, s)
-			}
-			for _, call := range ask.Calls(files.Rules(coll, s)) {
-				if err := c.compare(a, coll, s, call, at); err != nil {
-					return nil, err
-				}
+	defer c.close()
+	err := c.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
+		for _, call := range ask.Calls(c.files.Rules(coll, shape)) {
+			call.Coll, call.Shape = coll, shape
+			if err := c.compare(call, sizes); err != nil {
+				return err
 			}
 		}
-	}
-	for _, d := range by {
-		c.notes = append(c.notes, a.About(d, c.shapes, false)...)
+		return nil
+	})
+	for _, d := range c.by {
+		c.notes = append(c.notes, c.asked.About(d, c.shapes, false)...)
 	}
 	slices.Sort(c.notes)
 	c.notes = slices.Compact(c.notes)
-	return c, nil
+	return err
 }
 
-// compare adds the differences of one collective on one communicator.
-func (c *comparison) compare(a *ask.Asker, coll nccl.Coll, s grid.Shape, call ask.Question, sizes []uint64) error {
-	call.Coll, call.Shape = coll, s
+// compare adds the differences at some sizes.
+func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	var outcomes [2][]ask.Outcome
 	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = a.Ask(by, s, call.At(sizes)); err != nil {
+		if outcomes[i], err = c.asked.Ask(by, call.Shape, call.At(sizes)); err != nil {
 			return err
 		}
 	}
@@ -166,8 +127,8 @@ func (c *comparison) compare(a *ask.Asker, coll nccl.Coll, s grid.Shape, call as
 func (c *comparison) write(w io.Writer) {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
-		if c.digests[0] != c.digests[1] {
-			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", c.digests[0], c.digests[1])
+		if before, after := c.files.Policies[0].Digest, c.files.Policies[1].Digest; before != after {
+			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", before, after)
 		}
 		return
 	}

@@ -257,39 +257,23 @@ func labelCounts(r *bench.Result) string {
 }
 
 type importJSON struct {
-	File     string          `json:"file"`
-	Format   string          `json:"format"`
-	Kept     int             `json:"kept"`
-	Rejected []rejectionJSON `json:"rejected"`
-	Labels   map[string]int  `json:"labels_from"` // times by origin
-	Notes    []noteJSON      `json:"notes"`
-}
-
-type rejectionJSON struct {
-	Reason string `json:"reason"`
-	Count  int    `json:"count"`
-	Line   int    `json:"first_line,omitempty"`
-}
-
-type noteJSON struct {
-	Line int    `json:"line,omitempty"`
-	Text string `json:"text"`
+	File     string            `json:"file"`
+	Format   bench.Format      `json:"format"`
+	Kept     int               `json:"kept"`
+	Rejected []bench.Rejection `json:"rejected"`
+	Labels   map[string]int    `json:"labels_from"` // times by origin
+	Notes    []bench.Note      `json:"notes"`
 }
 
 func writeImportJSON(w io.Writer, results []*bench.Result) error {
 	all := make([]importJSON, 0, len(results))
 	for _, r := range results {
-		j := importJSON{r.File, string(r.Format), len(r.Samples), []rejectionJSON{}, map[string]int{}, []noteJSON{}}
-		for _, rej := range r.Rejected {
-			j.Rejected = append(j.Rejected, rejectionJSON(rej))
-		}
+		// Empty lists are [], not null.
+		j := importJSON{r.File, r.Format, len(r.Samples), append([]bench.Rejection{}, r.Rejected...), map[string]int{}, append([]bench.Note{}, r.Notes...)}
 		for o, n := range r.Labels {
 			if n > 0 {
 				j.Labels[bench.Origin(o).String()] = n
 			}
-		}
-		for _, n := range r.Notes {
-			j.Notes = append(j.Notes, noteJSON{n.Line, n.Text})
 		}
 		all = append(all, j)
 	}

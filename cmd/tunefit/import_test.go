@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -70,7 +71,7 @@ func TestImportJSON(t *testing.T) {
 		t.Fatalf("%v in %s", err, stdout)
 	}
 	if len(got) != 1 || got[0].Kept != 3 || got[0].Labels["exports"] != 3 || len(got[0].Rejected) != 2 ||
-		got[0].Rejected[0] != (rejectionJSON{"zero size", 2, 8}) {
+		got[0].Rejected[0] != (bench.Rejection{Reason: "zero size", Count: 2, Line: 8}) {
 		t.Errorf("%+v", got)
 	}
 	tunefit(t, cli.ExitUsage, "import", log, "--json")

@@ -188,6 +188,7 @@ func TestWhoseCostModel(t *testing.T) {
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
+	costs := tuningFile(t)
 	for _, c := range []struct {
 		here string
 		args []string
@@ -197,7 +198,7 @@ func TestWhoseCostModel(t *testing.T) {
 		{h100, nil, "for HGX H100\n"},
 		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
 		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
-		{a100, []string{"--tuning", "../../configs/tuning/hgx-h100.json"}, "for HGX H100\n"},
+		{a100, []string{"--tuning", costs}, "for " + costs + "\n"},
 	} {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {

@@ -164,13 +164,9 @@ func (f *plotFlags) choose(cmd *cobra.Command, keys []fit.Key) (int, error) {
 
 // namesOf lists groups, not too many.
 func namesOf(keys []fit.Key) string {
-	const most = 20
 	var names []string
-	for _, k := range keys[:min(len(keys), most)] {
+	for _, k := range keys {
 		names = append(names, k.String())
 	}
-	if more := len(keys) - most; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
+	return cli.Few(names, 20, ", ")
 }

@@ -96,7 +96,7 @@ func TestSameFileIsReadOnce(t *testing.T) {
 	}
 }
 
-// A cell that many rows have wrong is one error, with what was meant, and nothing is
+// A field that many rows have wrong is one error, with what was meant, and nothing is
 // written of the rest unasked.
 func TestMalformedRowsAreRefused(t *testing.T) {
 	text, err := os.ReadFile(smallSweep)

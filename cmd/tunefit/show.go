@@ -12,17 +12,13 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func showCommand() *cobra.Command {
-	var grid grid.Flags
-	var who cli.LibraryFlag
-	var from costs.Flags
+	var t decisionTable
 	var call ask.Question
-	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show [POLICY.csv]",
@@ -51,21 +47,16 @@ lacks. NCCL_* variables count as they do in NCCL.`,
   tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
 		Args: cli.Args(0, 1, "the policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := ask.Decider{Model: model}
 			if len(args) > 0 {
-				d.Policy = args[0]
+				t.by.Policy = args[0]
 			}
-			if d == (ask.Decider{}) {
+			if t.by == (ask.Decider{}) {
 				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
 			}
-			t, err := show(d, grid, call, who, from)
-			if err != nil {
+			if err := t.show(call); err != nil {
 				return err
 			}
-			for _, note := range t.notes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
-			t.asked.Note(cmd.ErrOrStderr(), t.shapes)
+			t.note(cmd.ErrOrStderr())
 			t.noteNotRaised(cmd.ErrOrStderr())
 			if asJSON {
 				return t.writeJSON(cmd.OutOrStdout())
@@ -74,71 +65,40 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 			return nil
 		},
 	}
-	grid.Register(cmd)
-	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
+	t.grid.Register(cmd)
+	cmd.Flags().StringVar(&t.by.Model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
-	who.Register(cmd, "to ask")
-	from.Register(cmd)
+	t.who.Register(cmd, "to ask")
+	t.from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
 }
 
 // decisionTable is what show prints.
 type decisionTable struct {
+	survey
 	by       ask.Decider
-	shapes   []grid.Shape
 	outcomes []ask.Outcome
-	ranges   bool // the sizes are samples: runs of equal outcomes are shown as one
-	asked    *ask.Asker
-	notes    []string // why a model is not used
 }
 
-func show(d ask.Decider, grid grid.Flags, call ask.Question, who cli.LibraryFlag, from costs.Flags) (*decisionTable, error) {
-	colls, err := grid.ParseColls()
-	if err != nil {
-		return nil, err
+// show asks. What call leaves open, the flags fill in.
+func (t *decisionTable) show(call ask.Question) error {
+	if err := t.open(t.by); err != nil {
+		return err
 	}
-	samples, isRange, err := grid.ParseSizes()
-	if err != nil {
-		return nil, err
-	}
-	f, err := d.Read()
-	if err != nil {
-		return nil, err
-	}
-	t := &decisionTable{by: d, ranges: isRange}
-	if t.shapes, err = grid.ParseShapes(f.Shapes()); err != nil {
-		return nil, err
-	}
-	a, err := ask.NewAsker(who, from, d)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	t.asked = a
-	for i := range t.shapes {
-		t.shapes[i] = t.shapes[i].Through(a.ABI)
-	}
-	for _, coll := range colls {
-		for _, s := range t.shapes {
-			sizes := samples
-			if isRange {
-				sizes = f.Sizes(samples, coll, s)
-			}
-			call.Coll, call.Shape = coll, s
-			outcomes, err := a.Ask(d, s, call.At(sizes))
-			if err != nil {
-				return nil, err
-			}
-			t.outcomes = append(t.outcomes, outcomes...)
-		}
-	}
-	t.notes = a.About(d, t.shapes, slices.Contains(colls, nccl.CollAllGather))
-	return t, nil
+	defer t.close()
+	err := t.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
+		call.Coll, call.Shape = coll, shape
+		outcomes, err := t.asked.Ask(t.by, shape, call.At(sizes))
+		t.outcomes = append(t.outcomes, outcomes...)
+		return err
+	})
+	t.notes = t.asked.About(t.by, t.shapes, slices.Contains(t.colls, nccl.CollAllGather))
+	return err
 }
 
-// write prints a table. With a model, it tells how NCCL's own choice is known, and the
+// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's own choice is known, and the
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
@@ -182,7 +142,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.NotRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool { return o.NotRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.Costs.NCCL, cli.CountOf(n, "count")+map[bool]string{true: " is", false: " are"}[n == 1], o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Shape)
+				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Shape)
 			return
 		}
 	}

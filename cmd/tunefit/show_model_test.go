@@ -99,7 +99,7 @@ func TestShowModelBadInput(t *testing.T) {
 		{cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
 		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
 		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", "../../configs/tuning/hgx-h100.json"}},
+		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", tuningFile(t)}},
 	} {
 		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs, test.want) {
 			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)

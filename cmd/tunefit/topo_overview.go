@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -95,12 +96,10 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		o.Matrix = append(o.Matrix, row)
 	}
 	o.NICs = m.nics()
-	var err error
-	if o.Teams, err = m.teams(nodes); err != nil {
-		return nil, err
-	}
+	o.Teams = m.teams(nodes)
 	f := s.Fingerprint()
 	o.Fingerprint = fingerprint{f.Machine, f.Shape}
+	var err error
 	o.Summary, err = s.Summarize(m.set)
 	return o, err
 }
@@ -114,7 +113,7 @@ func (m *topoMachine) nics() []nicEntry {
 	var entries []nicEntry
 	for i, n := range all {
 		e := nicEntry{
-			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: formatGUID(n.GUID), Port: n.Port, Mbps: n.Mbps,
+			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port, Mbps: n.Mbps,
 			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
 		}
 		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {
@@ -134,19 +133,19 @@ func (m *topoMachine) nics() []nicEntry {
 	return entries
 }
 
-func (m *topoMachine) teams(nodes int) (teamsEntry, error) {
+// teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by load and
+// store, and the ranks in its place on other nodes without crossing rails.
+func (m *topoMachine) teams(nodes int) teamsEntry {
 	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(m.comm), Multimem: m.sys.CanMultimem()}
 	if len(e.LoadStore) != 1 {
-		return e, nil
+		return e
 	}
-	ranks := make([]int, nodes)
-	for i := range ranks {
-		ranks[i] = len(m.sys.Nodes[topo.NodeGPU])
+	gpus := len(m.sys.Nodes[topo.NodeGPU])
+	for rank := range gpus {
+		e.LSA = append(e.LSA, rank)
 	}
-	teams, err := topo.NewTeams(ranks, 0)
-	if err != nil {
-		return e, err
+	for node := range nodes {
+		e.Rail = append(e.Rail, node*gpus)
 	}
-	e.LSA, e.Rail = teams.LSA(0).Ranks(), teams.Rail(0).Ranks()
-	return e, nil
+	return e
 }

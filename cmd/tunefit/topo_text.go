@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -63,7 +64,7 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 	tw := cli.Table(w)
 	fmt.Fprintln(tw, "\nGPU\trank\tindex\tcapability\tPCI address\tfirst NIC")
 	for _, g := range o.GPUs {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d.%d\t%s\t%s\n", g.Name, g.Rank, g.Dev, g.SM/10, g.SM%10, g.BusID, dash(g.NIC))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d.%d\t%s\t%s\n", g.Name, g.Rank, g.Dev, g.SM/10, g.SM%10, g.BusID, cmp.Or(g.NIC, "-"))
 	}
 	tw.Flush()
 	if len(o.NICs) == 0 {
@@ -72,15 +73,12 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 	}
 	fmt.Fprintln(tw, "\nNIC\tdev\tPCI\tguid\tport\tGbit/s\tlatency us\tmax comms\tmemory\tfirst GPU")
 	for _, n := range o.NICs {
-		dev, pci := strconv.Itoa(n.Dev), n.PCIPath
+		dev := strconv.Itoa(n.Dev)
 		if n.Dev < 0 {
 			dev = "unused"
 		}
-		if pci == "" {
-			pci = n.BusID
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%g\t%g\t%d\t%s\t%s\n", dash(n.Name), dev, dash(pci), n.GUID, n.Port,
-			float64(n.Mbps)/1000, float64(n.Latency), n.MaxComms, n.Memory, dash(n.GPU))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%g\t%g\t%d\t%s\t%s\n", cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
+			float64(n.Mbps)/1000, float64(n.Latency), n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
 }
@@ -118,15 +116,6 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 }
 
 func gbps(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func formatGUID(guid uint64) string { return fmt.Sprintf("%#x", guid) }
 
 // ranks writes runs of consecutive numbers short.
 func ranks(list []int) string {

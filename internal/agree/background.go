@@ -241,7 +241,7 @@ func (m *Member) decide(d Decision) time.Duration {
 	m.unlock()
 	if d.Detail != "" {
 		ctx, end := m.op()
-		m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // for the log only
+		_, _ = m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // for the log only
 		end()
 	}
 	ctx, end := m.op()
@@ -313,7 +313,7 @@ func (m *Member) removeObsolete() {
 	m.unlock()
 	for _, key := range obsolete {
 		ctx, end := m.op()
-		m.cfg.Store.Remove(ctx, key)
+		_ = m.cfg.Store.Remove(ctx, key) // what stays takes room only
 		end()
 	}
 }

@@ -38,7 +38,7 @@ func (m *Member) leave() {
 	m.abortAsLeaving()
 	ctx, end := m.op()
 	defer end()
-	m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
+	_, _ = m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
 }
 
 // abortAsLeaving aborts an undecided change, unless this rank has arrived.
@@ -52,7 +52,7 @@ func (m *Member) abortAsLeaving() {
 	}
 	ctx, end := m.op()
 	defer end()
-	m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k))
+	_ = m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k))
 }
 
 // retireAll retires every snapshot but the one in force.

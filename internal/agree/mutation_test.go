@@ -55,14 +55,14 @@ var mutations = []mutation{
 	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1, "TestScenario46OlderCopyRestored"},
 	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "m.arrival.attempted && !fromToken", "m.arrival.attempted && !fromToken && !WRONG"}}, 1, "TestScenario52ForeignDecisionAfterProxy"},
 	{"delete the decision", []edit{{"background.go",
-		"ctx, end := m.op()\n\t\tm.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
+		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
 			names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
 			for _, name := range names {
 				m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
 			}
 		}
-		m.cfg.Store.Remove(ctx, key)`}}, 96, ""},
+		_ = m.cfg.Store.Remove(ctx, key)`}}, 96, ""},
 	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() {", "func (m *Member) dropPrepared() { if WRONG { return };"}}, 125, ""},
 	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 63, ""},
 	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "WRONG {\n} else if err := m.joinAsDuplicate(ctx); err != nil"}}, 3932, ""},

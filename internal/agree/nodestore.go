@@ -43,7 +43,7 @@ func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]by
 	if err == nil && mirrored(key) && (!strings.Contains(key, "/slot/") || string(stands) == string(value)) {
 		// Only this node's slots belong there, since the aggregator waits for their
 		// owners. A failure costs time only.
-		n.local.PutOnce(ctx, key, stands)
+		_, _ = n.local.PutOnce(ctx, key, stands)
 	}
 	return stands, err
 }
@@ -83,7 +83,7 @@ func (n *NodeStore) Mark(ctx context.Context, key string) (string, error) {
 func (n *NodeStore) Move(ctx context.Context, from, to string) error {
 	err := n.shared.Move(ctx, from, to)
 	if err == nil {
-		n.mirrorDecision(ctx, to)
+		_ = n.mirrorDecision(ctx, to) // else the aggregator mirrors it
 	}
 	if !errors.Is(err, ErrNoRecord) {
 		return err
@@ -233,11 +233,11 @@ func (a *aggregator) findProposals(ctx context.Context) {
 // communicators that are elsewhere.
 func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
 	var slots []string
-	a.bounded(ctx, func(ctx context.Context) (err error) {
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
 		slots, err = a.node.local.List(ctx, comm.slots())
 		return err
 	})
-	return len(slots) > 0
+	return err == nil && len(slots) > 0
 }
 
 // mirror copies a record into the node's own store, after first has succeeded with it.
@@ -267,7 +267,7 @@ func (a *aggregator) mirror(ctx context.Context, key string, first func(context.
 func (a *aggregator) serve(ctx context.Context, c *nodeChange) (decided bool) {
 	if a.isDecided(ctx, c) {
 		for _, key := range c.merged {
-			a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) })
+			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) }) // what stays takes room only
 		}
 		return true
 	}
@@ -279,10 +279,12 @@ func (a *aggregator) serve(ctx context.Context, c *nodeChange) (decided bool) {
 // isDecided mirrors the decision, if there is one.
 func (a *aggregator) isDecided(ctx context.Context, c *nodeChange) bool {
 	var names []string
-	a.bounded(ctx, func(ctx context.Context) (err error) {
+	if err := a.bounded(ctx, func(ctx context.Context) (err error) {
 		names, err = a.node.shared.List(ctx, c.comm.decisions())
 		return err
-	})
+	}); err != nil {
+		return false
+	}
 	for _, name := range names {
 		if k, _, ok := parseDecision(name); ok && k == c.k {
 			err := a.bounded(ctx, func(ctx context.Context) error {

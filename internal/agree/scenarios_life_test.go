@@ -265,28 +265,3 @@ func TestScenario30StoreDownAtInit(t *testing.T) {
 		})
 	}
 }
-
-func TestScenario31PhantomCalls(t *testing.T) {
-	t.Parallel()
-	t.Run("uncounted", func(t *testing.T) {
-		// A call without an available cell takes time and touches no counter.
-		try(t, 20, func(seed uint64) plan {
-			p := usual(seed)
-			p.before = func(w *world, r *rank, call int) {
-				if r.id == 1 && call%7 == 0 {
-					time.Sleep(time.Millisecond)
-				}
-			}
-			p.saved(time.Second, "B")
-			return p
-		}, endsOn("B"))
-	})
-	t.Run("counted by one rank", func(t *testing.T) {
-		try(t, 20, func(seed uint64) plan {
-			p := usual(seed)
-			p.phantom = once(2, 3)
-			p.saved(time.Second, "B")
-			return p
-		}, refused(1, Misaligned, "A"))
-	})
-}

@@ -71,7 +71,7 @@ func (k *kernel) run() {
 }
 
 func (k *kernel) add(dir string) error { return k.w.Add(dir) }
-func (k *kernel) remove(dir string)    { k.w.Remove(dir) }
+func (k *kernel) remove(dir string)    { _ = k.w.Remove(dir) } // it may have gone already
 func (k *kernel) events() <-chan event { return k.out }
 
 func (k *kernel) close() {

@@ -10,7 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
 // spaceOf is everything that was measured of a grid.
@@ -134,15 +135,19 @@ func TestTargetAdaptiveSweep(t *testing.T) {
 
 // Machines that nobody measured: NCCL's costs and what they do not know.
 func TestAdaptiveSweepOfSimulatedMachines(t *testing.T) {
-	set, err := tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json")
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var shares, regrets []float64
 	for seed := range uint64(10) {
-		for _, nodes := range []int{1, 2} {
+		for _, c := range comms {
 			o := simulate.Options{
-				Tuning: set.For(nodes, 8*nodes), System: "test", Seed: seed, Repetitions: 1, Noise: 0.007,
+				Tuning: c.Tuning, System: "test", Seed: seed, Repetitions: 1, Noise: 0.007,
 				Colls: []nccl.Coll{nccl.CollAllReduce, nccl.CollReduceScatter}, Channels: []int{1, 2, 4, 8, 16, 24, 32},
 			}
 			for n := uint64(4 << 10); n <= 1<<30; n *= 2 {

@@ -73,18 +73,18 @@ func (c *check) refused(err error) []Finding {
 	return c.findings
 }
 
-// report adds a finding about a row's cell of a column; "" means the whole row.
+// report adds a finding about a row's field of a column; "" means the whole row.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
 	r, _ := RuleNamed(rule)
 	f := Finding{Rule: rule, Severity: r.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
-		f.Column, f.at = c.sheet.Cell(line, column)
+		f.Column, f.at = c.sheet.Field(line, column)
 	}
 	c.findings = append(c.findings, f)
 	return &c.findings[len(c.findings)-1]
 }
 
-// fixBy lets Fix replace the cell that the finding is about.
+// fixBy lets Fix replace the field that the finding is about.
 func (f *Finding) fixBy(text string) {
 	if f.Column > 0 {
 		f.Fixable, f.with = true, text

@@ -28,7 +28,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"`
 	Line     int      `json:"line,omitempty"`   // from 1; left out: the whole file is meant
-	Column   int      `json:"column,omitempty"` // the cell's number in its row, from 1; left out: the whole row
+	Column   int      `json:"column,omitempty"` // the field's number in its row, from 1; left out: the whole row
 	Text     string   `json:"text"`
 	Fixable  bool     `json:"fixable"`
 

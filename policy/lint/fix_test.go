@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// What is fixed is fixed in its cell; all else stays to the byte.
+// What is fixed is fixed in its field; all else stays to the byte.
 func TestFix(t *testing.T) {
 	before := "\ufeff  # a policy\r\n" +
 		`Collective_Type , MIN_BYTES,max_bytes,algo,proto,nChannels,nNodes,nRanks,chunk_bytes,comment` + "\r\n" +
@@ -119,7 +119,7 @@ func TestSheetOfRealFile(t *testing.T) {
 		t.Fatalf("%v, %v", err, fixed)
 	}
 	if want := strings.Replace(string(text), "9437184,9437184,ring,simple,96,1,8", "9437184,9437184,ring,simple,64,1,8", 1); string(after) != want {
-		t.Error("more changed than one cell")
+		t.Error("more changed than one field")
 	}
 }
 

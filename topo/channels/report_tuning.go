@@ -51,6 +51,8 @@ type NodeTuning struct {
 	P2PChannels        int                                       `json:"p2pnChannels"`
 	P2PChannelsPerPeer int                                       `json:"p2pnChannelsPerPeer"`
 	NVLSSupport        int                                       `json:"nvlsSupport"`
+	CollNet            bool                                      `json:"collNet,omitempty"`
+	CollNetHeads       int                                       `json:"collNetHeads,omitempty"`
 	MinLocalRanks      int                                       `json:"minLocalRanks"`
 	RingNVLink         bool                                      `json:"ringNvlink,omitempty"`
 	MinCompCap         int                                       `json:"minCompCap"`
@@ -114,7 +116,7 @@ func (c *CommTuning) report() NodeTuning {
 	n := NodeTuning{
 		NHosts: c.Hosts, NNodes: f.NNodes, NRanks: f.NRanks, NChannels: t.NChannels, NVLSChannels: t.NVLSChannels,
 		P2PChannels: c.P2PChannels, P2PChannelsPerPeer: c.P2PChannelsPerPeer, NVLSSupport: cnum.Bit(t.NVLS),
-		MinLocalRanks: f.MinLocalRanks, RingNVLink: t.RingNVLink,
+		CollNet: t.CollNet, CollNetHeads: t.CollNetHeads, MinLocalRanks: f.MinLocalRanks, RingNVLink: t.RingNVLink,
 		MinCompCap: f.MinCompCap, MaxCompCap: f.MaxCompCap, CPUArch: f.CPUArch, CPUVendor: f.CPUVendor,
 		MinNetBW: topo.Float32(f.MinNetBW), AllNVLink: cnum.Bit(c.AllNVLink),
 		Graphs:     map[string]Graph{"ring": c.Graphs.Ring, "tree": c.Graphs.Tree, "nvls": c.Graphs.NVLS},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -23,13 +24,43 @@ func TestTuningReportAgreesWithNCCL(t *testing.T) {
 		if diff := golden.Compare(&total, golden.AsJSON(t, report), want); diff != "" {
 			t.Errorf("%s: %s", file, diff)
 		}
+	}
+	t.Logf("tuning: %s values agree with NCCL", total)
+}
+
+// What tunefit topo tuning prints, --tuning takes for what it was printed from.
+func TestTuningReportIsReadBack(t *testing.T) {
+	for _, collNet := range []bool{false, true} {
+		opt := TuneOptions{NCCL: nccl.Reference, CollNet: collNet}
+		hosts := []int{1, 2, 4}
+		report, err := ReportTuning(hgxH100.document(), opt, hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
 		text, err := json.Marshal(report)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tuning.Read(bytes.NewReader(text), file); err != nil {
-			t.Errorf("what is reported cannot be read: %v", err)
+		set, err := tuning.Read(bytes.NewReader(text), "report.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		comms, err := Tune(hgxH100.document(), opt, hosts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range comms {
+			want, got := c.Tuning, set.For(c.Tuning.NNodes, c.Tuning.NRanks)
+			if got == nil || collNet && c.Hosts == 4 && !got.CollNet {
+				t.Fatalf("%d hosts: %+v", c.Hosts, got)
+			}
+			for coll := range nccl.Coll(nccl.NumColls) {
+				for bytes := int64(8); bytes <= 1<<34; bytes *= 2 {
+					if got.Table(coll, bytes, 1) != want.Table(coll, bytes, 1) || got.Choose(coll, bytes, 1) != want.Choose(coll, bytes, 1) {
+						t.Fatalf("%d hosts, %s, %d B: another choice", c.Hosts, coll, bytes)
+					}
+				}
+			}
 		}
 	}
-	t.Logf("tuning: %s values agree with NCCL", total)
 }

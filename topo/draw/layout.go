@@ -18,17 +18,17 @@ const (
 	legend     = 16 // height, below the picture
 )
 
-// place is where a box is drawn: its middle and its size.
-type place struct{ x, y, w, h float64 }
+// rect is where a box is drawn: its middle and its size.
+type rect struct{ x, y, w, h float64 }
 
-func (p place) top() float64    { return p.y - p.h/2 }
-func (p place) bottom() float64 { return p.y + p.h/2 }
+func (r rect) top() float64    { return r.y - r.h/2 }
+func (r rect) bottom() float64 { return r.y + r.h/2 }
 
 // layout is a tree for each CPU, side by side: the CPU above, PCI switches below each other, and all GPUs and NICs in one
 // row at the bottom. The NVSwitches are a bar below the GPUs.
 type layout struct {
 	picture
-	at            []place
+	at            []rect
 	children      [][]int
 	width, height float64
 	deviceRow     float64 // middle of the row of GPUs and NICs
@@ -36,7 +36,7 @@ type layout struct {
 }
 
 func newLayout(p picture) *layout {
-	l := &layout{picture: p, at: make([]place, len(p.boxes)), children: make([][]int, len(p.boxes))}
+	l := &layout{picture: p, at: make([]rect, len(p.boxes)), children: make([][]int, len(p.boxes))}
 	seen := make([]bool, len(p.boxes))
 	var roots []int
 	for i, b := range p.boxes {
@@ -70,7 +70,7 @@ func newLayout(p picture) *layout {
 	for i, b := range p.boxes {
 		if b.node.Type == topo.NodeNVS {
 			l.switchRow = l.deviceRow + deviceHeight/2 + gapLevel
-			l.at[i] = place{l.width / 2, l.switchRow, l.width - 2*margin, 2 * lineHeight}
+			l.at[i] = rect{l.width / 2, l.switchRow, l.width - 2*margin, 2 * lineHeight}
 			l.height = max(l.height, l.switchRow+lineHeight+margin+legend)
 		}
 	}
@@ -118,7 +118,7 @@ func (l *layout) put(i, level int, x, levelHeight float64) float64 {
 		end = l.put(c, level+1, end, levelHeight)
 	}
 	end = max(end, x+boxWidth)
-	l.at[i] = place{(x + end) / 2, y, boxWidth, h}
+	l.at[i] = rect{(x + end) / 2, y, boxWidth, h}
 	return end
 }
 
@@ -134,4 +134,4 @@ func (l *layout) arcDepth() float64 {
 }
 
 // arc is how far the curve between two boxes hangs down.
-func arc(a, b place) float64 { return 24 + max(a.x-b.x, b.x-a.x)*0.12 }
+func arc(a, b rect) float64 { return 24 + max(a.x-b.x, b.x-a.x)*0.12 }

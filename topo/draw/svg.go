@@ -53,12 +53,12 @@ func SVG(w io.Writer, s *topo.System) error {
 	return out.Flush()
 }
 
-func (l *layout) drawBox(w io.Writer, b box, p place) {
+func (l *layout) drawBox(w io.Writer, b box, r rect) {
 	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" fill="%s" stroke="#555555"/>`+"\n",
-		p.x-p.w/2, p.top(), p.w, p.h, boxColors[b.node.Type])
-	y := p.y - float64(len(b.text)-1)*lineHeight/2 + 4
+		r.x-r.w/2, r.top(), r.w, r.h, boxColors[b.node.Type])
+	y := r.y - float64(len(b.text)-1)*lineHeight/2 + 4
 	for i, t := range b.text {
-		writeText(w, p.x, y+float64(i)*lineHeight, normalText, "#111111", t)
+		writeText(w, r.x, y+float64(i)*lineHeight, normalText, "#111111", t)
 	}
 }
 

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -30,27 +31,16 @@ func parseAddress(s string) (netip.Prefix, error) {
 }
 
 func maskLength(s string, addr netip.Addr) (int, error) {
-	if mask, err := netip.ParseAddr(s); err == nil && mask.Is4() && addr.Is4() {
-		length := 0
-		for _, b := range mask.AsSlice() {
-			for ; b&0x80 != 0; b <<= 1 {
-				length++
-			}
+	if mask := net.ParseIP(s).To4(); mask != nil && addr.Is4() {
+		length, bits := net.IPMask(mask).Size()
+		if bits == 0 {
+			return 0, fmt.Errorf("mask %s has a gap", s)
 		}
-		if p, err := addr.Prefix(length); err == nil && maskOf(p) == mask {
-			return length, nil
-		}
-		return 0, fmt.Errorf("mask %s has a gap", s)
+		return length, nil
 	}
 	length, err := strconv.Atoi(s)
 	if err != nil || length < 1 || length > addr.BitLen() {
 		return 0, fmt.Errorf("%q is no mask of %s (allowed: 1 to %d)", s, addr, addr.BitLen())
 	}
 	return length, nil
-}
-
-// maskOf is the mask of an IPv4 prefix spelled out.
-func maskOf(p netip.Prefix) netip.Addr {
-	ones := ^uint32(0) << (32 - p.Bits())
-	return netip.AddrFrom4([4]byte{byte(ones >> 24), byte(ones >> 16), byte(ones >> 8), byte(ones)})
 }

@@ -15,7 +15,6 @@ type Cost struct {
 
 // Trees is NCCL's pair of binary trees over the nodes, each for one half of the data.
 type Trees struct {
-	Edges [2][]TreeEdge
 	Depth int // edges from the root of the deeper tree to its farthest leaf
 	// Relayed counts edges between nodes without a direct link. NCCL does not relay: without hosts that route IP
 	// packets, or a net plugin that does, a tree with such edges fails to connect.
@@ -23,12 +22,6 @@ type Trees struct {
 	// GBps is the rate in GB/s at which all edges of both trees can run at once, given that relayed edges pass over
 	// the links of others; 0 for a single node.
 	GBps float64
-}
-
-// TreeEdge joins a node to its parent.
-type TreeEdge struct {
-	Child, Parent int   // indices of Mesh.Nodes
-	Way           []int // all nodes from child to parent; more than two if the edge needs relaying
 }
 
 // Cost rates the mesh. The error is that of BestRing.
@@ -54,24 +47,23 @@ func (m *Mesh) Trees(order []int) (Trees, error) {
 	var t Trees
 	load := make(map[[2]int]int) // edges over a link, which carry as much one way as the other
 	n := len(order)
-	for k := range t.Edges {
+	for k := range 2 {
 		parent := treeParents(n, k)
 		for i, p := range parent {
 			if p < 0 {
 				continue
 			}
-			e := TreeEdge{Child: order[i], Parent: order[p]}
-			if e.Way = m.route(e.Child, e.Parent); e.Way == nil {
-				return Trees{}, m.apart(e.Child, e.Parent)
+			way := m.route(order[i], order[p])
+			if way == nil {
+				return Trees{}, m.apart(order[i], order[p])
 			}
-			if len(e.Way) > 2 {
+			if len(way) > 2 {
 				t.Relayed++
 			}
-			for j := 1; j < len(e.Way); j++ {
-				a, b := e.Way[j-1], e.Way[j]
+			for j := 1; j < len(way); j++ {
+				a, b := way[j-1], way[j]
 				load[[2]int{min(a, b), max(a, b)}]++
 			}
-			t.Edges[k] = append(t.Edges[k], e)
 			t.Depth = max(t.Depth, depthOf(parent, i))
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,16 +26,6 @@ const (
 	maxBytes = 1 << 20
 	maxGbit  = 1e6
 )
-
-// ReadFile reads a mesh from a CSV file, see Read.
-func ReadFile(path string) (*Mesh, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return Read(path, f)
-}
 
 // Read reads a mesh, one port in a row; name is the file's name for messages.
 //

@@ -151,11 +151,6 @@ func (l Link) reverse() Link {
 	return l
 }
 
-// Node returns the index of the node with a name, or -1.
-func (m *Mesh) Node(name string) int {
-	return slices.IndexFunc(m.Nodes, func(n Node) bool { return n.Name == name })
-}
-
 // Links returns the direct links from one node to another, fastest first: Local is the port to use. The error is a
 // *NoDirectLinkError.
 func (m *Mesh) Links(from, to int) ([]Link, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func ExampleMesh_Links() {
 		fmt.Println(err)
 		return
 	}
-	b, c := m.Node("b"), m.Node("c")
+	const b, c = 1, 2 // in the order of the file
 	links, err := m.Links(b, c)
 	if err != nil {
 		fmt.Println(err)
@@ -49,7 +50,13 @@ func ExampleMesh_Links() {
 }
 
 func ExampleMesh_Cost() {
-	m, err := ReadFile("../../configs/mesh/four-nodes.csv")
+	file, err := os.Open("../../configs/mesh/four-nodes.csv")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer file.Close()
+	m, err := Read(file.Name(), file)
 	if err != nil {
 		fmt.Println(err)
 		return

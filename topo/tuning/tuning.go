@@ -1,10 +1,6 @@
 package tuning
 
-import (
-	"sort"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // Tuning is NCCL's cost model for one communicator size, as plain data: what is left of the topology once NCCL has
 // decided on its channels. It answers Table and Choose without anything else, so it can be read from a file on a
@@ -46,7 +42,6 @@ type Tuning struct {
 // Set holds the tunings of one system for several communicator sizes.
 type Set struct {
 	System  string       // what the system is, for people
-	Source  string       // where the numbers come from
 	NCCL    nccl.Version // whose rules were applied, in all tunings
 	Tunings []*Tuning    // ordered by NNodes, then NRanks
 }
@@ -60,16 +55,6 @@ func (s *Set) For(nNodes, nRanks int) *Tuning {
 		}
 	}
 	return nil
-}
-
-func (s *Set) sort() {
-	sort.SliceStable(s.Tunings, func(i, j int) bool {
-		a, b := s.Tunings[i], s.Tunings[j]
-		if a.NNodes != b.NNodes {
-			return a.NNodes < b.NNodes
-		}
-		return a.NRanks < b.NRanks
-	})
 }
 
 func (t *Tuning) localRanks() int {

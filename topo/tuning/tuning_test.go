@@ -1,29 +1,31 @@
-package tuning
+package tuning_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-const hgxH100File = "../../configs/tuning/hgx-h100.json"
-
-func hgxH100(t testing.TB, nodes int) *Tuning {
+// hgxH100 is NCCL's cost model over so many nodes of eight GPUs.
+func hgxH100(t testing.TB, nodes int) *tuning.Tuning {
 	t.Helper()
-	f, err := os.Open(hgxH100File)
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	set, err := Read(f, hgxH100File)
+	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.For(nodes, 0)
+	return comms[0].Tuning
 }
 
 func TestChooseHGXH100(t *testing.T) {
@@ -42,7 +44,7 @@ func TestChooseHGXH100(t *testing.T) {
 		{nccl.CollAllReduce, 1, 1 << 30, nccl.AlgoNVLS, nccl.ProtoSimple, 16, 20},
 	} {
 		got := one.Choose(c.coll, c.bytes, c.pipeOps)
-		want := Choice{c.algo, c.proto, one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], c.channels, c.warps}
+		want := tuning.Choice{c.algo, c.proto, one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], c.channels, c.warps}
 		if got != want {
 			t.Errorf("%s of %d B: %+v, want %+v", c.coll, c.bytes, got, want)
 		}
@@ -63,34 +65,45 @@ func TestChooseFromEdges(t *testing.T) {
 	if got := one.ChooseFrom(tie, 1024); got.Algo != nccl.AlgoRing || got.Proto != nccl.ProtoSimple {
 		t.Errorf("a tie goes to the first cell, chosen %+v", got)
 	}
-	alone := &Tuning{NNodes: 1, NRanks: 1, NChannels: 1}
+	alone := &tuning.Tuning{NNodes: 1, NRanks: 1, NChannels: 1}
 	if got := alone.Table(nccl.CollAllReduce, 1024, 1)[nccl.AlgoRing][nccl.ProtoSimple]; got != 0 {
 		t.Errorf("a single rank takes %v us, want 0", got)
 	}
 }
 
 func TestReadErrors(t *testing.T) {
-	good := `{"format":"nccl-tuner-go/tuning","version":1,"nccl":"2.30.7","tunings":[{"nodes":1,"ranks":8,"channels":24,` +
-		`"min_comp_cap":90,"cpu_arch":1,"max_threads":{"ring":[512,640,512]},"thread_thresholds":{"ring":[64,8,64]},` +
-		`"latency_us":{"allreduce":{"ring":[15,1,2]}},"bandwidth_gbps":{"allreduce":{"ring":[80,1,2]}}}]}`
-	if _, err := Read(strings.NewReader(good), "good.json"); err != nil {
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := channels.ReportTuning(machine, channels.TuneOptions{NCCL: nccl.Reference}, []int{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(text)
+	if _, err := tuning.Read(strings.NewReader(good), "good.json"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{`"version":1`, `"version":2`, "version 2"},
-		{`"format":"nccl-tuner-go/tuning"`, `"format":"x"`, `neither "format"`},
-		{`"ring":[15`, `"rign":[15`, `unknown algorithm "rign"`},
-		{`"allreduce":{"ring":[80`, `"allred":{"ring":[80`, `unknown collective "allred"`},
-		{`"ranks":8`, `"ranks":0`, "0 ranks on 1 nodes"},
-		{`"channels":24`, `"channels":0`, "0 channels"},
-		{`[80,`, `[-80,`, "bandwidth -80"},
-		{`[80,`, `["x",`, "bad.json:1:"},
-		{`"min_comp_cap"`, `"min_compcap"`, "min_compcap"},
+		{`"nodes":{"1"`, `"hosts":{"1"`, `no "nodes"`},
+		{`"nodes":{"1"`, `"nodes":{"one"`, `"one" is not a number of hosts`},
+		{`"nccl":"2.30.7"`, `"nccl":"new"`, "nccl: "},
+		{`"nRanks":8`, `"nRanks":0`, "0 ranks on 1 nodes"},
+		{`"nChannels":24`, `"nChannels":0`, "0 channels"},
+		{`"bw":[[[0,`, `"bw":[[[-80,`, "bandwidth -80"},
+		{`"bw":[[[0,`, `"bw":[[["x",`, "bad.json:1:"},
 		{`[512,640,512]`, `[512,9999,512]`, "9999 threads"},
-		{`}]}`, `}]`, "bad.json:1:"},
+		{good[len(good)-1:], "", "bad.json:1:"},
 	} {
-		text := strings.Replace(good, c.from, c.to, 1)
-		_, err := Read(strings.NewReader(text), "bad.json")
+		bad := strings.Replace(good, c.from, c.to, 1)
+		if c.to == "" {
+			bad = strings.TrimSuffix(good, c.from)
+		}
+		_, err := tuning.Read(strings.NewReader(bad), "bad.json")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "bad.json:") {
 			t.Errorf("%s: error %v, want one that says %q", c.to, err, c.want)
 		}
@@ -98,12 +111,9 @@ func TestReadErrors(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	if data, err := os.ReadFile(hgxH100File); err == nil {
-		f.Add(data)
-	}
 	f.Add([]byte(`{"nodes":{"1":{"nNodes":1,"nRanks":8,"nChannels":2}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		set, err := Read(bytes.NewReader(data), "fuzz.json")
+		set, err := tuning.Read(bytes.NewReader(data), "fuzz.json")
 		if err != nil {
 			return
 		}
@@ -123,20 +133,18 @@ func BenchmarkTable(b *testing.B) {
 }
 
 func ExampleTuning_Choose() {
-	f, err := os.Open(hgxH100File)
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close()
-	set, err := Read(f, hgxH100File)
+	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 4)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	t := set.For(4, 32)
 	for _, bytes := range []int64{1 << 10, 1 << 20, 1 << 30} {
-		c := t.Choose(nccl.CollAllReduce, bytes, 1)
+		c := comms[0].Tuning.Choose(nccl.CollAllReduce, bytes, 1)
 		fmt.Printf("%d B: %s/%s %.0f us, %d channels\n", bytes, c.Algo, c.Proto, c.Micros, c.Channels)
 	}
 	// Output:
@@ -147,7 +155,7 @@ func ExampleTuning_Choose() {
 
 // NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
 func TestChannels(t *testing.T) {
-	two := Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
+	two := tuning.Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
 	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
 		if got := two.Channels(algo); got != want {
 			t.Errorf("%s: %d channels, want %d", algo, got, want)

@@ -115,7 +115,7 @@ func (s *Store) Close() error {
 	lock := s.lock
 	s.lock = nil
 	// A forked child shares the lock and may live on, so closing alone is not enough.
-	flock(lock, syscall.LOCK_UN)
+	_ = flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
 	return nil

@@ -90,7 +90,7 @@ func (s *Store) begin(ctx context.Context, etcd *clientv3.Client, group string) 
 		if reply.Succeeded {
 			return &epoch{etcd: etcd, group: group, key: key, revision: reply.Header.Revision, lease: lease.ID}, nil
 		}
-		etcd.Revoke(ctx, lease.ID)
+		_, _ = etcd.Revoke(ctx, lease.ID) // else it ends by itself
 		if found, err = etcd.Get(ctx, key); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (s *Store) keep(e *epoch) {
 		end()
 		switch {
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
-			s.expired(e)
+			_ = s.expired(e) // whoever uses it is told
 			return
 		case err != nil:
 			wait = min(keepRetry, s.ttl/3)

@@ -111,7 +111,7 @@ type silent struct {
 func (s *silent) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if err != nil && !s.spoke && n == 0 {
-		s.noting.trouble.note(s.RemoteAddr().String(), fmt.Errorf("it hung up (%s): %w", s.noting.why, err))
+		_ = s.noting.trouble.note(s.RemoteAddr().String(), fmt.Errorf("it hung up (%s): %w", s.noting.why, err))
 	}
 	s.spoke = s.spoke || n > 0
 	return n, err

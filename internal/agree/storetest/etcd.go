@@ -67,7 +67,7 @@ func (s *Etcd) Start() {
 		s.t.Fatal(err)
 	}
 	s.ended = make(chan struct{})
-	go func(cmd *exec.Cmd, ended chan struct{}) { cmd.Wait(); close(ended) }(s.cmd, s.ended)
+	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(s.cmd, s.ended)
 	limit := time.Now().Add(30 * time.Second)
 	for {
 		conn, err := net.DialTimeout("tcp", s.Address, time.Second)
@@ -89,6 +89,6 @@ func (s *Etcd) Start() {
 
 // Kill ends etcd as a crash does.
 func (s *Etcd) Kill() {
-	s.cmd.Process.Kill()
+	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.ended
 }

@@ -36,7 +36,7 @@ func Start(t *testing.T, env ...string) *Process {
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Process.Kill(); p.Wait() })
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
 	go func() {
 		defer close(p.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
@@ -48,7 +48,7 @@ func Start(t *testing.T, env ...string) *Process {
 }
 
 // Say writes a line to the process.
-func (p *Process) Say(line string) { io.WriteString(p.in, line+"\n") }
+func (p *Process) Say(line string) { fmt.Fprintln(p.in, line) }
 
 // Await returns the first line that begins so.
 func (p *Process) Await(t *testing.T, begin string) string {
@@ -99,7 +99,9 @@ const racedKeys = 300
 // what stands.
 func RacePart(s agree.Store, name string) error {
 	fmt.Println("ready")
-	bufio.NewReader(os.Stdin).ReadString('\n')
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
 	for i := range racedKeys {
 		stands, err := s.PutOnce(context.Background(), fmt.Sprintf("c/%d/d/1", i), []byte(name))
 		if err != nil {

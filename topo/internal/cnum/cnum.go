@@ -48,13 +48,11 @@ func digits(s string, base int) (neg bool, n uint64) {
 	case base == 0:
 		base = 10
 	}
-	for i := 0; i < len(s) && HexDigit(s[i]) < base; i++ {
-		d := uint64(HexDigit(s[i]))
-		if n > (math.MaxUint64-d)/uint64(base) {
-			return neg, math.MaxUint64
-		}
-		n = n*uint64(base) + d
+	end := 0
+	for end < len(s) && HexDigit(s[end]) < base {
+		end++
 	}
+	n, _ = strconv.ParseUint(s[:end], base, 64) // 0 without a digit; the largest number where it is larger
 	return neg, n
 }
 

@@ -239,9 +239,7 @@ func (a *Asker) tuning(d Decider, s grid.Shape) (*tuning.Tuning, error) {
 	}
 	key := fmt.Sprint(comm.Constants)
 	if a.own[key] == nil {
-		if a.Costs, a.own[key], err = a.from.With(comm.Constants, a.Costs); err != nil {
-			return nil, err
-		}
+		a.own[key] = a.Costs.With(comm.Constants)
 	}
 	return a.own[key].Of(s)
 }

@@ -36,6 +36,18 @@ func (d Decider) Read() (f Files, err error) {
 	return f, err
 }
 
+// ReadAll reads the files of several deciders with one model at most.
+func ReadAll(by ...Decider) (all Files, err error) {
+	for _, d := range by {
+		f, err := d.Read()
+		if err != nil {
+			return all, err
+		}
+		all.Policies, all.model = append(all.Policies, f.Policies...), f.model
+	}
+	return all, nil
+}
+
 // engine puts the files together as the plugin does. note says why the machine is not
 // known where it has to be.
 func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {

@@ -53,8 +53,8 @@ var kinds = [...]struct{ is, use string }{
 // sniffed is what the beginning of a file tells.
 type sniffed struct {
 	Kind
-	separator rune // between the cells of a policy or a sweep; 0: commas
-	commas    bool // cells hold commas themselves
+	separator rune // between the fields of a policy or a sweep; 0: commas
+	commas    bool // fields hold commas themselves
 }
 
 // wrong is the error for a file that should have been something else.
@@ -109,16 +109,16 @@ func (s sniffed) Accept(name string, want []Kind) error {
 			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv", map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
 		}
 		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
-		return fmt.Errorf("%s is %s whose cells are separated by %s (needed: commas); %s", called, is, named, do)
+		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas); %s", called, is, named, do)
 	}
 	return nil
 }
 
 // Columns that only one kind of CSV file has, in lower case and without "_" and blanks.
 var (
-	sweepCells  = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps", "busbw", "busbwgbps", "inplace", "selection", "costmetric"}
-	policyCells = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode", "chunkbytes", "when", "comment", "algorithm", "algo"}
-	meshCells   = []string{"nic", "address", "gbits"}
+	sweepColumns  = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps", "busbw", "busbwgbps", "inplace", "selection", "costmetric"}
+	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode", "chunkbytes", "when", "comment", "algorithm", "algo"}
+	meshColumns   = []string{"nic", "address", "gbits"}
 )
 
 var (
@@ -144,7 +144,7 @@ func Sniff(head []byte) (s sniffed) {
 		switch {
 		case has(model.Format):
 			s.Kind = KindModel
-		case has(`"nccl-tuner-go/tuning"`), has(`"lat"`) && has(`"bw"`):
+		case has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning
 		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
 			s.Kind = KindResults
@@ -197,24 +197,24 @@ func (s *sniffed) lines(head []byte) {
 
 // table looks at the first line of a CSV file.
 func (s *sniffed) table(line string, separator rune) bool {
-	cells := strings.Split(line, string(separator))
+	fields := strings.Split(line, string(separator))
 	count := func(names []string) (n int) {
-		for _, c := range cells {
+		for _, c := range fields {
 			if slices.Contains(names, strings.NewReplacer("_", "", " ", "", `"`, "").Replace(strings.ToLower(c))) {
 				n++
 			}
 		}
 		return n
 	}
-	_, err := nccl.Colls.Parse(strings.Trim(cells[0], `" `))
+	_, err := nccl.Colls.Parse(strings.Trim(fields[0], `" `))
 	switch {
-	case len(cells) < 2:
+	case len(fields) < 2:
 		return false
-	case count(meshCells) >= 2:
+	case count(meshColumns) >= 2:
 		s.Kind = KindMesh
-	case count(sweepCells) >= 2:
+	case count(sweepColumns) >= 2:
 		s.Kind = KindSweep
-	case count(policyCells) >= 2, err == nil && len(cells) >= 8:
+	case count(policyColumns) >= 2, err == nil && len(fields) >= 8:
 		s.Kind = KindPolicy
 	default:
 		return false

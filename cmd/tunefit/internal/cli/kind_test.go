@@ -14,7 +14,6 @@ func TestKindsOfFiles(t *testing.T) {
 		"../../../../configs/sweeps/*.csv":           KindSweep,
 		"../../../../configs/topo/*.xml":             KindTopology,
 		"../../../../configs/mesh/*.csv":             KindMesh,
-		"../../../../configs/tuning/*.json":          KindTuning,
 		"../../../../bench/testdata/launcher_*.txt":  KindLog,
 		"../../../../bench/testdata/*.json":          KindResults,
 		"../../../../bench/testdata/*.csv":           KindSweep,
@@ -58,11 +57,12 @@ func TestKindsOfTexts(t *testing.T) {
 		"<?xml version=\"1.0\"?>\n<system version=\"1\">":                             KindTopology,
 		"<!DOCTYPE html>":                                                             kindPage,
 		"<< EOF\n":                                                                    KindUnknown,
-		"{\"a\": 1}":                                                                  kindJSON,
-		"\x7fELF\x02\x01\x01\x00\x00":                                                 kindBinary,
-		"\x28\xb5\x2f\xfd\x04":                                                        KindPacked,
-		"\xff\xfec\x00o\x00":                                                          KindUnknown,
-		"a log with a zero\n" + string(make([]byte, 3)):                               kindBinary,
+		"{\"nodes\": {\"1\": {\"lat\": [], \"bw\": []}}}":                             KindTuning,
+		"{\"a\": 1}":                                    kindJSON,
+		"\x7fELF\x02\x01\x01\x00\x00":                   kindBinary,
+		"\x28\xb5\x2f\xfd\x04":                          KindPacked,
+		"\xff\xfec\x00o\x00":                            KindUnknown,
+		"a log with a zero\n" + string(make([]byte, 3)): kindBinary,
 	} {
 		if got := Sniff([]byte(text)).Kind; got != want {
 			t.Errorf("%q is %q, want %q", text, kinds[got].is, kinds[want].is)

@@ -26,13 +26,12 @@ func Verb(n int, one, many string) string {
 	return many
 }
 
-// Few joins the first few of many.
-func Few(list []string) string {
-	const most = 8
+// Few joins the first of many.
+func Few(list []string, most int, separator string) string {
 	if len(list) > most {
 		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
 	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, separator)
 }
 
 // Percent writes a share; - for one that is not known.

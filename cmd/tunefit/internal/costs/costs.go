@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -37,7 +37,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 // Model is NCCL's cost model for communicators of one machine.
 type Model struct {
 	Set     *tuning.Set
-	Machine *topo.Document // to derive more of the set from; nil without
+	Machine *topo.Document // that the set is derived from; nil where it was read from a file
 	options channels.TuneOptions
 	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
 	Ignored int          // constants that a tuner replaces and that the set does not know
@@ -73,12 +73,14 @@ func (f *Flags) Read() (*Model, error) {
 		return nil, err
 	}
 	if f.Topo == "" {
-		return m, m.ofHGXH100()
+		m.Machine, err = hgxH100()
+	} else {
+		m.Machine, err = ReadTopology(f.Topo)
 	}
-	if m.Machine, err = ReadTopology(f.Topo); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	m.Set = &tuning.Set{System: f.Topo, NCCL: m.options.NCCL}
+	m.Set = &tuning.Set{System: cmp.Or(f.Topo, "HGX H100"), NCCL: m.options.NCCL}
 	return m, m.Derive(1)
 }
 
@@ -101,7 +103,7 @@ func (f *Flags) readTuning() (*Model, error) {
 	if m.Set, err = tuning.Read(bytes.NewReader(text), f.Tuning); err != nil {
 		return nil, err
 	}
-	m.NCCL, m.Set.System = m.Set.NCCL, cmp.Or(m.Set.System, f.Tuning)
+	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
 	if f.NCCL != "" {
 		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
 			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.NCCL, f.Tuning, m.Set.NCCL)
@@ -111,23 +113,6 @@ func (f *Flags) readTuning() (*Model, error) {
 		m.notes = append(m.notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
 	}
 	return m, nil
-}
-
-// ofHGXH100 gives the costs of that machine: for the reference release without variables they are here,
-// else they are derived from its topology.
-func (m *Model) ofHGXH100() (err error) {
-	if m.Set, err = tuning.Read(strings.NewReader(configs.HGXH100), "hgx-h100.json"); err != nil {
-		return err
-	}
-	o := &m.options
-	if o.NCCL == m.Set.NCCL && o.Build == (topo.BuildOptions{}) && o.Settings == (topo.Settings{}) && o.Variables == (channels.Variables{}) {
-		return nil
-	}
-	m.Set.NCCL, m.Set.Tunings = m.options.NCCL, nil
-	if m.Machine, err = hgxH100(); err != nil {
-		return err
-	}
-	return m.Derive(1)
 }
 
 func hgxH100() (*topo.Document, error) {
@@ -175,13 +160,7 @@ func (m *Model) Of(s grid.Shape) (*tuning.Tuning, error) {
 
 // Source names the cost model, with the release and the machine that it is of.
 func (m *Model) Source() string {
-	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.system())
-}
-
-// system names the machine that the costs are of.
-func (m *Model) system() string {
-	system, _, _ := strings.Cut(m.Set.System, ":")
-	return system
+	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.Set.System)
 }
 
 // NoteStandIns says where the costs are not those of the communicator shown.
@@ -189,10 +168,9 @@ func (m *Model) NoteStandIns(w io.Writer, shown []grid.Shape) {
 	for _, note := range m.notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	system := m.system()
 	for _, s := range shown {
 		if by, ok := m.standIns[s]; ok {
-			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", system, s, by)
+			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, s, by)
 		}
 	}
 }
@@ -240,46 +218,33 @@ func (f *Flags) Doubt() string {
 	if f.Topo != "" || f.Tuning != "" {
 		return ""
 	}
-	here, err := doctor.Machine(f.Getenv)
-	if err != nil {
+	here := node.ThisMachine(f.Getenv)
+	if here.Err != nil {
 		return "; nothing here tells whether your machine is one"
 	}
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Fingerprint) {
+		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Here.Fingerprint) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("; this machine is none (%s)", here.Summary)
+	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
 }
 
-// With returns the costs as they are with constants that a tuner replaces, and those
-// to compare them with. Where they come from a file of latencies and bandwidths,
-// what becomes of these by other constants is not known, and nothing changes.
-func (f *Flags) With(constants []host.Constant, m *Model) (alone, own *Model, err error) {
-	if f.Tuning != "" {
+// With returns the costs as they are with constants that a tuner replaces. Where they come
+// from a file of latencies and bandwidths, what becomes of these by other constants is not
+// known, and nothing changes.
+func (m *Model) With(constants []host.Constant) *Model {
+	if m.Machine == nil {
 		m.Ignored = len(constants)
-		return m, m, nil
+		return m
 	}
-	alone = m
-	if m.Machine == nil { // the default is the outcome for a machine whose topology is here, too
-		machine, err := hgxH100()
-		if err != nil {
-			return nil, nil, err
-		}
-		alone = m.anew(machine)
-	}
-	own = alone.anew(alone.Machine)
+	own := &Model{Machine: m.Machine, options: m.options, NCCL: m.NCCL, standIns: m.standIns, Set: &tuning.Set{System: m.Set.System, NCCL: m.Set.NCCL}}
 	for _, c := range constants {
 		own.options.Replaced = append(own.options.Replaced, channels.Constant(c))
 	}
-	return alone, own, nil
-}
-
-// anew is for the same system and derives all that it is asked for.
-func (m *Model) anew(machine *topo.Document) *Model {
-	return &Model{Machine: machine, options: m.options, NCCL: m.NCCL, standIns: m.standIns, notes: m.notes, Set: &tuning.Set{System: m.Set.System, NCCL: m.Set.NCCL}}
+	return own
 }
 
 // NoteIgnored says that the costs are not those that NCCL has with the constants of the tuner.

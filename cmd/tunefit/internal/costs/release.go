@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// FindNCCL is doctor's. Tests replace it.
-var FindNCCL = doctor.InstalledNCCL
+// FindNCCL says which release is installed. Tests replace it.
+var FindNCCL = node.InstalledNCCL
 
 // WhichNCCL is the release that --nccl names, or the installed one, or the newest that is
 // known. The note is for a release whose rules are not known.

@@ -5,25 +5,19 @@ package doctor
 import (
 	"context"
 	"errors"
-	"os"
-	"os/user"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// An examination is over after doctorLimit, whatever hangs; the driver and an etcd get
-// less, so that what waits for them can still be told.
-const (
-	doctorLimit = 2500 * time.Millisecond
-	answerLimit = 1800 * time.Millisecond
-)
+// doctorLimit ends an examination, whatever hangs. It is more than node.AnswerLimit, so that what waits for the driver or
+// an etcd can still be told.
+const doctorLimit = 2500 * time.Millisecond
 
 // Options are what an examination is told and not the environment.
 type Options struct {
@@ -37,45 +31,20 @@ func Examine(o Options) []finding {
 	return onThisMachine(o).examine(context.Background(), examinations)
 }
 
-// InstalledNCCL says which NCCL a job here would use, 0 if none is found.
-func InstalledNCCL() nccl.Version {
-	ctx, end := context.WithTimeout(context.Background(), time.Second)
-	defer end()
-	d := onThisMachine(Options{})
-	lib, err := d.probe(ctx, ncclLibrary)
-	for _, path := range d.pythonNCCLs() {
-		if err == nil && lib.NCCL > 0 {
-			break
-		}
-		lib, err = d.probe(ctx, path)
-	}
-	if err != nil {
-		return 0
-	}
-	return nccl.Version(lib.NCCL)
-}
-
-// Machine is what the tuner would take this machine for; the driver gets no longer than answerLimit.
-func Machine(getenv func(string) string) (*model.Machine, error) {
-	m := findMachine(context.Background(), tuner.FindMachine, getenv)
-	return m.here, m.err
-}
-
 // doctor is one examination of an environment. What is not the environment is a field,
 // for tests.
 type doctor struct {
 	Options
 
-	env     *environment
-	home    string
+	env     *node.Environment
 	libDirs []string // where the dynamic loader looks after LD_LIBRARY_PATH
 	shm     string
 	proc    string
 	cgroups string
-	detect  findingMachine
+	detect  node.FindingMachine
 
 	// What several examinations ask for.
-	machine func() machineFound
+	machine func() node.Machine
 	plugin  func() pluginFound
 	files   func() filesFound
 }
@@ -101,10 +70,7 @@ var examinations = []examination{
 // onThisMachine says where things are.
 func onThisMachine(o Options) *doctor {
 	d := &doctor{Options: o}
-	if u, err := user.Current(); err == nil {
-		d.home = u.HomeDir
-	}
-	d.env = readEnvironment(os.Environ(), d.home, "/etc/nccl.conf")
+	d.env = node.Here()
 	d.libDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"}
 	d.shm = dirstore.Shm
 	d.proc = "/proc"
@@ -118,7 +84,7 @@ func onThisMachine(o Options) *doctor {
 func (d *doctor) examine(parent context.Context, all []examination) []finding {
 	ctx, cancel := context.WithTimeout(parent, doctorLimit)
 	defer cancel()
-	d.machine = asked(func() machineFound { return findMachine(ctx, d.detect, d.env.get) })
+	d.machine = asked(func() node.Machine { return node.FindMachine(ctx, d.detect, d.env.Get) })
 	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = asked(d.readFiles)
 	results := make([]chan []finding, len(all))
@@ -176,11 +142,6 @@ func (d *doctor) ownLibrary() string {
 		return ""
 	}
 	return path
-}
-
-// probe looks at a library as a process of the job would see it.
-func (d *doctor) probe(ctx context.Context, name string) (*host.Library, error) {
-	return host.Probe(ctx, name, d.env.process)
 }
 
 // notLoaded returns the dynamic loader's words, or the error.

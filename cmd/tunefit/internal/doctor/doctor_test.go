@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -23,8 +24,9 @@ import (
 // test's folders counts.
 func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
-	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1}, home: t.TempDir(), shm: t.TempDir(), proc: t.TempDir()}
-	d.env = readEnvironment(environ, d.home, filepath.Join(d.home, "etc.conf"))
+	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1}, shm: t.TempDir(), proc: t.TempDir()}
+	home := t.TempDir()
+	d.env = node.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
 	}
@@ -145,6 +147,6 @@ func TestDoctorTopology(t *testing.T) {
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
 	}
-	d.env = readEnvironment(nil, d.home, "")
+	d.env = node.ReadEnvironment(nil, "", "")
 	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "8 NVIDIA GPUs", "permission denied")
 }

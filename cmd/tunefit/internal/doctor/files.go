@@ -36,7 +36,7 @@ type fileFound struct {
 
 func (d *doctor) readFiles() (f filesFound) {
 	read := func(variable string, want cli.Kind) fileFound {
-		file := fileFound{variable: variable, name: d.env.get(variable)}
+		file := fileFound{variable: variable, name: d.env.Get(variable)}
 		if file.name != "" {
 			file.text, file.err = cli.ReadRegular(file.name)
 			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
@@ -48,7 +48,7 @@ func (d *doctor) readFiles() (f filesFound) {
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(tuner.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
-				file.err = owner.CheckFile(info, d.env.get(tuner.EnvFilesTrust) == "1")
+				file.err = owner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 			}
 		}
 		return file
@@ -75,13 +75,13 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	if f.policy.name == "" && f.model.name == "" {
 		do := "set " + tuner.EnvConfigFile + ", " + tuner.EnvModelFile + " or both"
 		if isStrict(d.env) {
-			return []finding{failed(do, "neither a policy nor a model is named, and with %s no communicator can be created", d.env.show(tuner.EnvStrict))}
+			return []finding{failed(do, "neither a policy nor a model is named, and with %s no communicator can be created", d.env.Show(tuner.EnvStrict))}
 		}
 		return []finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
 	}
 	var here *model.Machine
 	if policy.NeedsTopology(f.compiled, f.fitted) {
-		here = d.machine().here
+		here = d.machine().Here
 	}
 	for _, file := range []fileFound{f.policy, f.model} {
 		if file.name != "" {
@@ -104,10 +104,10 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		outcome = "it is not used"
 	}
 	if isStrict(d.env) {
-		outcome = "with " + d.env.show(tuner.EnvStrict) + " no communicator can be created"
+		outcome = "with " + d.env.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	if f.err != nil {
-		return []finding{failed("correct the path, the owner or the permissions, on every node", "%s cannot be used, and %s: %v", d.env.show(f.variable), outcome, f.err)}
+		return []finding{failed("correct the path, the owner or the permissions, on every node", "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
 	}
 	if len(f.faults) > 0 {
 		const shown = 5
@@ -122,7 +122,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		return []finding{failed(do, "%s is refused, and %s:\n%s", f.name, outcome, text)}
 	}
 	if !filepath.IsAbs(f.name) {
-		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.show(f.variable)))
+		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(f.variable)))
 	}
 	real, err := filepath.EvalSymlinks(f.name)
 	if err != nil {

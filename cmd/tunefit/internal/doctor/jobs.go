@@ -35,20 +35,14 @@ func (d *doctor) examineJobs(ctx context.Context) []finding {
 			old++
 		}
 	}
+	processes := strconv.Itoa(users) + cli.Verb(users, " process", " processes")
 	switch {
 	case old > 0:
-		return []finding{noted("restart them when it suits", "the tuner is loaded in %s of yours here, in %d of them an older copy that was replaced since and stays until its process ends", processes(users), old)}
+		return []finding{noted("restart them when it suits", "the tuner is loaded in %s of yours here, in %d of them an older copy that was replaced since and stays until its process ends", processes, old)}
 	case users > 0:
-		return []finding{fine("the tuner is loaded in %s of yours here", processes(users))}
+		return []finding{fine("the tuner is loaded in %s of yours here", processes)}
 	}
 	return nil
-}
-
-func processes(n int) string {
-	if n == 1 {
-		return "1 process"
-	}
-	return strconv.Itoa(n) + " processes"
 }
 
 // loadsTuner reports whether the process of a folder of /proc is this user's and has

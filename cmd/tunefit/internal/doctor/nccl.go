@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
-
-const ncclLibrary = "libnccl.so.2"
 
 // takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
 const takesNoPath nccl.Version = 22703
@@ -28,7 +27,7 @@ func newestABI(release nccl.Version, library *host.Library) int {
 
 func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	if !host.Supported {
-		return []finding{unknown("this tunefit was built without cgo and cannot load %s", ncclLibrary)}
+		return []finding{unknown("this tunefit was built without cgo and cannot load %s", node.LibNCCL)}
 	}
 	if d.NCCL != "" {
 		path, err := filepath.Abs(d.NCCL)
@@ -38,28 +37,28 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		return d.probeNCCL(ctx, path, "")
 	}
 	var seen []string
-	if lib, err := d.probe(ctx, ncclLibrary); err == nil {
+	if lib, err := d.env.Probe(ctx, node.LibNCCL); err == nil {
 		found = append(d.releaseFaults(lib), d.ncclFindings(lib, "")...)
 		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
 			seen = append(seen, real)
 		}
-	} else if reason := notLoaded(err); !strings.HasPrefix(reason, ncclLibrary+": cannot open shared object file") {
-		found = append(found, warned("see what the loader misses: ldd "+ncclLibrary, "%s is there and cannot be loaded: %s", ncclLibrary, reason))
+	} else if reason := notLoaded(err); !strings.HasPrefix(reason, node.LibNCCL+": cannot open shared object file") {
+		found = append(found, warned("see what the loader misses: ldd "+node.LibNCCL, "%s is there and cannot be loaded: %s", node.LibNCCL, reason))
 	}
-	for _, path := range d.pythonNCCLs() {
+	for _, path := range d.env.PythonNCCLs() {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
 			seen = append(seen, real)
 			found = append(found, d.probeNCCL(ctx, path, "PyTorch's ")...)
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --nccl FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", ncclLibrary)}
+		return []finding{noted("name the job's: --nccl FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", node.LibNCCL)}
 	}
 	return found
 }
 
 func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
-	lib, err := d.probe(ctx, path)
+	lib, err := d.env.Probe(ctx, path)
 	if err != nil {
 		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
 	}
@@ -85,9 +84,9 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if abi == 0 {
 		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
-	if value := d.env.get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
+	if value := d.env.Get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
 		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
-			"%s: takes no path, and does not load %s", what, d.env.show(pluginVariable))}
+			"%s: takes no path, and does not load %s", what, d.env.Show(pluginVariable))}
 	}
 	lacks := d.lacking(version, abi)
 	found := d.peculiarities(lib, what)
@@ -98,7 +97,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	switch {
 	case len(lacks) == 0:
 		return append(found, fine("%s", what))
-	case abi < nccl.ABIComms && d.env.get(tuner.EnvReload) == "live":
+	case abi < nccl.ABIComms && d.env.Get(tuner.EnvReload) == "live":
 		return append(found, warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; ")))
 	}
 	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
@@ -111,13 +110,13 @@ const withSymmetricKernels nccl.Version = 22703
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
 	if lib.NCCLX {
 		found = append(found, noted("", "%s: its log levels are one above NCCL's, so that the tuner's warnings come as errors and the rest as warnings", what))
-		if d.env.get(ncclxTuner) != "" {
-			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.show(ncclxTuner)))
+		if d.env.Get(ncclxTuner) != "" {
+			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
 		}
 	}
-	if lib.NCCL >= int(nccl.Models) && d.env.get("NCCL_ALGO") != "" && d.env.get("NCCL_SYM_KERNEL") == "" {
+	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
-			"%s: %s turns all symmetric kernels off, too", what, d.env.show("NCCL_ALGO")))
+			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
 	}
 	return found
 }
@@ -155,29 +154,6 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 		}
 	}
 	return lacks
-}
-
-// pythonNCCLs lists the NCCLs that come with PyTorch's wheels, of the Python that the
-// environment selects and of the machine's.
-func (d *doctor) pythonNCCLs() (paths []string) {
-	prefixes := []string{d.env.get("VIRTUAL_ENV"), d.env.get("CONDA_PREFIX")}
-	for _, dir := range filepath.SplitList(d.env.get("PATH")) {
-		if python, err := filepath.EvalSymlinks(filepath.Join(dir, "python3")); err == nil {
-			prefixes = append(prefixes, filepath.Dir(dir), filepath.Dir(filepath.Dir(python)))
-			break
-		}
-	}
-	if d.home != "" {
-		prefixes = append(prefixes, filepath.Join(d.home, ".local"))
-	}
-	for _, prefix := range slices.Compact(prefixes) {
-		if prefix == "" {
-			continue
-		}
-		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages/nvidia/nccl/lib", ncclLibrary))
-		paths = append(paths, matches...)
-	}
-	return paths
 }
 
 // releaseFaults says what an NCCL does wrong with what the policy or the model asks for;

@@ -57,13 +57,13 @@ func isStatic(value string) bool {
 }
 
 func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
-	value := d.env.get(pluginVariable)
+	value := d.env.Get(pluginVariable)
 	if strings.EqualFold(value, "none") || isStatic(value) {
 		return p
 	}
 	p.tried = pluginNames(value)
 	for _, name := range p.tried {
-		lib, err := d.probe(ctx, name)
+		lib, err := d.env.Probe(ctx, name)
 		if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
 			p.said = append(p.said, refused.Reason)
 			continue
@@ -88,7 +88,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 }
 
 func (d *doctor) examinePlugin(context.Context) []finding {
-	value, named := d.env.get(pluginVariable), d.env.get(pluginVariable) != ""
+	value, named := d.env.Get(pluginVariable), d.env.Get(pluginVariable) != ""
 	do := "set " + pluginVariable + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
 		do = "set " + pluginVariable + "=" + own
@@ -96,18 +96,18 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	p := d.plugin()
 	switch {
 	case strings.EqualFold(value, "none"):
-		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.show(pluginVariable))}
+		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(pluginVariable))}
 	case isStatic(value):
-		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself (STATIC_PLUGIN, or a part of that word)", d.env.show(pluginVariable))}
+		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself (STATIC_PLUGIN, or a part of that word)", d.env.Show(pluginVariable))}
 	case p.err != nil && !host.Supported:
 		return []finding{unknown("%v", p.err)}
 	case p.err != nil:
-		return []finding{failed(do, "%s cannot be loaded: %v", d.env.show(pluginVariable), p.err)}
+		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(pluginVariable), p.err)}
 	case p.lib == nil && !named:
 		return []finding{failed(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has one", pluginVariable)}
 	case p.lib == nil:
 		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH", "%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
-			d.env.show(pluginVariable), strings.Join(p.said, "\n"))}
+			d.env.Show(pluginVariable), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
 		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
 	case !p.ours:
@@ -133,7 +133,7 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
 	}
 	if named && strings.Contains(value, "/") && !filepath.IsAbs(value) {
-		found = append(found, warned("write the whole path: "+p.path, "%s depends on the folder that each rank starts in", d.env.show(pluginVariable)))
+		found = append(found, warned("write the whole path: "+p.path, "%s depends on the folder that each rank starts in", d.env.Show(pluginVariable)))
 	}
 	if !named {
 		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone", pluginVariable, p.path))
@@ -185,8 +185,8 @@ func (d *doctor) otherCopies(p pluginFound) []finding {
 // dynamic loader's own, and beside tunefit, each file once and without links.
 func (d *doctor) libraries(names ...string) (found []string) {
 	var dirs []string
-	if path := d.env.vars["LD_LIBRARY_PATH"]; path.file == "" { // NCCL's files come too late for the loader
-		dirs = filepath.SplitList(path.value)
+	if path := d.env.Vars["LD_LIBRARY_PATH"]; path.File == "" { // NCCL's files come too late for the loader
+		dirs = filepath.SplitList(path.Value)
 	}
 	for _, pattern := range d.libDirs {
 		matches, _ := filepath.Glob(pattern) // the patterns are well-formed

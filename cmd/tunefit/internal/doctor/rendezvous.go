@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -20,8 +21,8 @@ import (
 )
 
 // reloadMode is what a change of the files does: live, new or off.
-func reloadMode(e *environment) string {
-	switch mode := e.get(tuner.EnvReload); mode {
+func reloadMode(e *node.Environment) string {
+	switch mode := e.Get(tuner.EnvReload); mode {
 	case "", "live":
 		return "live"
 	case "off":
@@ -31,12 +32,12 @@ func reloadMode(e *environment) string {
 }
 
 func (d *doctor) examineRendezvous(ctx context.Context) []finding {
-	name := d.env.get(tuner.EnvRendezvous)
+	name := d.env.Get(tuner.EnvRendezvous)
 	switch mode := reloadMode(d.env); {
 	case mode == "off":
-		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.show(tuner.EnvReload))}
+		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.Show(tuner.EnvReload))}
 	case mode == "new":
-		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; make none while some are being created", d.env.show(tuner.EnvReload))}
+		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; make none while some are being created", d.env.Show(tuner.EnvReload))}
 	case name == "" && d.Nodes > 1:
 		return []finding{warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
 			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
@@ -45,25 +46,25 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	case tuner.IsEtcd(name):
 		return d.etcdFindings(ctx, name)
 	case strings.Contains(name, "://"):
-		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.show(tuner.EnvRendezvous))}
+		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.Show(tuner.EnvRendezvous))}
 	}
 	var found []finding
 	if !filepath.IsAbs(name) {
-		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.show(tuner.EnvRendezvous)))
+		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(tuner.EnvRendezvous)))
 	}
 	return append(found, d.placeFindings(ctx, name, false)...)
 }
 
 func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
 	if p := d.plugin(); p.ours && !p.etcd {
-		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead", "%s: %s is built without etcd", d.env.show(tuner.EnvRendezvous), p.path))
+		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead", "%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
 	}
 	if !tuner.HasEtcd {
-		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it (make etcd)", d.env.show(tuner.EnvRendezvous)))
+		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it (make etcd)", d.env.Show(tuner.EnvRendezvous)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.AnswerLimit)
 	defer cancel()
-	took, err := tuner.ReachEtcd(ctx, url, d.env.get)
+	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
 		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v", redact.URL(url), err))
 	}
@@ -151,8 +152,8 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 		return nil // that it cannot be looked at, the attempt to use it will say
 	}
 	do := "name a directory of your own: mkdir -m 700 " + filepath.Join(dir, "rendezvous")
-	if d.env.get(tuner.EnvTrust) == "1" {
-		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err, d.env.show(tuner.EnvTrust))}
+	if d.env.Get(tuner.EnvTrust) == "1" {
+		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err, d.env.Show(tuner.EnvTrust))}
 	}
 	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job", "the rendezvous is refused, and no policy can change during a run: %v", err)}
 }

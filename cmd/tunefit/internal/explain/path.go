@@ -55,7 +55,7 @@ func (p *Path) advice() []string {
 		for _, e := range p.estimates() {
 			names = append(names, e.Cell.String())
 		}
-		return []string{"measure what NCCL offers here: " + fewOf(names, 3)}
+		return []string{"measure what NCCL offers here: " + fewOf(names)}
 	case model.SilentTwins:
 		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
 	case model.SilentDefault:

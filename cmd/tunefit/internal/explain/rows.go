@@ -79,7 +79,7 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 		}
 	}
 	if len(too) > 0 {
-		fmt.Fprintf(b, "  later rows that match, too, and come too late: %s\n", fewOf(too, 3))
+		fmt.Fprintf(b, "  later rows that match, too, and come too late: %s\n", fewOf(too))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -133,7 +132,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	for bar := model.BarNone + 1; bar <= model.BarUnknown; bar++ {
 		if names := barred[bar]; len(names) > 0 {
-			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names, 3))
+			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names))
 		}
 	}
 }
@@ -221,13 +220,8 @@ func (p *Path) place(rule int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.by.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
-// fewOf lists the first n of many.
-func fewOf(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(names[:n], "; "), len(names)-n)
-}
+// fewOf lists the first of many.
+func fewOf(names []string) string { return cli.Few(names, 3, "; ") }
 
 func microsText(us float64) string {
 	if math.IsNaN(us) {

@@ -67,7 +67,7 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 		Members: []memberJSON{}, Changes: []changeJSON{}}
 	j.Policy, j.Model = c.paths()
 	for _, m := range c.members {
-		j.Members = append(j.Members, memberJSON{m.slot, m.process.Host, m.process.PID, m.life.String(), m.left})
+		j.Members = append(j.Members, memberJSON{m.slot, m.process.Host, m.process.PID, m.state.String(), m.left})
 	}
 	for _, change := range c.Changes {
 		x := changeJSON{Number: change.K, State: "pending", Proposed: known(change.Proposed), Decided: known(change.Decided)}

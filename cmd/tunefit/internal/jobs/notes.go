@@ -71,7 +71,7 @@ func pendingNote(c *communicator) string {
 		note += ".\n  Not acknowledged: " + names(missing)
 	}
 	// What to do then is said of the process.
-	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.life == tuner.Stopped }) {
+	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.state == tuner.Stopped }) {
 		return note
 	}
 	return note + todo + "nothing while the job makes calls; a communicator that makes none changes when it does"
@@ -86,11 +86,11 @@ func atTime(t time.Time) string {
 
 // processNotes says which processes keep their communicators from anything.
 func processNotes(all []communicator) (notes []string) {
-	for _, life := range []tuner.ProcessState{tuner.Dead, tuner.Stopped} {
+	for _, state := range []tuner.ProcessState{tuner.Dead, tuner.Stopped} {
 		var processes, pids, comms []string
 		seen := map[string]bool{}
 		for i := range all {
-			some := all[i].which(func(m member) bool { return m.life == life && !m.left })
+			some := all[i].which(func(m member) bool { return m.state == state && !m.left })
 			if all[i].over() || len(some) == 0 {
 				continue
 			}
@@ -104,10 +104,10 @@ func processNotes(all []communicator) (notes []string) {
 		}
 		switch {
 		case len(processes) == 0:
-		case life == tuner.Dead:
-			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", cli.Few(processes), cli.Few(comms)))
+		case state == tuner.Dead:
+			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", few(processes), few(comms)))
 		default:
-			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", cli.Few(processes), cli.Few(comms), strings.Join(pids, " ")))
+			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))
 		}
 	}
 	return notes

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -51,7 +50,7 @@ type member struct {
 	slot    int
 	process tuner.Process
 	unnamed bool // the record names no process
-	life    tuner.ProcessState
+	state   tuner.ProcessState
 	left    bool // it has ended the communicator
 }
 
@@ -63,7 +62,7 @@ func (m member) String() string {
 }
 
 // gone reports that this rank does nothing any more.
-func (m member) gone() bool { return m.left || m.life == tuner.Dead }
+func (m member) gone() bool { return m.left || m.state == tuner.Dead }
 
 // places returns where to look.
 func (o *observer) places() ([]tuner.RendezvousView, error) {
@@ -129,7 +128,7 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 		if m.process, err = tuner.ParseProcess(s.Identity); err != nil {
 			m.unnamed = true
 		} else {
-			m.life = m.process.State()
+			m.state = m.process.State()
 		}
 		c.members = append(c.members, m)
 	}
@@ -196,7 +195,7 @@ func (c *communicator) which(is func(member) bool) (some []member) {
 }
 
 func (c *communicator) dead() []member {
-	return c.which(func(m member) bool { return m.life == tuner.Dead && !m.left })
+	return c.which(func(m member) bool { return m.state == tuner.Dead && !m.left })
 }
 
 func (c *communicator) left() []member { return c.which(func(m member) bool { return m.left }) }
@@ -228,7 +227,7 @@ func (c *communicator) paths() (policy, model string) {
 		policy, model = c.files.Policy.Name, c.files.Model.Name
 	}
 	for _, m := range c.members {
-		if m.unnamed || m.gone() || m.life == tuner.Unknown {
+		if m.unnamed || m.gone() || m.state == tuner.Unknown {
 			continue
 		}
 		// A version that was started on without a file that can be used names none.
@@ -257,15 +256,15 @@ func names(members []member) string {
 		switch {
 		case m.left:
 			state = ", has ended the communicator"
-		case m.life == tuner.Dead, m.life == tuner.Stopped:
-			state = ", " + m.life.String()
+		case m.state == tuner.Dead, m.state == tuner.Stopped:
+			state = ", " + m.state.String()
 		}
 		list[i] = fmt.Sprintf("%s (slot %d%s)", m, m.slot, state)
 	}
-	return cli.Few(list)
+	return few(list)
 }
 
 // here reports whether a rank on this machine still has the communicator.
 func (c *communicator) here() bool {
-	return len(c.which(func(m member) bool { return !m.left && (m.life == tuner.Running || m.life == tuner.Stopped) })) > 0
+	return len(c.which(func(m member) bool { return !m.left && (m.state == tuner.Running || m.state == tuner.Stopped) })) > 0
 }

@@ -104,7 +104,7 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(rendezvous(f.Rendezvous)))
 		return nil
 	case w.settled():
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", cli.Few(w.names()))
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
 		return nil
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -28,7 +29,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 			tw = cli.Table(&text)
 			fmt.Fprintln(tw, "communicator\tranks\ton\tversion\tsince\tpolicy\tchange")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), orDash(c.version.Meaning), moment(c.since), files(c), standing(c))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), cmp.Or(c.version.Meaning, "-"), moment(c.since), files(c), standing(c))
 	}
 	if tw != nil {
 		tw.Flush()
@@ -45,12 +46,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 	return err
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func few(list []string) string { return cli.Few(list, 8, ", ") }
 
 // moment is a time as a person reads it; the date is left out today.
 func moment(t time.Time) string {

@@ -16,37 +16,37 @@ import (
 // RCCL ask for more than NCCL can use.
 const maxChannelsInFile = 127
 
-// cellReader turns the cells of one row into a Rule and reports each cell that it cannot read.
-type cellReader struct {
+// fieldReader turns the fields of one row into a Rule and reports each field that it cannot read.
+type fieldReader struct {
 	r    *reader
 	in   *csv.Reader
 	line int
 	row  *row
 }
 
-func (c *cellReader) fail(column string, err error) {
+func (c *fieldReader) fail(column string, err error) {
 	c.r.fail(c.line, c.r.columnNumber(column), err)
 }
 
-// cell returns the row's cell of a column, by the column's name.
-func (c *cellReader) cell(column string) string { return *columnBySpelling[column].cell(c.row) }
+// field returns the row's field of a column, by the column's name.
+func (c *fieldReader) field(column string) string { return *columnBySpelling[column].field(c.row) }
 
-func (c *cellReader) trim() {
+func (c *fieldReader) trim() {
 	for _, col := range c.r.columns {
-		text := col.cell(c.row)
+		text := col.field(c.row)
 		*text = strings.TrimSpace(*text)
 	}
 	c.row.Beyond = strings.TrimSpace(c.row.Beyond)
 }
 
 // blank reports an empty line, or what a spreadsheet writes for one: ",,,,".
-func (c *cellReader) blank() bool {
-	return !slices.ContainsFunc(c.r.columns, func(col *column) bool { return *col.cell(c.row) != "" })
+func (c *fieldReader) blank() bool {
+	return !slices.ContainsFunc(c.r.columns, func(col *column) bool { return *col.field(c.row) != "" })
 }
 
-func (c *cellReader) readRule(rule *Rule) {
+func (c *fieldReader) readRule(rule *Rule) {
 	if text := c.row.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
-		c.r.fail(c.line, 0, fmt.Errorf("the row is one cell: %s (allowed: cells separated by commas)", suggest.Quote(text)))
+		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)", suggest.Quote(text)))
 		return
 	}
 	c.checkLength()
@@ -54,7 +54,7 @@ func (c *cellReader) readRule(rule *Rule) {
 	rule.Line = c.line
 	isDefault := strings.EqualFold(c.row.Algorithm, "default")
 	for i, col := range c.r.columns {
-		text := *col.cell(c.row)
+		text := *col.field(c.row)
 		if col.read == nil || isAny(text) {
 			continue
 		}
@@ -70,11 +70,11 @@ func (c *cellReader) readRule(rule *Rule) {
 	c.checkCommunicator(rule)
 }
 
-// checkLength accepts a row that leaves out its last cells as long as NCCL's own format lets it.
-func (c *cellReader) checkLength() {
+// checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
+func (c *fieldReader) checkLength() {
 	columns := c.r.columns
 	beyond := c.row.Beyond != ""
-	if !beyond && *columns[len(columns)-1].cell(c.row) != "" {
+	if !beyond && *columns[len(columns)-1].field(c.row) != "" {
 		return
 	}
 	want := fmt.Sprintf("%d, as in the header", len(columns))
@@ -82,22 +82,22 @@ func (c *cellReader) checkLength() {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(names(columns), ","))
 	}
 	if beyond {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a cell beyond the last column: %s (allowed: %s)", suggest.Quote(c.row.Beyond), want))
+		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)", suggest.Quote(c.row.Beyond), want))
 		return
 	}
 	mandatory := firstColumns(mandatoryColumns)
 	for i, col := range columns {
-		if *col.cell(c.row) == "" && slices.Contains(mandatory, col) && c.length() <= i {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with cell %d, before %s (allowed: %s)", c.length(), col.name, want))
+		if *col.field(c.row) == "" && slices.Contains(mandatory, col) && c.length() <= i {
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(), col.name, want))
 			return
 		}
 	}
 }
 
-// length returns how many cells the row has: an empty one means "any", a missing one may be an
+// length returns how many fields the row has: an empty one means "any", a missing one may be an
 // error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
-func (c *cellReader) length() (n int) {
-	defer func() { recover() }()
+func (c *fieldReader) length() (n int) {
+	defer func() { _ = recover() }()
 	for ; n < len(c.r.columns); n++ {
 		c.in.FieldPos(n)
 	}
@@ -154,9 +154,9 @@ func readSize(name, text string, size *uint64) error {
 	return nil
 }
 
-func (c *cellReader) checkSizes(r nccl.Range, least, most string) {
+func (c *fieldReader) checkSizes(r nccl.Range, least, most string) {
 	if r.Min > r.Max {
-		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.cell(most), least, c.cell(least)))
+		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.field(most), least, c.field(least)))
 	}
 }
 
@@ -227,7 +227,7 @@ func oneOrAllBut[T ~int8, Set uint8 | uint16](text string, known nccl.Names[T], 
 
 // checkCommunicator: no communicator has more nodes than ranks, or other numbers of nodes, ranks
 // and ranks per node than fit together.
-func (c *cellReader) checkCommunicator(r *Rule) {
+func (c *fieldReader) checkCommunicator(r *Rule) {
 	const none = "the row matches nothing"
 	nodes, ranks, perNode := r.Numbers[Nodes], r.Numbers[Ranks], r.Numbers[RanksPerNode]
 	switch {

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+)
+
+// column is what a column of a CSV file means, whatever its name.
+type column int
+
+const (
+	colCollective column = iota
+	colBytes
+	colDType
+	colRedOp
+	colAlgo
+	colProto
+	colChannels
+	colNodes
+	colRanks
+	colInPlace
+	colSelection
+	colMicros
+	colAlgBW
+	colBusBW
+	colSource
+	// Of Setup, left out of files that know nothing of it.
+	colGPU
+	colHosts
+	colNCCL
+	colDriver
+	colTime
+	colTuner
+	colWrong
+	// optimize_config.py's own.
+	colPipeOps
+	colRegBuff
+	colCost      // the script does not use it
+	colBandwidth // it does not say of what
+	numColumns
+)
+
+// columnNames are the sweep format's, in its order, and those that only other
+// files have.
+var columnNames = [numColumns]string{
+	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace", "selection",
+	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version", "measured_at", "tuner", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+}
+
+const (
+	// sweepColumns is how many of them make the sweep format, setupColumns how many
+	// where anything is known of the setup.
+	sweepColumns = int(colSource) + 1
+	setupColumns = int(colTuner) + 1
+)
+
+var columnByName = func() map[string]column {
+	m := map[string]column{
+		"coll": colCollective, "size": colBytes, "size(b)": colBytes, "bytes": colBytes, "type": colDType, "op": colRedOp,
+		"algo": colAlgo, "proto": colProto, "nchannels": colChannels, "nnodes": colNodes, "nranks": colRanks,
+		"latencyus": colMicros, "time(us)": colMicros, "algbw": colAlgBW, "algbwgbs": colAlgBW, "algbw(gb/s)": colAlgBW,
+		"busbw": colBusBW, "busbwgbs": colBusBW, "busbw(gb/s)": colBusBW, "#wrong": colWrong, "numpipeops": colPipeOps,
+	}
+	for i, name := range columnNames {
+		m[fold(name)] = column(i)
+	}
+	return m
+}()
+
+// looksLikeCSV reports whether the first line that is neither blank nor a
+// comment names a size and a time, or the columns of something else.
+func looksLikeCSV(start []byte) bool {
+	for line := range bytes.Lines(start) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		known := 0
+		for field := range strings.SplitSeq(string(line), ",") {
+			if _, ok := columnByName[fold(strings.Trim(field, `" `))]; ok {
+				known++
+			}
+		}
+		return known >= 2
+	}
+	return false
+}
+
+func (s *sweep) header(names []string) error {
+	line, _ := s.in.FieldPos(0)
+	for i := range s.at {
+		s.at[i] = -1
+	}
+	for i, name := range names {
+		c, ok := columnByName[fold(strings.TrimSpace(name))]
+		switch {
+		case !ok:
+			s.r.note(line, "column %q is not used (%sallowed: %s)", name, suggest.DidYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
+		case s.at[c] >= 0:
+			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
+		default:
+			s.at[c] = i
+		}
+	}
+	for _, c := range []column{colBytes, colMicros} {
+		if s.at[c] >= 0 {
+			continue
+		}
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+	}
+	for c := column(sweepColumns); c < column(setupColumns); c++ {
+		s.hasSetup = s.hasSetup || s.at[c] >= 0
+	}
+	s.named = named{label: noLabel}
+	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
+		s.named = labelsInName(s.r.File, s.opts.NamePattern)
+	}
+	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
+		s.r.Format = FormatOptimize
+	}
+	if s.at[colBandwidth] >= 0 {
+		s.r.note(line, "bandwidth_gbps is not used: the format does not say which bandwidth it is")
+	}
+	return nil
+}
+
+// meant returns a hint where one of the names may be a misspelt column.
+func meant(missing string, names []string) string {
+	for _, name := range names {
+		if _, known := columnByName[fold(name)]; !known && levenshtein.Distance(fold(name), fold(missing), nil) < 3 {
+			return fmt.Sprintf("did you mean it by %q; ", name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// field returns a field without blanks around it; empty where there is none.
+func (s *sweep) field(c column) string {
+	i := s.at[c]
+	if i < 0 || i >= len(s.fields) {
+		return ""
+	}
+	v := s.fields[i]
+	if len(v) > 0 && (v[0] == ' ' || v[len(v)-1] == ' ') {
+		v = strings.TrimSpace(v)
+	}
+	return v
+}
+
+func (s *sweep) intern(v string) string {
+	if kept, ok := s.interned[v]; ok {
+		return kept
+	}
+	v = strings.Clone(v) // the record is one long string
+	s.interned[v] = v
+	return v
+}
+
+// bad counts a row that has a field which cannot be read.
+func (s *sweep) bad(c column, format string, args ...any) {
+	s.unreadable(rejectMalformed, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
+}
+
+// unreadable counts a row that cannot be read.
+func (s *sweep) unreadable(reason, format string, args ...any) {
+	s.r.reject(s.line, 1, reason)
+	s.r.malformed(s.line, fmt.Sprintf(format, args...))
+}
+
+// row reads one line.
+func (s *sweep) row() {
+	if len(s.fields) == 1 && strings.TrimSpace(s.fields[0]) == "" {
+		return
+	}
+	s.r.Rows++
+	for _, c := range []column{colBytes, colMicros} {
+		if len(s.fields) <= s.at[c] {
+			s.unreadable(rejectTruncated, "the row ends before %s, its field %d", columnNames[c], s.at[c]+1)
+			return
+		}
+	}
+	m := Sample{Algo: Unknown, Proto: Unknown}
+	var err error
+	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
+		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
+		return
+	}
+	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
+		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
+			s.bad(colMicros, "%q is no number of microseconds (allowed: as 41.5)", v)
+			return
+		}
+		m.Micros = math.NaN()
+	}
+	m.AlgBW = bandwidth(s.field(colAlgBW))
+	m.BusBW = bandwidth(s.field(colBusBW))
+	if !s.configuration(&m) {
+		return
+	}
+	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
+		m.Selection = SelectionForced // by the tuner
+	}
+	m.DType = s.intern(s.field(colDType))
+	if op := s.field(colRedOp); op != "none" {
+		m.RedOp = s.intern(op)
+	}
+	if in := s.field(colInPlace); in != "" {
+		if m.InPlace, err = strconv.ParseBool(in); err != nil {
+			s.bad(colInPlace, "%q (allowed: 0, 1 or empty)", in)
+			return
+		}
+	}
+	if m.Source = s.field(colSource); m.Source != "" {
+		m.Source = s.intern(m.Source)
+		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
+	} else {
+		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
+	}
+	reason := ""
+	switch wrong := s.field(colWrong); {
+	case wrong != "" && wrong != "0" && wrong != "N/A":
+		reason = rejectFailed
+	case s.grouped():
+		reason = rejectGrouped
+	case m.Bytes == 0:
+		reason = rejectZeroSize
+	default:
+		reason = checkTime(m.Bytes, m.Micros, m.AlgBW)
+	}
+	s.keep(m, reason)
+}
+
+// setup returns what the row says of its setup; nil: nothing.
+func (s *sweep) setup() *Setup {
+	if !s.hasSetup {
+		return nil
+	}
+	var said Setup
+	for c := column(sweepColumns); c < column(setupColumns); c++ {
+		*said.column(c) = s.field(c)
+	}
+	if said == (Setup{}) {
+		return nil
+	}
+	kept := s.setups[said]
+	if kept == nil {
+		kept = &Setup{}
+		for c := column(sweepColumns); c < column(setupColumns); c++ {
+			*kept.column(c) = strings.Clone(*said.column(c)) // the record is one long string
+		}
+		s.setups[*kept] = kept
+	}
+	return kept
+}
+
+// keep adds a row, once its collective is known.
+func (s *sweep) keep(m Sample, reason string) {
+	name := s.field(colCollective)
+	coll, known := s.colls[name]
+	switch {
+	case name == "":
+		s.run.rows = append(s.run.rows, row{
+			bytes: m.Bytes, dtype: m.DType, redop: m.RedOp, root: -1, micros: m.Micros, algBW: m.AlgBW, busBW: m.BusBW, inPlace: m.InPlace,
+			reason: reason, line: s.line, source: m.Source, measured: label{m.Algo, m.Proto, m.Channels},
+			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection, setup: m.Setup,
+		})
+		return
+	case !known:
+		coll, known = collByName[fold(name)]
+		if !known {
+			_, err := nccl.Colls.Parse(name)
+			s.bad(colCollective, "%v", err)
+			return
+		}
+		s.colls[strings.Clone(name)] = coll
+	}
+	if reason == "" && coll < 0 {
+		reason = fmt.Sprintf(rejectNotAsked, fold(name))
+	}
+	if reason != "" {
+		s.r.reject(s.line, 1, reason)
+		return
+	}
+	m.Coll = coll
+	m.Nodes, m.Ranks = firstPositive(m.Nodes, s.opts.Nodes), firstPositive(m.Ranks, s.opts.Ranks)
+	from := OriginNone
+	if s.named.label != noLabel {
+		from = OriginFileName
+		m.Algo, m.Proto, m.Channels = s.named.algo, s.named.proto, s.named.channels
+		m.Selection = selection(s.named.claim().forces)
+	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
+		from = OriginFields
+	}
+	s.r.add(m, from)
+}
+
+// configuration reads what ran and on how many nodes and ranks.
+func (s *sweep) configuration(m *Sample) bool {
+	var ok bool
+	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
+		if m.Algo, ok = parseAlgo(v); !ok {
+			_, err := nccl.Algos.Parse(v)
+			s.bad(colAlgo, "%v", err)
+			return false
+		}
+	}
+	if v := s.field(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
+		if m.Proto, ok = parseProto(v); !ok {
+			_, err := nccl.Protos.Parse(v)
+			s.bad(colProto, "%v", err)
+			return false
+		}
+	}
+	for _, number := range []struct {
+		c    column
+		into *int
+	}{{colChannels, &m.Channels}, {colNodes, &m.Nodes}, {colRanks, &m.Ranks}} {
+		v := s.field(number.c)
+		if v == "" || v == "-1" {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || n > 1<<30 {
+			s.bad(number.c, "%q (allowed: 1 or more; 0, -1 or empty where not known)", v)
+			return false
+		}
+		*number.into = n
+	}
+	switch v := s.field(colSelection); v {
+	case "forced":
+		m.Selection = SelectionForced
+	case "default":
+		m.Selection = SelectionDefault
+	case "":
+		if m.Algo == Unknown && m.Proto == Unknown && m.Channels == 0 {
+			m.Selection = SelectionDefault
+		}
+	default:
+		s.bad(colSelection, "%q (allowed: forced, default or empty)", v)
+		return false
+	}
+	return true
+}
+
+// grouped reports rows of optimize_config's format that measured several
+// operations in one launch or registered buffers, which a sample cannot say.
+func (s *sweep) grouped() bool {
+	pipeOps, regBuff := s.field(colPipeOps), s.field(colRegBuff)
+	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" || regBuff != "" && regBuff != "-1" && regBuff != "0"
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// survey asks the library about collectives, communicators and sizes, as show and diff do. Use open, then each, then close.
+type survey struct {
+	grid  grid.Flags
+	who   cli.LibraryFlag
+	from  costs.Flags
+	files ask.Files
+	asked *ask.Asker
+
+	colls  []nccl.Coll
+	shapes []grid.Shape
+	sizes  []uint64
+	ranges bool     // the sizes are samples
+	notes  []string // on the deciders
+}
+
+// open reads what the flags name and the deciders' files.
+func (s *survey) open(by ...ask.Decider) (err error) {
+	if s.colls, err = s.grid.ParseColls(); err != nil {
+		return err
+	}
+	if s.sizes, s.ranges, err = s.grid.ParseSizes(); err != nil {
+		return err
+	}
+	if s.files, err = ask.ReadAll(by...); err != nil {
+		return err
+	}
+	if s.shapes, err = s.grid.ParseShapes(s.files.Shapes()); err != nil {
+		return err
+	}
+	if s.asked, err = ask.NewAsker(s.who, s.from, by...); err != nil {
+		return err
+	}
+	for i := range s.shapes {
+		s.shapes[i] = s.shapes[i].Through(s.asked.ABI)
+	}
+	return nil
+}
+
+func (s *survey) close() { s.asked.Close() }
+
+// each visits every collective on every communicator, with the sizes that matter there.
+func (s *survey) each(visit func(nccl.Coll, grid.Shape, []uint64) error) error {
+	for _, coll := range s.colls {
+		for _, shape := range s.shapes {
+			sizes := s.sizes
+			if s.ranges {
+				sizes = s.files.Sizes(sizes, coll, shape)
+			}
+			if err := visit(coll, shape, sizes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note says what is to be known of the answers.
+func (s *survey) note(w io.Writer) {
+	for _, note := range s.notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	s.asked.Note(w, s.shapes)
+}
