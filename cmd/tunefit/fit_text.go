@@ -69,7 +69,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		}
 	}
 	if len(assumed) > 0 {
-		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed))
+		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
 	}
 	writeRows(w, in.Set, in.Rejected)
 	if steps := report.Steps(in.Report, report.Findings(in.Report)); len(steps) > 0 {
