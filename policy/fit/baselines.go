@@ -64,7 +64,7 @@ func logLogChoice(g *Group) chooser {
 func newPolyline(cells []Cell) *polyline {
 	p := &polyline{}
 	for _, c := range cells {
-		p.add(c)
+		p.add(c, 0)
 	}
 	return p
 }

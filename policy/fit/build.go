@@ -43,12 +43,16 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 	}
 	var shared layouts
 	measuredSizes := g.Sizes()
+	fitted := map[FamilyKey]*familyFit{} // those whose channels are known
 	for _, cells := range g.families() {
 		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
+		if cells[0].Config.Channels > 0 {
+			fitted[key] = f
+		}
 		mf := model.Family{Algo: key.Algo.String(), Proto: key.Proto.String()}
 		caution := 1.0
-		if j, ok := f.predictor.(*joint); ok {
+		if j, ok := f.predictor.(*blend); ok {
 			caution = j.caution()
 			if len(f.channels) > 1 { // one does not tell a channel's share from the links'
 				for _, w := range j.physics {
@@ -80,7 +84,7 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 		m.Families = append(m.Families, mf)
 	}
 	if len(g.Default) > 0 {
-		m.Default = compileDefault(g, m.Axis)
+		m.Default = compileDefault(g, fitted, m.Axis)
 	}
 	return m
 }
@@ -102,21 +106,17 @@ func tabulate(p predictor, channels int, sizes []uint64) (micros, sigma []float6
 	return micros, sigma
 }
 
-// compileDefault joins the default's points: it changes its configuration on the
-// way, so that nothing smoother fits.
-func compileDefault(g *Group, axis []uint64) *model.Default {
+func compileDefault(g *Group, families map[FamilyKey]*familyFit, axis []uint64) *model.Default {
 	d := &model.Default{}
-	points := make([]Cell, len(g.Default))
-	for i, c := range g.Default {
+	for _, c := range g.Default {
 		p := model.DefaultPoint{Bytes: c.Bytes, Micros: round(c.Micros, 6)}
 		if c.Config.Algo >= 0 {
 			p.Algo, p.Proto, p.Channels = c.Config.Algo.String(), c.Config.Proto.String(), c.Config.Channels
 		}
 		d.Measured = append(d.Measured, p)
-		points[i] = Cell{Bytes: c.Bytes, Micros: c.Micros, Reps: c.Reps, Outlier: c.Outlier, Apart: c.Apart}
 	}
-	sizes := sizesWithin(axis, points[0].Bytes, points[len(points)-1].Bytes)
-	d.Micros, d.Sigma = tabulate(g.fitInterpolation(points), 0, sizes)
+	sizes := sizesWithin(axis, g.Default[0].Bytes, g.Default[len(g.Default)-1].Bytes)
+	d.Micros, d.Sigma = tabulate(g.fitDefault(families), 0, sizes)
 	return d
 }
 

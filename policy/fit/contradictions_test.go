@@ -134,7 +134,7 @@ func TestOutlierInTheDefault(t *testing.T) {
 	sigma := func(g *Group) float64 {
 		axis := axisOf(g.Sizes(), finest)
 		i, _ := slices.BinarySearch(axis, at)
-		return compileDefault(g, axis).Sigma[i]
+		return compileDefault(g, nil, axis).Sigma[i]
 	}
 	if with, without := sigma(g), sigma(clean); !(with > 5*without) {
 		t.Errorf("sigma of the default %.3f, %.3f without the outlier", with, without)

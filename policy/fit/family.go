@@ -37,10 +37,10 @@ func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 			f.channels = append(f.channels, c.Config.Channels)
 		}
 	}
+	lines := g.fitInterpolation(cells)
+	f.predictor = lines
 	if len(cells) >= fewPoints && f.channels[0] > 0 {
-		f.predictor = g.fitJoint(cells, shared)
-	} else {
-		f.predictor = g.fitInterpolation(cells)
+		f.predictor = &blend{g.fitJoint(cells, shared), lines}
 	}
 	return f
 }
@@ -62,7 +62,7 @@ func (f *familyFit) measured(channels int) nccl.Range {
 // far more to move than any had: with the links' share of the time alone nothing
 // tells the channel's.
 func (f *familyFit) domain(channels int) nccl.Range {
-	if _, ok := f.predictor.(*joint); !ok {
+	if _, ok := f.predictor.(*blend); !ok {
 		return f.measured(channels)
 	}
 	return nccl.Range{Min: 1, Max: reach * min(f.most, f.mostPerChannel*uint64(channels))}
@@ -73,11 +73,38 @@ func (f *familyFit) domain(channels int) nccl.Range {
 // lacks just the last size leaves that to others that are three times as slow.
 const reach = 4
 
+// blend is the mean of a joint model and of the line between a configuration's own points,
+// where it has any around, each weighed by the inverse of its variance: the one knows the
+// whole family, the other follows steps that the family does not share.
+type blend struct {
+	*joint
+	lines *interpolation
+}
+
+func (b *blend) predict(channels int, bytes []uint64) (means, sigmas []float64) {
+	means, sigmas = b.joint.predict(channels, bytes)
+	line := b.lines.curves[channels]
+	if line == nil {
+		return means, sigmas
+	}
+	for i, size := range bytes {
+		octave := log2(size)
+		if octave < line.octaves[0] || octave > line.octaves[len(line.octaves)-1] {
+			continue
+		}
+		mean, sigma := line.at(octave)
+		share := sigma * sigma / (sigma*sigma + sigmas[i]*sigmas[i])
+		means[i] = share*means[i] + (1-share)*mean
+		sigmas[i] = share*sigmas[i] + (1-share)*sigma // as if both erred alike
+	}
+	return means, sigmas
+}
+
 // joint is physics times a smooth correction, over bytes and channels.
 type joint struct {
 	physics physics
 	process *process
-	noise   float64
+	noiseAt func(bytes uint64) float64
 }
 
 // caution multiplies the standard deviation where a configuration itself was not
@@ -93,7 +120,7 @@ func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 			w[i] = 0.1
 		}
 	}
-	j := &joint{physics: fitPhysics(s, c, us, w), noise: g.Noise}
+	j := &joint{physics: fitPhysics(s, c, us, w), noiseAt: g.noiseAt}
 	points := make([]point, n)
 	for i, cell := range cells {
 		points[i] = point{place{math.Log2(s[i]), math.Log2(c[i]), g.cellNoise(cell)}, math.Log(us[i] / j.physics.micros(s[i], c[i]))}
@@ -118,7 +145,7 @@ func (j *joint) predict(channels int, bytes []uint64) (means, sigmas []float64) 
 	means, sigmas = j.process.predict(math.Log2(float64(channels)), octaves)
 	for i, b := range bytes {
 		means[i] += math.Log(j.physics.micros(float64(b), float64(channels)))
-		sigmas[i] = math.Hypot(sigmas[i], j.noise)
+		sigmas[i] = math.Hypot(sigmas[i], j.noiseAt(b))
 	}
 	return means, sigmas
 }
@@ -145,9 +172,8 @@ type interpolation struct {
 
 type polyline struct {
 	octaves, values []float64
-	doubts          []float64 // standard deviations of points beyond noise
-	noise           float64
-	perOctave       float64 // growth of the standard deviation away from a point
+	noises          []float64 // standard deviations of the points
+	perOctave       float64   // growth of the standard deviation away from a point
 }
 
 const (
@@ -161,10 +187,10 @@ func (g *Group) fitInterpolation(cells []Cell) *interpolation {
 	for _, c := range cells {
 		p := ip.curves[c.Config.Channels]
 		if p == nil {
-			p = &polyline{noise: g.Noise}
+			p = &polyline{}
 			ip.curves[c.Config.Channels] = p
 		}
-		p.add(c)
+		p.add(c, math.Hypot(g.noiseAt(c.Bytes), c.doubt()))
 	}
 	for _, p := range ip.curves {
 		p.learnSpread()
@@ -172,8 +198,8 @@ func (g *Group) fitInterpolation(cells []Cell) *interpolation {
 	return ip
 }
 
-func (p *polyline) add(c Cell) {
-	p.octaves, p.values, p.doubts = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros)), append(p.doubts, c.doubt())
+func (p *polyline) add(c Cell, noise float64) {
+	p.octaves, p.values, p.noises = append(p.octaves, log2(c.Bytes)), append(p.values, math.Log(c.Micros)), append(p.noises, noise)
 }
 
 // learnSpread leaves out each inner point and sees how far its neighbours' line
@@ -200,16 +226,15 @@ func (p *polyline) at(octave float64) (value, sigma float64) {
 	n := len(p.octaves)
 	switch {
 	case exact:
-		return p.values[i], math.Hypot(p.noise, p.doubts[i])
+		return p.values[i], p.noises[i]
 	case i == 0:
-		return p.values[0], math.Hypot(p.noise, mostPerOctave*(p.octaves[0]-octave))
+		return p.values[0], math.Hypot(p.noises[0], mostPerOctave*(p.octaves[0]-octave))
 	case i == n:
-		return p.values[n-1], math.Hypot(p.noise, mostPerOctave*(octave-p.octaves[n-1]))
+		return p.values[n-1], math.Hypot(p.noises[n-1], mostPerOctave*(octave-p.octaves[n-1]))
 	}
 	x0, x1 := p.octaves[i-1], p.octaves[i]
 	t := (octave - x0) / (x1 - x0)
-	noise := math.Hypot(p.noise, max(p.doubts[i-1], p.doubts[i]))
-	return p.values[i-1] + t*(p.values[i]-p.values[i-1]), math.Hypot(noise, p.perOctave*min(octave-x0, x1-octave))
+	return p.values[i-1] + t*(p.values[i]-p.values[i-1]), math.Hypot(max(p.noises[i-1], p.noises[i]), p.perOctave*min(octave-x0, x1-octave))
 }
 
 func (ip *interpolation) predict(channels int, bytes []uint64) (means, sigmas []float64) {

@@ -24,10 +24,10 @@ type process struct {
 const (
 	// The standard deviations are multiplied by one number found by leaving out
 	// each point in turn, within these bounds.
-	leastScale = 0.35
+	leastScale = 0.1
 	mostScale  = 2.0
 	// priorSizes is how many sizes' evidence the process' settings are taken for.
-	priorSizes = 1.5
+	priorSizes = 0.75
 )
 
 // newProcess conditions on values, one for each place.

@@ -42,8 +42,10 @@ type Group struct {
 	// Default is what the library chose by itself, ordered by size. A Config of
 	// unknownConfig says that nobody knows what it was.
 	Default []Cell
-	// Noise is the standard deviation of ln(us) between repetitions.
+	// Noise is the standard deviation of ln(us) between repetitions, over all sizes.
 	Noise float64
+	// noises are those of single sizes, ascending; empty: all have Noise.
+	noises []sizeNoise
 	// NoisePairs is the number of pairs of repetitions behind Noise; 0: it is
 	// assumedNoise.
 	NoisePairs int
@@ -65,7 +67,7 @@ func (g *Group) thinnedTo(points int) *Group {
 
 const (
 	// assumedNoise is what repetitions usually differ by on a quiet machine.
-	assumedNoise = 0.015
+	assumedNoise = 0.01
 	// leastNoise keeps a machine that repeats perfectly from being believed.
 	leastNoise = 0.004
 	// fewPairs of repetitions say less about noise than experience does.
@@ -78,7 +80,7 @@ var unknownConfig = Config{FamilyKey: FamilyKey{-1, -1}}
 // cellNoise is the standard deviation of a cell's ln(us). The median of n has
 // 1.25/sqrt(n) of one value's.
 func (g *Group) cellNoise(c Cell) float64 {
-	n := g.Noise
+	n := g.noiseAt(c.Bytes)
 	if c.Reps > 2 {
 		n *= 1.2533 / math.Sqrt(float64(c.Reps))
 	} else if c.Reps == 2 {

@@ -212,7 +212,8 @@ func boolToInt(b bool) int {
 // fill makes a group of what was pooled.
 func (vp *variantPool) fill(g *Group, sources []source) {
 	defaults := map[uint64][]Cell{}
-	var spread, times, within []float64
+	var spread []difference
+	var times, within []float64
 	var several []sourcedCell // cells of Cells, by their place until all are there
 	var places []int
 	ownChoice := map[uint64][]reading{}
@@ -221,7 +222,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 		for i, r := range readings {
 			times = append(times, r.micros)
 			if i > 0 {
-				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
+				spread = append(spread, difference{log2(r.bytes), math.Abs(math.Log(r.micros / readings[i-1].micros))})
 			}
 		}
 		first := readings[0]
@@ -241,7 +242,12 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	}
 	g.Noise = assumedNoise
 	if g.NoisePairs = len(spread); len(spread) >= fewPairs {
-		g.Noise = noiseOf(spread)
+		g.noises = noisesOf(spread)
+		all := make([]float64, len(spread))
+		for i, d := range spread {
+			all[i] = d.ln
+		}
+		g.Noise = noiseOf(all)
 	} else {
 		g.NoisePairs = 0
 	}
@@ -256,18 +262,11 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 		}
 	}
 	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
-		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
+		g.Noise, g.NoisePairs, g.noises = noiseOf(within), len(within), nil // what sweeps contradict each other about is no repetition
 	}
 	g.flagOutliers()
 	g.flagDefaultOutliers()
 	g.findTwins()
-}
-
-// noiseOf is the standard deviation of ln(us) behind differences of two. These have
-// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
-// of that.
-func noiseOf(differences []float64) float64 {
-	return min(max(median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
 }
 
 // mostMeasured picks one label where the default was seen with several, as

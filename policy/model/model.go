@@ -55,7 +55,6 @@ type compiledCurve struct {
 	algo     nccl.Algo
 	proto    nccl.Proto
 	channels int
-	measured []bool     // at the sizes of the axis
 	own      nccl.Range // of the sizes measured
 	distrust []nccl.Range
 }
@@ -65,12 +64,13 @@ type compiledDefault struct {
 	algo     nccl.Algo // -1: not known
 	proto    nccl.Proto
 	channels int
+	lnMicros float64
 }
 
-// maxModelBytes is beyond every size that was ever measured.
+// maxBytes is beyond every size that was ever measured.
 const maxBytes = 1 << 50
 
-// maxModelProblems is how many errors of one file are reported.
+// maxProblems is how many errors of one file are reported.
 const maxProblems = 20
 
 // Read compiles a model from the text of its file. The name is for messages only. An error
@@ -230,10 +230,11 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 		for i, p := range d.Measured {
 			at := fmt.Sprintf("%s.measured[%d]", path, i)
 			c.isTrue(p.Bytes > 0 && (i == 0 || p.Bytes > d.Measured[i-1].Bytes), at+".bytes", "%d does not ascend", p.Bytes)
-			def := compiledDefault{p.Bytes, -1, -1, p.Channels}
+			def := compiledDefault{p.Bytes, -1, -1, p.Channels, math.Log(p.Micros)}
 			if p.Algo != "" || p.Proto != "" {
 				def.algo, def.proto = c.label(at, p.Algo, p.Proto)
 			}
+			c.isTrue(p.Micros > 0 && p.Micros < 1e15, at+".us", "%g (allowed: above 0)", p.Micros)
 			c.isTrue(p.Channels >= 0 && p.Channels <= nccl.MaxChannels, at+".channels", "%d (allowed: 0 to %d)", p.Channels, nccl.MaxChannels)
 			g.defaults = append(g.defaults, def)
 		}
@@ -286,7 +287,7 @@ func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curv
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := compiledCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, measured: make([]bool, len(g.axis)), own: nccl.Range{Min: nccl.Inf, Max: 0}}
+		mc := compiledCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
 		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
 			if !(m[0] >= 1 && m[0] < maxBytes) {
@@ -294,9 +295,6 @@ func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curv
 				continue
 			}
 			mc.own = nccl.Range{Min: min(mc.own.Min, uint64(m[0])), Max: max(mc.own.Max, uint64(m[0]))}
-			if k, ok := slices.BinarySearch(g.axis, uint64(m[0])); ok {
-				mc.measured[k] = true
-			}
 		}
 		g.curves = append(g.curves, mc)
 	}

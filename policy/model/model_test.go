@@ -63,7 +63,7 @@ func TestModelChooses(t *testing.T) {
 		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.SilentCells},
 		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.SilentBest},
 		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *model.File) {
-			f.Groups[0].Families[1].Curves[1].Sigma[2] = 0.8
+			f.Groups[0].Families[1].Curves[1].Sigma[2] = 1.6
 			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
 		}, why: model.SilentGain},
 		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {

@@ -106,7 +106,6 @@ func (g *compiledGroup) scaled(key groupKey, by scaling) *compiledGroup {
 			t.sigma[k] = math.Sqrt(f.PhysicsSigma*f.PhysicsSigma + half*half)
 		}
 		c.lnTable = t
-		c.measured = make([]bool, len(g.axis)) // not here
 		s.curves = append(s.curves, c)
 	}
 	return s

@@ -125,7 +125,7 @@ func TestPageSaysWhatItIsOf(t *testing.T) {
 	text := string(written(t, in))
 	wants := []string{
 		"<title>Is it worth it?</title>", "<h1>Is it worth it?</h1>", "<dd>22 November 2026</dd>", "<dd>MI355X</dd>", "<dd>2.30.7</dd>", "<dd>2026-11-01 to 2026-11-02</dd>",
-		"Assumed, not measured: that repetitions differ by 1.5 %", "busbw, NCCL’s own",
+		"Assumed, not measured: that repetitions differ by 1.0 %", "busbw, NCCL’s own",
 	}
 	for _, v := range Verdicts(in) {
 		for _, s := range v.Spans {
