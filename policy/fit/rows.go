@@ -26,21 +26,13 @@ type RowOptions struct {
 	UnknownDefault bool
 }
 
-const (
-	// switchPrice in ln(us): a row more must save at least so much, summed over
-	// octaves. It is raised as long as rows lose less than mostLost on average;
-	// half of what may be lost is kept for what the model does not see.
-	switchPrice  = 0.015
-	priceSteps   = 1.25
-	highestPrice = 0.5
-	mostLost     = 0.0025
-	// tailOctaves is how long the last row must have been the best one before it
-	// is taken to stay so for ever larger sizes.
-	tailOctaves = 2
-)
+// mostLost in ln(us): what a row may take longer at a size than the model's choice there,
+// so that a file needs few rows. It is a bound on each size, not on their mean.
+const mostLost = 0.025
 
-// Rows writes a model as few rows. Sizes at which the model stays silent have
-// none, except in between where a row is not expected to do harm.
+// Rows writes a model as few rows, each for sizes at which the model would choose the row's
+// configuration over NCCL's. Sizes at which the model abstains have none, nor has any
+// size beyond those measured.
 func Rows(m *model.Model, opts RowOptions) []Row {
 	var rows []Row
 	for i := range m.File.Groups {
@@ -49,186 +41,115 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 	return rows
 }
 
-// option is a configuration that a row can ask for, with its cost at each size
-// of the axis: ln(us) above the least, weighed by the size's share of octaves;
-// infinite where it must not be asked for.
-type option struct {
-	config Config
-	none   bool // leave the size to the library
-	cost   []float64
-}
-
-func groupRows(m *model.Model, g *model.Group, opts RowOptions) []Row {
-	key, options, speaks := rowOptions(m, g, opts)
-	if len(options) < 2 {
-		return nil
-	}
-	path := fewestSwitches(options, g.Axis)
-	var rows []Row
-	for i := 0; i < len(path); {
+// groupRows cuts the sizes at which the model speaks into as few rows as can be, of as
+// many the ones that lose least.
+func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
+	key, speaks, options := rowOptions(m, g, opts)
+	for i := 0; i < len(g.Axis); {
 		j := i
-		for j+1 < len(path) && path[j+1] == path[i] {
+		for j < len(g.Axis) && speaks[j] {
 			j++
 		}
-		if o := options[path[i]]; !o.none {
-			r := Row{key, o.config, nccl.Range{Min: g.Axis[i], Max: g.Axis[j]}}
-			if j+1 < len(path) && !options[path[j+1]].none {
-				r.Bytes.Max = g.Axis[j+1] - 1
-			}
-			if j+1 == len(path) && speaks[j] && log2(g.Axis[j])-log2(g.Axis[i]) >= tailOctaves && leads(options, path[i], g.Axis) {
-				r.Bytes.Max = nccl.Inf
+		if j == i {
+			i++
+			continue
+		}
+		for _, s := range fewestSpans(options, i, j) {
+			r := Row{key, options[s.option].config, nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}}
+			if s.to < j {
+				r.Bytes.Max = g.Axis[s.to] - 1
 			}
 			rows = append(rows, r)
 		}
-		i = j + 1
+		i = j
 	}
 	return rows
 }
 
-// leads reports whether an option is within noise of the best over the last
-// octaves of the axis.
-func leads(options []option, at int, axis []uint64) bool {
-	const negligible = 0.01
-	last := log2(axis[len(axis)-1])
-	for k := range axis {
-		if last-log2(axis[k]) <= tailOctaves && options[at].cost[k] > negligible*octaveShare(axis, k) {
-			return false
-		}
-	}
-	return true
+// option is a configuration that a row can ask for, with what it loses at each size of the
+// axis against the model's choice, in ln(us); infinite where it must not be asked for.
+type option struct {
+	config Config
+	lost   []float64
 }
 
-// rowOptions lists what rows can ask for. The first option is to leave a size to
-// the library.
-func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, options []option, speaks []bool) {
+// rowOptions lists what rows can ask for, and at which sizes there are rows.
+func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, speaks []bool, options []option) {
 	coll, err := nccl.Colls.Parse(g.Coll)
 	if err != nil {
 		panic(err) // m is compiled
 	}
 	key = Key{coll, g.Nodes, g.Ranks}
 	view := m.For(g.Nodes, g.Ranks)
-	n := len(g.Axis)
-	speaks = make([]bool, n)
-	least, leave := make([]float64, n), make([]float64, n)
 	everything := nccl.Everything()
-	choices := make([]model.Choice, n)
+	speaks = make([]bool, len(g.Axis))
+	of := map[Config]int{}
 	for k, b := range g.Axis {
 		choice, why := view.Choose(coll, b, everything)
-		choices[k] = choice
-		least[k], leave[k] = choice.LnMicros, choice.DefaultLnMicros
-		switch {
-		case why == model.Speaks:
-			speaks[k] = true
-		case why == model.SilentDefault && opts.UnknownDefault:
-			speaks[k] = true
-			leave[k] = math.Inf(1)
-		default:
-			// Leaving it costs nothing; a row does where it is slower.
-			least[k] = leave[k]
+		if speaks[k] = why == model.Speaks || why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0; !speaks[k] {
+			continue
 		}
-	}
-	none := option{none: true, cost: make([]float64, n)}
-	for k := range g.Axis {
-		if speaks[k] {
-			none.cost[k] = (leave[k] - least[k]) * octaveShare(g.Axis, k)
-		}
-	}
-	options = append(options, none)
-	for _, f := range g.Families {
-		algo, proto := parseFamily(f)
-		for _, c := range f.Curves {
-			o := option{config: Config{FamilyKey{algo, proto}, c.Channels}, cost: make([]float64, n)}
-			if !slices.ContainsFunc(choices, func(p model.Choice) bool { return p.Algo == algo && p.Proto == proto }) {
-				continue // never the fastest
+		for _, c := range view.Candidates(coll, b, everything) {
+			lost := c.LnMicros - choice.LnMicros
+			gains := why == model.SilentDefault || choice.DefaultLnMicros-c.LnMicros > choice.Needed
+			chosen := c.Algo == choice.Algo && c.Proto == choice.Proto && c.Channels == choice.Channels
+			if c.Bar != model.BarNone || !chosen && !(lost <= mostLost && gains) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
+				continue
 			}
-			first, last := uint64(c.Measured[0][0]), uint64(c.Measured[len(c.Measured)-1][0])
-			for k, b := range g.Axis {
-				o.cost[k] = math.Inf(1)
-				ln, _, ok := view.Predict(coll, algo, proto, c.Channels, b)
-				distrusted := slices.ContainsFunc(f.Distrust, func(d model.Distrust) bool { return d.Min <= b && b <= d.Max })
-				switch {
-				case !ok || distrusted || b < first || b > last || !nccl.ChannelsCanBeSet(algo, g.Nodes) && c.Channels > 0:
-				case speaks[k]:
-					o.cost[k] = max(0, ln-least[k]) * octaveShare(g.Axis, k)
-				case ln <= leave[k]: // false where the default is not known
-					o.cost[k] = 0
+			config := Config{FamilyKey{c.Algo, c.Proto}, c.Channels}
+			at, ok := of[config]
+			if !ok {
+				at = len(options)
+				of[config] = at
+				o := option{config, make([]float64, len(g.Axis))}
+				for i := range o.lost {
+					o.lost[i] = math.Inf(1)
+				}
+				options = append(options, o)
+			}
+			options[at].lost[k] = max(0, lost)
+		}
+		if !slices.ContainsFunc(options, func(o option) bool { return !math.IsInf(o.lost[k], 1) }) {
+			speaks[k] = false // its channels cannot be set
+		}
+	}
+	return key, speaks, options
+}
+
+// span is a row over values from to to-1 of an axis.
+type span struct{ from, to, option int }
+
+// fewestSpans covers the values from first to last-1, each of which has an option, with
+// the fewest spans, of as many those that lose least in all. Dynamic programming.
+func fewestSpans(options []option, first, last int) []span {
+	type best struct {
+		spans int
+		lost  float64
+		by    span
+	}
+	upTo := make([]best, last-first+1) // what is best for all before a value
+	for to := first + 1; to <= last; to++ {
+		b := best{spans: math.MaxInt}
+		for o := range options {
+			lost := 0.0
+			for from := to - 1; from >= first && !math.IsInf(options[o].lost[from], 1); from-- {
+				lost += options[o].lost[from]
+				before := upTo[from-first]
+				if n, sum := before.spans+1, before.lost+lost; n < b.spans || n == b.spans && sum < b.lost {
+					b = best{n, sum, span{from, to, o}}
 				}
 			}
-			options = append(options, o)
 		}
+		upTo[to-first] = b
 	}
-	return key, options, speaks
-}
-
-func parseFamily(f model.Family) (nccl.Algo, nccl.Proto) {
-	algo, err1 := nccl.Algos.Parse(f.Algo)
-	proto, err2 := nccl.Protos.Parse(f.Proto)
-	if err1 != nil || err2 != nil {
-		panic("fit: a compiled model names an unknown algorithm or protocol")
+	var spans []span
+	for to := last; to > first; {
+		s := upTo[to-first].by
+		spans = append(spans, s)
+		to = s.from
 	}
-	return algo, proto
-}
-
-// octaveShare is half the distance in octaves between a size's neighbours.
-func octaveShare(axis []uint64, k int) float64 {
-	from, to := log2(axis[max(k-1, 0)]), log2(axis[min(k+1, len(axis)-1)])
-	return max((to-from)/2, 1e-3)
-}
-
-// fewestSwitches finds the path for the highest price of a switch that does not
-// lose too much.
-func fewestSwitches(options []option, axis []uint64) []int {
-	octaves := max(log2(axis[len(axis)-1])-log2(axis[0]), 1)
-	path := cheapestPath(options, len(axis), switchPrice)
-	for price := switchPrice * priceSteps; price < highestPrice; price *= priceSteps {
-		cheaper := cheapestPath(options, len(axis), price)
-		lost := 0.0
-		for k, o := range cheaper {
-			lost += options[o].cost[k]
-		}
-		if lost > mostLost*octaves {
-			break
-		}
-		path = cheaper
-	}
-	return path
-}
-
-// cheapestPath chooses an option for each size such that costs and switches cost
-// the least in all; of equals the first. Dynamic programming over sizes.
-func cheapestPath(options []option, n int, price float64) []int {
-	total := make([]float64, len(options))
-	from := make([][]int, n)
-	for k := range n {
-		from[k] = make([]int, len(options))
-		best := 0
-		for o := range options {
-			if total[o] < total[best] {
-				best = o
-			}
-		}
-		next := make([]float64, len(options))
-		for o := range options {
-			next[o], from[k][o] = total[o], o
-			if k > 0 && total[best]+price < total[o] {
-				next[o], from[k][o] = total[best]+price, best
-			}
-			next[o] += options[o].cost[k]
-		}
-		total = next
-	}
-	last := 0
-	for o := range options {
-		if total[o] < total[last] {
-			last = o
-		}
-	}
-	path := make([]int, n)
-	for k := n - 1; k >= 0; k-- {
-		path[k] = last
-		last = from[k][last]
-	}
-	return path
+	slices.Reverse(spans)
+	return spans
 }
 
 // WriteRows writes rows in the ten columns of NCCL's example tuner, which RCCL
