@@ -9,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -17,26 +20,24 @@ import (
 func evalCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "eval MODEL.json SWEEP...",
-		Short: "Compare a model's decisions with measurements",
-		Long: `Compare a model's decisions with measurements, best ones it was not fitted to:
-for each size measured, time of the decision / best time measured, NCCL's own among
-them, with a 90 % interval of the mean by bootstrap. The policy leaves to NCCL what it
-cannot improve for sure; plain is the configuration predicted to be the fastest.
+		Use:   "eval MODEL.json|POLICY.csv SWEEP...",
+		Short: "Compare the decisions of a model or a policy with measurements",
+		Long: `Compare the decisions of a model or of a policy's rows with measurements, best ones
+they were not made of: for each size measured, time of the decision / best time measured,
+NCCL's own among them, with a 90 % interval of the mean by bootstrap. A model leaves to
+NCCL what it cannot improve for sure; plain is the configuration it predicts to be the
+fastest.
 
 A measurement of the default tells what NCCL would do. Without it only the plain
 choice can be judged, and with nothing else there is nothing to choose from. If no
 decision can be judged, the exit code is 1.`,
-		Example: `  tunefit eval model.json sweeps/later.csv`,
-		Args:    cli.Args(2, -1, "the model and one sweep or more"),
+		Example: `  tunefit eval model.json sweeps/later.csv
+  tunefit eval rows.csv sweeps/later.csv`,
+		Args: cli.Args(2, -1, "the model or the policy, and one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := cli.ReadInput(args[0], cli.KindModel)
+			evaluated, err := readEvaluated(args)
 			if err != nil {
-				return notFirst(args, err)
-			}
-			model, err := model.Read(args[0], text)
-			if err != nil {
-				return notFirst(args, err)
+				return err
 			}
 			set, sources, rejected, err := readSweeps(cmd, args[1:], true)
 			if err != nil {
@@ -45,12 +46,12 @@ decision can be judged, the exit code is 1.`,
 			if set.Used == 0 {
 				return errors.New("not one usable measurement")
 			}
-			results := fit.Evaluate(model, set)
+			results := evaluated.on(set)
 			if asJSON {
 				err = writeEvalJSON(cmd.OutOrStdout(), results)
 			} else {
 				writeRows(cmd.OutOrStdout(), set, rejected)
-				noteFitted(cmd.ErrOrStderr(), model, sources)
+				evaluated.note(cmd.ErrOrStderr(), sources)
 				err = writeEval(cmd.OutOrStdout(), results)
 			}
 			return errors.Join(err, unjudged(results))
@@ -60,15 +61,67 @@ decision can be judged, the exit code is 1.`,
 	return cmd
 }
 
-// notFirst says why the first argument is no model, and whether another one is.
-func notFirst(args []string, err error) error {
-	for i, name := range args[1:] {
-		if _, err := cli.ReadInput(name, cli.KindModel); err == nil {
-			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
-			return cli.Usagef("%s is no cost model, %s is one (did you mean: tunefit eval %s)", args[0], name, strings.Join(order, " "))
+// evaluated is what is compared with measurements: one of both.
+type evaluated struct {
+	model  *model.Model
+	policy *policy.Policy
+}
+
+// readEvaluated reads the first argument, or says whether another one should be it.
+func readEvaluated(args []string) (e evaluated, err error) {
+	kind, err := cli.FileKind(args[0])
+	switch {
+	case err != nil:
+		return e, err
+	case kind == cli.KindPolicy:
+		e.policy, err = ask.ReadPolicy(args[0])
+		return e, err
+	}
+	text, err := cli.ReadInput(args[0], cli.KindModel, cli.KindPolicy)
+	if err == nil {
+		if e.model, err = model.Read(args[0], text); err == nil {
+			return e, nil
 		}
 	}
-	return fmt.Errorf("%w\nneeded first: a cost model that tunefit fit wrote, then sweeps", err)
+	for i, name := range args[1:] {
+		if kind, err := cli.FileKind(name); err == nil && (kind == cli.KindModel || kind == cli.KindPolicy) {
+			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
+			is := map[cli.Kind]string{cli.KindModel: "a cost model", cli.KindPolicy: "a policy"}[kind]
+			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit eval %s)", args[0], name, is, strings.Join(order, " "))
+		}
+	}
+	return e, fmt.Errorf("%w\nneeded first: a cost model or a policy, then sweeps", err)
+}
+
+func (e evaluated) on(set *fit.Set) []fit.Evaluation {
+	if e.model != nil {
+		return fit.Evaluate(e.model, set)
+	}
+	engine := policy.NewEngine(e.policy, nil, nil)
+	return fit.EvaluateDecisions(func(nodes, ranks int) fit.Decider {
+		view := engine.For(policy.Comm{Nodes: nodes, Ranks: ranks})
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (fit.Config, bool) {
+			a := view.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: 1, Costs: costs})
+			return fit.Config{FamilyKey: fit.FamilyKey{Algo: a.Algo, Proto: a.Proto}, Channels: a.Channels}, a.By == policy.ByRow
+		}
+	}, set)
+}
+
+// note says where the comparison flatters, and what it leaves out.
+func (e evaluated) note(w io.Writer, sources []model.Source) {
+	if e.model == nil {
+		if e.policy.NeedsTopology() {
+			fmt.Fprintln(w, "note: rows whose conditions name the machine are left out: a sweep does not tell its topology")
+		}
+		return
+	}
+	for _, s := range sources {
+		for _, f := range e.model.File.Provenance.Files {
+			if s.SHA256 == f.SHA256 {
+				fmt.Fprintf(w, "note: %s is what the model was fitted to, which flatters it\n", s.Name)
+			}
+		}
+	}
 }
 
 // unjudged is the failure to compare anything.
@@ -84,22 +137,11 @@ func unjudged(results []fit.Evaluation) error {
 	const nothing = "nothing to compare: "
 	switch {
 	case outside:
-		return errors.New(nothing + "the model knows none of these collectives, communicators and sizes")
+		return errors.New(nothing + "neither a model nor a row knows any of these collectives, communicators and sizes")
 	case alone:
-		return errors.New(nothing + "one thing only was measured at each size (needed: NCCL's own choice and what the model chooses, or several configurations)")
+		return errors.New(nothing + "one thing only was measured at each size (needed: NCCL's own choice and what is chosen instead, or several configurations)")
 	}
-	return errors.New(nothing + "neither what the model chooses was measured, nor NCCL's own choice where the model leaves it alone")
-}
-
-// noteFitted says where the comparison flatters.
-func noteFitted(w io.Writer, model *model.Model, sources []model.Source) {
-	for _, s := range sources {
-		for _, f := range model.File.Provenance.Files {
-			if s.SHA256 == f.SHA256 {
-				fmt.Fprintf(w, "note: %s is what the model was fitted to, which flatters it\n", s.Name)
-			}
-		}
-	}
+	return errors.New(nothing + "neither what is chosen was measured, nor NCCL's own choice where that is left alone")
 }
 
 func writeEval(w io.Writer, results []fit.Evaluation) error {
@@ -130,7 +172,10 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	}
 	for _, e := range results {
 		if e.Verdict.Unmeasured > 0 {
-			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what the model chooses there was not measured\n", e.Group.Key, e.Verdict.Unmeasured, e.Sizes)
+			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what is chosen there was not measured\n", e.Group.Key, e.Verdict.Unmeasured, e.Sizes)
+		}
+		if e.Left > 0 {
+			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Group.Key, e.Left, e.Sizes)
 		}
 		for _, s := range e.Silent {
 			fmt.Fprintf(w, "%s: silent at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
@@ -153,7 +198,8 @@ type evalJSON struct {
 	WorstHarm  float64        `json:"worst_vs_default"`
 	Predicted  int            `json:"predicted"`
 	Inside     int            `json:"inside_90"`
-	Silent     map[string]int `json:"silent"` // sizes by reason
+	Silent     map[string]int `json:"silent"` // sizes by reason, of a model
+	Left       int            `json:"left"`   // sizes at which no row of a policy decides
 }
 
 type scoreJSON struct {
@@ -182,7 +228,7 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
 		j := evalJSON{
 			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
 			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
-			Spoke: v.Spoke, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{},
+			Spoke: v.Spoke, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{}, Left: e.Left,
 		}
 		for _, s := range e.Silent {
 			j.Silent[s.Why.String()] = s.Sizes

@@ -32,18 +32,18 @@ func TestEvalOfNothing(t *testing.T) {
 		}
 		return kept
 	}
-	const unasked = "what the model chooses there was not measured\n"
+	const unasked = "what is chosen there was not measured\n"
 	for name, c := range map[string]struct{ sweep, out, says string }{
 		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked, "nothing to compare: one thing only was measured at each size (needed: "},
 		"one configuration only": {lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "silent at",
 			"nothing to compare: one thing only was measured at each size (needed: "},
 		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"), "another number of nodes was measured\n",
-			"nothing to compare: the model knows none of these collectives, communicators and sizes\n"},
+			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
 		"other sizes": {sweepHead + "all_reduce,64,float,sum,ring,ll,1,2,16,0,forced,9,,,x\nall_reduce,64,float,sum,tree,ll,1,2,16,0,default,8,,,x\n", "the size is outside those measured\n",
-			"nothing to compare: the model knows none of these collectives, communicators and sizes\n"},
+			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
 		"nothing that it chooses": {lines(func(l string) bool {
 			return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") || strings.Contains(l, ",tree,simple,1,2,16,0,forced,")
-		}), "silent at", "nothing to compare: neither what the model chooses was measured, nor "},
+		}), "silent at", "nothing to compare: neither what is chosen was measured, nor "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sweep := testlib.File(t, "sweep.csv", c.sweep)
@@ -87,7 +87,7 @@ func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,11,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep)
-	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what the model chooses there was not measured\n") {
+	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what is chosen there was not measured\n") {
 		t.Errorf("%s", out)
 	}
 }
@@ -102,12 +102,35 @@ func TestEvalArguments(t *testing.T) {
 		args []string
 		says string
 	}{
-		{cli.ExitUsage, []string{smallSweep, model}, smallSweep + " is no cost model, " + model + " is one (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
-		{cli.ExitUsage, []string{smallSweep, rows, model}, "(did you mean: tunefit eval " + model + " " + smallSweep + " " + rows + ")\n"},
-		{cli.ExitFailed, []string{rows, smallSweep}, rows + " is a policy (needed: a cost model); tunefit show " + rows + " prints what it decides, tunefit check " + rows + " finds mistakes in it\nneeded first: a cost model that tunefit fit wrote, then sweeps\n"},
+		{cli.ExitUsage, []string{smallSweep, model}, smallSweep + " is neither a cost model nor a policy, " + model + " is a cost model (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
+		{cli.ExitUsage, []string{smallSweep, smallSweep, rows}, smallSweep + " is neither a cost model nor a policy, " + rows + " is a policy (did you mean: tunefit eval " + rows + " " + smallSweep + " " + smallSweep + ")\n"},
+		{cli.ExitFailed, []string{smallSweep, smallSweep}, smallSweep + " is a sweep: measurements (needed: a cost model or a policy); tunefit fit " + smallSweep + " --csv policy.csv learns a policy from it\nneeded first: a cost model or a policy, then sweeps\n"},
 	} {
 		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}
+	}
+}
+
+// A policy's rows are judged as a model is: with the default where they leave a size or
+// the channels alone.
+func TestEvalOfAPolicy(t *testing.T) {
+	sweep := testlib.File(t, "sweep.csv", sweepHead+
+		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,ring,ll,4,2,16,0,default,8,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,30,,,x\n"+
+		"all_reduce,65536,float,sum,ring,ll,4,2,16,0,forced,45,,,x\nall_reduce,65536,float,sum,tree,ll,16,2,16,0,default,30,,,x\n")
+	rows := testlib.File(t, "policy.csv", "allreduce,0,8192,tree,ll,4,2,16\nallreduce,16384,16384,tree,ll,-1,2,16\n")
+	out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep, "--json")
+	var all []evalJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// 10 instead of 8 us; as the default, twice the best; left alone, the best.
+	e := all[0]
+	if e.Policy == nil || e.Policy.Decisions != 3 || math.Abs(e.Policy.Mean-(10.0/8+2+1)/3) > 1e-9 || e.Plain != nil || e.Spoke != 1 || e.Harm != 1 || e.Left != 1 {
+		t.Errorf("%s", out)
+	}
+	if out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep); !strings.Contains(out, "allreduce 2x8: no row decides at 1 of 3 sizes\n") {
+		t.Errorf("%s", out)
 	}
 }

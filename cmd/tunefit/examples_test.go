@@ -23,6 +23,7 @@ var exampleFiles = map[string]string{
 	"logs/all_reduce_ring_ll_8ch.txt":  "bench/testdata/all_reduce_ring_ll_8ch_2n.txt",
 	"logs/all_reduce_tree_ll_16ch.txt": "bench/testdata/launcher_srun.txt",
 	"ring.csv":                         "bench/testdata/optimize.csv",
+	"rows.csv":                         "policy/fit/testdata/small.rows.csv",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
 }
 

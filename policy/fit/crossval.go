@@ -57,13 +57,15 @@ func compiled(maxNodes int, groups ...model.Group) *model.Model {
 
 // validate fits each fold and sums up all decisions.
 func validate(leftOut string, truth *Group, folds []fold) Verdict {
-	var outcomes []Outcome
+	var outcomes, byRows []Outcome
 	times := map[string][]float64{}
 	var off []float64
 	inside := 0
 	for _, f := range folds {
-		view := compileFor(0, f.train, f.sizes).For(truth.Nodes, truth.Ranks)
+		m := compileFor(0, f.train, f.sizes)
+		view := m.For(truth.Nodes, truth.Ranks)
 		outcomes = append(outcomes, decide(view, truth, f.sizes)...)
+		byRows = append(byRows, truth.decideByRows(Rows(m, RowOptions{}), f.sizes)...)
 		for name, learn := range baselines {
 			times[name] = append(times[name], learn(f.train).times(truth, f.sizes)...)
 		}
@@ -80,6 +82,7 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		off, inside = append(off, o...), inside+n
 	}
 	v := newVerdict(leftOut, outcomes, times)
+	v.Rows = rate(byRows)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
 		v.TypicalError = median(off)

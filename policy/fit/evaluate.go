@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -13,7 +14,8 @@ type Evaluation struct {
 	Group   *Group
 	Sizes   int
 	Verdict Verdict
-	Silent  []SilentSizes // most first
+	Silent  []SilentSizes // of a model, most first
+	Left    int           // sizes at which no row of a policy decides
 }
 
 // SilentSizes counts the sizes at which a model is silent for one reason.
@@ -22,11 +24,11 @@ type SilentSizes struct {
 	Sizes int
 }
 
-// Outside reports that the model knows nothing of what was measured: not the collective,
-// the communicator, or any of the sizes. That it leaves all of that to NCCL is no merit
-// of its.
+// Outside reports that a model knows nothing of what was measured, not the collective,
+// the communicator, or any of the sizes, or that no row of a policy is for any of it.
+// To leave all of it to NCCL is no merit then.
 func (e *Evaluation) Outside() bool {
-	n := 0
+	n := e.Left
 	for _, s := range e.Silent {
 		if s.Why.Outside() {
 			n += s.Sizes
@@ -45,18 +47,13 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
 		view := m.For(g.Nodes, g.Ranks)
-		sizes := g.Sizes()
-		if len(sizes) == 0 {
-			for _, d := range g.Default {
-				sizes = append(sizes, d.Bytes)
-			}
-		}
+		sizes := g.decidedSizes()
 		outcomes := decide(view, g, sizes)
 		e := Evaluation{Group: g, Sizes: len(sizes), Verdict: newVerdict("", outcomes, nil)}
 		e.Verdict.judgePredictions(view, g, g.Cells)
 		counts := map[model.Silence]int{}
 		for _, o := range outcomes {
-			if o.Silence != model.Speaks {
+			if !o.Speaks {
 				counts[o.Silence]++
 			}
 		}
@@ -69,6 +66,53 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 		all = append(all, e)
 	}
 	return all
+}
+
+// Decider decides for one communicator; ok is false where it leaves a size to NCCL. The
+// channels of what it returns are 0 where it leaves these.
+type Decider func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (c Config, ok bool)
+
+// EvaluateDecisions asks whatever decides for communicators about everything that a set
+// holds. What a decision leaves to NCCL is as it was measured of the default, where that
+// is known.
+func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Evaluation {
+	var all []Evaluation
+	for _, g := range set.Groups {
+		decider, sizes := deciderFor(g.Nodes, g.Ranks), g.decidedSizes()
+		e := Evaluation{Group: g, Sizes: len(sizes)}
+		e.Verdict = newVerdict("", outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+			c, ok := decider(g.Coll, o.Bytes, costs)
+			if d, known := g.defaultAt(o.Bytes); known && ok && c.Channels == 0 && c.FamilyKey == d.Config.FamilyKey {
+				return c, false // it is the default
+			}
+			if !ok {
+				e.Left++
+			}
+			return c, ok
+		}), nil)
+		all = append(all, e)
+	}
+	return all
+}
+
+// decidedSizes are those at which there is something to decide.
+func (g *Group) decidedSizes() []uint64 {
+	if sizes := g.Sizes(); len(sizes) > 0 {
+		return sizes
+	}
+	return sizesOf(g.Default)
+}
+
+// decideByRows asks the rows of a policy file.
+func (g *Group) decideByRows(rows []Row, sizes []uint64) []Outcome {
+	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+		for _, r := range rows {
+			if r.Key == g.Key && r.Bytes.Contains(o.Bytes) && costs.Offers(r.Algo, r.Proto) {
+				return r.Config, true
+			}
+		}
+		return Config{}, false
+	})
 }
 
 // judgePredictions compares predicted with measured times of cells.

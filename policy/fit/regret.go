@@ -54,12 +54,29 @@ type Outcome struct {
 	Default  float64
 	Plain    float64 // of the configuration with the least predicted time
 	Cautious float64 // of the policy: the default where it is silent
-	Choice   model.Choice
-	Silence  model.Silence
+	Speaks   bool    // the policy decides
+
+	Choice  model.Choice // of a model
+	Silence model.Silence
 }
 
 // decide asks a model about sizes of a group that was measured.
 func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
+	outcomes := outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c Config, ok bool) {
+		if plain, ok := view.Fastest(truth.Coll, o.Bytes, costs); ok {
+			o.Plain = truth.timeOf(configOf(plain), o.Bytes)
+		}
+		o.Choice, o.Silence = view.Choose(truth.Coll, o.Bytes, costs)
+		return configOf(o.Choice), o.Silence == model.Speaks
+	})
+	return outcomes
+}
+
+func configOf(c model.Choice) Config { return Config{FamilyKey{c.Algo, c.Proto}, c.Channels} }
+
+// outcomesOf asks for a configuration at each size; ok is false where the size is left to
+// the library. NCCL's cost table is made up from what was measured.
+func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl.Costs) (c Config, ok bool)) []Outcome {
 	bySize := truth.bySize()
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
@@ -72,14 +89,10 @@ func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
 		if len(measured) > 1 {
 			o.Best = slices.MinFunc(measured, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
-		costs := costsAt(truth, bySize[b], b)
-		if plain, ok := view.Fastest(truth.Coll, b, costs); ok {
-			o.Plain = truth.timeOf(plain, b)
-		}
-		o.Choice, o.Silence = view.Choose(truth.Coll, b, costs)
+		var config Config
 		o.Cautious = o.Default
-		if o.Silence == model.Speaks {
-			o.Cautious = truth.timeOf(o.Choice, b)
+		if config, o.Speaks = choose(&o, costsAt(truth, bySize[b], b)); o.Speaks {
+			o.Cautious = truth.timeOf(config, b)
 		}
 		outcomes = append(outcomes, o)
 	}
@@ -94,8 +107,9 @@ func (g *Group) bySize() map[uint64][]Cell {
 	return m
 }
 
-func (g *Group) timeOf(choice model.Choice, bytes uint64) float64 {
-	c, ok := g.at(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, bytes)
+// timeOf is what a configuration took; NaN if that was not measured.
+func (g *Group) timeOf(config Config, bytes uint64) float64 {
+	c, ok := g.at(config, bytes)
 	if !ok {
 		return math.NaN()
 	}
@@ -124,6 +138,7 @@ type Verdict struct {
 	LeftOut string // what the model had not seen
 
 	Plain, Cautious, Default   Score // against the best measured
+	Rows                       Rated // of the policy file that is made of the model
 	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
 	VersusDefault              Score // cautious / default
 
@@ -140,6 +155,20 @@ type Verdict struct {
 
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
+}
+
+// Rated is how a way to decide did: against the best measured, and where it was slower than
+// the default, see Verdict.
+type Rated struct {
+	Score
+	Spoke, Harm int
+	WorstHarm   float64
+}
+
+// rate sums up outcomes.
+func rate(outcomes []Outcome) Rated {
+	v := newVerdict("", outcomes, nil)
+	return Rated{v.Cautious, v.Spoke, v.Harm, v.WorstHarm}
 }
 
 // SizeRegret is what came of deciding for one size, each as time / best measured;
@@ -168,7 +197,7 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
 		switch r := o.Cautious / o.Default; {
-		case o.Silence != model.Speaks:
+		case !o.Speaks:
 		case math.IsNaN(r):
 			v.Unmeasured++
 		default:
