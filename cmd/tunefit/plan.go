@@ -34,10 +34,11 @@ configuration, that are worth their time after what was measured so far. Run wha
 is printed, import the logs, and plan again with the new sweep; the first time
 there is none.
 
-The default comes first, then all algorithms and protocols with most channels,
-then fewer and fewer channels, each only at the sizes where it may still be the
-fastest. It is over when fewer channels gained nothing anywhere. That takes a
-fifth to two thirds of the time that measuring everything takes.
+The default comes first, then all algorithms and protocols with most channels and,
+at the sizes where that may be faster, with fewest. In between are measured those
+that may be faster than all so far, each only at the sizes where it may. It is over
+when nothing left promises enough for its time, and what could be missed is named.
+That takes a fifth to two thirds of the time that measuring everything takes.
 
 Printed is a shell script; all but the commands is in comments. Commands write
 logs whose names tell tunefit import what ran.`,

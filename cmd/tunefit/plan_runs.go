@@ -24,7 +24,18 @@ type planJSON struct {
 	Edge       int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
 	Measured   int       `json:"measured_configurations"`
 	Runs       []runJSON `json:"runs"`
+	// Missed is what may still be faster than all that was measured, once the sweep is over.
+	Missed []missJSON `json:"missed,omitempty"`
 }
+
+type missJSON struct {
+	Configuration string   `json:"configuration"`
+	Sizes         []uint64 `json:"sizes"`
+	Gain          float64  `json:"gain"` // hoped for at one of them at most, as a part of the time
+}
+
+// mostMissed bounds what is said of configurations that were not measured.
+const mostMissed = 5
 
 type runJSON struct {
 	Algorithm string            `json:"algorithm,omitempty"` // none: the default
@@ -47,14 +58,20 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	switch next.Stage {
 	case fit.StageDefault:
 		p.Why = "the default comes first: what is gained is counted against it"
-	case fit.StageFirst:
-		p.Why = fmt.Sprintf("all algorithms and protocols with most channels, %d", next.Channels)
-	case fit.StageFewer:
-		p.Why = fmt.Sprintf("%d channels, at the sizes where they may be the fastest", next.Channels)
-	case fit.StageStopped:
-		p.Why = "the last fewer channels improved no size, more runs are not worth their time"
-	case fit.StageExhausted:
-		p.Why = "all that may be the fastest was measured"
+	case fit.StageMost:
+		p.Why = "all algorithms and protocols with most channels"
+	case fit.StageFewest:
+		p.Why = "fewest channels, at the sizes where they may be the fastest"
+	case fit.StageBetween:
+		p.Why = "what may be faster than all that was measured"
+	case fit.StageOver:
+		p.Why = "nothing left promises enough for its time"
+	}
+	if !p.Done {
+		next.Missed = nil
+	}
+	for _, m := range next.Missed[:min(len(next.Missed), mostMissed)] {
+		p.Missed = append(p.Missed, missJSON{m.Config.String(), m.Sizes, m.Gain})
 	}
 	for _, r := range next.Runs {
 		p.Runs = append(p.Runs, f.commands(space.Key, r))
@@ -148,6 +165,9 @@ func (p planJSON) write(w io.Writer) error {
 	}
 	if p.Edge > 0 {
 		fmt.Fprintf(&out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n", p.Edge)
+	}
+	for _, m := range p.Missed {
+		fmt.Fprintf(&out, "# could be missed: %s at %s, up to %.0f %% faster\n", m.Configuration, grid.SizeRange(m.Sizes[0], m.Sizes[len(m.Sizes)-1]), 100*m.Gain)
 	}
 	if p.Done {
 		out.WriteString("# tunefit fit makes a policy of what was measured\n")

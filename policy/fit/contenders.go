@@ -1,0 +1,61 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// contendersPerSize are verified at each size, beside the default.
+const contendersPerSize = 3
+
+// contendersDoubt: so many sigmas are taken off what a configuration is expected to take. Of two that look
+// alike the less known one is worth more of a look.
+const contendersDoubt = 0.5
+
+// Contenders are the configurations that are expected to be the fastest, at each size the best
+// first, measured there or not. They are what is worth measuring once more before it is
+// deployed.
+func (s Space) Contenders(g *Group) map[uint64][]Config {
+	type rival struct {
+		config Config
+		ln     float64
+	}
+	rivals := map[uint64][]rival{}
+	var shared layouts
+	for _, cells := range g.families() {
+		key := cells[0].Config
+		if !slices.Contains(s.Families, key.FamilyKey) {
+			continue
+		}
+		f := g.fitFamily(cells, &shared)
+		channels := f.channels
+		if _, ok := f.predictor.(*joint); ok {
+			channels = slices.Sorted(slices.Values(append(slices.Clone(channels), s.channels(key.Algo)...)))
+		}
+		for _, n := range slices.Compact(channels) {
+			c := Config{key.FamilyKey, n}
+			if s.failed(c) {
+				continue
+			}
+			means, sigmas := f.predict(n, s.Sizes)
+			domain := f.domain(n)
+			for i, b := range s.Sizes {
+				if !domain.Contains(b) {
+					continue
+				}
+				rivals[b] = append(rivals[b], rival{c, means[i] - contendersDoubt*sigmas[i]})
+			}
+		}
+	}
+	all := map[uint64][]Config{}
+	for b, list := range rivals {
+		slices.SortStableFunc(list, func(a, b rival) int { return cmp.Or(cmp.Compare(a.ln, b.ln), a.config.compare(b.config)) })
+		for _, r := range list[:min(len(list), contendersPerSize)] {
+			if !math.IsNaN(r.ln) {
+				all[b] = append(all[b], r.config)
+			}
+		}
+	}
+	return all
+}
