@@ -150,7 +150,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)
 	r.sortMalformed()
-	if r.Kept == 0 && len(r.Rejected) == 0 {
+	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil
@@ -281,6 +281,7 @@ func (s *sweep) row() {
 	if m.Source = s.cell(colSource); m.Source != "" {
 		m.Source = s.intern(m.Source)
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
+		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
 	} else {
 		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
 	}
@@ -352,6 +353,11 @@ func (s *sweep) keep(m Sample, reason string) {
 	}
 	if reason == "" && coll < 0 {
 		reason = fmt.Sprintf(rejectNotAsked, fold(name))
+	}
+	if m.Bytes == 0 && s.cell(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
+		m.Coll, m.Micros = coll, 0
+		s.r.Failed = append(s.r.Failed, m)
+		return
 	}
 	if reason != "" {
 		s.r.reject(s.line, 1, reason)

@@ -18,6 +18,7 @@ type Pool struct {
 	refused   map[string]int
 	rows      int
 	simulated int
+	failed    map[Key][]Config
 
 	setups  map[bench.Setup]*Machine
 	file    string   // that is being read
@@ -54,7 +55,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
 }
 
 // Add takes a sample or counts why it does not.
@@ -113,6 +114,12 @@ func (p *Pool) Add(s *bench.Sample) {
 	vp.sorted = false
 }
 
+// Fail takes a configuration that did not run.
+func (p *Pool) Fail(s *bench.Sample) {
+	key := Key{s.Coll, s.Nodes, s.Ranks}
+	p.failed[key] = append(p.failed[key], Config{FamilyKey{s.Algo, s.Proto}, s.Channels})
+}
+
 // Set is what a pool held: groups ready to be fitted.
 type Set struct {
 	Groups    []*Group // ordered by key
@@ -123,6 +130,8 @@ type Set struct {
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
 	Machines []Machine
+	// Failed are configurations that did not run.
+	Failed map[Key][]Config
 }
 
 // Refusal counts samples that were not used.
@@ -134,7 +143,7 @@ type Refusal struct {
 // Set pools repetitions and looks for outliers and twins. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Simulated: p.simulated}
+	s := &Set{Rows: p.rows, Simulated: p.simulated, Failed: p.failed}
 	refused := map[string]int{}
 	for reason, n := range p.refused {
 		refused[reason] = n
