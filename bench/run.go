@@ -65,7 +65,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	} else if u.header && !u.footer {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 	}
-	if u.facts.failure.config != "" || u.log.refusedAll() {
+	if f := &u.facts.failure; f.config != "" && f.byNCCL() || u.log.refusedAll() {
 		u.fail(r, opts, env, envFrom, name)
 	}
 	if len(u.rows) == 0 {

@@ -134,6 +134,16 @@ type Set struct {
 	Failed map[Key][]Config
 }
 
+// Of returns the group of a key; nil: nothing of it was measured.
+func (s *Set) Of(key Key) *Group {
+	for _, g := range s.Groups {
+		if g.Key == key {
+			return g
+		}
+	}
+	return nil
+}
+
 // Refusal counts samples that were not used.
 type Refusal struct {
 	Reason string

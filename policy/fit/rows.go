@@ -237,11 +237,16 @@ func WriteRows(w io.Writer, rows []Row) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff")
 	for _, r := range rows {
-		channels := r.Channels
-		if channels == 0 {
-			channels = -1
-		}
-		fmt.Fprintf(out, "%s,%d,%d,%s,%s,%d,%d,%d,-1,-1\n", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels, r.Nodes, r.Ranks)
+		fmt.Fprintln(out, r)
 	}
 	return out.Flush()
+}
+
+// String is the line of a policy.
+func (r Row) String() string {
+	channels := r.Channels
+	if channels == 0 {
+		channels = -1
+	}
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,-1,-1", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels, r.Nodes, r.Ranks)
 }
