@@ -37,7 +37,7 @@ func TestTunerDecisions(t *testing.T) {
 	}{
 		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), label{1, 0, 8}, "", false},
 		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), label{0, 2, 16}, "", false},
-		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("NCCL's choice, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
+		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
 		"not loaded":    {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
 		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, label{1, 0, 8}, "", false},
 	} {

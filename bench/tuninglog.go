@@ -89,18 +89,19 @@ func (t *tuningLog) decision(said []byte) bool {
 		return false
 	}
 	l := noLabel
-	choice, rest, _ := strings.Cut(outcome, ", ")
-	choice, _, _ = strings.Cut(choice, " ")
-	if algo, proto, ok := strings.Cut(choice, "/"); ok {
-		l.algo, _ = parseAlgo(algo)
-		l.proto, _ = parseProto(proto)
-	}
-	if l.algo == Unknown || l.proto == Unknown {
+	if strings.HasSuffix(strings.TrimSpace(outcome), "decided by NCCL") {
 		t.refused++
-		l = noLabel
 	} else {
 		t.obeyed++
-		if count, _, ok := strings.Cut(rest, " channel"); ok {
+		choice, rest, _ := strings.Cut(outcome, ", ")
+		choice, _, _ = strings.Cut(choice, " ")
+		algo, proto, _ := strings.Cut(choice, "/")
+		var isAlgo, isProto bool
+		l.algo, isAlgo = parseAlgo(algo)
+		l.proto, isProto = parseProto(proto)
+		if !isAlgo || !isProto {
+			l = noLabel // a row that leaves the algorithm to NCCL
+		} else if count, _, ok := strings.Cut(rest, " channel"); ok {
 			l.channels, _ = strconv.Atoi(count)
 		}
 	}

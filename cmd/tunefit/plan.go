@@ -25,6 +25,9 @@ type planFlags struct {
 	machine  costs.Flags
 	library  cli.LibraryFlag
 	asJSON   bool
+
+	verify      bool
+	repetitions int
 }
 
 func planCommand() *cobra.Command {
@@ -51,10 +54,16 @@ several nodes the script has to be in a folder that all of them see.
 
 Logs tell tunefit import what ran, by their names and by what the tuner says in
 them. What NCCL does not have here fails once and is not planned again.
-With --topo it is not planned at all.`,
+With --topo it is not planned at all.
+
+With --verify, the default and the three configurations that are expected to be the
+fastest at each size are measured once more, in turns: one start for the default and
+one for each of three policies. Fitted together with the sweep, the fastest of these
+is chosen at each size, the default among them, and rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
   tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
-  tunefit plan sweeps/later.csv > next.sh`,
+  tunefit plan sweeps/later.csv > next.sh
+  tunefit plan --verify sweeps/*.csv > verify.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
@@ -69,6 +78,8 @@ With --topo it is not planned at all.`,
 	flags.StringVar(&f.machine.NCCL, "nccl", "", "with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
 	f.library.Register(cmd, "that runs load")
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
+	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the three best predicted, at each size")
+	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -107,22 +118,34 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		space.Key = key
 		space.Failed = append(slices.Clone(space.Failed), set.Failed[key]...)
 		space.Sizes = plannedSizes(group, asked, cmd.Flags().Changed("sizes"))
+		if f.verify {
+			space.Sizes = asked
+		}
 		if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
 			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.Sizes, key)
 		}
 		if err := f.families(&space); err != nil {
 			return err
 		}
+		if f.verify {
+			if err := f.verifiable(&space, group, cmd.Flags().Changed("sizes")); err != nil {
+				return err
+			}
+		}
 		if machine != nil {
 			if err := within(machine, &space); err != nil {
 				return err
 			}
 		}
-		plans = append(plans, f.plan(space, group))
+		if f.verify {
+			plans = append(plans, f.verification(space, group))
+		} else {
+			plans = append(plans, f.plan(space, group))
+		}
 	}
 	switch {
 	case !f.asJSON:
-		return writePlans(cmd.OutOrStdout(), plans)
+		return f.write(cmd.OutOrStdout(), plans)
 	case len(plans) == 1:
 		return cli.WriteJSON(cmd.OutOrStdout(), plans[0])
 	}
@@ -154,6 +177,9 @@ func within(machine *costs.Model, space *fit.Space) error {
 
 // candidates reads the flags that need no sweep.
 func (f *planFlags) candidates() (space fit.Space, err error) {
+	if f.repetitions < 1 || f.repetitions > 100 {
+		return space, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	}
 	space.Channels = sortedOnce(f.channels)
 	for _, c := range space.Channels {
 		if c < 1 || c > nccl.MaxChannels {

@@ -39,12 +39,14 @@ type missJSON struct {
 const mostMissed = 5
 
 type runJSON struct {
-	Algorithm string            `json:"algorithm,omitempty"` // none: the default
-	Protocol  string            `json:"protocol,omitempty"`
-	Channels  int               `json:"channels,omitempty"` // none: NCCL's own
-	Sizes     []uint64          `json:"sizes"`
-	Env       map[string]string `json:"env"`
-	Commands  []string          `json:"commands"`
+	Algorithm string   `json:"algorithm,omitempty"` // none: the default
+	Protocol  string   `json:"protocol,omitempty"`
+	Channels  int      `json:"channels,omitempty"` // none: NCCL's own
+	Sizes     []uint64 `json:"sizes"`
+	// Configurations are those of a run to verify, which a policy of several rows decides.
+	Configurations []choiceJSON      `json:"configurations,omitempty"`
+	Env            map[string]string `json:"env"`
+	Commands       []string          `json:"commands"`
 }
 
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
@@ -218,16 +220,19 @@ func roundest(low, high uint64) uint64 {
 	return low
 }
 
-func writePlans(w io.Writer, plans []planJSON) error {
+func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 	var out strings.Builder
 	over := true
 	for _, p := range plans {
 		p.write(&out)
 		over = over && p.Done
 	}
-	if over {
-		out.WriteString("# tunefit fit makes a policy of what was measured\n")
-	} else {
+	switch {
+	case f.verify:
+		out.WriteString("# tunefit fit makes a policy of the sweep and these logs together\n")
+	case over:
+		out.WriteString("# tunefit fit makes a policy of what was measured; tunefit plan --verify first measures once more what that would choose\n")
+	default:
 		out.WriteString("# then import the logs and plan again with the sweep\n")
 	}
 	_, err := io.WriteString(w, out.String())

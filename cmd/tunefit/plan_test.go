@@ -258,6 +258,59 @@ func TestPlanLeavesOutWhatFailed(t *testing.T) {
 	}
 }
 
+// What a sweep chooses is measured once more, in turns with the default, in few starts; fitted together, that decides.
+func TestPlanVerify(t *testing.T) {
+	whole, err := bench.ReadFile(simulatedSweep, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := slices.DeleteFunc(whole.Samples, func(s bench.Sample) bool { return s.Coll != nccl.CollAllReduce })
+	p := planned(t, "--verify", "--coll", "allreduce", "--repetitions", "3", simulatedSweep)[0]
+	if len(p.Runs) != 3*4 || p.Done {
+		t.Fatalf("%d starts, want 12: the default and three policies, three times", len(p.Runs))
+	}
+	for i, r := range p.Runs {
+		isDefault := i%4 == 0
+		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 2 || !strings.Contains(r.Commands[len(r.Commands)-1], fmt.Sprintf("verify-rep%d-", 1+i/4)) {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		for _, s := range whole.Samples {
+			if s.Coll != nccl.CollAllReduce || s.InPlace {
+				continue
+			}
+			is := isDefault && s.Selection == bench.SelectionDefault && slices.Contains(r.Sizes, s.Bytes)
+			for _, c := range r.Configurations {
+				is = is || s.Selection == bench.SelectionForced && s.Algo.String() == c.Algorithm && s.Proto.String() == c.Protocol && s.Channels == c.Channels && slices.Contains(c.Sizes, s.Bytes)
+			}
+			if is {
+				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/4), true
+				samples = append(samples, s)
+			}
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "verified.csv")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bench.WriteTidy(f, samples); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if p := planned(t, "--verify", file)[0]; !p.Done {
+		t.Errorf("all was verified, and it goes on: %+v", p)
+	}
+	rows := filepath.Join(dir, "tuner.csv")
+	tunefit(t, cli.ExitOK, "fit", file, "-o", filepath.Join(dir, "model.json"), "--csv", rows)
+	if text, err := os.ReadFile(rows); err != nil || !strings.Contains(string(text), "# verified: ") {
+		t.Errorf("%v, no row is verified:\n%s", err, text)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "model.json")); err != nil || !strings.Contains(string(text), `"verified": [`) {
+		t.Errorf("%v, the model does not say what is verified", err)
+	}
+}
+
 func TestPlanBadInput(t *testing.T) {
 	for name, test := range map[string]struct {
 		args string
@@ -268,6 +321,8 @@ func TestPlanBadInput(t *testing.T) {
 		"other collective":    {simulatedSweep + " --coll reduce", "measured: allgather 2x8", cli.ExitUsage},
 		"other machine":       {"--coll allreduce --comm 1x4 --topo ../../configs/topo/dgx-h100.xml", "communicators of 8 ranks a node", cli.ExitUsage},
 		"not on the machine":  {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../configs/topo/dgx-h100.xml", "have none of these", cli.ExitUsage},
+		"nothing to verify":   {"--verify --coll allreduce --comm 1x8", "no configuration of allreduce 1x8 was measured", cli.ExitUsage},
+		"repetitions":         {"--verify --repetitions 0 " + simulatedSweep, "allowed: 1 to 100", cli.ExitUsage},
 		"no such topology":    {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
 		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
 		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},

@@ -31,7 +31,12 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 		f := g.fitFamily(cells, &shared)
 		channels := f.channels
 		if _, ok := f.predictor.(*joint); ok {
-			channels = slices.Sorted(slices.Values(append(slices.Clone(channels), s.channels(key.Algo)...)))
+			for _, n := range s.channels(key.Algo) { // others in between, too
+				if channels[0] < n && n < f.channels[len(f.channels)-1] {
+					channels = append(slices.Clip(channels), n)
+				}
+			}
+			channels = slices.Sorted(slices.Values(channels))
 		}
 		for _, n := range slices.Compact(channels) {
 			c := Config{key.FamilyKey, n}

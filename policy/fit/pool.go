@@ -110,7 +110,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
 		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
 	}
-	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault), uint32(len(vp.readings)), s.Bytes, s.Micros})
+	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault, s.Verify), uint32(len(vp.readings)), s.Bytes, s.Micros})
 	vp.sorted = false
 }
 
@@ -235,6 +235,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	var several []sourcedCell // cells of Cells, by their place until all are there
 	var places []int
 	ownChoice := map[uint64][]reading{}
+	var fresh []Cell
 	for readings := range vp.cells {
 		times = times[:0]
 		for i, r := range readings {
@@ -244,10 +245,14 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 			}
 		}
 		first := readings[0]
-		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times)}
+		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times), Verified: first.cell.verifies()}
 		if first.cell.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
+			continue
+		}
+		if c.Verified {
+			fresh = append(fresh, c)
 			continue
 		}
 		if m := vp.medians(readings, &within); len(m) > 1 {
@@ -277,6 +282,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
 		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
 	}
+	g.verify(fresh)
 	g.flagOutliers()
 	g.flagDefaultOutliers()
 	g.findTwins()
@@ -289,10 +295,15 @@ func noiseOf(differences []float64) float64 {
 	return min(max(median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
 }
 
-// mostMeasured picks one label where the default was seen with several, as
-// happens between versions of the library.
+// mostMeasured picks what was verified, else one label where the default was seen with several, as
+// happens between versions of the library. What was verified without a label has that of the others.
 func mostMeasured(cells []Cell) Cell {
-	return slices.MinFunc(cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
+	slices.SortFunc(cells, func(a, b Cell) int {
+		return cmp.Or(boolToInt(b.Verified)-boolToInt(a.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
 	})
+	most := cells[0]
+	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Config != unknownConfig }); most.Verified && most.Config == unknownConfig && i > 0 {
+		most.Config = cells[i].Config
+	}
+	return most
 }

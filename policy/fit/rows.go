@@ -17,6 +17,8 @@ type Row struct {
 	Key
 	Config
 	Bytes nccl.Range
+	// Verified is the number of sizes within Bytes at which the row won a verification.
+	Verified int
 }
 
 // RowOptions say how a model becomes rows.
@@ -44,7 +46,10 @@ const (
 func Rows(m *model.Model, opts RowOptions) []Row {
 	var rows []Row
 	for i := range m.File.Groups {
-		rows = append(rows, groupRows(m, &m.File.Groups[i], opts)...)
+		g := &m.File.Groups[i]
+		of := groupRows(m, g, opts)
+		markVerified(of, g.Verified)
+		rows = append(rows, of...)
 	}
 	return rows
 }
@@ -71,7 +76,7 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) []Row {
 			j++
 		}
 		if o := options[path[i]]; !o.none {
-			r := Row{key, o.config, nccl.Range{Min: g.Axis[i], Max: g.Axis[j]}}
+			r := Row{Key: key, Config: o.config, Bytes: nccl.Range{Min: g.Axis[i], Max: g.Axis[j]}}
 			if j+1 < len(path) && !options[path[j+1]].none {
 				r.Bytes.Max = g.Axis[j+1] - 1
 			}
@@ -237,6 +242,9 @@ func WriteRows(w io.Writer, rows []Row) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff")
 	for _, r := range rows {
+		if r.Verified > 0 {
+			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
+		}
 		fmt.Fprintln(out, r)
 	}
 	return out.Flush()

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// compiledVerdict is what won at a size where the default and the best candidates were measured once more.
+type compiledVerdict struct {
+	*Verified
+	algo  nccl.Algo // -1: the default
+	proto nccl.Proto
+}
+
+func (v compiledVerdict) chose(c *compiledCurve) bool {
+	return v.algo == c.algo && v.proto == c.proto && v.Channels == c.channels
+}
+
+// verdictReach is how far apart verified sizes may be, as a factor, to tell about those between.
+const verdictReach = 4
+
+// verdict of a size that was verified.
+func (g *compiledGroup) verdict(bytes uint64) (v compiledVerdict, ok bool) {
+	i, ok := slices.BinarySearchFunc(g.verdicts, bytes, compareVerdict)
+	if !ok {
+		return v, false
+	}
+	return g.verdicts[i], true
+}
+
+func compareVerdict(v compiledVerdict, bytes uint64) int {
+	switch {
+	case v.Bytes < bytes:
+		return -1
+	case v.Bytes > bytes:
+		return 1
+	}
+	return 0
+}
+
+// lost reports that a curve won at neither of the verified sizes around this one, where others were
+// measured once more and it was not, or was slower.
+func (g *compiledGroup) lost(c *compiledCurve, bytes uint64) bool {
+	i, exact := slices.BinarySearchFunc(g.verdicts, bytes, compareVerdict)
+	if exact || i == 0 || i == len(g.verdicts) {
+		return false
+	}
+	below, above := g.verdicts[i-1], g.verdicts[i]
+	return above.Bytes <= verdictReach*below.Bytes && !below.chose(c) && !above.chose(c)
+}
+
+// verified decides by a verdict. ok is false where it does not hold: where NCCL does not offer what won, or
+// would choose something else by itself than what was measured.
+func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, costs nccl.Costs) (choice Choice, why Silence, ok bool) {
+	if pickAlgo, pickProto, tied := costs.Own(); tied || pickAlgo >= 0 && !costs.AvailableOnly {
+		own, _, known := g.defaultsAround(won.Bytes)
+		if tied || !known || own.algo >= 0 && (own.algo != pickAlgo || own.proto != pickProto) {
+			return NoChoice, Speaks, false
+		}
+	}
+	sigma := g.file.Noise / math.Sqrt(float64(won.Repetitions))
+	choice = Choice{
+		Algo: won.algo, Proto: won.proto, Channels: won.Channels, LnMicros: math.Log(won.Micros), Sigma: sigma,
+		DefaultLnMicros: math.Log(won.DefaultMicros), DefaultSigma: sigma, Verified: true,
+	}
+	if won.algo < 0 {
+		return choice, SilentBest, true
+	}
+	i := slices.IndexFunc(g.curves, func(c compiledCurve) bool { return won.chose(&c) })
+	if i < 0 || v.offer(coll, &g.curves[i], &costs, costs.RingIsGuarded()) != BarNone {
+		return NoChoice, Speaks, false
+	}
+	return choice, Speaks, true
+}
+
+func (c *checker) verdicts(path string, g *compiledGroup, all []Verified) {
+	for i := range all {
+		v := &all[i]
+		path := fmt.Sprintf("%s.verified[%d]", path, i)
+		c.isTrue(v.Bytes > 0 && (i == 0 || v.Bytes > all[i-1].Bytes), path+".bytes", "%d does not ascend", v.Bytes)
+		c.isTrue(v.Micros > 0 && v.DefaultMicros >= v.Micros && v.DefaultMicros < 1e15, path, "%g us instead of %g (allowed: above 0, and no more than the default's)", v.Micros, v.DefaultMicros)
+		c.isTrue(v.Repetitions >= 1, path+".repetitions", "%d (allowed: 1 or more)", v.Repetitions)
+		c.isTrue(v.Channels >= 0 && v.Channels <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", v.Channels, nccl.MaxChannels)
+		won := compiledVerdict{v, -1, -1}
+		if v.Algo != "" || v.Proto != "" {
+			won.algo, won.proto = c.label(path, v.Algo, v.Proto)
+		}
+		g.verdicts = append(g.verdicts, won)
+	}
+}
