@@ -100,7 +100,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	claims := append(env.claims(envFrom, string(op)), name.claim())
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
-		if !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
+		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
 			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
 		}
 		claims = append(claims, claim{label: noLabel, forces: true})
@@ -136,12 +136,16 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	}
 }
 
-// fail records the configuration that a run was to measure and that NCCL does not have here.
+// fail records the configuration that a run was to measure and that NCCL does not have here; without
+// channels, that it has with none.
 func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named) {
 	op := u.operation(r, opts, env, name)
 	coll, known := collByName[string(op)]
 	nodes, ranks := u.communicator(r, opts, op, name)
 	l, _, _, _ := merge(append(env.claims(envFrom, string(op)), name.claim()))
+	if u.log.refusedAll() {
+		l.channels = 0 // what is offered does not depend on them
+	}
 	if !known || coll < 0 || nodes < 1 || ranks < 2 || l.algo == Unknown || l.proto == Unknown {
 		return
 	}

@@ -118,7 +118,7 @@ func (f *planFlags) tuned(name string) map[string]string {
 	}
 }
 
-// perf starts nccl-tests once for each stretch of sizes.
+// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them only.
 func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
 	launch, gpus := f.launch, 1
 	switch {
@@ -138,12 +138,9 @@ func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, nam
 		}
 	}
 	words = append(words, perfPrograms[key.Coll])
-	for i, s := range steps(sizes, trimUnit(key)) {
-		redirect := ">"
-		if i > 0 {
-			redirect = ">>"
-		}
-		commands = append(commands, fmt.Sprintf("%s -b %d -e %d%s -g %d %s %s.log 2>&1", strings.Join(words, " "), s.from, s.to, s.by, gpus, redirect, name))
+	commands = []string{fmt.Sprintf("echo '# %s' > %s.log", name, name)}
+	for _, s := range steps(sizes, trimUnit(key)) {
+		commands = append(commands, fmt.Sprintf("%s -b %d -e %d%s -g %d >> %s.log 2>&1", strings.Join(words, " "), s.from, s.to, s.by, gpus, name))
 	}
 	return commands
 }

@@ -271,7 +271,7 @@ func TestPlanVerify(t *testing.T) {
 	}
 	for i, r := range p.Runs {
 		isDefault := i%4 == 0
-		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 2 || !strings.Contains(r.Commands[len(r.Commands)-1], fmt.Sprintf("verify-rep%d-", 1+i/4)) {
+		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 || !strings.Contains(r.Commands[len(r.Commands)-1], fmt.Sprintf("verify-rep%d-", 1+i/4)) {
 			t.Errorf("run %d: %+v", i, r)
 		}
 		for _, s := range whole.Samples {

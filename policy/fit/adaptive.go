@@ -149,10 +149,10 @@ func (s Space) untried(g *Group, channels func(nccl.Algo) int, sizes []uint64) (
 }
 
 // failed reports whether a configuration was tried in vain, or its family with most and with fewest
-// channels.
+// channels, or with any.
 func (s Space) failed(c Config) bool {
 	vain := func(channels int) bool { return slices.Contains(s.Failed, Config{c.FamilyKey, channels}) }
-	return vain(c.Channels) || vain(s.most(c.Algo)) && vain(s.fewest(c.Algo))
+	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.fewest(c.Algo))
 }
 
 func (g *Group) cellsOf(c Config) []Cell {

@@ -153,11 +153,6 @@ func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl
 		case BarTwins:
 			why = SilentTwins
 			continue
-		case BarNone:
-			if !beyond && g.lost(c, at.bytes) {
-				why = SilentBest
-				continue
-			}
 		case BarSize:
 			if !beyond {
 				continue

@@ -76,7 +76,7 @@ type Group struct {
 	Default  *Default `json:"default,omitempty"` // nil: the library's own choice was not measured
 	Families []Family `json:"families"`
 	// Verified are the sizes at which the default and the best candidates were measured once more. At these
-	// the winner is chosen, and between two of them nothing but a winner of either.
+	// the winner is chosen.
 	Verified []Verified `json:"verified,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,41 +16,13 @@ type compiledVerdict struct {
 	proto nccl.Proto
 }
 
-func (v compiledVerdict) chose(c *compiledCurve) bool {
-	return v.algo == c.algo && v.proto == c.proto && v.Channels == c.channels
-}
-
-// verdictReach is how far apart verified sizes may be, as a factor, to tell about those between.
-const verdictReach = 4
-
 // verdict of a size that was verified.
 func (g *compiledGroup) verdict(bytes uint64) (v compiledVerdict, ok bool) {
-	i, ok := slices.BinarySearchFunc(g.verdicts, bytes, compareVerdict)
+	i, ok := slices.BinarySearchFunc(g.verdicts, bytes, func(v compiledVerdict, bytes uint64) int { return cmp.Compare(v.Bytes, bytes) })
 	if !ok {
 		return v, false
 	}
 	return g.verdicts[i], true
-}
-
-func compareVerdict(v compiledVerdict, bytes uint64) int {
-	switch {
-	case v.Bytes < bytes:
-		return -1
-	case v.Bytes > bytes:
-		return 1
-	}
-	return 0
-}
-
-// lost reports that a curve won at neither of the verified sizes around this one, where others were
-// measured once more and it was not, or was slower.
-func (g *compiledGroup) lost(c *compiledCurve, bytes uint64) bool {
-	i, exact := slices.BinarySearchFunc(g.verdicts, bytes, compareVerdict)
-	if exact || i == 0 || i == len(g.verdicts) {
-		return false
-	}
-	below, above := g.verdicts[i-1], g.verdicts[i]
-	return above.Bytes <= verdictReach*below.Bytes && !below.chose(c) && !above.chose(c)
 }
 
 // verified decides by a verdict. ok is false where it does not hold: where NCCL does not offer what won, or
@@ -69,8 +42,7 @@ func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, c
 	if won.algo < 0 {
 		return choice, SilentBest, true
 	}
-	i := slices.IndexFunc(g.curves, func(c compiledCurve) bool { return won.chose(&c) })
-	if i < 0 || v.offer(coll, &g.curves[i], &costs, costs.RingIsGuarded()) != BarNone {
+	if c := g.curve(won.algo, won.proto, won.Channels); c == nil || v.offer(coll, c, &costs, costs.RingIsGuarded()) != BarNone {
 		return NoChoice, Speaks, false
 	}
 	return choice, Speaks, true
