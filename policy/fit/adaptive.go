@@ -270,7 +270,7 @@ func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64
 		if !ok {
 			continue
 		}
-		sigma := math.Sqrt(max(0, sigmas[i]*sigmas[i]-forecast.noise*forecast.noise))
+		sigma := math.Sqrt(max(0, sigmas[i]*sigmas[i]-g.Noise*g.Noise))
 		improvement := expectedImprovement(math.Log(us)-means[i], sigma)
 		if improvement < hopeful {
 			continue

@@ -54,8 +54,8 @@ func costOf(cells []Cell) float64 {
 	return us
 }
 
-// withDefault gives a grid without a measured default that of a library which uses most channels.
-func withDefault(g *Group) *Group {
+// ownMost gives a grid without a measured default that of a library which uses most channels.
+func ownMost(g *Group) *Group {
 	if len(g.Default) > 0 {
 		return g
 	}
@@ -83,7 +83,7 @@ func replayed(t *testing.T, truth *Group, noise float64, seed uint64) replay {
 		}
 		return all
 	}
-	truth = withDefault(truth)
+	truth = ownMost(truth)
 	space, least := spaceOf(truth), truth.fastest()
 	whole, spent := costOf(truth.Default), 0.0
 	for _, c := range truth.Configs() {

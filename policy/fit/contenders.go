@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // contendersPerSize are verified at each size, beside the default.
@@ -29,27 +31,27 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 			continue
 		}
 		f := g.fitFamily(cells, &shared)
-		channels := f.channels
-		if _, ok := f.predictor.(*joint); ok {
-			for _, n := range s.channels(key.Algo) { // others in between, too
-				if channels[0] < n && n < f.channels[len(f.channels)-1] {
-					channels = append(slices.Clip(channels), n)
-				}
-			}
-			channels = slices.Sorted(slices.Values(channels))
-		}
-		for _, n := range slices.Compact(channels) {
-			c := Config{key.FamilyKey, n}
+		add := func(c Config, p predictor, domain nccl.Range) {
 			if s.failed(c) {
-				continue
+				return
 			}
-			means, sigmas := f.predict(n, s.Sizes)
-			domain := f.domain(n)
+			means, sigmas := p.predict(c.Channels, s.Sizes)
 			for i, b := range s.Sizes {
-				if !domain.Contains(b) {
-					continue
+				if domain.Contains(b) {
+					rivals[b] = append(rivals[b], rival{c, means[i] - contendersDoubt*sigmas[i]})
 				}
-				rivals[b] = append(rivals[b], rival{c, means[i] - contendersDoubt*sigmas[i]})
+			}
+		}
+		for _, n := range f.channels {
+			add(Config{key.FamilyKey, n}, f, f.domain(n))
+		}
+		if len(cells) < fewPoints || key.Channels == 0 {
+			continue
+		}
+		between := g.fitJoint(cells, &shared)
+		for _, n := range s.channels(key.Algo) {
+			if !slices.Contains(f.channels, n) && f.channels[0] < n && n < f.channels[len(f.channels)-1] {
+				add(Config{key.FamilyKey, n}, between, nccl.Range{Min: 1, Max: f.most})
 			}
 		}
 	}
