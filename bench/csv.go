@@ -62,7 +62,7 @@ func readCSV(in *bufio.Reader, r *Result, opts Options) error {
 	}
 	s.run.finish(r, opts, &environment{}, OriginNone)
 	r.sortMalformed()
-	if r.Kept == 0 && len(r.Rejected) == 0 {
+	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil

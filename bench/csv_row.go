@@ -89,6 +89,7 @@ func (s *sweep) row() {
 	if m.Source = s.field(colSource); m.Source != "" {
 		m.Source = s.intern(m.Source)
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
+		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
 	} else {
 		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
 	}
@@ -152,6 +153,11 @@ func (s *sweep) keep(m Sample, reason string) {
 	}
 	if reason == "" && coll < 0 {
 		reason = fmt.Sprintf(rejectNotAsked, fold(name))
+	}
+	if m.Bytes == 0 && s.field(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
+		m.Coll, m.Micros = coll, 0
+		s.r.Failed = append(s.r.Failed, m)
+		return
 	}
 	if reason != "" {
 		s.r.reject(s.line, 1, reason)

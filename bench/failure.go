@@ -74,14 +74,21 @@ func (f *failure) found(rows int) bool {
 	return f.line > 0
 }
 
-// String quotes the failure and says how later runs leave it out.
+// byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler.
+func (f *failure) byNCCL() bool { return f.warned > 0 || strings.Contains(f.text, "NCCL failure") }
+
+// String quotes the failure and says that later runs leave it out.
 func (f *failure) String() string {
 	s := fmt.Sprintf("the run failed: %q", f.text)
 	if f.warning != "" && !strings.Contains(f.text, f.warning) {
 		s += fmt.Sprintf("; NCCL warned: %q", f.warning)
 	}
-	if f.config != "" {
+	switch {
+	case f.config == "":
+	case !f.byNCCL():
 		s += fmt.Sprintf("; if %s cannot run here, tunefit plan --skip %s leaves it out", f.config, f.config)
+	default:
+		s += fmt.Sprintf("; tunefit plan, given this log or the sweep made of it, leaves %s out", f.config)
 	}
 	return s
 }

@@ -124,6 +124,9 @@ func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, boo
 	return Unknown, false
 }
 
+// verifyWord in a log's name, and before the source of its samples, marks runs that verify what was chosen.
+const verifyWord = "verify"
+
 // What numbers in a file's name mean: 8ch, 2n or nodes2, ranks16.
 var (
 	nameChannels = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:n?ch(?:annels?)?[_=-]?([0-9]+)|([0-9]+)n?ch(?:annels?)?)(?:[^a-z0-9]|$)`)
@@ -137,6 +140,7 @@ type named struct {
 	coll         string // folded; empty: nothing
 	nodes, ranks int
 	isDefault    bool
+	verify       bool // a run of tunefit plan --verify
 }
 
 func labelsInName(path string, pattern *regexp.Regexp) named {
@@ -182,6 +186,8 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 				colls[w] = true
 			case w == "default":
 				n.isDefault = true
+			case w == verifyWord:
+				n.verify = true
 			default:
 				continue
 			}

@@ -52,6 +52,8 @@ type Result struct {
 	// rows have first.
 	Rows      int
 	Malformed []Malformed
+	// Failed are configurations that did not run, each as a sample without a time.
+	Failed []Sample
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int

@@ -47,6 +47,8 @@ const (
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (name it in the file's name or with --coll)"
 	rejectNotAsked   = "%s is no collective that tuners are asked about"
+	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
+	rejectNotOffered = "the tuner's row did not apply: NCCL does not offer the configuration here"
 	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
 )
 

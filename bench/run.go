@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,8 +54,9 @@ func (d *devices) add(group, rank, host string) {
 
 // finish turns the rows of a run into samples.
 func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) {
+	name := labelsInName(r.File, opts.NamePattern)
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
-		f.config = env.config(envFrom, labelsInName(r.File, opts.NamePattern))
+		f.config = env.config(envFrom, name)
 		r.note(f.line, "%s", f)
 	} else if len(u.rows) == 0 {
 		if u.header && !u.inherited {
@@ -63,6 +65,9 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	} else if u.header && !u.footer {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 	}
+	if f := &u.facts.failure; f.config != "" && f.byNCCL() || u.log.refusedAll() {
+		u.fail(r, opts, env, envFrom, name)
+	}
 	if len(u.rows) == 0 {
 		return
 	}
@@ -70,7 +75,6 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
 	}
 	u.checkFailed()
-	name := labelsInName(r.File, opts.NamePattern)
 	op := u.operation(r, opts, env, name)
 	nodes, ranks := u.communicator(r, opts, op, name)
 	coll, known := collByName[string(op)]
@@ -96,14 +100,23 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	claims := append(env.claims(envFrom, string(op)), name.claim())
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
+		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
+			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
+		}
 		claims = append(claims, claim{label: noLabel, forces: true})
-		r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
+	}
+	unusable := ""
+	switch {
+	case u.facts.missedTuner(env):
+		unusable = rejectNotLoaded
+	case u.log.refusedAll():
+		unusable = rejectNotOffered
 	}
 	scale := u.log.scaleOf(op, u.rows, ranks)
 	for i := range u.rows {
 		row := &u.rows[i]
-		if row.reason != "" {
-			r.reject(row.line, 1, row.reason)
+		if reason := cmp.Or(row.reason, unusable); reason != "" {
+			r.reject(row.line, 1, reason)
 			continue
 		}
 		s := row.sample(coll)
@@ -113,11 +126,32 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		if row.setup != nil {
 			s.Setup = row.setup
 		}
+		if name.verify {
+			s.Verify, s.Source = true, verifyWord+":"+s.Source
+		}
 		r.add(s, from)
 	}
 	if u.log.symmetric {
 		r.note(u.line, "symmetric kernels ran: those rows have no algorithm")
 	}
+}
+
+// fail records the configuration that a run was to measure and that NCCL does not have here; without
+// channels, that it has with none.
+func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named) {
+	op := u.operation(r, opts, env, name)
+	coll, known := collByName[string(op)]
+	nodes, ranks := u.communicator(r, opts, op, name)
+	l, _, _, _ := merge(append(env.claims(envFrom, string(op)), name.claim()))
+	if u.log.refusedAll() {
+		l.channels = 0 // what is offered does not depend on them
+	}
+	if !known || coll < 0 || nodes < 1 || ranks < 2 || l.algo == Unknown || l.proto == Unknown {
+		return
+	}
+	r.Failed = append(r.Failed, Sample{
+		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File,
+	})
 }
 
 // label says what one row ran with.

@@ -29,6 +29,7 @@ type Sample struct {
 
 	Source    string // file, and line where there is one
 	Simulated bool   // made up by the simulator, not measured
+	Verify    bool   // measured to verify what was chosen: fresh, in turns with the default
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
 }
 

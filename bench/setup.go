@@ -93,6 +93,11 @@ func (f *facts) versions(line []byte) {
 	}
 }
 
+// missedTuner reports that NCCL was told to load our tuner, by its own log, and did not.
+func (f *facts) missedTuner(env *environment) bool {
+	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !strings.HasPrefix(f.Tuner, "nccl-tuner-go")
+}
+
 func (f *facts) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
 		if name := strings.TrimSpace("nccl-tuner-go " + string(m[1])); len(name) > len(f.Tuner) || !strings.HasPrefix(f.Tuner, "nccl-tuner-go") {

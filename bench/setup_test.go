@@ -130,8 +130,9 @@ func TestFailedRunIsQuoted(t *testing.T) {
 		want       []string // of the one remark; nil: none
 	}{
 		{"a.txt", head("all_gather_perf", 1, 2) + warn + "\n" + ended + "\n", []string{"a.txt:13: the run failed: ", "Test NCCL failure", "no algorithm/protocol available"}},
-		{"all_gather_nvls_simple_16ch.txt", head("all_gather_perf", 1, 2) + ended + "\n", []string{"if nvls/simple/16 cannot run here, tunefit plan --skip nvls/simple/16 leaves it out"}},
-		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n", []string{"the run failed: \"Error : no algorithm", "tunefit plan --skip tree/ll leaves"}},
+		{"all_gather_nvls_simple_16ch.txt", head("all_gather_perf", 1, 2) + ended + "\n", []string{"tunefit plan, given this log or the sweep made of it, leaves nvls/simple/16 out"}},
+		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n", []string{"the run failed: \"Error : no algorithm", "leaves tree/ll out"}},
+		{"tree_ll.txt", "srun: error: node0: task 3: Segmentation fault\n", []string{"if tree/ll cannot run here, tunefit plan --skip tree/ll leaves it out"}},
 		{"a.txt", "./run.sh: line 3: all_reduce_perf: command not found\n", []string{"a.txt:1: the run failed: ", "command not found"}},
 		{"a.txt", "srun: error: node0: task 3: Segmentation fault\n", []string{"Segmentation fault"}},
 		{"a.txt", "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n", []string{"libnccl.so.2"}},

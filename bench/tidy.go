@@ -15,7 +15,7 @@ import (
 const simulatedPrefix = "simulated:"
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
-// is not known is left empty; the columns of Setup are left out where nothing is known of it.
+// is not known is left empty, the time of what failed, too; the columns of Setup are left out where nothing is known of it.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	columns := sweepColumns
@@ -71,7 +71,9 @@ func (s *Sample) appendTidy(b []byte, columns int) []byte {
 		b = append(b, "forced"...)
 	}
 	b = append(b, ',')
-	b = strconv.AppendFloat(b, s.Micros, 'f', -1, 64)
+	if s.Micros != 0 { // else it failed
+		b = strconv.AppendFloat(b, s.Micros, 'f', -1, 64)
+	}
 	for _, v := range []float64{s.AlgBW, s.BusBW} {
 		b = append(b, ',')
 		if v != 0 {

@@ -3,6 +3,9 @@ package bench
 import (
 	"bytes"
 	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // logKey is what NCCL's log names a call by.
@@ -22,7 +25,12 @@ type tuningLog struct {
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
+	// obeyed and refused count decisions of our tuner: a configuration, or NCCL's own choice.
+	obeyed, refused int
 }
+
+// refusedAll reports that our tuner decided, and never for a configuration of its own.
+func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 
 // read takes a line's message, and reports whether it is about a choice.
 //
@@ -32,7 +40,11 @@ type tuningLog struct {
 //	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
+//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, 2 channels, decided by tuner.csv:3  (NCCL_TUNER_LOG=decisions)
 func (t *tuningLog) read(process string, message []byte) bool {
+	if _, said, ok := bytes.Cut(message, []byte("TUNER/Go: ")); ok {
+		return t.decision(said)
+	}
 	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
 		return t.arrow(message, at)
 	}
@@ -65,6 +77,36 @@ func (t *tuningLog) read(process string, message []byte) bool {
 		return true
 	}
 	return false
+}
+
+// decision takes what our tuner decided. It names the channels that were asked for, if any were.
+func (t *tuningLog) decision(said []byte) bool {
+	call, outcome, ok := strings.Cut(string(said), " pipelined: ")
+	coll, size, ok2 := strings.Cut(call, " ")
+	size, _, ok3 := strings.Cut(size, ",")
+	n, err := nccl.ParseBytes(size)
+	if !ok || !ok2 || !ok3 || err != nil {
+		return false
+	}
+	l := noLabel
+	if strings.HasSuffix(strings.TrimSpace(outcome), "decided by NCCL") {
+		t.refused++
+	} else {
+		t.obeyed++
+		choice, rest, _ := strings.Cut(outcome, ", ")
+		choice, _, _ = strings.Cut(choice, " ")
+		algo, proto, _ := strings.Cut(choice, "/")
+		var isAlgo, isProto bool
+		l.algo, isAlgo = parseAlgo(algo)
+		l.proto, isProto = parseProto(proto)
+		if !isAlgo || !isProto {
+			l = noLabel // a row that leaves the algorithm to NCCL
+		} else if count, _, ok := strings.Cut(rest, " channel"); ok {
+			l.channels, _ = strconv.Atoi(count)
+		}
+	}
+	t.vote(logKey{operation(fold(coll)), n}, l)
+	return true
 }
 
 func (t *tuningLog) arrow(message []byte, at int) bool {

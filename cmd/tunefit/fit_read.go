@@ -50,6 +50,9 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 			failed = append(failed, err)
 			continue
 		}
+		for i := range r.Failed {
+			pool.Fail(&r.Failed[i])
+		}
 		notes = append(notes, r.Notes...)
 		for _, rej := range r.Rejected {
 			rejected[rej.Reason] += rej.Count

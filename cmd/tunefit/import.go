@@ -145,7 +145,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 			continue
 		}
 		results = append(results, r)
-		samples = append(samples, r.Samples)
+		samples = append(samples, r.Samples, r.Failed)
 		kept += len(r.Samples)
 	}
 	progress.End()

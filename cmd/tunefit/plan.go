@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -21,7 +22,12 @@ type planFlags struct {
 	channels []int
 	skip     []string
 	launch   string
+	machine  costs.Flags
+	library  cli.LibraryFlag
 	asJSON   bool
+
+	verify      bool
+	repetitions int
 }
 
 func planCommand() *cobra.Command {
@@ -34,26 +40,46 @@ configuration, that are worth their time after what was measured so far. Run wha
 is printed, import the logs, and plan again with the new sweep; the first time
 there is none.
 
-The default comes first, then all algorithms and protocols with most channels,
-then fewer and fewer channels, each only at the sizes where it may still be the
-fastest. It is over when fewer channels gained nothing anywhere. That takes a
-fifth to two thirds of the time that measuring everything takes.
+The default comes first, then all algorithms and protocols with most channels and,
+at the sizes where that may be faster, with fewest. In between are measured those
+that may be faster than all so far, each only at the sizes where it may. It is over
+when nothing left promises enough for its time, and what could be missed is named.
+That takes a fifth to two thirds of the time that measuring everything takes.
 
-Printed is a shell script; all but the commands is in comments. Commands write
-logs whose names tell tunefit import what ran.`,
+Printed is a shell script; all but the commands is in comments. Each configuration
+is measured as a job would run it: by this project's tuner library with a policy of
+one row, since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes.
+NCCL finds the library in LD_LIBRARY_PATH, and --plugin names another place. On
+several nodes the script has to be in a folder that all of them see.
+
+Logs tell tunefit import what ran, by their names and by what the tuner says in
+them. What NCCL does not have here fails once and is not planned again.
+With --topo it is not planned at all.
+
+With --verify, the default and the three configurations that are expected to be the
+fastest at each size are measured once more, in turns: one start for the default and
+one for each of three policies. Fitted together with the sweep, the fastest of these
+is chosen at each size, the default among them, and rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
-  tunefit plan sweeps/later.csv > next.sh`,
+  tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
+  tunefit plan sweeps/later.csv > next.sh
+  tunefit plan --verify sweeps/*.csv > verify.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.grid.Colls, "coll", nil, "collective (default: the sweep's, if it has one only)")
-	flags.StringSliceVar(&f.grid.Shapes, "comm", nil, "communicator as NODESxRANKS_PER_NODE: 2x8 (default: the sweep's, if it has one only)")
+	flags.StringSliceVar(&f.grid.Colls, "coll", nil, "collectives, as allreduce,allgather (default: those of the sweep)")
+	flags.StringSliceVar(&f.grid.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8 (default: those of the sweep)")
 	flags.StringVar(&f.grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling (default: those of the default once it is measured)")
 	flags.StringSliceVar(&f.algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
 	flags.StringSliceVar(&f.protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")
 	flags.StringSliceVar(&f.skip, "skip", nil, "what failed to run, as nvls/simple for all channels or tree/ll/32")
+	flags.StringVar(&f.machine.Topo, "topo", "", "topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not planned")
+	flags.StringVar(&f.machine.NCCL, "nccl", "", "with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
+	f.library.Register(cmd, "that runs load")
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
+	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the three best predicted, at each size")
+	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -68,34 +94,92 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		if set, _, _, err = readSweeps(cmd, files, true); err != nil {
 			return err
 		}
-		if set.Used == 0 {
+		if set.Used == 0 && len(set.Failed) == 0 {
 			return errors.New("not one usable measurement")
 		}
-	}
-	group, err := f.subject(set, &space)
-	if err != nil {
-		return err
 	}
 	asked, _, err := f.grid.ParseSizes()
 	if err != nil {
 		return err
 	}
-	space.Sizes = plannedSizes(group, asked, cmd.Flags().Changed("sizes"))
-	if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
-		return cli.Usagef("--sizes %s: the default was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.Sizes)
-	}
-	if err := f.families(&space); err != nil {
+	keys, err := f.subjects(set)
+	if err != nil {
 		return err
 	}
-	p := f.plan(space, group)
-	if f.asJSON {
-		return cli.WriteJSON(cmd.OutOrStdout(), p)
+	var machine *costs.Model
+	if f.machine.Topo != "" {
+		if machine, err = f.machine.Read(); err != nil {
+			return err
+		}
 	}
-	return p.write(cmd.OutOrStdout())
+	var plans []planJSON
+	for _, key := range keys {
+		space, group := space, set.Of(key)
+		space.Key = key
+		space.Failed = append(slices.Clone(space.Failed), set.Failed[key]...)
+		space.Sizes = plannedSizes(group, asked, cmd.Flags().Changed("sizes"))
+		if f.verify {
+			space.Sizes = asked
+		}
+		if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
+			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the sweep, above 0)", f.grid.Sizes, key)
+		}
+		if err := f.families(&space); err != nil {
+			return err
+		}
+		if f.verify {
+			if err := f.verifiable(&space, group, cmd.Flags().Changed("sizes")); err != nil {
+				return err
+			}
+		}
+		if machine != nil {
+			if err := within(machine, &space); err != nil {
+				return err
+			}
+		}
+		if f.verify {
+			plans = append(plans, f.verification(space, group))
+		} else {
+			plans = append(plans, f.plan(space, group))
+		}
+	}
+	switch {
+	case !f.asJSON:
+		return f.write(cmd.OutOrStdout(), plans)
+	case len(plans) == 1:
+		return cli.WriteJSON(cmd.OutOrStdout(), plans[0])
+	}
+	return cli.WriteJSON(cmd.OutOrStdout(), plans)
+}
+
+// within leaves out what a machine does not have.
+func within(machine *costs.Model, space *fit.Space) error {
+	shape := grid.Shape{Nodes: space.Nodes, Ranks: space.Ranks}
+	t, err := machine.Of(shape)
+	if err != nil {
+		return err
+	}
+	if t.NNodes != space.Nodes || t.NRanks != space.Ranks {
+		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", shape, t.NRanks/max(1, t.NNodes))
+	}
+	const anySize = 1 << 20 // what there is does not depend on it
+	table := t.Table(space.Coll, anySize, 1)
+	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return table[f.Algo][f.Proto] < 0 })
+	if len(space.Families) == 0 {
+		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, shape)
+	}
+	space.Limits = map[nccl.Algo]int{}
+	for _, f := range space.Families {
+		space.Limits[f.Algo] = t.Channels(f.Algo)
+	}
+	return nil
 }
 
 // candidates reads the flags that need no sweep.
 func (f *planFlags) candidates() (space fit.Space, err error) {
+	if f.repetitions < 1 || f.repetitions > 100 {
+		return space, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	}
 	space.Channels = sortedOnce(f.channels)
 	for _, c := range space.Channels {
 		if c < 1 || c > nccl.MaxChannels {
@@ -137,9 +221,9 @@ func parseFamily(algo, proto string) (f fit.FamilyKey, err error) {
 	return f, err
 }
 
-// subject finds the collective and communicator that are planned, and what was
-// measured there; nil: nothing.
-func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) {
+// subjects are the collectives and communicators that are planned: those named, in all combinations if both are
+// named, else those measured.
+func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	colls, err := f.grid.ParseColls()
 	if err != nil {
 		return nil, err
@@ -148,26 +232,26 @@ func (f *planFlags) subject(set *fit.Set, space *fit.Space) (*fit.Group, error) 
 	if err != nil {
 		return nil, err
 	}
-	if len(f.grid.Colls) > 1 || len(f.grid.Shapes) > 1 {
-		return nil, cli.Usagef("more than one collective or communicator (allowed: one --coll and one --comm at a time)")
+	if len(f.grid.Colls) > 0 && len(f.grid.Shapes) > 0 {
+		for _, c := range colls {
+			for _, s := range shapes {
+				keys = append(keys, fit.Key{Coll: c, Nodes: s.Nodes, Ranks: s.Ranks})
+			}
+		}
+		return keys, nil
 	}
-	var found []*fit.Group
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(f.grid.Colls) == 0 || g.Coll == colls[0]) && (len(f.grid.Shapes) == 0 || grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks} == shapes[0]) {
-			found = append(found, g)
+		if (len(f.grid.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(f.grid.Shapes) == 0 || slices.Contains(shapes, grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks})) {
+			keys = append(keys, g.Key)
 		}
 	}
-	switch given := len(f.grid.Colls) == 1 && len(f.grid.Shapes) == 1; {
-	case len(found) == 1:
-		space.Key = found[0].Key
-		return found[0], nil
-	case given:
-		space.Key = fit.Key{Coll: colls[0], Nodes: shapes[0].Nodes, Ranks: shapes[0].Ranks}
-		return nil, nil
+	switch {
+	case len(keys) > 0:
+		return keys, nil
 	case len(names) > 0:
-		return nil, cli.Usagef("choose one by --coll and --comm (measured: %s)", strings.Join(names, ", "))
+		return nil, cli.Usagef("nothing of that was measured (measured: %s; --coll and --comm together name what was not)", strings.Join(names, ", "))
 	}
 	return nil, cli.Usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
 }

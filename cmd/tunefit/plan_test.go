@@ -119,7 +119,10 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 	for _, r := range plannedRuns {
 		for _, command := range f.commands(r.key, r.run).Commands {
 			_, log, _ := strings.Cut(strings.ReplaceAll(command, ">>", ">"), "> ")
-			log = strings.TrimSuffix(log, " 2>&1")
+			log, isPerf := strings.CutSuffix(log, " 2>&1")
+			if !isPerf {
+				continue
+			}
 			const text = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n" +
 				"     1048576        262144     float     sum      -1    61.90   16.94   29.65      0\n"
 			file := filepath.Join(dir, log)
@@ -144,16 +147,167 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 func TestPlanSteps(t *testing.T) {
 	for _, test := range []struct {
 		sizes []uint64
+		unit  uint64
 		want  string
 	}{
-		{[]uint64{4096}, "[{4096 4096 }]"},
-		{[]uint64{1024, 2048, 4096}, "[{1024 4096  -f 2}]"},
-		{[]uint64{1024, 4096, 16384, 32768}, "[{1024 16384  -f 4} {32768 32768 }]"},
-		{[]uint64{1000, 1500, 3000}, "[{1000 1000 } {1500 3000  -f 2}]"},
+		{[]uint64{4096}, 4, "[{4096 4096 }]"},
+		{[]uint64{1024, 2048, 4096}, 4, "[{1024 4096  -f 2}]"},
+		{[]uint64{1024, 4096, 16384, 32768}, 4, "[{1024 16384  -f 4} {32768 32768 }]"},
+		{[]uint64{1000, 1500, 3000}, 4, "[{1000 3000  -f 3} {1500 1500 }]"},
+		{[]uint64{1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20}, 4, "[{1048576 4194304  -f 2} {1572864 6291456  -f 2}]"},
+		{[]uint64{4, 1 << 63}, 4, "[{4 4 } {9223372036854775808 9223372036854775808 }]"},
 	} {
-		if got := fmt.Sprint(steps(test.sizes)); got != test.want {
+		if got := fmt.Sprint(steps(test.sizes, test.unit)); got != test.want {
 			t.Errorf("%v: %s, want %s", test.sizes, got, test.want)
 		}
+	}
+}
+
+// However nccl-tests trims the sizes of a range, one start measures them again.
+func TestPlanStepsOverTrimmedSizes(t *testing.T) {
+	for ranks := 2; ranks <= 96; ranks++ {
+		for _, coll := range []nccl.Coll{nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollAllReduce} {
+			unit := trimUnit(fit.Key{Coll: coll, Nodes: 1, Ranks: ranks})
+			var sizes []uint64
+			for b := uint64(4 << 10); b <= 1<<30; b *= 2 {
+				sizes = append(sizes, b/unit*unit)
+			}
+			all := steps(sizes, unit)
+			if len(all) != 1 {
+				t.Fatalf("%s on %d ranks: %v", coll, ranks, all)
+			}
+			var again []uint64
+			for b := all[0].from; b <= all[0].to; b *= 2 {
+				again = append(again, b/unit*unit)
+			}
+			if !slices.Equal(again, sizes) {
+				t.Fatalf("%s on %d ranks: %v measures %v, want %v", coll, ranks, all, again, sizes)
+			}
+		}
+	}
+}
+
+func planned(t *testing.T, args ...string) (all []planJSON) {
+	t.Helper()
+	out, _ := tunefit(t, cli.ExitOK, append([]string{"plan", "--json"}, args...)...)
+	if !strings.HasPrefix(out, "[") {
+		out = "[" + out + "]"
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestPlanSeveralAtOnce(t *testing.T) {
+	var got []string
+	for _, p := range planned(t, "--coll", "allreduce,broadcast", "--comm", "1x8,2x8") {
+		got = append(got, fmt.Sprintf("%s/%d/%d/%d", p.Collective, p.Nodes, p.Ranks, len(p.Runs)))
+	}
+	if want := "[allreduce/1/8/1 allreduce/2/16/1 broadcast/1/8/1 broadcast/2/16/1]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if all := planned(t, simulatedSweep); len(all) < 2 {
+		t.Errorf("of a sweep of several collectives %d are planned", len(all))
+	}
+}
+
+// What the machine does not have is not planned: an H100 node has no NVLSTree for itself, and no more channels than NCCL finds.
+func TestPlanWithTopology(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sweep.csv")
+	const sweep = "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\n" +
+		"allreduce,1048576,,,,1,8,default,50\nallreduce,2097152,,,,1,8,default,60\n"
+	if err := os.WriteFile(file, []byte(sweep), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	configs := func(args ...string) (all []string) {
+		for _, r := range planned(t, append([]string{file, "--channels", "1,16,64"}, args...)...)[0].Runs {
+			all = append(all, fmt.Sprintf("%s/%s/%d", r.Algorithm, r.Protocol, r.Channels))
+		}
+		return all
+	}
+	if all := configs(); !slices.Contains(all, "ring/ll/64") || !slices.Contains(all, "nvls_tree/simple/64") {
+		t.Errorf("without a topology: %v", all)
+	}
+	all := configs("--topo", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7")
+	if !slices.Contains(all, "nvls/simple/16") || !slices.Contains(all, "ring/ll/24") || slices.ContainsFunc(all, func(c string) bool { return strings.Contains(c, "nvls_tree") || strings.HasSuffix(c, "/64") }) {
+		t.Errorf("with the topology: %v", all)
+	}
+}
+
+// What failed is known from its log and from the sweep that import makes of it.
+func TestPlanLeavesOutWhatFailed(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	sweep := write("default.csv", "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\nallreduce,1048576,,,,1,8,default,50\n")
+	log := write("allreduce-1n-8r-nvls-simple-32ch.log", "all_reduce.cu:1: Test NCCL failure\n")
+	imported := filepath.Join(dir, "sweep.csv")
+	tunefit(t, cli.ExitOK, "import", sweep, log, "-o", imported)
+	for name, files := range map[string][]string{"log": {sweep, log}, "sweep": {imported}} {
+		for _, r := range planned(t, files...)[0].Runs {
+			if r.Algorithm == "nvls" && r.Channels == 32 {
+				t.Errorf("the %s says that it failed, and it is planned: %v", name, r)
+			}
+		}
+	}
+}
+
+// What a sweep chooses is measured once more, in turns with the default, in few starts; fitted together, that decides.
+func TestPlanVerify(t *testing.T) {
+	whole, err := bench.ReadFile(simulatedSweep, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := slices.DeleteFunc(whole.Samples, func(s bench.Sample) bool { return s.Coll != nccl.CollAllReduce })
+	p := planned(t, "--verify", "--coll", "allreduce", "--repetitions", "3", simulatedSweep)[0]
+	if len(p.Runs) != 3*4 || p.Done {
+		t.Fatalf("%d starts, want 12: the default and three policies, three times", len(p.Runs))
+	}
+	for i, r := range p.Runs {
+		isDefault := i%4 == 0
+		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 || !strings.Contains(r.Commands[len(r.Commands)-1], fmt.Sprintf("verify-rep%d-", 1+i/4)) {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		for _, s := range whole.Samples {
+			if s.Coll != nccl.CollAllReduce || s.InPlace {
+				continue
+			}
+			is := isDefault && s.Selection == bench.SelectionDefault && slices.Contains(r.Sizes, s.Bytes)
+			for _, c := range r.Configurations {
+				is = is || s.Selection == bench.SelectionForced && s.Algo.String() == c.Algorithm && s.Proto.String() == c.Protocol && s.Channels == c.Channels && slices.Contains(c.Sizes, s.Bytes)
+			}
+			if is {
+				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/4), true
+				samples = append(samples, s)
+			}
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "verified.csv")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bench.WriteTidy(f, samples); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if p := planned(t, "--verify", file)[0]; !p.Done {
+		t.Errorf("all was verified, and it goes on: %+v", p)
+	}
+	rows := filepath.Join(dir, "tuner.csv")
+	tunefit(t, cli.ExitOK, "fit", file, "-o", filepath.Join(dir, "model.json"), "--csv", rows)
+	if text, err := os.ReadFile(rows); err != nil || !strings.Contains(string(text), "# verified: ") {
+		t.Errorf("%v, no row is verified:\n%s", err, text)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "model.json")); err != nil || !strings.Contains(string(text), `"verified": [`) {
+		t.Errorf("%v, the model does not say what is verified", err)
 	}
 }
 
@@ -164,8 +318,12 @@ func TestPlanBadInput(t *testing.T) {
 		code int
 	}{
 		"nothing":             {"", "needed: a sweep, or --coll and --comm", cli.ExitUsage},
-		"several":             {simulatedSweep, "measured: allgather 2x8", cli.ExitUsage},
-		"two collectives":     {"--coll allreduce,reduce --comm 1x8", "allowed: one --coll and one --comm", cli.ExitUsage},
+		"other collective":    {simulatedSweep + " --coll reduce", "measured: allgather 2x8", cli.ExitUsage},
+		"other machine":       {"--coll allreduce --comm 1x4 --topo ../../configs/topo/dgx-h100.xml", "communicators of 8 ranks a node", cli.ExitUsage},
+		"not on the machine":  {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../configs/topo/dgx-h100.xml", "have none of these", cli.ExitUsage},
+		"nothing to verify":   {"--verify --coll allreduce --comm 1x8", "no configuration of allreduce 1x8 was measured", cli.ExitUsage},
+		"repetitions":         {"--verify --repetitions 0 " + simulatedSweep, "allowed: 1 to 100", cli.ExitUsage},
+		"no such topology":    {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
 		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
 		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
 		"channels":            {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", cli.ExitUsage},
@@ -174,7 +332,7 @@ func TestPlanBadInput(t *testing.T) {
 		"no such file":        {"missing.csv", "no such file", cli.ExitFailed},
 		"sizes not measured":  {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any", cli.ExitUsage},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
-		"not a sweep":         {"plan_test.go", "no measurements in it", cli.ExitFailed},
+		"not a sweep":         {"plot.go", "no measurements in it", cli.ExitFailed},
 		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", cli.ExitOK},
 		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", cli.ExitOK},
 	} {

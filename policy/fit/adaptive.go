@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -13,8 +14,9 @@ type Space struct {
 	Sizes    []uint64 // ascending
 	Families []FamilyKey
 	Channels []int // counts to try, ascending
-	// Failed are configurations that were tried in vain: NCCL does not have them
-	// here.
+	// Limits are the most channels that the machine has for an algorithm; none: not known.
+	Limits map[nccl.Algo]int
+	// Failed are configurations that were tried in vain: NCCL does not have them here.
 	Failed []Config
 }
 
@@ -29,33 +31,53 @@ type Run struct {
 type Stage int
 
 const (
-	StageDefault   Stage = iota // the default comes first: everything is compared with it
-	StageFirst                  // all families with most channels, at all sizes
-	StageFewer                  // fewer channels, where that may be faster
-	StageStopped                // fewer channels gained nothing: the rest is not worth its time
-	StageExhausted              // everything that may be faster was measured
+	StageDefault Stage = iota // the default comes first: everything is compared with it
+	StageMost                 // all families with most channels, at all sizes
+	StageFewest               // and with fewest, where that may be faster
+	StageBetween              // what may be the fastest in between
+	StageOver                 // nothing left is worth its time
 )
 
 // Next is what to measure next.
 type Next struct {
-	Stage    Stage
-	Channels int   // of the runs, in StageFirst and StageFewer
-	Runs     []Run // empty once the sweep is over
+	Stage Stage
+	Runs  []Run // empty once the sweep is over
+	// Missed is what could still be faster, the largest hope first.
+	Missed []Miss
 	// Edge is a channel count that wins somewhere and is the largest or smallest
 	// there is to try: the range may be too narrow. 0: none.
 	Edge int
 }
 
-// sigmasOfHope: a configuration is measured where it would be the fastest if it
-// took so many standard deviations less than expected.
-const sigmasOfHope = 1.5
+// Miss is a configuration that was not measured at some sizes where it may be the fastest.
+type Miss struct {
+	Config Config
+	Sizes  []uint64 // ascending
+	Gain   float64  // the most that is hoped for at one of them, as a part of the time
+
+	promises []float64 // by size, improvement in ln(us) that is expected of measuring it there
+}
+
+const (
+	// latencyBound: fewest channels are measured up to the last size at which the fastest takes
+	// at most so many times what it takes at the least. Beyond, the bandwidth decides, of which few
+	// channels have less.
+	latencyBound = 3
+	// outclassed: a family that many times slower than the best with most channels, at all those
+	// sizes, is not measured with fewest.
+	outclassed = 2.5
+	// worthwhile is the mean improvement in ln(us) over all sizes that a run must promise.
+	worthwhile = 0.005
+	// hopeful is that of one size for it to be part of a run.
+	hopeful = 0.005
+)
 
 // Next decides by what was measured so far; nil: nothing. It depends on nothing
 // else, so that a sweep can be interrupted and goes on where it was.
 //
-// Many channels come first: they are the quick ones to measure, and time falls
-// and rises again with their number, so that a level without any gain ends it.
-// Ascending, the slowest runs come first and the rule stops too early.
+// Time falls and rises again with the channels, from both ends, so both are measured before
+// anything is ruled out. In between a model says how much faster than the best so far each
+// configuration may be.
 func (s Space) Next(g *Group) Next {
 	if g == nil {
 		g = &Group{Key: s.Key, Noise: assumedNoise}
@@ -63,60 +85,74 @@ func (s Space) Next(g *Group) Next {
 	if len(g.Default) == 0 {
 		return Next{Stage: StageDefault, Runs: []Run{{Default: true, Sizes: s.Sizes}}}
 	}
-	best := map[uint64]float64{} // of more channels than the level
-	for k := len(s.Channels) - 1; k >= 0; k-- {
-		level := s.Channels[k]
-		first := k == len(s.Channels)-1
-		n := Next{Stage: StageFewer, Channels: level}
-		if first {
-			n.Stage = StageFirst
-		}
-		gained := false
-		for _, f := range s.Families {
-			c := s.config(f, level)
-			if c.Channels == 0 && !first || slices.Contains(s.Failed, c) {
-				continue
-			}
-			cells := g.cellsOf(c)
-			if len(cells) == 0 {
-				if sizes := s.hopeful(g, c, best, first); len(sizes) > 0 {
-					n.Runs = append(n.Runs, Run{Config: c, Sizes: sizes})
-				}
-			}
-			for _, cell := range cells {
-				if us, ok := best[cell.Bytes]; ok && math.Log(us/cell.Micros) > max(leastImprovement, g.Noise) {
-					gained = true
-				}
-			}
-		}
-		switch {
-		case len(n.Runs) > 0:
-			return n
-		case !first && !gained:
-			return Next{Stage: StageStopped, Edge: s.edge(g)}
-		}
-		for _, c := range g.Cells {
-			if c.Config.Channels == level || c.Config.Channels == 0 {
-				if us, ok := best[c.Bytes]; !ok || c.Micros < us {
-					best[c.Bytes] = c.Micros
-				}
-			}
-		}
+	best := g.fastest()
+	n := Next{Stage: StageMost, Runs: s.untried(g, s.most, s.Sizes)}
+	if len(n.Runs) > 0 {
+		return n
 	}
-	return Next{Stage: StageExhausted, Edge: s.edge(g)}
+	small := s.boundByLatency(best)
+	n = Next{Stage: StageFewest, Runs: s.untried(g, s.fewest, small)}
+	n.Runs = slices.DeleteFunc(n.Runs, func(r Run) bool { return s.outclassed(g, r.Config, small, best) })
+	if len(n.Runs) > 0 {
+		return n
+	}
+	n = Next{Stage: StageBetween, Missed: s.hopes(g, best)}
+	n.Runs = s.mostPromising(n.Missed)
+	if len(n.Runs) == 0 {
+		n.Stage, n.Edge = StageOver, s.edge(g)
+	}
+	return n
 }
 
-// leastImprovement in ln(us): a level of channels that improves no size by more
-// is the last.
-const leastImprovement = 0.01
-
-// config is a family with a channel count, or with NCCL's own where that is not
-// to be set.
-func (s Space) config(f FamilyKey, channels int) Config {
-	if !nccl.ChannelsCanBeSet(f.Algo, s.Nodes) {
-		channels = 0
+// fastest is the least time measured at each size, of the default, too.
+func (g *Group) fastest() map[uint64]float64 {
+	best := map[uint64]float64{}
+	for _, cells := range [][]Cell{g.Default, g.Cells} {
+		for _, c := range cells {
+			if us, ok := best[c.Bytes]; !ok || c.Micros < us {
+				best[c.Bytes] = c.Micros
+			}
+		}
 	}
-	return Config{f, channels}
+	return best
+}
+
+// channels are the counts to try for an algorithm. What is beyond the machine's stands for
+// as many as it has; 0 is NCCL's own count, where that is not to be set.
+func (s Space) channels(a nccl.Algo) []int {
+	if !nccl.ChannelsCanBeSet(a, s.Nodes) {
+		return []int{0}
+	}
+	limit, ok := s.Limits[a]
+	if !ok {
+		return s.Channels
+	}
+	var counts []int
+	for _, c := range s.Channels {
+		counts = append(counts, min(c, limit))
+	}
+	return slices.Compact(counts)
+}
+
+func (s Space) most(a nccl.Algo) int   { return slices.Max(s.channels(a)) }
+func (s Space) fewest(a nccl.Algo) int { return slices.Min(s.channels(a)) }
+
+// untried are runs of all families with one channel count, but for those that were tried.
+func (s Space) untried(g *Group, channels func(nccl.Algo) int, sizes []uint64) (runs []Run) {
+	for _, f := range s.Families {
+		c := Config{f, channels(f.Algo)}
+		if len(sizes) > 0 && len(g.cellsOf(c)) == 0 && !s.failed(c) {
+			runs = append(runs, Run{Config: c, Sizes: sizes})
+		}
+	}
+	return runs
+}
+
+// failed reports whether a configuration was tried in vain, or its family with most and with fewest
+// channels, or with any.
+func (s Space) failed(c Config) bool {
+	vain := func(channels int) bool { return slices.Contains(s.Failed, Config{c.FamilyKey, channels}) }
+	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.fewest(c.Algo))
 }
 
 func (g *Group) cellsOf(c Config) []Cell {
@@ -128,46 +164,148 @@ func (g *Group) cellsOf(c Config) []Cell {
 	return g.Cells[i:j]
 }
 
-// hopeful lists the sizes from the first to the last at which a configuration may
-// be the fastest.
-func (s Space) hopeful(g *Group, c Config, best map[uint64]float64, first bool) []uint64 {
-	if first {
-		return s.Sizes
+// boundByLatency are the sizes at which fewest channels may be the fastest.
+func (s Space) boundByLatency(best map[uint64]float64) []uint64 {
+	least, last := math.Inf(1), 0
+	for _, us := range best {
+		least = min(least, us)
 	}
-	var cells []Cell
-	for _, f := range g.families() {
-		if f[0].Config.FamilyKey == c.FamilyKey && f[0].Config.Channels > 0 {
-			cells = f
-		}
-	}
-	if len(cells) < fewPoints {
-		return s.Sizes // too little to tell
-	}
-	j := g.fitJoint(cells, &layouts{})
-	means, sigmas := j.predict(c.Channels, s.Sizes)
-	from, to := -1, -1
 	for i, b := range s.Sizes {
-		us, ok := best[b]
-		if !ok || means[i]-sigmasOfHope*sigmas[i]*j.caution() < math.Log(us)-max(leastImprovement, g.Noise) {
-			if from < 0 {
-				from = i
-			}
-			to = i
+		if us, ok := best[b]; ok && us <= latencyBound*least {
+			last = i + 1
 		}
 	}
-	if from < 0 {
-		return nil
+	return s.Sizes[:last]
+}
+
+// outclassed reports that a family was measured, and is far behind at all sizes given.
+func (s Space) outclassed(g *Group, c Config, sizes []uint64, best map[uint64]float64) bool {
+	for _, b := range sizes {
+		if cell, ok := g.at(Config{c.FamilyKey, s.most(c.Algo)}, b); !ok || cell.Micros <= outclassed*best[b] {
+			return false
+		}
 	}
-	return s.Sizes[from : to+1]
+	return true
+}
+
+// hopes are what may be faster than all that was measured, what promises most first.
+func (s Space) hopes(g *Group, best map[uint64]float64) (all []Miss) {
+	for _, cells := range g.families() {
+		f := cells[0].Config
+		if f.Channels == 0 || !slices.Contains(s.Families, f.FamilyKey) {
+			continue
+		}
+		var forecast *joint
+		if len(cells) >= fewPoints {
+			forecast = g.fitJoint(cells, &layouts{})
+		}
+		for _, channels := range s.channels(f.Algo) {
+			c := Config{f.FamilyKey, channels}
+			if s.failed(c) {
+				continue
+			}
+			if m := s.hope(g, c, forecast, best); len(m.Sizes) > 0 {
+				all = append(all, m)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Miss) int { return cmp.Compare(b.Gain, a.Gain) })
+	return all
+}
+
+// mostPromising are the runs of a round: the one that promises most over all sizes, then the one that promises most at
+// the sizes left, until the rest is not worth its time. At each size one run is enough to learn from.
+func (s Space) mostPromising(hopes []Miss) (runs []Run) {
+	taken := map[uint64]bool{}
+	for {
+		var best Miss
+		most := worthwhile * float64(len(s.Sizes))
+		for _, m := range hopes {
+			left := Miss{Config: m.Config}
+			sum := 0.0
+			for i, b := range m.Sizes {
+				if !taken[b] {
+					left.Sizes = append(left.Sizes, b)
+					sum += m.promises[i]
+				}
+			}
+			if sum >= most {
+				best, most = left, sum
+			}
+		}
+		if len(best.Sizes) == 0 {
+			return runs
+		}
+		runs = append(runs, Run{Config: best.Config, Sizes: s.from(best.Sizes)})
+		for _, b := range runs[len(runs)-1].Sizes {
+			taken[b] = true
+		}
+	}
+}
+
+// hope is what a configuration promises at sizes at which it was not measured.
+func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64) Miss {
+	m := Miss{Config: c}
+	sizes := s.Sizes
+	if cells := g.cellsOf(c); len(cells) > 0 {
+		if c.Channels != s.fewest(c.Algo) {
+			return m
+		}
+		i, found := slices.BinarySearch(sizes, cells[len(cells)-1].Bytes)
+		sizes = sizes[i+boolToInt(found):]
+	}
+	if forecast == nil { // too little to tell
+		m.Sizes, m.Gain = sizes, 1
+		for range sizes {
+			m.promises = append(m.promises, 1)
+		}
+		return m
+	}
+	if len(sizes) == 0 {
+		return m
+	}
+	means, sigmas := forecast.predict(c.Channels, sizes)
+	for i, b := range sizes {
+		us, ok := best[b]
+		if !ok {
+			continue
+		}
+		sigma := math.Sqrt(max(0, sigmas[i]*sigmas[i]-g.Noise*g.Noise))
+		improvement := expectedImprovement(math.Log(us)-means[i], sigma)
+		if improvement < hopeful {
+			continue
+		}
+		m.Sizes, m.promises = append(m.Sizes, b), append(m.promises, improvement)
+		m.Gain = max(m.Gain, 1-math.Exp(means[i]-quantile95*sigma-math.Log(us)))
+	}
+	return m
+}
+
+// expectedImprovement is the mean of what is above 0 of a normal distribution.
+func expectedImprovement(mean, sigma float64) float64 {
+	if sigma <= 0 {
+		return max(mean, 0)
+	}
+	z := mean / sigma
+	return mean*0.5*math.Erfc(-z/math.Sqrt2) + sigma*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
+}
+
+// from is the space's sizes from the first to the last of some.
+func (s Space) from(sizes []uint64) []uint64 {
+	i, _ := slices.BinarySearch(s.Sizes, sizes[0])
+	j, _ := slices.BinarySearch(s.Sizes, sizes[len(sizes)-1])
+	return s.Sizes[i : j+1]
 }
 
 // edge is a channel count at an end of those to try that wins most sizes, if it
-// wins any.
+// wins any, where the machine may have more.
 func (s Space) edge(g *Group) int {
 	wins := map[int]int{}
 	_, fastest := g.winners()
 	for _, c := range fastest {
-		wins[c.Config.Channels]++
+		if limit, ok := s.Limits[c.Config.Algo]; !ok || c.Config.Channels < limit {
+			wins[c.Config.Channels]++
+		}
 	}
 	low, high := s.Channels[0], s.Channels[len(s.Channels)-1]
 	switch {

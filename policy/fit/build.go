@@ -86,6 +86,7 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 	if len(g.Default) > 0 {
 		m.Default = compileDefault(g, fitted, m.Axis)
 	}
+	m.Verified = g.verdicts()
 	return m
 }
 

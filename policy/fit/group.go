@@ -21,6 +21,8 @@ type Cell struct {
 	Apart float64
 	// Sources is from how many files a default was measured; 0 of other cells.
 	Sources int
+	// Verified says that the repetitions are those that verify a choice, and no others.
+	Verified bool
 }
 
 // doubt is the standard deviation of ln(us) beyond the noise of repetitions.

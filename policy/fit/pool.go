@@ -18,6 +18,7 @@ type Pool struct {
 	refused   map[string]int
 	rows      int
 	simulated int
+	failed    map[Key][]Config
 
 	setups  map[bench.Setup]*Machine
 	file    string   // that is being read
@@ -54,7 +55,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
 }
 
 // Add takes a sample or counts why it does not.
@@ -109,8 +110,14 @@ func (p *Pool) Add(s *bench.Sample) {
 	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
 		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
 	}
-	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault), uint32(len(vp.readings)), s.Bytes, s.Micros})
+	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault, s.Verify), uint32(len(vp.readings)), s.Bytes, s.Micros})
 	vp.sorted = false
+}
+
+// Fail takes a configuration that did not run.
+func (p *Pool) Fail(s *bench.Sample) {
+	key := Key{s.Coll, s.Nodes, s.Ranks}
+	p.failed[key] = append(p.failed[key], Config{FamilyKey{s.Algo, s.Proto}, s.Channels})
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -123,6 +130,18 @@ type Set struct {
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
 	Machines []Machine
+	// Failed are configurations that did not run.
+	Failed map[Key][]Config
+}
+
+// Of returns the group of a key; nil: nothing of it was measured.
+func (s *Set) Of(key Key) *Group {
+	for _, g := range s.Groups {
+		if g.Key == key {
+			return g
+		}
+	}
+	return nil
 }
 
 // Refusal counts samples that were not used.
@@ -134,7 +153,7 @@ type Refusal struct {
 // Set pools repetitions and looks for outliers and twins. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Simulated: p.simulated}
+	s := &Set{Rows: p.rows, Simulated: p.simulated, Failed: p.failed}
 	refused := map[string]int{}
 	for reason, n := range p.refused {
 		refused[reason] = n
@@ -217,6 +236,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	var several []sourcedCell // cells of Cells, by their place until all are there
 	var places []int
 	ownChoice := map[uint64][]reading{}
+	var fresh []Cell
 	for readings := range vp.cells {
 		times = times[:0]
 		for i, r := range readings {
@@ -226,10 +246,14 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 			}
 		}
 		first := readings[0]
-		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times)}
+		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times), Verified: first.cell.verifies()}
 		if first.cell.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
+			continue
+		}
+		if c.Verified {
+			fresh = append(fresh, c)
 			continue
 		}
 		if m := vp.medians(readings, &within); len(m) > 1 {
@@ -264,15 +288,21 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
 		g.Noise, g.NoisePairs, g.noises = noiseOf(within), len(within), nil // what sweeps contradict each other about is no repetition
 	}
+	g.verify(fresh)
 	g.flagOutliers()
 	g.flagDefaultOutliers()
 	g.findTwins()
 }
 
-// mostMeasured picks one label where the default was seen with several, as
-// happens between versions of the library.
+// mostMeasured picks what was verified, else one label where the default was seen with several, as
+// happens between versions of the library. What was verified without a label has that of the others.
 func mostMeasured(cells []Cell) Cell {
-	return slices.MinFunc(cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
+	slices.SortFunc(cells, func(a, b Cell) int {
+		return cmp.Or(boolToInt(b.Verified)-boolToInt(a.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
 	})
+	most := cells[0]
+	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Config != unknownConfig }); most.Verified && most.Config == unknownConfig && i > 0 {
+		most.Config = cells[i].Config
+	}
+	return most
 }

@@ -22,12 +22,12 @@ type reading struct {
 	micros float64
 }
 
-// cellLabel is a configuration, and whether the library chose it, in one number
-// that sorts as they do.
+// cellLabel is a configuration, whether the library chose it, and whether that is to verify it, in one
+// number that sorts as they do.
 type cellLabel uint32
 
-func newCellLabel(c Config, byDefault bool) cellLabel {
-	return cellLabel(c.Algo+1)<<24 | cellLabel(c.Proto+1)<<16 | cellLabel(c.Channels)<<8 | cellLabel(boolToInt(byDefault))
+func newCellLabel(c Config, byDefault, verifies bool) cellLabel {
+	return cellLabel(c.Algo+1)<<24 | cellLabel(c.Proto+1)<<16 | cellLabel(c.Channels)<<8 | cellLabel(boolToInt(verifies))<<1 | cellLabel(boolToInt(byDefault))
 }
 
 func (l cellLabel) config() Config {
@@ -35,6 +35,8 @@ func (l cellLabel) config() Config {
 }
 
 func (l cellLabel) byDefault() bool { return l&1 == 1 }
+
+func (l cellLabel) verifies() bool { return l&2 == 2 }
 
 func (r *reading) sameCell(o *reading) bool { return r.cell == o.cell && r.bytes == o.bytes }
 

@@ -17,6 +17,8 @@ type Row struct {
 	Key
 	Config
 	Bytes nccl.Range
+	// Verified is the number of sizes within Bytes at which the row won a verification.
+	Verified int
 }
 
 // RowOptions say how a model becomes rows.
@@ -36,7 +38,10 @@ const mostLost = 0.025
 func Rows(m *model.Model, opts RowOptions) []Row {
 	var rows []Row
 	for i := range m.File.Groups {
-		rows = append(rows, groupRows(m, &m.File.Groups[i], opts)...)
+		g := &m.File.Groups[i]
+		of := groupRows(m, g, opts)
+		markVerified(of, g.Verified)
+		rows = append(rows, of...)
 	}
 	return rows
 }
@@ -55,7 +60,7 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 			continue
 		}
 		for _, s := range fewestSpans(options, i, j) {
-			r := Row{key, options[s.option].config, nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}}
+			r := Row{Key: key, Config: options[s.option].config, Bytes: nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}}
 			if s.to < j {
 				r.Bytes.Max = g.Axis[s.to] - 1
 			}
@@ -158,11 +163,19 @@ func WriteRows(w io.Writer, rows []Row) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff")
 	for _, r := range rows {
-		channels := r.Channels
-		if channels == 0 {
-			channels = -1
+		if r.Verified > 0 {
+			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
 		}
-		fmt.Fprintf(out, "%s,%d,%d,%s,%s,%d,%d,%d,-1,-1\n", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels, r.Nodes, r.Ranks)
+		fmt.Fprintln(out, r)
 	}
 	return out.Flush()
+}
+
+// String is the line of a policy.
+func (r Row) String() string {
+	channels := r.Channels
+	if channels == 0 {
+		channels = -1
+	}
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,-1,-1", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels, r.Nodes, r.Ranks)
 }

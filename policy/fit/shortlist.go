@@ -16,6 +16,8 @@ type Candidate struct {
 // the three best of the largest several-node count measured.
 const candidatesPerSize = 3
 
+func compareTimes(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
+
 // shortlist is the three fastest configurations of each size, most often named
 // first.
 func shortlist(g *Group) []Candidate {
@@ -24,7 +26,7 @@ func shortlist(g *Group) []Candidate {
 	cells := g.bySize()
 	for _, b := range g.Sizes() {
 		best := slices.Clone(cells[b])
-		slices.SortFunc(best, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) })
+		slices.SortFunc(best, compareTimes)
 		for _, c := range best[:min(len(best), candidatesPerSize)] {
 			i, ok := at[c.Config]
 			if !ok {

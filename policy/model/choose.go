@@ -18,6 +18,8 @@ type Choice struct {
 	// Needed is the gain in ln(us) that the choice has to exceed, 0 where the default is not known
 	// or is the choice itself.
 	Needed float64
+	// Verified says that the times are of a verification at this very size.
+	Verified bool
 }
 
 // Micros is the expected time. It is for people: decisions compare LnMicros.
@@ -60,6 +62,11 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, S
 	g, at, why := v.find(coll, bytes)
 	if g == nil {
 		return NoChoice, why
+	}
+	if won, ok := g.verdict(bytes); ok {
+		if choice, why, ok := v.verified(coll, g, won, costs); ok {
+			return choice, why
+		}
 	}
 	choice, best, why := v.fastest(coll, g, at, costs, false)
 	if best < 0 {

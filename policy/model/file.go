@@ -75,6 +75,9 @@ type Group struct {
 	Axis     []uint64 `json:"axis"`
 	Default  *Default `json:"default,omitempty"` // nil: the library's own choice was not measured
 	Families []Family `json:"families"`
+	// Verified are the sizes at which the default and the best candidates were measured once more. At these
+	// the winner is chosen.
+	Verified []Verified `json:"verified,omitempty"`
 }
 
 // Score is how good decisions were on data that the model had not seen: time of the decision /
@@ -92,6 +95,17 @@ type Score struct {
 	// Inside is the share of left-out times inside the model's 90 % interval. 0: none could be
 	// predicted.
 	Inside float64 `json:"inside_90,omitempty"`
+}
+
+// Verified is the winner at one size. Its configuration is empty and 0 where that is the default.
+type Verified struct {
+	Bytes         uint64  `json:"bytes"`
+	Algo          string  `json:"algorithm,omitempty"`
+	Proto         string  `json:"protocol,omitempty"`
+	Channels      int     `json:"channels,omitempty"`
+	Micros        float64 `json:"us"` // median of the repetitions
+	DefaultMicros float64 `json:"default_us"`
+	Repetitions   int     `json:"repetitions"`
 }
 
 // Default is what the library did when left alone.

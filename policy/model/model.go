@@ -45,6 +45,7 @@ type compiledGroup struct {
 	curves   []compiledCurve
 	byDef    lnTable // empty: not measured
 	defaults []compiledDefault
+	verdicts []compiledVerdict
 }
 
 type lnTable struct{ ln, sigma []float64 }
@@ -243,6 +244,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
 		}
 	}
+	c.verdicts(path, g, f.Verified)
 	seen := map[curveKey]bool{}
 	for i := range f.Families {
 		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i], seen)

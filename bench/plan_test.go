@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// plannedLog is what a run of tunefit plan's script prints: NCCL's log, with what our tuner decided, and one row.
+const plannedLog = `host:1:1 [0] NCCL INFO NCCL_TUNER_PLUGIN set by environment to libnccl-tuner-go.so
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+TUNER
+     1048576        262144     float     sum      -1    61.90   16.94   29.65      0    61.80   16.96   29.68      0
+# Out of bounds values : 0 OK
+`
+
+func planned(t *testing.T, name, tuner string) *Result {
+	t.Helper()
+	r, err := Read(strings.NewReader(strings.Replace(plannedLog, "TUNER\n", tuner, 1)), name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What our tuner says that it decided is what ran, whatever the file is called.
+func TestTunerDecisions(t *testing.T) {
+	const begun = "host:1:1 [0] NCCL INFO TUNER/Go: 1.0 2 nodes, 16 ranks: 1 row\n"
+	decided := func(what string) string {
+		return begun + "host:1:1 [0] NCCL INFO TUNER/Go: allreduce 1MiB, 1 pipelined: " + what + "\n"
+	}
+	for name, test := range map[string]struct {
+		file, tuner string
+		config      label
+		rejected    string
+		failed      bool
+	}{
+		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), label{1, 0, 8}, "", false},
+		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), label{0, 2, 16}, "", false},
+		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
+		"not loaded":    {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
+		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, label{1, 0, 8}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := planned(t, test.file, test.tuner)
+			if test.rejected != "" {
+				if len(r.Samples) > 0 || len(r.Rejected) != 1 || r.Rejected[0].Reason != test.rejected {
+					t.Errorf("kept %+v, rejected %+v", r.Samples, r.Rejected)
+				}
+			} else if len(r.Samples) != 2 {
+				t.Fatalf("%+v", r)
+			} else if s := r.Samples[0]; (label{s.Algo, s.Proto, s.Channels}) != test.config || s.Selection != SelectionForced || s.Verify != strings.Contains(test.file, "verify") {
+				t.Errorf("read as %+v", s)
+			}
+			if (len(r.Failed) > 0) != test.failed || test.failed && r.Failed[0].Channels != 0 {
+				t.Errorf("failed %+v", r.Failed)
+			}
+		})
+	}
+}
+
+// A sweep keeps what failed and what verifies.
+func TestSweepKeepsFailuresAndVerification(t *testing.T) {
+	failed, err := Read(strings.NewReader("NCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"), "allreduce-1n-8r-nvls-simple-16ch.log", Options{})
+	if err != nil || len(failed.Failed) != 1 || failed.Failed[0].Ranks != 8 || failed.Failed[0].Channels != 16 {
+		t.Fatalf("%v %+v", err, failed)
+	}
+	_, untuned, _ := strings.Cut(strings.Replace(plannedLog, "TUNER\n", "", 1), "\n")
+	verified, err := Read(strings.NewReader(untuned), "allreduce-1n-8r-verify-rep1-default.log", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := WriteTidy(&out, verified.Samples, failed.Failed); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(&out, "sweep.csv", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Failed) != 1 || back.Failed[0].Algo != failed.Failed[0].Algo || back.Failed[0].Channels != 16 || len(back.Rejected) > 0 {
+		t.Errorf("%+v", back)
+	}
+	if len(back.Samples) != len(verified.Samples) || !back.Samples[0].Verify || back.Samples[0].Selection != SelectionDefault {
+		t.Errorf("%+v, want %+v", back.Samples, verified.Samples)
+	}
+}

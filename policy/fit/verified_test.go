@@ -1,0 +1,103 @@
+package fit
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+)
+
+// verification measures the default and the contenders of a machine twice, in turns.
+func verification(m machine, contenders map[uint64][]Config, micros func(c Config, bytes uint64) float64, def func(bytes uint64) float64) (samples []bench.Sample) {
+	for range 2 {
+		for b, configs := range contenders {
+			s := bench.Sample{Coll: m.Coll, DType: "float", RedOp: "sum", Bytes: b, Nodes: m.Nodes, Ranks: m.Ranks, Algo: bench.Unknown, Proto: bench.Unknown, Verify: true, Source: "verify:log"}
+			s.Selection, s.Micros = bench.SelectionDefault, def(b)
+			samples = append(samples, s)
+			for _, c := range configs {
+				s.Selection, s.Algo, s.Proto, s.Channels, s.Micros = bench.SelectionForced, c.Algo, c.Proto, c.Channels, micros(c, b)
+				samples = append(samples, s)
+			}
+		}
+	}
+	return samples
+}
+
+// With noise that flatters whoever is chosen, what was verified is never slower than the default, at any size
+// measured, and the times it was selected by do not count.
+func TestVerifiedIsNeverSlower(t *testing.T) {
+	m := smallMachine()
+	m.noise = 0
+	rng := rand.New(rand.NewPCG(1, 2))
+	truth := func(c Config, b uint64) float64 { return m.micros(c, b) }
+	own := func(b uint64) float64 { // the best there is, nearly
+		least := 1e12
+		for _, c := range m.configs() {
+			least = min(least, truth(c, b))
+		}
+		if log2(b) < 16 {
+			return 1.2 * least
+		}
+		return least
+	}
+	var samples []bench.Sample
+	for _, s := range m.sweep(1, 1) {
+		if s.Selection == bench.SelectionDefault {
+			s.Micros, s.Algo, s.Proto, s.Channels = 1.3*own(s.Bytes), bench.Unknown, bench.Unknown, 0 // it was a bad day
+		} else {
+			s.Micros *= 1 - 0.1*rng.Float64()
+		}
+		samples = append(samples, s)
+	}
+	g := pooled(samples).Groups[0]
+	contenders := spaceOf(g).Contenders(g)
+	if len(contenders) != len(m.sizes) {
+		t.Fatalf("contenders at %d sizes, want %d", len(contenders), len(m.sizes))
+	}
+	set := pooled(append(samples, verification(m, contenders, truth, own)...))
+	g = set.Groups[0]
+	for _, c := range contenders[m.sizes[0]] {
+		if cell, _ := g.at(c, m.sizes[0]); !cell.Verified || cell.Reps != 2 || cell.Micros != truth(c, m.sizes[0]) {
+			t.Errorf("%v was selected by other times than it is verified by: %+v", c, cell)
+		}
+	}
+	file, _ := Fit(set, Options{})
+	text, err := MarshalModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := model.Read("model", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, spoke := compiled.For(m.Nodes, m.Ranks), 0
+	for _, b := range m.sizes {
+		best := own(b)
+		for _, c := range contenders[b] {
+			best = min(best, truth(c, b))
+		}
+		got := own(b)
+		choice, why := view.Choose(m.Coll, b, nccl.Everything())
+		if why == model.Speaks {
+			spoke++
+			got = truth(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
+		}
+		if got > 1.003*best || got > own(b) {
+			t.Errorf("at %d: %.2f us of %v, where %.2f was verified and the default takes %.2f", b, got, choice, best, own(b))
+		}
+		if !choice.Verified {
+			t.Errorf("at %d: decided by something else than the verification", b)
+		}
+	}
+	if spoke != 4 {
+		t.Errorf("the default is beaten at %d sizes, want 4", spoke)
+	}
+	var rows bytes.Buffer
+	if err := WriteRows(&rows, Rows(compiled, RowOptions{})); err != nil || !strings.Contains(rows.String(), "# verified: ") {
+		t.Errorf("%v, no row is said to be verified:\n%s", err, rows.String())
+	}
+}
