@@ -98,7 +98,7 @@ func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, speak
 			lost := c.LnMicros - choice.LnMicros
 			gains := why == model.SilentDefault || choice.DefaultLnMicros-c.LnMicros > choice.Needed
 			chosen := c.Algo == choice.Algo && c.Proto == choice.Proto && c.Channels == choice.Channels
-			if c.Bar != model.BarNone || !chosen && !(lost <= mostLost && gains) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
+			if c.Bar != model.BarNone || !chosen && (choice.Verified || !(lost <= mostLost && gains)) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
 				continue
 			}
 			config := Config{FamilyKey{c.Algo, c.Proto}, c.Channels}
