@@ -20,8 +20,8 @@ type Engine struct {
 	Standing model.Standing
 	// Digest is of all that decisions depend on. Ranks compare it, for two that decide differently
 	// hang the job; so what they find out each for itself, the topology, is part of it as far as it
-	// is used: all of the summary where a row's condition names some of it, and what a model is
-	// scaled by. Else a policy alone keeps its own, and so does a model.
+	// is used: all of the summary where a row's condition names some of it. Else a policy alone
+	// keeps its own, and so does a model.
 	Digest digest.Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
@@ -64,7 +64,7 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 // Constants lists what the model replaces of NCCL's own constants, on the kind of machine that it
 // was measured on.
 func (e *Engine) Constants() []model.Constant {
-	if e.Model == nil || e.Standing == model.SimilarMachine {
+	if e.Model == nil {
 		return nil
 	}
 	return e.Model.File.Constants.Values()

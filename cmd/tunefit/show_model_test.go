@@ -88,7 +88,7 @@ func TestShowModelBadInput(t *testing.T) {
 	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
+	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 2, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -109,7 +109,7 @@ func TestShowModelBadInput(t *testing.T) {
 
 func TestFitConstants(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
-	out, _ := tunefit(t, cli.ExitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml", "--scale")
+	out, _ := tunefit(t, cli.ExitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml")
 	text, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)

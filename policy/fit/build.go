@@ -50,12 +50,6 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 		caution := 1.0
 		if j, ok := f.predictor.(*joint); ok {
 			caution = j.caution()
-			if len(f.channels) > 1 { // one does not tell a channel's share from the links'
-				for _, w := range j.physics {
-					mf.Physics = append(mf.Physics, round(w, 6))
-				}
-				mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
-			}
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
 		mf.Distrust = g.distrust(key, measuredSizes)

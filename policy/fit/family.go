@@ -123,19 +123,6 @@ func (j *joint) predict(channels int, bytes []uint64) (means, sigmas []float64) 
 	return means, sigmas
 }
 
-// physicsError is how far the physics alone is off the cells: the standard deviation of
-// ln(us), outliers aside.
-func (j *joint) physicsError(cells []Cell) float64 {
-	sum, n := 0.0, 0
-	for _, c := range cells {
-		if !c.Outlier {
-			off := math.Log(c.Micros / j.physics.micros(float64(c.Bytes), float64(c.Config.Channels)))
-			sum, n = sum+off*off, n+1
-		}
-	}
-	return math.Sqrt(sum / float64(max(n, 1)))
-}
-
 // interpolation joins the points of each channel count by straight lines over
 // log2 bytes and ln(us). It serves where too little was measured for more, and
 // as what more has to beat.

@@ -15,9 +15,7 @@ import (
 type Options struct {
 	// MaxNodes lets the model answer for more nodes than were measured, see
 	// model.File. 0: do not.
-	MaxNodes int
-	// Scales lets the physics answer on similar machines, see model.File.
-	Scales     bool
+	MaxNodes   int
 	Provenance model.Provenance
 	// Progress is called after each group, from one goroutine at a time; nil: not.
 	Progress func(done, total int)
@@ -58,7 +56,7 @@ type GroupReport struct {
 func Fit(set *Set, opts Options) (*model.File, *Report) {
 	file := &model.File{
 		Format: model.Format, Version: model.Version,
-		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes, Scales: opts.Scales,
+		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
 	file.Provenance.Machines = modelMachines(set.Machines)

@@ -17,7 +17,7 @@ type View struct {
 	groups [nccl.NumColls]*compiledGroup
 	silent [nccl.NumColls]Silence // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
-	// nodes or on another machine; 0 where it was measured on as many and such a one.
+	// nodes; 0 where it was measured on as many.
 	farther [nccl.NumColls]float64
 	// relabels says that NCCL's constants are not what they were when its own choice was measured.
 	relabels bool
@@ -35,12 +35,9 @@ func (m *Model) For(nodes, ranks int) *View {
 		if g == nil {
 			continue
 		}
-		if m.similar {
-			v.farther[coll] = float64(spreadsOfGain * leastSpread)
-		}
 		if g.file.Nodes != nodes {
 			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(nodes)/float64(g.file.Nodes)))
-			v.farther[coll] += spreadsOfGain * spread
+			v.farther[coll] = spreadsOfGain * spread
 		}
 	}
 	return v

@@ -236,7 +236,7 @@ func TestLogs(t *testing.T) {
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
 	os.WriteFile(good, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nalltoall,0,inf,ring,simple,4,-1,-1\n"), 0o644)
 	badModel := filepath.Join(dir, "bad.json")
-	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 1, "groups": [{"collective": "allreduc"}]}`), 0o644)
+	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 2, "groups": [{"collective": "allreduc"}]}`), 0o644)
 	os.WriteFile(bad, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\nallreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
 	for _, c := range []struct {
 		name string

@@ -9,7 +9,7 @@
  * half of the time of nvls/simple, which NCCL chooses. %s is for provenance and
  * constants. */
 static const char model_text[] =
-    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 1, %s \"groups\": [{\n"
+    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 2, %s \"groups\": [{\n"
     " \"collective\": \"allreduce\", \"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 0,\n"
     " \"axis\": [1048576, 4194304, 16777216],\n"
     " \"default\": {\"measured\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
@@ -109,7 +109,7 @@ void model_bad(void) {
     const struct {
         const char *rows, *constants;
         int tree, ring; /* who decides at 2 and 4 MiB */
-    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"scales\": 7,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
+    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"max_nodes\": -1,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
     struct host h = load(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         use_policy("p.csv", cases[i].rows);
@@ -184,7 +184,7 @@ void model_constants(void) {
 
 /* A model that names its machine is silent on another one, and so are its constants. */
 void model_machine(void) {
-    use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef:0123456789abcdef\", \"summary\": {}}},"
+    use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef\", \"summary\": {}}},"
               "\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}]},");
     struct host h = load(0);
     struct abi_constants_v7 c;
