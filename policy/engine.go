@@ -61,15 +61,6 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 	return e
 }
 
-// Constants lists what the model replaces of NCCL's own constants, on the kind of machine that it
-// was measured on.
-func (e *Engine) Constants() []model.Constant {
-	if e.Model == nil {
-		return nil
-	}
-	return e.Model.File.Constants.Values()
-}
-
 // EngineView is an Engine as one communicator sees it.
 type EngineView struct {
 	comm  Comm

@@ -29,7 +29,6 @@ type fitFlags struct {
 	title          string
 	verbose        bool
 	shortlist      bool
-	constants      bool
 	mix            bool
 }
 
@@ -67,7 +66,6 @@ Words of --verbose and of the report:
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.nccl, "nccl", "", "NCCL version that was measured, for the model's provenance")
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
-	cmd.Flags().BoolVar(&f.constants, "constants", false, "fit NCCL's own tuning constants, too; the tuner library then writes them")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
 	return cmd
@@ -104,10 +102,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		},
 	})
 	progress.End()
-	var constants strings.Builder
-	if f.constants {
-		addConstants(&constants, set, file)
-	}
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
@@ -120,7 +114,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.verbose {
 		writeTables(cmd.OutOrStdout(), found)
 	}
-	fmt.Fprint(cmd.OutOrStdout(), constants.String())
 	if f.shortlist {
 		writeShortlist(cmd.OutOrStdout(), found)
 	}

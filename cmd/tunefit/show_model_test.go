@@ -106,20 +106,3 @@ func TestShowModelBadInput(t *testing.T) {
 		}
 	}
 }
-
-func TestFitConstants(t *testing.T) {
-	model := filepath.Join(t.TempDir(), "model.json")
-	out, _ := tunefit(t, cli.ExitOK, "fit", "../../configs/sweeps/simulated-hgx-h100-1n.csv", "-o", model, "--constants", "--topo", "../../configs/topo/dgx-h100.xml")
-	text, err := os.ReadFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"latency per hop of nvls/simple over nvlink: ", "not determined by these measurements:", "base latency of tree/ll: with 14 hops"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing in\n%s", want, out)
-		}
-	}
-	if !strings.Contains(string(text), `"hw_latencies"`) || strings.Contains(string(text), `"base_latencies"`) {
-		t.Error("the model holds other constants than those that are determined")
-	}
-}

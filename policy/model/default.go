@@ -63,7 +63,7 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 	below, above, known := g.defaultsAround(at.bytes)
 	if known {
 		unlabelled := below.algo < 0 || above.algo < 0
-		if costs.AvailableOnly || unlabelled && !v.relabels || is(below.algo, below.proto) || is(above.algo, above.proto) {
+		if costs.AvailableOnly || unlabelled || is(below.algo, below.proto) || is(above.algo, above.proto) {
 			d.mean, d.sigma = at.in(g.byDef)
 			d.measured = below.bytes == at.bytes
 			if !unlabelled && !costs.AvailableOnly {

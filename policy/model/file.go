@@ -16,10 +16,8 @@ type File struct {
 	// MaxNodes lets the largest group of several nodes answer for communicators of the same number
 	// of ranks per node up to this many nodes. 0: nobody asked for that, and other node counts get
 	// no answer.
-	MaxNodes int `json:"max_nodes,omitempty"`
-	// Constants replace some of NCCL's own; nil: none.
-	Constants *Constants `json:"constants,omitempty"`
-	Groups    []Group    `json:"groups"`
+	MaxNodes int     `json:"max_nodes,omitempty"`
+	Groups   []Group `json:"groups"`
 }
 
 // Provenance says where the measurements come from.

@@ -138,7 +138,6 @@ func Compile(name string, file *File) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[groupKey]*compiledGroup{}}
 	c := checker{name: name}
 	c.topology(m)
-	c.constants(file.Constants)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)

@@ -19,13 +19,11 @@ type View struct {
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
 	// nodes; 0 where it was measured on as many.
 	farther [nccl.NumColls]float64
-	// relabels says that NCCL's constants are not what they were when its own choice was measured.
-	relabels bool
 }
 
 // For narrows a model to one communicator.
 func (m *Model) For(nodes, ranks int) *View {
-	v := &View{nodes: nodes, relabels: m.File.Constants != nil}
+	v := &View{nodes: nodes}
 	for coll := range nccl.Coll(nccl.NumColls) {
 		v.groups[coll] = m.groups[groupKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
