@@ -3,14 +3,21 @@ package fit
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
+const (
+	// axisStep is the widest gap in octaves between two sizes of an axis: straight
+	// lines in between then differ from the fit by less than its noise.
+	axisStep = 1.0 / 3
+	// finest is how close in octaves two sizes of an axis may be.
+	finest = 1.0 / 16
+)
+
 // axisOf returns the sizes at which a group's curves are given: those measured,
-// and some between them, as a detail has it.
-func axisOf(measured []uint64, d detail) []uint64 {
+// but of sizes closer together the first, and some between them.
+func axisOf(measured []uint64, closest float64) []uint64 {
 	var axis []uint64
 	for i, b := range measured {
 		if len(axis) == 0 {
@@ -18,11 +25,11 @@ func axisOf(measured []uint64, d detail) []uint64 {
 			continue
 		}
 		gap := log2(b) - log2(axis[len(axis)-1])
-		if gap < d.closest && i+1 < len(measured) {
+		if gap < closest && i+1 < len(measured) {
 			continue
 		}
 		from := float64(axis[len(axis)-1])
-		steps := int(math.Ceil(gap/d.widest - 1e-9))
+		steps := int(math.Ceil(gap/max(axisStep, closest) - 1e-9))
 		for k := 1; k < steps; k++ {
 			between := uint64(math.Round(from * math.Exp2(gap*float64(k)/float64(steps))))
 			if between > axis[len(axis)-1] && between < b {
@@ -158,9 +165,16 @@ func (g *Group) distrust(f FamilyKey, sizes []uint64) []model.Distrust {
 func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
 
 func toDigits(v float64, digits int) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
-	if err != nil {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return v
 	}
-	return r
+	// Powers of ten are exact up to 1e22, as are the sums of digits: one operation
+	// rounds each, on every machine alike.
+	scale := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if scale < 0 {
+		unit := math.Pow10(-scale)
+		return math.Round(v/unit) * unit
+	}
+	unit := math.Pow10(scale)
+	return math.Round(v*unit) / unit
 }

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -25,8 +24,13 @@ type familyFit struct {
 	predictor
 }
 
-// fewPoints is what physics and a process need at least.
-const fewPoints = 6
+const (
+	// fewPoints is what physics and a process need at least.
+	fewPoints = 6
+	// mostPoints bounds a process, whose work grows with their cube; cells that are
+	// close in size are merged until there are no more.
+	mostPoints = 320
+)
 
 func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 	f := &familyFit{cells: cells}
@@ -37,7 +41,7 @@ func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 			f.channels = append(f.channels, c.Config.Channels)
 		}
 	}
-	if len(cells) >= fewPoints && f.channels[0] > 0 {
+	if !g.plain && len(cells) >= fewPoints && f.channels[0] > 0 {
 		f.predictor = g.fitJoint(cells, shared)
 	} else {
 		f.predictor = g.fitInterpolation(cells)
@@ -101,7 +105,7 @@ func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 			points[i].noise = math.Hypot(points[i].noise, doubt)
 		}
 	}
-	points = thin(points, cmp.Or(g.points, finest.points))
+	points = thin(points, mostPoints)
 	places, values := make([]place, len(points)), make([]float64, len(points))
 	for i, p := range points {
 		places[i], values[i] = p.place, p.value
