@@ -90,6 +90,10 @@ func (p *Pool) Add(s *bench.Sample) {
 	if !labelled {
 		config = unknownConfig
 	}
+	by := s.Selection
+	if byDefault {
+		by = bench.SelectionDefault
+	}
 	if s.Simulated {
 		p.simulated++
 	}
@@ -109,7 +113,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
 		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
 	}
-	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault), uint32(len(vp.readings)), s.Bytes, s.Micros})
+	vp.readings = append(vp.readings, reading{newCellLabel(config, by), uint32(len(vp.readings)), s.Bytes, s.Micros})
 	vp.sorted = false
 }
 
@@ -216,6 +220,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	var several []sourcedCell // cells of Cells, by their place until all are there
 	var places []int
 	ownChoice := map[uint64][]reading{}
+	vp = vp.withoutOwnChannels()
 	for readings := range vp.cells {
 		times = times[:0]
 		for i, r := range readings {
