@@ -96,7 +96,7 @@ $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 
 $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c constants.c) -lpthread
+	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c) -lpthread
 
 .PHONY: demo
 demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed

@@ -211,6 +211,8 @@ func (s *sweep) configuration(m *Sample) bool {
 	switch v := s.field(colSelection); v {
 	case "forced":
 		m.Selection = SelectionForced
+	case "own_channels":
+		m.Selection = SelectionOwnChannels
 	case "default":
 		m.Selection = SelectionDefault
 	case "":
@@ -218,7 +220,7 @@ func (s *sweep) configuration(m *Sample) bool {
 			m.Selection = SelectionDefault
 		}
 	default:
-		s.bad(colSelection, "%q (allowed: forced, default or empty)", v)
+		s.bad(colSelection, "%q (allowed: forced, own_channels, default or empty)", v)
 		return false
 	}
 	return true

@@ -143,13 +143,14 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
 		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
-		c.forces = c.forces || errLow == nil || errHigh == nil
+		c.bounds = c.bounds || errLow == nil || errHigh == nil
+		c.forces = c.forces || c.bounds
 		if errLow == nil && errHigh == nil && low == high && low > 0 {
 			c.channels = low
 		}
 	}
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
-		c.forces = true
+		c.forces, c.bounds = true, true
 	}
 	claims := []claim{c}
 	if len(e.flags) > 0 {
@@ -162,6 +163,7 @@ func (e *environment) claims(from Origin, coll string) []claim {
 				f.proto, _ = parseProto(value)
 			default:
 				f.channels, _ = strconv.Atoi(value)
+				f.bounds = true
 			}
 		}
 		claims = append(claims, f)

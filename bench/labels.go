@@ -45,6 +45,8 @@ type claim struct {
 	from Origin
 	// forces: the library did not choose freely.
 	forces bool
+	// bounds: nor its number of channels.
+	bounds bool
 }
 
 // merge takes every part from the most trusted claim that has it. The claims
@@ -223,5 +225,5 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 }
 
 func (n named) claim() claim {
-	return claim{n.label, OriginFileName, n.label != noLabel && !n.isDefault}
+	return claim{n.label, OriginFileName, n.label != noLabel && !n.isDefault, n.channels > 0}
 }

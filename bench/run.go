@@ -103,7 +103,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
 			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
 		}
-		claims = append(claims, claim{label: noLabel, forces: true})
+		claims = append(claims, claim{label: noLabel, forces: true, bounds: true})
 	}
 	unusable := ""
 	switch {
@@ -194,7 +194,7 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	switch {
 	case e.fields == noLabel:
 	case u.isCSV:
-		all = append(all, claim{label: e.fields, from: OriginFields, forces: e.selection == SelectionForced})
+		all = append(all, claim{label: e.fields, from: OriginFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
 	default:
 		all = append(all, claim{label: e.fields, from: OriginMeasured})
 	}
@@ -205,6 +205,10 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	var forced bool
 	m.label, m.from, forced, m.clash = merge(all)
 	m.selection = selection(forced)
+	bounds := func(c claim) bool { return c.bounds }
+	if forced && m.channels > 0 && !slices.ContainsFunc(all, bounds) {
+		m.selection = SelectionOwnChannels
+	}
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
 		m.label, m.from, m.clash = noLabel, OriginNone, ""
 	}

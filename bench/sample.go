@@ -43,4 +43,7 @@ const (
 	SelectionUnknown Selection = iota
 	SelectionDefault           // the library
 	SelectionForced            // NCCL_ALGO and the like, or a tuner
+	// SelectionOwnChannels: the same, but for the number of channels, which the library
+	// chose and its log tells. It is no part of what was asked for.
+	SelectionOwnChannels
 )

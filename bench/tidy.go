@@ -69,6 +69,8 @@ func (s *Sample) appendTidy(b []byte, columns int) []byte {
 		b = append(b, "default"...)
 	case SelectionForced:
 		b = append(b, "forced"...)
+	case SelectionOwnChannels:
+		b = append(b, "own_channels"...)
 	}
 	b = append(b, ',')
 	if s.Micros != 0 { // else it failed

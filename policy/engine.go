@@ -20,8 +20,8 @@ type Engine struct {
 	Standing model.Standing
 	// Digest is of all that decisions depend on. Ranks compare it, for two that decide differently
 	// hang the job; so what they find out each for itself, the topology, is part of it as far as it
-	// is used: all of the summary where a row's condition names some of it, and what a model is
-	// scaled by. Else a policy alone keeps its own, and so does a model.
+	// is used: all of the summary where a row's condition names some of it. Else a policy alone
+	// keeps its own, and so does a model.
 	Digest digest.Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
@@ -59,15 +59,6 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 		e.Digest = digest.Of(bytes.Join(parts, nil))
 	}
 	return e
-}
-
-// Constants lists what the model replaces of NCCL's own constants, on the kind of machine that it
-// was measured on.
-func (e *Engine) Constants() []model.Constant {
-	if e.Model == nil || e.Standing == model.SimilarMachine {
-		return nil
-	}
-	return e.Model.File.Constants.Values()
 }
 
 // EngineView is an Engine as one communicator sees it.

@@ -47,5 +47,5 @@ func machineOf(t *testing.T, fingerprint string, sum topo.Summary) *model.Machin
 }
 
 const (
-	sameKind = "aaaaaaaaaaaaaaaa:aaaaaaaaaaaaaaaa"
+	sameKind = "aaaaaaaaaaaaaaaa"
 )

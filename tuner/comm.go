@@ -8,7 +8,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Release is this project's release.
@@ -23,11 +22,6 @@ type CommInfo struct {
 	// NVLDomains counts the NVLink domains that the ranks are in; 0 where NCCL does
 	// not tell.
 	NVLDomains int
-	// Constants says that NCCL lets its tuning constants be changed.
-	Constants bool
-	// ConstantsLost says that NCCL passes constants that it has not set yet: since 2.31 it
-	// sets them after the tuner's init, so that what a tuner writes has no effect.
-	ConstantsLost bool
 	// UncheckedAllGather is what the function of this name says.
 	UncheckedAllGather bool
 
@@ -58,13 +52,12 @@ func (c CommInfo) String() string {
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
-	plugin    *Plugin
-	info      CommInfo
-	log       Log
-	settings  settings
-	constants []model.Constant
-	current   *snapshot     // the version in force; nil: NCCL decides everything, for good
-	recent    recentQueries // what a new version is prewarmed with
+	plugin   *Plugin
+	info     CommInfo
+	log      Log
+	settings settings
+	current  *snapshot     // the version in force; nil: NCCL decides everything, for good
+	recent   recentQueries // what a new version is prewarmed with
 
 	// Where the policy may change during the run; nil where not.
 	rendezvous *rendezvous   // the store of the ranks' records, even while it cannot be used
@@ -125,18 +118,6 @@ func (c *Comm) logStart() {
 		c.log.Infof("%s %s: %s (version %s), NCCL decides", Release, c.info, nothingFor(e, view), e.Digest)
 	default:
 		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
-	}
-	if e != nil && (c.info.Constants || c.info.ConstantsLost) {
-		constants := e.Constants()
-		n := plural(len(constants), "tuning constant", "tuning constants")
-		switch {
-		case len(constants) == 0:
-		case c.info.ConstantsLost:
-			c.log.Infof("%s: %s of %s not set: this NCCL sets its own after the tuner's, as 2.31 and later do", c.info, n, e.Model.Name)
-		default:
-			c.constants = constants
-			c.log.Infof("%s: %s of NCCL's own replaced, as %s says", c.info, n, e.Model.Name)
-		}
 	}
 	if view.Empty() && c.member == nil {
 		c.current.Retire()
@@ -201,9 +182,6 @@ func (c *Comm) Idle() bool { return c.current == nil }
 
 // Cache returns the cache of the version in force, which CommInfo.NewCache has made.
 func (c *Comm) Cache() Cache { return c.current.cache }
-
-// Constants lists what to write into NCCL's tuning constants, at init.
-func (c *Comm) Constants() []model.Constant { return c.constants }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) policy.Decision {

@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-const home = "0123456789abcdef:0123456789abcdef"
+const home = "0123456789abcdef"
 
 // ringModel takes ring/ll with 4 channels for half of the time of tree/ll, which NCCL
 // chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
@@ -106,7 +106,7 @@ func TestModelDecidesBehindRows(t *testing.T) {
 // What the machine is decides whether a model is used. It is looked at once, and only
 // if a model asks for it.
 func TestModelAndMachine(t *testing.T) {
-	const similar, other = "0123456789abcdef:1111111111111111", "1111111111111111:1111111111111111"
+	const other = "1111111111111111"
 	for name, test := range map[string]struct {
 		model, here string
 		used        bool
@@ -114,7 +114,6 @@ func TestModelAndMachine(t *testing.T) {
 	}{
 		"no machine named": {"", home, true, ""},
 		"same":             {home, home, true, "INFO TUNER/Go: the model M was measured on this kind of machine"},
-		"similar":          {home, similar, false, "WARN TUNER/Go: the model M was measured on a similar machine with other bandwidths and may not be scaled; it is not used"},
 		"other":            {home, other, false, "WARN TUNER/Go: the model M was measured on another kind of machine; it is not used"},
 		"unknown":          {home, "", false, "WARN TUNER/Go: the topology of this machine is not known: no GPU"},
 		"defect":           {home, "panic", false, "WARN TUNER/Go: the topology of this machine is not known: a defect in reading it: odd machine"},
@@ -244,9 +243,6 @@ func TestVersionCoversTheModel(t *testing.T) {
 	versions := map[digest.Digest]string{}
 	for name, change := range map[string]func(*model.File){
 		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Families[1].Curves[0].Micros[0] = 11 },
-		"constants": func(f *model.File) {
-			f.Constants = &model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
-		},
 	} {
 		s := settings{configFile: rows}
 		if change != nil {
@@ -261,36 +257,6 @@ func TestVersionCoversTheModel(t *testing.T) {
 			t.Errorf("%s and %s have one version", name, other)
 		}
 		versions[v.engine.Digest] = name
-	}
-}
-
-// A model's constants are NCCL's own where NCCL has set them before, and the log says which.
-func TestConstantsAreSetOrLost(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "m.json")
-	write(t, file, ringModel(func(f *model.File) {
-		f.Constants = &model.Constants{BaseLatencies: []model.LatencyConstant{{Algo: "ring", Proto: "ll", Micros: 5}}}
-	}))
-	for _, test := range []struct {
-		set, lost bool
-		constants int
-		says      string
-	}{
-		{true, false, 1, ": 1 tuning constant of NCCL's own replaced, as " + file + " says"},
-		{false, true, 0, ": 1 tuning constant of " + file + " not set: this NCCL sets its own after the tuner's, as 2.31 and later do"},
-		{false, false, 0, ""},
-	} {
-		info := eightRanks
-		info.Constants, info.ConstantsLost = test.set, test.lost
-		var r recorder
-		c, err := New(env(EnvModelFile, file)).Open(info, r.log())
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := r.count("tuning constant")
-		if len(c.Constants()) != test.constants || said != min(1, len(test.says)) || r.count(test.says) == 0 {
-			t.Errorf("set %t, lost %t: %d constants to write, log %q", test.set, test.lost, len(c.Constants()), r.lines)
-		}
-		c.Close()
 	}
 }
 

@@ -29,8 +29,6 @@ type fitFlags struct {
 	title          string
 	verbose        bool
 	shortlist      bool
-	constants      bool
-	scales         bool
 	mix            bool
 }
 
@@ -68,8 +66,6 @@ Words of --verbose and of the report:
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.nccl, "nccl", "", "NCCL version that was measured, for the model's provenance")
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
-	cmd.Flags().BoolVar(&f.constants, "constants", false, "fit NCCL's own tuning constants, too; the tuner library then writes them")
-	cmd.Flags().BoolVar(&f.scales, "scale", false, "with --topo: let the library use the model, scaled, on similar machines with other bandwidths, where the gain is large")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
 	return cmd
@@ -78,9 +74,6 @@ Words of --verbose and of the report:
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
 		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
-	}
-	if f.scales && f.topo == "" {
-		return cli.Usagef("--scale needs --topo, the machine to scale from")
 	}
 	if f.title != "" && f.report == "" {
 		return cli.Usagef("--title needs --report, the page that it names")
@@ -103,16 +96,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
 		Progress: func(_, _ int) { progress.Add(1) },
-		MaxNodes: f.maxNodes, Scales: f.scales,
+		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.nccl, Topology: machine,
 		},
 	})
 	progress.End()
-	var constants strings.Builder
-	if f.constants {
-		addConstants(&constants, set, file)
-	}
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
@@ -125,7 +114,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.verbose {
 		writeTables(cmd.OutOrStdout(), found)
 	}
-	fmt.Fprint(cmd.OutOrStdout(), constants.String())
 	if f.shortlist {
 		writeShortlist(cmd.OutOrStdout(), found)
 	}

@@ -151,7 +151,7 @@ func readModelTopology(file string) (*model.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Topology{Fingerprint: sys.Fingerprint().String()}
+	t := &model.Topology{Fingerprint: string(sys.Fingerprint())}
 	if t.Summary, err = sys.Summarize(topo.SettingsFromEnv(os.Getenv)); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

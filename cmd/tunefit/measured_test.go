@@ -162,24 +162,6 @@ func TestBeyondTheMeasurement(t *testing.T) {
 			t.Errorf("on %s: %+v", machine, o)
 		}
 	}
-	// With constants replaced, NCCL may choose otherwise than it was measured to: where
-	// they make a difference to its estimates, these tell.
-	replaced := withConstants(t)
-	text, err := os.ReadFile(replaced)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const ring, tree = `"base_latencies":[{"algorithm":"ring"`, `"base_latencies":[{"algorithm":"tree"`
-	for model, differs := range map[string]bool{
-		replaced: false,
-		testlib.File(t, "trees.json", strings.Replace(string(text), ring, tree, 1)): true,
-	} {
-		all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "32K")
-		o := all[32<<10]
-		if o.NCCLBy != "measurement" || o.NCCL.Algorithm != "tree" || strings.Contains(o.Why, "instead of ring/ll, ") != differs || strings.Contains(notes, "chooses alone") != differs {
-			t.Errorf("%+v\n%s", o, notes)
-		}
-	}
 }
 
 // It is said when the cost model is not that of the machine at hand.

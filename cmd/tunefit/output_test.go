@@ -41,7 +41,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"check", rows}, {"check", rows, "--json"}, {"check", "--rules"}, {"check", "--explain", "shadowed"},
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
-		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist", "--constants"},
+		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"},
 		{"gc", "--dry-run", "--rendezvous", dir}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},

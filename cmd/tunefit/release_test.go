@@ -140,24 +140,6 @@ func itoa(n int) string {
 	return string(text)
 }
 
-// From 2.31 on NCCL overwrites what a tuner puts into its constants, and before 2.28 there are none.
-func TestConstantsOfReleases(t *testing.T) {
-	testlib.NeedPlugin(t)
-	testlib.NoJob(t)
-	model := withConstants(t)
-	for version, want := range map[string]string{
-		"2.30.7": "it replaces 2 constants of NCCL's\n",
-		"2.31.2": "it has 2 constants of NCCL's; they are not set with NCCL 2.31.2, which sets its own after the tuner's",
-		"2.27.7": "it has 2 constants of NCCL's; they are not set with NCCL 2.27.7, which lets no tuner replace any",
-	} {
-		explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "4K", "--comm", "1x8", "--model", model, "--nccl", version)
-		o, _ := showOne(t, "--model", model, "--coll", "allreduce", "--comm", "1x8", "--sizes", "4K", "--nccl", version)
-		if !strings.Contains(explained, want) || o.Constants != (version == "2.30.7") {
-			t.Errorf("NCCL %s: %+v\n%s", version, o, explained)
-		}
-	}
-}
-
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
 	testlib.NeedPlugin(t)

@@ -35,8 +35,7 @@ without a model, the cost model of the release of --nccl says it, with the laten
 bandwidths of --tuning, or those that follow from the topology of --topo.
 
 A model that names the machine it was measured on is used as on the machine of
---topo, else as on this one. If it replaces constants of NCCL's, what NCCL chooses
-with these is "with policy"; they do not change the numbers of --tuning.
+--topo, else as on this one.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
 a job gets with the release of --nccl: by its version of the tuner ABI, with what that
@@ -124,7 +123,7 @@ func (t *decisionTable) write(w io.Writer) {
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.Coll != first.Coll || o.Shape != first.Shape || o.NCCL != first.NCCL || o.Known != first.Known || o.Own != first.Own || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
+			if o.Coll != first.Coll || o.Shape != first.Shape || o.NCCL != first.NCCL || o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
 				break
 			}
 			last = o

@@ -16,13 +16,8 @@ type topoOverview struct {
 	Matrix      [][]pathCell `json:"matrix"`  // a row per GPU
 	NICs        []nicEntry   `json:"nics"`
 	Summary     topo.Summary `json:"summary"`
-	Fingerprint fingerprint  `json:"fingerprint"`
+	Fingerprint string       `json:"fingerprint"`
 	Teams       teamsEntry   `json:"teams"`
-}
-
-type fingerprint struct {
-	Machine string `json:"machine"`
-	Shape   string `json:"shape"`
 }
 
 type gpuEntry struct {
@@ -97,8 +92,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 	}
 	o.NICs = m.nics()
 	o.Teams = m.teams(nodes)
-	f := s.Fingerprint()
-	o.Fingerprint = fingerprint{f.Machine, f.Shape}
+	o.Fingerprint = string(s.Fingerprint())
 	var err error
 	o.Summary, err = s.Summarize(m.set)
 	return o, err

@@ -92,7 +92,7 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 		fmt.Fprintf(tw, "  network\t%s GB/s\tthe slowest of its ports %s GB/s; GPU to port %s, %s GB/s\n",
 			gbps(s.NetBW), gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW))
 	}
-	fmt.Fprintf(tw, "  fingerprint\t%s\tshape %s\n", o.Fingerprint.Machine, o.Fingerprint.Shape)
+	fmt.Fprintf(tw, "  fingerprint\t%s\n", o.Fingerprint)
 	tw.Flush()
 	t := o.Teams
 	fmt.Fprintln(w, "\nTeams of device-side communication")

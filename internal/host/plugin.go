@@ -38,36 +38,25 @@ type CommInfo struct {
 	NCCL nccl.Version // whose constants the plugin sees
 }
 
-// RingLL128 is the one of its constants that a release passes to a plugin here, all
+// ringLL128 is the one of its constants that a release passes to a plugin here, all
 // others being NaN: perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell
 // releases apart. 0 is a release that sets its constants after the plugin's init, and
 // passes zeros. The values are those of src/graph/tuning.cc.
-func RingLL128(version nccl.Version) Constant {
-	c := Constant{Table: 3, Index: [3]int{3, 0}}
+func ringLL128(version nccl.Version) float64 {
 	switch {
-	case version.Has(nccl.TunerConstantsLost):
+	case version.Has(nccl.LateConstants):
+		return 0
 	case version.Has(nccl.UncheckedAllGathers):
-		c.Value = 40 // 34.5 before 2.29.7
-	default:
-		c.Value = 2 * 36.7
+		return 40 // 34.5 before 2.29.7
 	}
-	return c
+	return 2 * 36.7
 }
 
 // Comm is a communicator as the plugin sees it.
 type Comm struct {
-	ABI       int // version that the plugin is asked by
-	Constants []Constant
-	plugin    *Plugin
-	number    int
-}
-
-// Constant is one of NCCL's tuning constants that the plugin has replaced: the tables
-// and their dimensions are those of ncclTunerConstants, counted from 0.
-type Constant struct {
-	Table int
-	Index [3]int
-	Value float64
+	ABI    int // version that the plugin is asked by
+	plugin *Plugin
+	number int
 }
 
 // Call is one getCollInfo, in NCCL's numbers.
@@ -136,23 +125,18 @@ func (p *Plugin) Setenv(name, value string) error {
 
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains, RingLL128(info.NCCL).Value)
+	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains, ringLL128(info.NCCL))
 	if err != nil {
 		return nil, log, err
 	}
-	if len(fields) < 3 || len(fields)%5 != 3 {
+	if len(fields) != 3 {
 		return nil, log, errors.New("the plugin's host sent half an answer")
 	}
 	if fields[0] != "0" {
 		return nil, log, fmt.Errorf("%s: init returned %s, which fails the communicator", p.path, fields[0])
 	}
 	c := &Comm{plugin: p}
-	_, err = fmt.Sscan(strings.Join(fields[1:3], " "), &c.number, &c.ABI)
-	for at := 3; at < len(fields) && err == nil; at += 5 {
-		var k Constant
-		_, err = fmt.Sscan(strings.Join(fields[at:at+5], " "), &k.Table, &k.Index[0], &k.Index[1], &k.Index[2], &k.Value)
-		c.Constants = append(c.Constants, k)
-	}
+	_, err = fmt.Sscan(strings.Join(fields[1:], " "), &c.number, &c.ABI)
 	return c, log, err
 }
 

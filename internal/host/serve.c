@@ -8,11 +8,10 @@
  * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
  *
  *   setenv NAME VALUE                             -> ok
- *   open RANKS NODES NVL_DOMAINS RING_LL128       -> open RESULT NUMBER ABI CONSTANT...
+ *   open RANKS NODES NVL_DOMAINS RING_LL128       -> open RESULT NUMBER ABI
  *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
  *                                                 -> answer CHANNELS CHUNK CELL...
  *
- * CONSTANT is one that the plugin has written into NCCL's: TABLE I J K VALUE.
  * RING_LL128 is NCCL's own perChMaxRingLL128Bws of Blackwell on one node; 0 is an NCCL
  * that sets its constants after the plugin's init, and passes zeros.
  * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
@@ -53,13 +52,11 @@ static void fail(const char *what) {
 static void *comms[MAX_COMMS];
 static int num_comms;
 
-/* NCCL's constants, in the layout of the plugin's version, and what they were before its
- * init. */
+/* NCCL's constants, in the layout of the plugin's version. */
 static double constants[sizeof(struct abi_constants_v7) / sizeof(double)];
-static double untouched[sizeof constants / sizeof(double)];
 
 /* Only the constant that tells releases apart has NCCL's value; the others, which a plugin
- * has no use for, are not numbers, so that any that it writes shows. */
+ * has no use for, are not numbers. */
 static void set_constants(int abi, double ring_ll128) {
     enum { BLACKWELL = 3, ONE_NODE = 0 };
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) constants[i] = ring_ll128 != 0 ? NAN : 0;
@@ -67,18 +64,6 @@ static void set_constants(int abi, double ring_ll128) {
         ((struct abi_constants_v7 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
     else
         ((struct abi_constants_v5 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
-    memcpy(untouched, constants, sizeof constants);
-}
-
-static void print_constants(int compute_capabilities) {
-    const int sizes[7][3] = {{NUM_ALGOS, NUM_PROTOS, 1}, {3, NUM_ALGOS, NUM_PROTOS}, {compute_capabilities, 3, 1},
-                             {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}, {compute_capabilities, 3, 1}};
-    const double *next = constants;
-    for (int table = 0; table < 7; table++)
-        for (int i = 0; i < sizes[table][0]; i++)
-            for (int j = 0; j < sizes[table][1]; j++)
-                for (int k = 0; k < sizes[table][2]; k++, next++)
-                    if (memcmp(next, &untouched[next - constants], sizeof *next) != 0) printf(" %d %d %d %d %.17g", table, i, j, k, *next);
 }
 
 static void serve_open(const struct host *h) {
@@ -95,9 +80,7 @@ static void serve_open(const struct host *h) {
         comm.nvl = &nvl;
     }
     int result = host_init(h, &comm, &comms[num_comms]);
-    printf("open %d %d %d", result, num_comms++, h->abi);
-    print_constants(h->abi >= 7 ? 5 : 4);
-    printf("\n");
+    printf("open %d %d %d\n", result, num_comms++, h->abi);
 }
 
 static void serve_ask(const struct host *h) {

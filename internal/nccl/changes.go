@@ -102,16 +102,14 @@ const (
 	NewCollNetGathers Change = 22703
 	// NVLSEfficiency: NVLS and NVLSTree reach a share of the links that depends on the GPU.
 	NVLSEfficiency Change = 22803
-	// TunerConstants: a tuner may replace constants; from TunerConstantsLost on what it writes is overwritten.
-	TunerConstants Change = 22803
 	// CorrectedNVLSTree: NVLSTree on Blackwell and x86 has trees' correction by size.
 	CorrectedNVLSTree Change = 22902
 	// CappedNVLSChannels: NVLS over several nodes has at most ring's channels.
 	CappedNVLSChannels Change = 22902
 	// Models: each algorithm has a model of its own, with other rules for Blackwell, ties and variables.
 	Models Change = 23100
-	// TunerConstantsLost: NCCL sets its constants after the tuner's init.
-	TunerConstantsLost Change = 23100
+	// LateConstants: NCCL sets its constants after the tuner's init.
+	LateConstants Change = 23100
 	// UncheckedAllGathers: a tuner's channels for AllGather are used for groups of broadcasts without a check
 	// (scheduler/allgatherv_sched.cc); until CheckedAllGathers.
 	UncheckedAllGathers Change = 22902

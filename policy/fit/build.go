@@ -3,14 +3,21 @@ package fit
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
+const (
+	// axisStep is the widest gap in octaves between two sizes of an axis: straight
+	// lines in between then differ from the fit by less than its noise.
+	axisStep = 1.0 / 3
+	// finest is how close in octaves two sizes of an axis may be.
+	finest = 1.0 / 16
+)
+
 // axisOf returns the sizes at which a group's curves are given: those measured,
-// and some between them, as a detail has it.
-func axisOf(measured []uint64, d detail) []uint64 {
+// but of sizes closer together the first, and some between them.
+func axisOf(measured []uint64, closest float64) []uint64 {
 	var axis []uint64
 	for i, b := range measured {
 		if len(axis) == 0 {
@@ -18,11 +25,11 @@ func axisOf(measured []uint64, d detail) []uint64 {
 			continue
 		}
 		gap := log2(b) - log2(axis[len(axis)-1])
-		if gap < d.closest && i+1 < len(measured) {
+		if gap < closest && i+1 < len(measured) {
 			continue
 		}
 		from := float64(axis[len(axis)-1])
-		steps := int(math.Ceil(gap/d.widest - 1e-9))
+		steps := int(math.Ceil(gap/max(axisStep, closest) - 1e-9))
 		for k := 1; k < steps; k++ {
 			between := uint64(math.Round(from * math.Exp2(gap*float64(k)/float64(steps))))
 			if between > axis[len(axis)-1] && between < b {
@@ -43,27 +50,19 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 	}
 	var shared layouts
 	measuredSizes := g.Sizes()
-	fitted := map[FamilyKey]*familyFit{} // those whose channels are known
+	fitted := map[Config]*familyFit{}
 	for _, cells := range g.families() {
 		f := g.fitFamily(cells, &shared)
 		key := cells[0].Config.FamilyKey
-		if cells[0].Config.Channels > 0 {
-			fitted[key] = f
-		}
 		mf := model.Family{Algo: key.Algo.String(), Proto: key.Proto.String()}
 		caution := 1.0
 		if j, ok := f.predictor.(*blend); ok {
 			caution = j.caution()
-			if len(f.channels) > 1 { // one does not tell a channel's share from the links'
-				for _, w := range j.physics {
-					mf.Physics = append(mf.Physics, round(w, 6))
-				}
-				mf.PhysicsSigma = round(max(j.physicsError(cells), m.Noise), 3)
-			}
 			mf.Scale, mf.GapScale = round(j.process.scale, 3), round(j.process.gapScale, 3)
 		}
 		mf.Distrust = g.distrust(key, measuredSizes)
 		for _, channels := range f.channels {
+			fitted[Config{key, channels}] = f
 			curve := model.Curve{Channels: channels}
 			domain, measured := f.domain(channels), f.measured(channels)
 			curve.Min, curve.Max = max(domain.Min, m.Axis[0]), min(domain.Max, m.Axis[len(m.Axis)-1])
@@ -107,7 +106,7 @@ func tabulate(p predictor, channels int, sizes []uint64) (micros, sigma []float6
 	return micros, sigma
 }
 
-func compileDefault(g *Group, families map[FamilyKey]*familyFit, axis []uint64) *model.Default {
+func compileDefault(g *Group, fitted map[Config]*familyFit, axis []uint64) *model.Default {
 	d := &model.Default{}
 	for _, c := range g.Default {
 		p := model.DefaultPoint{Bytes: c.Bytes, Micros: round(c.Micros, 6)}
@@ -117,7 +116,7 @@ func compileDefault(g *Group, families map[FamilyKey]*familyFit, axis []uint64) 
 		d.Measured = append(d.Measured, p)
 	}
 	sizes := sizesWithin(axis, g.Default[0].Bytes, g.Default[len(g.Default)-1].Bytes)
-	d.Micros, d.Sigma = tabulate(g.fitDefault(families), 0, sizes)
+	d.Micros, d.Sigma = tabulate(g.fitDefault(fitted), 0, sizes)
 	return d
 }
 
@@ -165,9 +164,16 @@ func (g *Group) distrust(f FamilyKey, sizes []uint64) []model.Distrust {
 func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
 
 func toDigits(v float64, digits int) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
-	if err != nil {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return v
 	}
-	return r
+	// Powers of ten are exact up to 1e22, as are the sums of digits: one operation
+	// rounds each, on every machine alike.
+	scale := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if scale < 0 {
+		unit := math.Pow10(-scale)
+		return math.Round(v/unit) * unit
+	}
+	unit := math.Pow10(scale)
+	return math.Round(v*unit) / unit
 }

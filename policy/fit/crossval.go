@@ -193,6 +193,6 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 		return v, false
 	}
 	sizes := spread(g.Sizes())
-	view := compileFor(g.Nodes, fewer.thinnedTo(g.points), sizes).For(g.Nodes, g.Ranks)
+	view := compileFor(g.Nodes, fewer, sizes).For(g.Nodes, g.Ranks)
 	return newVerdict(LeftOutNodes, decide(view, g, sizes), nil), true
 }

@@ -11,13 +11,13 @@ import (
 // the two curves bound it, and it is taken to be in the middle. Where one of the two is
 // not known, a line joins the two times.
 type defaultFit struct {
-	cells    []Cell // ascending sizes
-	families map[FamilyKey]*familyFit
-	line     *polyline
+	cells  []Cell // ascending sizes
+	fitted map[Config]*familyFit
+	line   *polyline
 }
 
-func (g *Group) fitDefault(families map[FamilyKey]*familyFit) *defaultFit {
-	d := &defaultFit{g.Default, families, &polyline{}}
+func (g *Group) fitDefault(fitted map[Config]*familyFit) *defaultFit {
+	d := &defaultFit{g.Default, fitted, &polyline{}}
 	for _, c := range g.Default {
 		d.line.add(c, math.Hypot(g.noiseAt(c.Bytes), c.doubt()))
 	}
@@ -55,13 +55,17 @@ func (d *defaultFit) at(bytes uint64) (mean, sigma float64) {
 // one: its curve, moved to where the library's own time was.
 func (d *defaultFit) by(i int, bytes uint64) (mean, sigma float64, ok bool) {
 	c := d.cells[i]
-	f := d.families[c.Config.FamilyKey]
-	if f == nil || !slices.Contains(f.channels, c.Config.Channels) {
+	config := c.Config
+	if d.fitted[config] == nil {
+		config.Channels = 0 // measured as the library's own count
+	}
+	f := d.fitted[config]
+	if f == nil {
 		return 0, 0, false
 	}
-	if own := f.measured(c.Config.Channels); !own.Contains(bytes) || !own.Contains(c.Bytes) {
+	if own := f.measured(config.Channels); !own.Contains(bytes) || !own.Contains(c.Bytes) {
 		return 0, 0, false
 	}
-	means, sigmas := f.predict(c.Config.Channels, []uint64{c.Bytes, bytes})
+	means, sigmas := f.predict(config.Channels, []uint64{c.Bytes, bytes})
 	return means[1] + math.Log(c.Micros) - means[0], max(sigmas[1], d.line.noises[i]), true
 }

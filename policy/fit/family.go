@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -25,8 +24,13 @@ type familyFit struct {
 	predictor
 }
 
-// fewPoints is what physics and a process need at least.
-const fewPoints = 6
+const (
+	// fewPoints is what physics and a process need at least.
+	fewPoints = 6
+	// mostPoints bounds a process, whose work grows with their cube; cells that are
+	// close in size are merged until there are no more.
+	mostPoints = 320
+)
 
 func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 	f := &familyFit{cells: cells}
@@ -39,7 +43,7 @@ func (g *Group) fitFamily(cells []Cell, shared *layouts) *familyFit {
 	}
 	lines := g.fitInterpolation(cells)
 	f.predictor = lines
-	if len(cells) >= fewPoints && f.channels[0] > 0 {
+	if !g.plain && len(cells) >= fewPoints && f.channels[0] > 0 {
 		f.predictor = &blend{g.fitJoint(cells, shared), lines}
 	}
 	return f
@@ -128,7 +132,7 @@ func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 			points[i].noise = math.Hypot(points[i].noise, doubt)
 		}
 	}
-	points = thin(points, cmp.Or(g.points, finest.points))
+	points = thin(points, mostPoints)
 	places, values := make([]place, len(points)), make([]float64, len(points))
 	for i, p := range points {
 		places[i], values[i] = p.place, p.value
@@ -148,19 +152,6 @@ func (j *joint) predict(channels int, bytes []uint64) (means, sigmas []float64) 
 		sigmas[i] = math.Hypot(sigmas[i], j.noiseAt(b))
 	}
 	return means, sigmas
-}
-
-// physicsError is how far the physics alone is off the cells: the standard deviation of
-// ln(us), outliers aside.
-func (j *joint) physicsError(cells []Cell) float64 {
-	sum, n := 0.0, 0
-	for _, c := range cells {
-		if !c.Outlier {
-			off := math.Log(c.Micros / j.physics.micros(float64(c.Bytes), float64(c.Config.Channels)))
-			sum, n = sum+off*off, n+1
-		}
-	}
-	return math.Sqrt(sum / float64(max(n, 1)))
 }
 
 // interpolation joins the points of each channel count by straight lines over

@@ -15,9 +15,7 @@ import (
 type Options struct {
 	// MaxNodes lets the model answer for more nodes than were measured, see
 	// model.File. 0: do not.
-	MaxNodes int
-	// Scales lets the physics answer on similar machines, see model.File.
-	Scales     bool
+	MaxNodes   int
 	Provenance model.Provenance
 	// Progress is called after each group, from one goroutine at a time; nil: not.
 	Progress func(done, total int)
@@ -58,7 +56,7 @@ type GroupReport struct {
 func Fit(set *Set, opts Options) (*model.File, *Report) {
 	file := &model.File{
 		Format: model.Format, Version: model.Version,
-		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes, Scales: opts.Scales,
+		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
 	file.Provenance.Machines = modelMachines(set.Machines)
@@ -68,16 +66,16 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	}
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]model.Group, len(set.Groups))
-	tasks := plan(set.Groups)
+	validated := bound(set.Groups)
 	each(len(set.Groups), opts.Progress, func(i int) {
-		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], tasks[i])
+		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], validated[i])
 	})
 	for i := range models {
 		if report.Groups[i].DefaultOnly {
 			continue
 		}
 		file.Groups = append(file.Groups, models[i])
-		if tasks[i].validated.points == 0 {
+		if !validated[i] {
 			report.Unvalidated++
 		}
 	}
@@ -110,12 +108,12 @@ func each(n int, progress func(done, total int), f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
+func fitGroup(set *Set, g *Group, validated bool) (model.Group, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
 	if r.DefaultOnly {
 		return model.Group{}, r
 	}
-	m := compileGroup(g.thinnedTo(t.fitted.points), t.axis)
+	m := compileGroup(g, g.axis())
 	r.FitError = fitError(g, &m)
 	for _, c := range g.Cells {
 		if c.Outlier {
@@ -125,10 +123,10 @@ func fitGroup(set *Set, g *Group, t task) (model.Group, GroupReport) {
 	r.Edge = g.edge()
 	r.Shortlist = shortlist(g)
 	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
-	if t.validated.points == 0 {
+	if !validated {
 		return m, r
 	}
-	part := g.thinnedTo(t.validated.points).fewerSizes()
+	part := g.fewerSizes()
 	for _, folds := range []struct {
 		leftOut string
 		folds   []fold

@@ -55,16 +55,9 @@ type Group struct {
 	// Contradictions are between sweeps that were pooled, the most cells first.
 	Contradictions []Contradiction
 
-	// points bounds the points of a family that its process is given; 0: as many as
-	// the finest detail has.
-	points int
-}
-
-// thinnedTo is the group with another bound on the points of a family.
-func (g *Group) thinnedTo(points int) *Group {
-	s := *g
-	s.points = points
-	return &s
+	// plain says that the set is too large for processes: each configuration is
+	// interpolated by itself.
+	plain bool
 }
 
 const (

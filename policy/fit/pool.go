@@ -91,6 +91,10 @@ func (p *Pool) Add(s *bench.Sample) {
 	if !labelled {
 		config = unknownConfig
 	}
+	by := s.Selection
+	if byDefault {
+		by = bench.SelectionDefault
+	}
 	if s.Simulated {
 		p.simulated++
 	}
@@ -110,7 +114,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
 		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
 	}
-	vp.readings = append(vp.readings, reading{newCellLabel(config, byDefault, s.Verify), uint32(len(vp.readings)), s.Bytes, s.Micros})
+	vp.readings = append(vp.readings, reading{newCellLabel(config, by, s.Verify), uint32(len(vp.readings)), s.Bytes, s.Micros})
 	vp.sorted = false
 }
 
@@ -237,6 +241,7 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	var places []int
 	ownChoice := map[uint64][]reading{}
 	var fresh []Cell
+	vp = vp.withoutOwnChannels()
 	for readings := range vp.cells {
 		times = times[:0]
 		for i, r := range readings {

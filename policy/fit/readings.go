@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -22,21 +23,41 @@ type reading struct {
 	micros float64
 }
 
-// cellLabel is a configuration, whether the library chose it, and whether that is to verify it, in one
-// number that sorts as they do.
+// cellLabel is a configuration, whether the library chose its channels, whether it chose
+// it all, and whether that is to verify it, in one number that sorts as they do.
 type cellLabel uint32
 
-func newCellLabel(c Config, byDefault, verifies bool) cellLabel {
-	return cellLabel(c.Algo+1)<<24 | cellLabel(c.Proto+1)<<16 | cellLabel(c.Channels)<<8 | cellLabel(boolToInt(verifies))<<1 | cellLabel(boolToInt(byDefault))
+const (
+	labelChosen      cellLabel = 1
+	labelOwnChannels cellLabel = 2
+	labelVerifies    cellLabel = 4
+)
+
+func newCellLabel(c Config, by bench.Selection, verifies bool) cellLabel {
+	l := cellLabel(c.Algo+1)<<24 | cellLabel(c.Proto+1)<<16 | cellLabel(c.Channels)<<8
+	switch by {
+	case bench.SelectionDefault:
+		l |= labelChosen
+	case bench.SelectionOwnChannels:
+		l |= labelOwnChannels
+	}
+	if verifies {
+		l |= labelVerifies
+	}
+	return l
 }
 
 func (l cellLabel) config() Config {
 	return Config{FamilyKey{nccl.Algo(l>>24) - 1, nccl.Proto(l>>16&0xff) - 1}, int(l >> 8 & 0xff)}
 }
 
-func (l cellLabel) byDefault() bool { return l&1 == 1 }
+func (l cellLabel) family() cellLabel { return l >> 16 }
 
-func (l cellLabel) verifies() bool { return l&2 == 2 }
+func (l cellLabel) channels() cellLabel { return l >> 8 & 0xff }
+
+func (l cellLabel) byDefault() bool { return l&labelChosen != 0 }
+
+func (l cellLabel) verifies() bool { return l&labelVerifies != 0 }
 
 func (r *reading) sameCell(o *reading) bool { return r.cell == o.cell && r.bytes == o.bytes }
 

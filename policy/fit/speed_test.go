@@ -65,6 +65,20 @@ var shapes = []struct {
 	{"scattered", scattered(20)},
 	// The same with few sizes: more models than measurements of each.
 	{"sparse", scattered(3)},
+	// As many cells as processes are fitted to, no two families alike, over and over.
+	{"processes", func(yield func(bench.Sample) bool) {
+		for {
+			n := 0
+			for s := range scattered(20) {
+				if !yield(s) {
+					return
+				}
+				if n++; n == mostJointCells {
+					break
+				}
+			}
+		}
+	}},
 }
 
 // scattered measures each configuration at so many sizes of its own.

@@ -60,7 +60,7 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 	below, above, known := g.defaultsAround(at.bytes)
 	if known {
 		unlabelled := below.algo < 0 || above.algo < 0
-		if costs.AvailableOnly || unlabelled && !v.relabels || is(below.algo, below.proto) || is(above.algo, above.proto) {
+		if costs.AvailableOnly || unlabelled || is(below.algo, below.proto) || is(above.algo, above.proto) {
 			d.mean, d.sigma = at.in(g.byDef)
 			if !unlabelled && !costs.AvailableOnly {
 				label := below
@@ -95,7 +95,11 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 // moved to where NCCL's own time was.
 func (g *compiledGroup) timeOfDefault(at position, below, above, label compiledDefault) (mean, sigma float64) {
 	if !below.sameCell(above) {
-		if c := g.curve(label.algo, label.proto, label.channels); c != nil {
+		c := g.curve(label.algo, label.proto, label.channels)
+		if c == nil {
+			c = g.curve(label.algo, label.proto, 0) // measured as NCCL's own count
+		}
+		if c != nil {
 			mean, sigma := at.in(c.lnTable)
 			home, known := g.locate(label.bytes).in(c.lnTable)
 			if sigma > 0 && known > 0 {

@@ -3,7 +3,7 @@ package model
 // Format and Version open every model file. A reader refuses others.
 const (
 	Format  = "nccl-tuner-go cost model"
-	Version = 1
+	Version = 2
 )
 
 // File is a cost model as it is written: what a person reads and what Compile checks.
@@ -16,13 +16,8 @@ type File struct {
 	// MaxNodes lets the largest group of several nodes answer for communicators of the same number
 	// of ranks per node up to this many nodes. 0: nobody asked for that, and other node counts get
 	// no answer.
-	MaxNodes int `json:"max_nodes,omitempty"`
-	// Scales lets the physics of the model answer, scaled, on machines that are similar to the one
-	// of Provenance.Topology but not the same. Without it the model is silent there.
-	Scales bool `json:"scales,omitempty"`
-	// Constants replace some of NCCL's own; nil: none.
-	Constants *Constants `json:"constants,omitempty"`
-	Groups    []Group    `json:"groups"`
+	MaxNodes int     `json:"max_nodes,omitempty"`
+	Groups   []Group `json:"groups"`
 }
 
 // Provenance says where the measurements come from.
@@ -129,11 +124,6 @@ type DefaultPoint struct {
 type Family struct {
 	Algo  string `json:"algorithm"`
 	Proto string `json:"protocol"`
-	// Physics is a sum: microseconds per 1, c, s/c, s, 1/c, sqrt(s), sqrt(s/c) and s*c, of s bytes
-	// and c channels. Empty: too little was measured to tell them apart.
-	Physics []float64 `json:"physics,omitempty"`
-	// PhysicsSigma is how far the physics alone is off what was measured.
-	PhysicsSigma float64 `json:"physics_sigma,omitempty"`
 	// Scale multiplies sigma at sizes that were measured, GapScale between them.
 	Scale    float64 `json:"scale,omitempty"`
 	GapScale float64 `json:"gap_scale,omitempty"`

@@ -24,10 +24,9 @@ type Model struct {
 	Name string // of the file, for messages
 	File *File
 
-	digest  func() digest.Digest
-	groups  map[groupKey]*compiledGroup
-	home    topo.Fingerprint // of the machine measured on, if that is known
-	similar bool             // scaled to another machine, see scaled
+	digest func() digest.Digest
+	groups map[groupKey]*compiledGroup
+	home   topo.Fingerprint // of the machine measured on, if that is known
 }
 
 type groupKey struct {
@@ -52,7 +51,6 @@ type lnTable struct{ ln, sigma []float64 }
 
 type compiledCurve struct {
 	lnTable
-	family   *Family
 	algo     nccl.Algo
 	proto    nccl.Proto
 	channels int
@@ -114,7 +112,7 @@ func (f *File) checkHead(name string) error {
 	case f.Format != Format:
 		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), Format)
 	case f.Version != Version:
-		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew)", name, f.Version, Version)
+		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name, f.Version, Version)
 	}
 	return nil
 }
@@ -141,7 +139,6 @@ func Compile(name string, file *File) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[groupKey]*compiledGroup{}}
 	c := checker{name: name}
 	c.topology(m)
-	c.constants(file.Constants)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
@@ -161,15 +158,12 @@ func Compile(name string, file *File) (*Model, error) {
 func (m *Model) Digest() digest.Digest { return m.digest() }
 
 // digest leaves out what only people read. The kind of processor is part of it. Of the machine
-// measured on, decisions depend on the fingerprint, and on the numbers only if they are scaled.
+// measured on, decisions depend on the fingerprint alone.
 func (f *File) digest() digest.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
 	if t := f.Provenance.Topology; t != nil {
 		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
-		if f.Scales {
-			bare.Provenance.Topology = t
-		}
 	}
 	bare.Groups = slices.Clone(f.Groups)
 	for i := range bare.Groups {
@@ -273,10 +267,6 @@ type curveKey struct {
 
 func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
-	physics := func(w float64) bool { return w >= 0 && w <= math.MaxFloat32 }
-	c.isTrue((len(f.Physics) == 0 || len(f.Physics) == numPhysics) && !slices.ContainsFunc(f.Physics, func(w float64) bool { return !physics(w) }),
-		path+".physics", "%g (allowed: none, or %d numbers that are 0 or more)", f.Physics, numPhysics)
-	c.isTrue(f.PhysicsSigma >= 0 && f.PhysicsSigma < 100, path+".physics_sigma", "%g (allowed: 0 or more)", f.PhysicsSigma)
 	var distrust []nccl.Range
 	for i, d := range f.Distrust {
 		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
@@ -289,7 +279,7 @@ func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curv
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := compiledCurve{family: f, algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
+		mc := compiledCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
 		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
 			if !(m[0] >= 1 && m[0] < maxBytes) {

@@ -32,7 +32,7 @@ var silences = [...]string{
 	SilentDefault: "what NCCL would choose here was not measured",
 	SilentBest:    "NCCL's own choice is the best known",
 	SilentGain:    "the gain is within the model's uncertainty",
-	SilentFarther: "the gain is less than is demanded of what was measured on fewer nodes or on another machine",
+	SilentFarther: "the gain is less than is demanded of what was measured on fewer nodes",
 }
 
 // Outside reports that nothing like the call was measured.

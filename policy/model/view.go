@@ -17,15 +17,13 @@ type View struct {
 	groups [nccl.NumColls]*compiledGroup
 	silent [nccl.NumColls]Silence // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
-	// nodes or on another machine; 0 where it was measured on as many and such a one.
+	// nodes; 0 where it was measured on as many.
 	farther [nccl.NumColls]float64
-	// relabels says that NCCL's constants are not what they were when its own choice was measured.
-	relabels bool
 }
 
 // For narrows a model to one communicator.
 func (m *Model) For(nodes, ranks int) *View {
-	v := &View{nodes: nodes, relabels: m.File.Constants != nil}
+	v := &View{nodes: nodes}
 	for coll := range nccl.Coll(nccl.NumColls) {
 		v.groups[coll] = m.groups[groupKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
@@ -35,12 +33,9 @@ func (m *Model) For(nodes, ranks int) *View {
 		if g == nil {
 			continue
 		}
-		if m.similar {
-			v.farther[coll] = float64(spreadsOfGain * leastSpread)
-		}
 		if g.file.Nodes != nodes {
 			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(nodes)/float64(g.file.Nodes)))
-			v.farther[coll] += spreadsOfGain * spread
+			v.farther[coll] = spreadsOfGain * spread
 		}
 	}
 	return v

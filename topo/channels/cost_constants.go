@@ -143,31 +143,6 @@ func costsOf(version nccl.Version) costConstants {
 	return costs
 }
 
-// Constant is a value for one of the constants that NCCL lets a tuner replace, before it derives its cost model
-// (init.cc of 2.28 and later). Table counts them in the order of ncclTunerConstants: base latencies, latencies per hop,
-// then the limits on LL, ring LL128, tree LL128, tree and NVLSTree. Index counts from 0 in each of a table's dimensions.
-type Constant struct {
-	Table int
-	Index [3]int
-	Value float64
-}
-
-func (c *costConstants) replace(by Constant) {
-	i, j, k := by.Index[0], by.Index[1], by.Index[2]
-	switch by.Table {
-	case 0:
-		c.baseLatency[i][j] = by.Value
-	case 1:
-		c.hopLatency[i][j][k] = by.Value
-	default:
-		if i >= numGPUClasses {
-			return // later GPUs, of NCCL 2.32.6
-		}
-		limits := [...]*[numGPUClasses]perScale{&c.llMax, &c.ringLL128PerChan, &c.treeLL128PerChan, &c.treePerChan, &c.nvlsTreePerChan}
-		limits[by.Table-2][i][j] = by.Value
-	}
-}
-
 // gpuClass puts a compute capability (10*major+minor) into the row that NCCL uses for it.
 func gpuClass(compCap int, version nccl.Version) int {
 	switch {

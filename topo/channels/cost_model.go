@@ -47,9 +47,8 @@ const (
 	minCollNetNodes  = 2  // NCCL's default of NCCL_COLLNET_NODE_THRESHOLD
 )
 
-// DeriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport, with the
-// constants given, which a tuner has replaced.
-func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.Tuning {
+// DeriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport.
+func DeriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
 	t := &tuning.Tuning{
 		NCCL:   facts.NCCL,
 		NNodes: facts.NNodes, NRanks: facts.NRanks,
@@ -71,7 +70,7 @@ func DeriveTuning(graphs Graphs, facts CommFacts, replaced ...Constant) *tuning.
 			t.NChannels = max(t.NChannels, t.NVLSChannels)
 		}
 	}
-	m := newCostModel(graphs, facts, replaced)
+	m := newCostModel(graphs, facts)
 	m.threads(t)
 	if facts.NRanks <= 1 || facts.NNodes < 1 {
 		return t
@@ -107,11 +106,8 @@ type costModel struct {
 	llMax float64 // GB/s that LL can reach in total
 }
 
-func newCostModel(graphs Graphs, facts CommFacts, replaced []Constant) *costModel {
+func newCostModel(graphs Graphs, facts CommFacts) *costModel {
 	m := &costModel{facts: facts, costs: costsOf(facts.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap, facts.NCCL)}
-	for _, c := range replaced {
-		m.costs.replace(c)
-	}
 	if facts.NNodes < 1 {
 		return m
 	}

@@ -19,8 +19,6 @@ type TuneOptions struct {
 
 	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
 	PlainTrees bool
-
-	Replaced []Constant // of NCCL's own, by a tuner
 }
 
 // CommTuning is all that NCCL would find out about a communicator.
@@ -61,7 +59,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 		if opt.PlainTrees {
 			c.Facts.MaxTreePattern = ""
 		}
-		c.Tuning = DeriveTuning(c.Graphs, c.Facts, opt.Replaced...)
+		c.Tuning = DeriveTuning(c.Graphs, c.Facts)
 		c.fitP2PChannels()
 		all = append(all, &c)
 	}

@@ -61,9 +61,9 @@ typedef int abi_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, fl
                              int reg_buff, int *channels);
 typedef int abi_init_v2(size_t ranks, size_t nodes, abi_logger logger, void **ctx);
 typedef int abi_init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                        struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants);
+                        struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants);
 typedef int abi_init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                        struct abi_nvl_domain_info *nvl, struct abi_constants_v7 *constants);
+                        struct abi_nvl_domain_info *nvl, const struct abi_constants_v7 *constants);
 
 struct abi_tuner_v2 { /* NCCL 2.21.5 */
     const char *name;

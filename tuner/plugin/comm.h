@@ -17,7 +17,6 @@
 
 #include "abi.h"
 #include "cache.h"
-#include "constants.h"
 
 /* The index of a cell's chunk size in comm.chunk. Two kinds follow the cells': one for a
  * call that has no cell, and one per collective for a call that NCCL may run by any of
@@ -72,7 +71,7 @@ struct comm_info {
     int abi;
     abi_logger logger; /* may be NULL */
     int nvl_domains;   /* 0: not told */
-    struct constants constants;
+    double ring_ll128; /* of NCCL's constants: per channel, Blackwell, one node; NaN: not told */
     struct counter *counter; /* stays valid until tunergoClose */
 };
 

@@ -47,7 +47,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -158,9 +157,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		ABI:   int(info.abi),
 
 		NVLDomains:         int(info.nvl_domains),
-		Constants:          bool(C.constants_set(info.constants)),
-		ConstantsLost:      info.constants.first != nil && !bool(C.constants_set(info.constants)),
-		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), ringLL128(info)),
+		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), float64(info.ring_ll128)),
 
 		Counter:  (*agree.Counter)(unsafe.Pointer(info.counter)),
 		NewCache: newCache,
@@ -169,31 +166,11 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
 	}
-	for _, v := range c.Constants() {
-		if slot := constant(info, v.Table, v.Index); slot != nil {
-			*slot = C.double(v.Value)
-		}
-	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
 	if !c.Idle() {
 		*cache = cacheOf(c)
 	}
 	return C.RESULT_SUCCESS
-}
-
-// constant returns where one of NCCL's constants is, nil where it has none.
-func constant(info *C.struct_comm_info, table model.ConstantTable, index [3]int) *C.double {
-	at := [3]C.int{C.int(index[0]), C.int(index[1]), C.int(index[2])}
-	return C.constants_find(info.constants, C.int(table), &at[0])
-}
-
-// ringLL128 is the constant that UncheckedAllGather asks for.
-func ringLL128(info *C.struct_comm_info) float64 {
-	const blackwell, oneNode = 3, 0
-	if slot := constant(info, model.ConstantPerChRingLL128BW, [3]int{blackwell, oneNode}); slot != nil {
-		return float64(*slot)
-	}
-	return math.NaN()
 }
 
 // tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is

@@ -3,6 +3,8 @@
  * asking, turned into one. They return RESULT_SUCCESS whatever happens, with
  * the one exception of comm_ask.
  */
+#include <math.h>
+
 #include "comm.h"
 
 static int open_before_v5(int abi, size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
@@ -21,26 +23,31 @@ static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
     return open_before_v5(4, ranks, nodes, logger, ctx);
 }
 
-/* nvl and the constants may be NULL. */
+/* The one of NCCL's constants that tells releases apart. NCCL's cost model is its own: the library
+ * writes none of them. */
+#define RING_LL128(constants) ((constants) ? (constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] : NAN)
+enum { BLACKWELL = 3, ONE_NODE = 0 };
+
+/* nvl may be NULL. */
 static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                         const struct abi_nvl_domain_info *nvl, struct constants constants) {
+                         const struct abi_nvl_domain_info *nvl, double ring_ll128) {
     return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger,
-                                         .nvl_domains = nvl ? nvl->n_nvl_domains : 0, .constants = constants}, ctx);
+                                         .nvl_domains = nvl ? nvl->n_nvl_domains : 0, .ring_ll128 = ring_ll128}, ctx);
 }
 
 static int init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
+                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants) {
+    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
 }
 
 static int init_v6(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, struct abi_constants_v5 *constants) {
-    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger, nvl, constants_v5(constants));
+                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants) {
+    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
 }
 
 static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, struct abi_constants_v7 *constants) {
-    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, constants_v7(constants));
+                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v7 *constants) {
+    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
 }
 
 static int ask(struct comm *c, const struct query *q, int *channels) {

@@ -2,7 +2,7 @@
 #include "../abi.h"
 
 static int init(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger, struct abi_nvl_domain_info *nvl,
-                struct abi_constants_v5 *constants) {
+                const struct abi_constants_v5 *constants) {
     (void)id, (void)ranks, (void)nodes, (void)logger, (void)nvl, (void)constants;
     *ctx = NULL;
     return RESULT_SUCCESS;

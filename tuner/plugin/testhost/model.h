@@ -30,7 +30,7 @@ static inline void model_write(FILE *f) {
     static const char *algos[] = {"tree", "ring"}, *protos[] = {"ll", "ll128", "simple"};
     static const int channels[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
     const unsigned long last = 4096ul << 18;
-    fprintf(f, "{\"format\": \"nccl-tuner-go cost model\", \"version\": 1, \"provenance\": {}, \"groups\": [{\"collective\": \"allreduce\", "
+    fprintf(f, "{\"format\": \"nccl-tuner-go cost model\", \"version\": 2, \"provenance\": {}, \"groups\": [{\"collective\": \"allreduce\", "
                "\"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 9, ");
     model_values(f, "axis", 0);
     fprintf(f, ",\n\"default\": {\"measured\": [{\"bytes\": 4096, \"us\": 80}, {\"bytes\": %lu, \"us\": 9000}], ", last);

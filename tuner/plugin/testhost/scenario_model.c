@@ -6,10 +6,10 @@
 #include "costs.h"
 
 /* AllReduce on 8 ranks of 1 node, 1 to 16 MiB: ring/simple with 12 channels takes
- * half of the time of nvls/simple, which NCCL chooses. %s is for provenance and
- * constants. */
+ * half of the time of nvls/simple, which NCCL chooses. %s is for
+ * provenance. */
 static const char model_text[] =
-    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 1, %s \"groups\": [{\n"
+    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 2, %s \"groups\": [{\n"
     " \"collective\": \"allreduce\", \"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 0,\n"
     " \"axis\": [1048576, 4194304, 16777216],\n"
     " \"default\": {\"measured\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
@@ -107,13 +107,13 @@ void model_silent(void) {
 void model_bad(void) {
     const char *good_rows = "allreduce,1048576,2097152,tree,simple,4,1,8\n", *bad_rows = "allreduce,1,2,rign,simple,4\n";
     const struct {
-        const char *rows, *constants;
+        const char *rows, *more;
         int tree, ring; /* who decides at 2 and 4 MiB */
-    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"scales\": 7,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
+    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"max_nodes\": -1,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
     struct host h = load(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         use_policy("p.csv", cases[i].rows);
-        use_model(cases[i].constants);
+        use_model(cases[i].more);
         unsetenv("NCCL_TUNER_STRICT");
         void *ctx = open_comm(&h, 8, 1);
         int at_2 = cases[i].tree ? CELL(ALGO_TREE, PROTO_SIMPLE) : cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_NVLS, PROTO_SIMPLE);
@@ -129,67 +129,10 @@ void model_bad(void) {
     }
 }
 
-/* Opens a communicator and returns how many of the constants changed. */
-static int changed_constants(const struct host *h, struct abi_constants_v7 *c) {
-    const struct abi_constants_v7 before = *c;
-    struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .constants = c};
-    void *ctx;
-    CHECK(host_init(h, &comm, &ctx) == RESULT_SUCCESS, "init");
-    finalize(h, ctx);
-    int changed = 0;
-    for (size_t i = 0; i < sizeof *c / sizeof(double); i++) changed += ((double *)c)[i] != ((const double *)&before)[i];
-    return changed;
-}
-
-static void set_constants(struct abi_constants_v7 *c) {
-    for (size_t i = 0; i < sizeof *c / sizeof(double); i++) ((double *)c)[i] = 0.5 + (double)i;
-}
-
-/* Constants are written where the model says so, and nowhere else; and not where NCCL
- * sets its own later, as 2.31 does, which passes zeros. */
-void model_constants(void) {
-    for (int abi = 2; abi <= ABI_NEWEST; abi++) {
-        struct host h = load(abi);
-        union {
-            struct abi_constants_v5 v5;
-            struct abi_constants_v7 v7;
-        } c;
-        set_constants(&c.v7);
-        use_model("");
-        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: not asked for", abi);
-        use_model("\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}, "
-                  "{\"algorithm\": \"tree\", \"protocol\": \"ll128\", \"us\": 0, \"sigma\": -1}]},");
-        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: a faulty file", abi);
-        use_model("\"constants\": {\"base_latencies\": [{\"algorithm\": \"pat\", \"protocol\": \"simple\", \"us\": 5.5}],"
-                  "\"hw_latencies\": [{\"link\": \"net\", \"algorithm\": \"ring\", \"protocol\": \"simple\", \"us\": 12.25, \"sigma\": 0.5}],"
-                  "\"ll_max_bws\": [{\"gpu\": \"volta\", \"nodes\": \"1\", \"gbps\": 40}],"
-                  "\"per_ch_max_tree_bws\": [{\"gpu\": \"ampere\", \"nodes\": \"2\", \"gbps\": 24}],"
-                  "\"per_ch_max_nvls_tree_bws\": [{\"gpu\": \"blackwell\", \"nodes\": \"more\", \"gbps\": 81}]},");
-        int changed = changed_constants(&h, &c.v7);
-        CHECK(changed == (abi < 5 ? 0 : 5), "ABI v%d: %d changed", abi, changed);
-        if (abi >= 5) {
-            CHECK(c.v5.base_latencies[ALGO_PAT][PROTO_SIMPLE] == 5.5 && c.v5.hw_latencies[2][ALGO_RING][PROTO_SIMPLE] == 12.25, "ABI v%d: latencies", abi);
-            CHECK(c.v5.ll_max_bws[0][0] == 40, "ABI v%d: LL", abi);
-            double tree = abi == 7 ? c.v7.per_ch_max_tree_bws[1][1] : c.v5.per_ch_max_tree_bws[1][1];
-            double nvls = abi == 7 ? c.v7.per_ch_max_nvls_tree_bws[3][2] : c.v5.per_ch_max_nvls_tree_bws[3][2];
-            CHECK(tree == 24 && nvls == 81, "ABI v%d: %g, %g", abi, tree, nvls);
-        }
-        c.v7 = (struct abi_constants_v7){0};
-        CHECK(changed_constants(&h, &c.v7) == 0, "ABI v%d: constants that are not set yet", abi);
-        void *ctx = open_comm(&h, 8, 1); /* NULL for the constants */
-        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "ABI v%d", abi);
-        finalize(&h, ctx);
-    }
-}
-
-/* A model that names its machine is silent on another one, and so are its constants. */
+/* A model that names its machine is silent on another one. */
 void model_machine(void) {
-    use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef:0123456789abcdef\", \"summary\": {}}},"
-              "\"constants\": {\"base_latencies\": [{\"algorithm\": \"tree\", \"protocol\": \"ll\", \"us\": 5.5}]},");
+    use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef\", \"summary\": {}}},");
     struct host h = load(0);
-    struct abi_constants_v7 c;
-    set_constants(&c);
-    CHECK(changed_constants(&h, &c) == 0, "constants");
     void *ctx = open_comm(&h, 8, 1);
     struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
     CHECK(untouched(&o), "another machine");

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
@@ -179,33 +178,6 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	})
 	if by[policy.ByNCCL] == 0 || by[policy.ByRow] == 0 || by[policy.ByModel] == 0 {
 		t.Errorf("decided by %v: the test is too weak", by)
-	}
-}
-
-// The built library replaces the constants of NCCL's that the model says, in the releases that let a tuner do so.
-func TestLibraryWritesTheModelsConstants(t *testing.T) {
-	testlib.NeedPlugin(t)
-	testlib.NoJob(t)
-	d := Decider{Model: testlib.ModelWithConstants(t)}
-	for _, release := range nccl.KnownVersions {
-		a, err := NewAsker(cli.LibraryFlag{Path: testlib.Library}, costs.Flags{NCCL: release.String()}, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		comm, err := a.comm(d, grid.Shape{Nodes: 1, Ranks: 8}.Through(a.ABI))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []host.Constant
-		if release.Has(nccl.TunerConstants) && !release.Has(nccl.TunerConstantsLost) {
-			for _, c := range a.engines[d].Constants() {
-				want = append(want, host.Constant{Table: int(c.Table), Index: c.Index, Value: c.Value})
-			}
-		}
-		if got := comm.Constants; len(got) != len(want) || slices.ContainsFunc(want, func(c host.Constant) bool { return !slices.Contains(got, c) }) {
-			t.Errorf("NCCL %s: the library writes %v, the model has %v", release, got, want)
-		}
-		a.Close()
 	}
 }
 

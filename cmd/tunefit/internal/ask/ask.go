@@ -28,8 +28,7 @@ type Asker struct {
 	from   costs.Flags
 	Costs  *costs.Model // NCCL's without a tuner
 	comms  map[commKey]*host.Comm
-	own    map[string]*costs.Model // by the constants that the plugin replaces
-	Notes  []string                // what the plugin warned of
+	Notes  []string // what the plugin warned of
 	// engines know who decides, and what NCCL was measured to choose.
 	engines   map[Decider]*policy.Engine
 	modelled  bool    // one of them has a model
@@ -72,7 +71,7 @@ func NewAsker(who cli.LibraryFlag, from costs.Flags, by ...Decider) (*Asker, err
 	if err != nil {
 		return nil, err
 	}
-	a := &Asker{from: from, Costs: base, comms: map[commKey]*host.Comm{}, own: map[string]*costs.Model{}, engines: engines, modelled: modelled}
+	a := &Asker{from: from, Costs: base, comms: map[commKey]*host.Comm{}, engines: engines, modelled: modelled}
 	a.ABI = base.NCCL.ABI(nil)
 	if a.plugin, err = host.Load(library, a.ABI); err != nil {
 		return nil, err
@@ -142,11 +141,7 @@ func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	costs, err := a.tuning(d, s)
-	if err != nil {
-		return nil, err
-	}
-	plain, err := a.Costs.Of(s)
+	costs, err := a.Costs.Of(s)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +150,7 @@ func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, e
 	outcomes := make([]Outcome, len(questions))
 	calls := make([]host.Call, len(questions))
 	for i, q := range questions {
-		outcomes[i] = a.alone(q, view, plain, costs)
+		outcomes[i] = a.alone(q, view, costs)
 		calls[i] = host.Call{Coll: int(q.Coll), Bytes: int64(q.Bytes), PipeOps: q.PipeOps, RegBuff: q.RegBuff, Table: outcomes[i].table, NumProto: nccl.NumProtos}
 	}
 	answers, err := comm.Ask(calls)
@@ -175,7 +170,7 @@ func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, e
 				o.Row = engine.Policy.Rules[x.Rule].Line
 			}
 		}
-		made := policy.Decision{Algo: o.Policy.Algo, Proto: o.Policy.Proto, Write: o.Policy != o.Own, Channels: o.Channels}
+		made := policy.Decision{Algo: o.Policy.Algo, Proto: o.Policy.Proto, Write: o.Policy != o.NCCL, Channels: o.Channels}
 		if choice, ok := view.Expect(query, made); ok {
 			o.Expected = &choice
 		}
@@ -225,21 +220,4 @@ func hears(c *host.Comm, s grid.Shape) error {
 		return fmt.Errorf("the plugin has tuner ABI v%d, which is not told of NVLink domains (needed: v%d, NCCL 2.28.3)", c.ABI, nccl.ABIComms)
 	}
 	return nil
-}
-
-// tuning is NCCL's cost model of a communicator, with the constants that the plugin
-// has written for it.
-func (a *Asker) tuning(d Decider, s grid.Shape) (*tuning.Tuning, error) {
-	comm, err := a.comm(d, s)
-	if err != nil {
-		return nil, err
-	}
-	if len(comm.Constants) == 0 {
-		return a.Costs.Of(s)
-	}
-	key := fmt.Sprint(comm.Constants)
-	if a.own[key] == nil {
-		a.own[key] = a.Costs.With(comm.Constants)
-	}
-	return a.own[key].Of(s)
 }

@@ -10,11 +10,9 @@ type Explained struct {
 	policy.Explanation
 	Outcome   Outcome
 	Engine    *policy.Engine
-	Costs     *tuning.Tuning // NCCL's, with the constants that the model replaces
+	Costs     *tuning.Tuning // NCCL's
 	Estimated []float32      // by them, of each cell; below 0: not available
 	Source    string         // of the costs
-	// constantsIgnored says that what NCCL estimates with the model's constants is not known.
-	ConstantsIgnored bool
 }
 
 // Explain asks one question and says what led to the answer.
@@ -25,11 +23,11 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 		return x, err
 	}
 	x.Outcome, x.Engine = answers[0], a.engines[d]
-	if x.Costs, err = a.tuning(d, q.Shape); err != nil {
+	if x.Costs, err = a.Costs.Of(q.Shape); err != nil {
 		return x, err
 	}
 	x.Estimated = a.table(x.Costs, q, NoCell)
 	x.Explanation = x.Engine.For(commOf(q.Shape, x.Outcome.Release)).Explain(q.query(x.Outcome.table, x.Outcome.ABI))
-	x.Source, x.ConstantsIgnored = a.Costs.Source(), a.Costs.Ignored > 0
+	x.Source = a.Costs.Source()
 	return x, nil
 }

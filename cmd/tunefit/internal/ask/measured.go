@@ -28,30 +28,25 @@ func (k knowledge) String() string {
 }
 
 // alone fills in what no tuner has a share in: what NCCL does by itself, and the table
-// that it hands to one. plain are its costs, costs those with the constants that the
-// tuner replaces.
-func (a *Asker) alone(q Question, view *policy.EngineView, plain, costs *tuning.Tuning) Outcome {
+// that it hands to one.
+func (a *Asker) alone(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
 	o := Outcome{Question: q, table: a.table(costs, q, NoCell), costModel: a.Costs.Source()}
-	before, after := choose(plain, a.table(plain, q, NoCell), q.Bytes), choose(costs, o.table, q.Bytes)
-	o.NCCL, o.Own = cellOf(before), cellOf(after)
-	o.NCCLMicros, o.NCCLChannels = before.Micros, before.Channels
-	replaced := o.NCCL != o.Own // by constants with which nobody measured
+	own := choose(costs, o.table, q.Bytes)
+	o.NCCL, o.NCCLMicros, o.NCCLChannels = cellOf(own), own.Micros, own.Channels
 	if own, ok := measurement(view, q); ok {
 		chosen := Cell{own.Algo, own.Proto}
 		switch {
 		case chosen == NoCell:
 			o.Known = Timed
-		case cellOf(choose(plain, a.table(plain, q, chosen), q.Bytes)) == chosen:
+		case cellOf(choose(costs, a.table(costs, q, chosen), q.Bytes)) == chosen:
 			o.Known, o.NCCL, o.costModel = Measured, chosen, ""
-			if !replaced {
-				o.Own, o.table = chosen, a.table(costs, q, chosen)
-			}
+			o.table = a.table(costs, q, chosen)
 		}
 		if o.Known != estimated {
 			o.NCCLMicros, o.NCCLChannels = float32(own.Micros()), own.Channels
 		}
 	}
-	if o.Known != Measured || replaced {
+	if o.Known != Measured {
 		a.estimates = a.estimates || a.Offers == nil || a.Offers.Micros == nil
 	}
 	return o
@@ -85,7 +80,6 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen Cell) (flat []flo
 // Note says what is to be known of NCCL's own choices, as they are shown.
 func (a *Asker) Note(w io.Writer, shown []grid.Shape) {
 	a.Costs.NoteStandIns(w, shown)
-	a.Costs.NoteIgnored(w)
 	a.noteEstimates(w)
 }
 

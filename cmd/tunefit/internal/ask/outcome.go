@@ -123,7 +123,6 @@ type Outcome struct {
 	NCCLChannels int       // 0: not known
 	Known        knowledge // how the three are known
 	costModel    string    // that was needed to know them; empty: none
-	Own          Cell      // with the constants that the plugin writes, without its decision
 	table        []float32 // that the plugin is asked with
 
 	Policy   Cell
@@ -159,21 +158,10 @@ func (o Outcome) DecidedBy(d Decider) string {
 		return fmt.Sprintf("%s:%d", d.Policy, o.Row)
 	case o.ByModel:
 		return d.Model
-	case o.Policy != o.Own || o.Channels > 0 || o.Chunk > 0:
+	case o.Policy != o.NCCL || o.Channels > 0 || o.Chunk > 0:
 		return "the plugin"
 	}
-	return o.byNCCL(d)
-}
-
-// byNCCL says that NCCL decides, and by whose constants if that makes a difference.
-func (o Outcome) byNCCL(d Decider) string {
-	switch {
-	case o.Own == o.NCCL:
-		return "NCCL"
-	case d.Model == "":
-		return "NCCL with the plugin's constants"
-	}
-	return "NCCL with the constants of " + d.Model
+	return "NCCL"
 }
 
 // Choice is what the policy makes of a call, in a few words.
@@ -227,8 +215,6 @@ type OutcomeJSON struct {
 	Why        string     `json:"why,omitempty"`  // what a model expects, or why none decided
 	// NotRaised is the channel count that the decision asks for in vain.
 	NotRaised int `json:"channels_not_raised,omitempty"`
-	// Constants says that NCCL chooses otherwise by the constants of the model.
-	Constants bool `json:"by_constants,omitempty"`
 	// What the model expects of the decision; left out where it does not know.
 	Expected float64  `json:"expected_us,omitempty"`
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
@@ -259,6 +245,6 @@ func (o Outcome) JSON(d Decider) OutcomeJSON {
 	case o.ByModel:
 		j.File = d.Model
 	}
-	j.Why, j.Constants = o.why, !o.ByModel && o.Own != o.NCCL
+	j.Why = o.why
 	return j
 }

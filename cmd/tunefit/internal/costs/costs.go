@@ -16,7 +16,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -40,7 +39,6 @@ type Model struct {
 	Machine *topo.Document // that the set is derived from; nil where it was read from a file
 	options channels.TuneOptions
 	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
-	Ignored int          // constants that a tuner replaces and that the set does not know
 	notes   []string     // what the costs do not reckon with
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[grid.Shape]grid.Shape
@@ -225,31 +223,9 @@ func (f *Flags) Doubt() string {
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint().SameMachine(here.Here.Fingerprint) {
+		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}
 	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
-}
-
-// With returns the costs as they are with constants that a tuner replaces. Where they come
-// from a file of latencies and bandwidths, what becomes of these by other constants is not
-// known, and nothing changes.
-func (m *Model) With(constants []host.Constant) *Model {
-	if m.Machine == nil {
-		m.Ignored = len(constants)
-		return m
-	}
-	own := &Model{Machine: m.Machine, options: m.options, NCCL: m.NCCL, standIns: m.standIns, Set: &tuning.Set{System: m.Set.System, NCCL: m.Set.NCCL}}
-	for _, c := range constants {
-		own.options.Replaced = append(own.options.Replaced, channels.Constant(c))
-	}
-	return own
-}
-
-// NoteIgnored says that the costs are not those that NCCL has with the constants of the tuner.
-func (m *Model) NoteIgnored(w io.Writer) {
-	if m.Ignored > 0 {
-		fmt.Fprintf(w, "note: the tuner replaces %s of NCCL's; what NCCL chooses by itself is shown without, as a file of latencies and bandwidths has no topology to derive it from\n", cli.CountOf(m.Ignored, "constant"))
-	}
 }

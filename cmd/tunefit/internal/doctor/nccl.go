@@ -135,14 +135,6 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	if abi == nccl.ABINoCosts {
 		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model is silent (since 2.22.3)")
 	}
-	if f.fitted != nil && len(f.fitted.File.Constants.Values()) > 0 {
-		switch {
-		case abi < nccl.ABIComms:
-			lacks = append(lacks, "the model's tuning constants are not used (since 2.28.3)")
-		case version.Has(nccl.TunerConstantsLost):
-			lacks = append(lacks, "the model's tuning constants are not used (since 2.31 NCCL sets its own after the tuner's)")
-		}
-	}
 	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}

@@ -75,7 +75,7 @@ func (p *Path) JSON(notes []string) PathJSON {
 	}
 	for _, e := range p.estimates() {
 		name := e.Cell.JSON()
-		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.Cell == p.Outcome.Own})
+		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.Cell == p.Outcome.NCCL})
 	}
 	if p.by.Model != "" {
 		j.Model = p.modelJSON()

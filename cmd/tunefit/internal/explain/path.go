@@ -29,15 +29,6 @@ func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
 	return p, err
 }
 
-// constants are those of NCCL's that the model replaces with this release: none where the ABI has none, or where NCCL
-// sets its own after that.
-func (p *Path) constants() []model.Constant {
-	if p.Outcome.Release.Has(nccl.TunerConstants) && !p.Outcome.Release.Has(nccl.TunerConstantsLost) {
-		return p.Engine.Constants()
-	}
-	return nil
-}
-
 // advice is what to measure so that a silent model may speak, and what else may be done;
 // nil where nothing helps.
 func (p *Path) advice() []string {

@@ -48,19 +48,6 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 	if p.Engine.Model == nil {
 		return
 	}
-	if n := len(p.Engine.Constants()); n > 0 && p.constants() == nil {
-		why := "which lets no tuner replace any"
-		if p.Outcome.Release.Has(nccl.TunerConstantsLost) {
-			why = "which sets its own after the tuner's"
-		}
-		fmt.Fprintf(b, "  it has %s of NCCL's; they are not set with NCCL %s, %s\n", cli.CountOf(n, "constant"), p.Outcome.Release, why)
-	} else if n > 0 {
-		known := ""
-		if p.ConstantsIgnored {
-			known = "; the estimates below are without"
-		}
-		fmt.Fprintf(b, "  it replaces %s of NCCL's%s\n", cli.CountOf(n, "constant"), known)
-	}
 	if p.By == policy.ByRow {
 		fmt.Fprintf(b, "  not asked, as a row decides; this is what it would say\n")
 	}
@@ -112,7 +99,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.Own)}
+		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL)}
 		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
 		if at < 0 && all { // those that are barred follow
 			at = 0
@@ -150,17 +137,13 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 
 // writeEstimates prints what NCCL's cost model says.
 func (p *Path) writeEstimates(b *bytes.Buffer) {
-	with := ""
-	if p.Outcome.Own != p.Outcome.NCCL || len(p.constants()) > 0 && !p.ConstantsIgnored {
-		with = fmt.Sprintf(", with the model's constants; without, it chooses %s", p.Outcome.NCCL)
-	}
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s%s)\n", p.Source, with)
+	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.Source)
 	tw := cli.Table(b)
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.Cell != p.Outcome.Own:
-		case p.Outcome.Known == ask.Measured && p.Outcome.Own == p.Outcome.NCCL:
+		case e.Cell != p.Outcome.NCCL:
+		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
 		default:
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
@@ -169,7 +152,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.Cell, microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
-	if p.Outcome.Own == ask.NoCell {
+	if p.Outcome.NCCL == ask.NoCell {
 		fmt.Fprintln(b, "  NCCL offers nothing here")
 	}
 }

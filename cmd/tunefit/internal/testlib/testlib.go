@@ -88,18 +88,6 @@ func NoJob(t *testing.T) {
 	}
 }
 
-// ModelWithConstants is a model that replaces constants of NCCL's: LL on rings gets so dear that NCCL takes trees.
-func ModelWithConstants(t *testing.T) string {
-	t.Helper()
-	model, err := os.ReadFile(filepath.Join(Root, "policy/testdata/model.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const constants = `{"constants": {"base_latencies": [{"algorithm": "ring", "protocol": "ll", "us": 300}],
-		"per_ch_max_nvls_tree_bws": [{"gpu": "blackwell", "nodes": "more", "gbps": 70}]},`
-	return File(t, "constants.json", strings.Replace(string(model), "{", constants, 1))
-}
-
 // Records makes a rendezvous of some records.
 func Records(t *testing.T, all map[string]string) (dir string) {
 	t.Helper()
