@@ -289,6 +289,9 @@ func TestPanics(t *testing.T) {
 	t.Parallel()
 	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
+			if testing.Short() && function != "decide" {
+				t.Skip("SKIPPED: -short")
+			}
 			dir := t.TempDir()
 			so := filepath.Join(dir, "libnccl-tuner-go.so")
 			if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.panicIn="+function).CombinedOutput(); err != nil {

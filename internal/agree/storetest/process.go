@@ -15,7 +15,7 @@ import (
 )
 
 // deadline is how long a test waits for what must happen.
-const deadline = 90 * time.Second
+const deadline = 5 * time.Minute
 
 // A Process is the test's own program, run again for a part that its TestMain
 // finds in the environment.

@@ -37,7 +37,7 @@ func (Text) Begin() {}
 func (Text) Retire() {}
 
 // RankPart is a process's part in Agreement: one rank that makes a call each
-// millisecond until it is told to stop, and prints at which ones it switched.
+// millisecond from a given moment until it is told to stop, and prints at which ones it switched.
 func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 	var say out
 	var counter agree.Counter
@@ -54,20 +54,31 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		return err
 	}
 	defer m.Close()
-	stop := make(chan struct{})
+	begin, stop := make(chan time.Time, 1), make(chan struct{})
 	go func() {
 		defer close(stop)
 		for scan := bufio.NewScanner(os.Stdin); scan.Scan(); {
+			var nanos int64
 			if version, ok := strings.CutPrefix(scan.Text(), "save "); ok {
 				m.Offer(agree.Version{Content: []byte(version), Meaning: version})
+			} else if _, err := fmt.Sscanf(scan.Text(), "go %d", &nanos); err == nil {
+				begin <- time.Unix(0, nanos)
 			} else {
 				return
 			}
 		}
 	}()
 	say.line("ready")
+	var began time.Time
+	select {
+	case began = <-begin:
+	case <-stop:
+		return nil
+	}
 	for n := uint64(0); ; n++ {
-		time.Sleep(time.Millisecond) // the collective
+		// The collective, which ends at the same moment on all ranks. A rank that got no
+		// processor for a while catches up: nothing else keeps it from staying behind.
+		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Millisecond)))
 		select {
 		case <-stop:
 			say.line("calls %d", n)
@@ -93,6 +104,10 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 // it was proposed, it calls during; where that is nil, a second change follows. All
 // ranks must switch at the same calls.
 func Agreement(t *testing.T, ranks []*Process, during func()) {
+	begin := fmt.Sprintf("go %d", time.Now().UnixNano())
+	for _, p := range ranks {
+		p.Say(begin)
+	}
 	saved := time.Now()
 	ranks[0].Say("save B")
 	ranks[0].Await(t, "log change 1: proposed")
