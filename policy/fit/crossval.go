@@ -55,17 +55,23 @@ func compiled(maxNodes int, groups ...model.Group) *model.Model {
 	return m
 }
 
-// validate fits each fold and sums up all decisions.
+// validate fits each fold and sums up the decisions of the policy file made of it, and of
+// the model itself.
 func validate(leftOut string, truth *Group, folds []fold) Verdict {
-	var outcomes, byRows []Outcome
+	var outcomes, byModel []Outcome
 	times := map[string][]float64{}
 	var off []float64
 	inside := 0
 	for _, f := range folds {
 		m := compileFor(0, f.train, f.sizes)
 		view := m.For(truth.Nodes, truth.Ranks)
-		outcomes = append(outcomes, decide(view, truth, f.sizes)...)
-		byRows = append(byRows, truth.decideByRows(Rows(m, RowOptions{}), f.sizes)...)
+		asked := decide(view, truth, f.sizes)
+		byModel = append(byModel, asked...)
+		byRows := truth.decideByRows(Rows(m, RowOptions{}), f.sizes)
+		for i := range byRows {
+			byRows[i].Plain = asked[i].Plain
+		}
+		outcomes = append(outcomes, byRows...)
 		for name, learn := range baselines {
 			times[name] = append(times[name], learn(f.train).times(truth, f.sizes)...)
 		}
@@ -82,7 +88,7 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		off, inside = append(off, o...), inside+n
 	}
 	v := newVerdict(leftOut, outcomes, times)
-	v.Rows = rate(byRows)
+	v.Model = rate(byModel)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
 		v.TypicalError = median(off)

@@ -138,7 +138,7 @@ type Verdict struct {
 	LeftOut string // what the model had not seen
 
 	Plain, Cautious, Default   Score // against the best measured
-	Rows                       Rated // of the policy file that is made of the model
+	Model                      Rated // of a model whose policy file the others are of
 	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
 	VersusDefault              Score // cautious / default
 

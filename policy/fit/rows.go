@@ -162,7 +162,10 @@ func fewestSpans(options []option, first, last int) []span {
 func WriteRows(w io.Writer, rows []Row) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff")
-	for _, r := range rows {
+	for i, r := range rows {
+		if i > 0 && rows[i-1].Key == r.Key && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
+			fmt.Fprintln(out, "# tunefit:ignore gap -- the sizes in between are left to NCCL")
+		}
 		if r.Verified > 0 {
 			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
 		}

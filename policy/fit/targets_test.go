@@ -104,8 +104,8 @@ func TestTargetDoNoHarm(t *testing.T) {
 	grids := realGrids(t)
 	spoke, harm, worst := 0, 0, 0.0
 	count := func(name string, v Verdict) {
-		spoke, harm, worst = spoke+v.Spoke+v.Rows.Spoke, harm+v.Harm+v.Rows.Harm, max(worst, v.WorstHarm, v.Rows.WorstHarm)
-		t.Logf("%-34s as a policy file %.4f; spoke %d, slower than the default %d, worst %.3f", name, v.Rows.Mean, v.Rows.Spoke, v.Rows.Harm, v.Rows.WorstHarm)
+		spoke, harm, worst = spoke+v.Spoke+v.Model.Spoke, harm+v.Harm+v.Model.Harm, max(worst, v.WorstHarm, v.Model.WorstHarm)
+		t.Logf("%-34s the model itself %.4f; spoke %d, slower than the default %d, worst %.3f", name, v.Model.Mean, v.Model.Spoke, v.Model.Harm, v.Model.WorstHarm)
 		t.Logf("%-34s default %.4f, plain %.4f, cautious %.4f [%.4f, %.4f]; spoke %d of %d, slower than the default %d, worst %.3f; caution adds %+.4f",
 			name, v.Default.Mean, v.Plain.Mean, v.Cautious.Mean, v.Cautious.Low, v.Cautious.High,
 			v.Spoke, v.Cautious.Decisions, v.Harm, v.WorstHarm, v.Forgone)

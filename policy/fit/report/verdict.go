@@ -126,7 +126,7 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		return v
 	}
 	switch {
-	case v.Harm > 0:
+	case v.Harm*toleratedHarm > v.Spoke || worstHarm > toleratedWorst:
 		v.Advice = UseWithCare
 		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Spoke, worstHarm)
 	case len(v.Trials) == 0:
@@ -136,6 +136,12 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 	}
 	return v
 }
+
+// One decision in so many, by so much, that takes longer than NCCL's is as likely noise as harm.
+const (
+	toleratedHarm  = 20
+	toleratedWorst = 1.05
+)
 
 // advise judges by what was measured.
 func (v *Verdict) advise(r *fit.GroupReport) {
