@@ -17,7 +17,7 @@ const writtenAtOnce = 16
 // WriteModel writes a model's file: indented, but lists of numbers on one line.
 // It writes group by group: a whole file may be many megabytes.
 func WriteModel(w io.Writer, file *model.File) error {
-	out := bufio.NewWriterSize(w, 256<<10)
+	out := bufio.NewWriterSize(w, 256<<10) // keeps the first error for Flush
 	bare := *file
 	bare.Groups = []model.Group{}
 	head, err := json.Marshal(&bare)
@@ -25,9 +25,9 @@ func WriteModel(w io.Writer, file *model.File) error {
 		return err
 	}
 	const end = "[]\n}" // groups come last
-	out.Write(bytes.TrimSuffix(indent(head, ""), []byte(end)))
+	_, _ = out.Write(bytes.TrimSuffix(indent(head, ""), []byte(end)))
 	if len(file.Groups) == 0 {
-		out.WriteString(end + "\n")
+		_, _ = out.WriteString(end + "\n")
 		return out.Flush()
 	}
 	separator := "[\n  "
@@ -41,12 +41,12 @@ func WriteModel(w io.Writer, file *model.File) error {
 			return err
 		}
 		for _, text := range texts {
-			out.WriteString(separator)
-			out.Write(text)
+			_, _ = out.WriteString(separator)
+			_, _ = out.Write(text)
 			separator = ",\n  "
 		}
 	}
-	out.WriteString("\n ]\n}\n")
+	_, _ = out.WriteString("\n ]\n}\n")
 	return out.Flush()
 }
 
