@@ -10,7 +10,8 @@
  *         or whose main thread sees the trigger too late, never promises and so never arrives.
  *   n*    the barrier: the first call after S whose shape differs from the shape of the call before.
  *         The main thread waits before it decides call n*.
- *   m[k]  the arrival: landed by a rank that waits at n*; it carries n* and the last W shapes, call n* included.
+ *   m[k]  the arrival: landed by a rank that waits at n*; it carries n*, the last W shapes, call n* included, and how many
+ *         calls of each shape the rank has made (-DOTHER only: elsewhere that is left out, for fewer states).
  *   d[k]  commit, by the proposer that has arrived and has seen R equal m[k], or abort, by anyone at any time.  Put once.
  *   A rank that has arrived does nothing but wait for d[k]; it then makes call n* by the new or by the old version.
  *
@@ -19,7 +20,8 @@
  *   - a slow operation, a lost reply, a list or get that shows less than there is: the step is taken later.  An attempt,
  *     its landing and the knowledge of its outcome are three steps;
  *   - a rank may withdraw at n* without arriving (no change of shape within 256 calls, records not intact);
- *   - the window of W shapes is far shorter than the code's 64 calls: a longer window only refuses more commits;
+ *   - the window of W shapes is far shorter than the code's 64 calls: a longer window only refuses more commits, and so do
+ *     the numbers of calls of each shape, which the code hashes;
  *   - the shape of each real collective is chosen when the first rank makes it, so all streams of two shapes are covered;
  *   - ranks run ahead of one another without limit;
  *   - the main thread runs to its next stop (n*, the end, or the last checkpoint) in one step, since nothing that it does on
@@ -35,10 +37,12 @@
  * Sizes:      -DR ranks  -DN real collectives  -DK changes  -DPH phantoms  -DW shapes in the hash
  * -DPH=2 fails, with a window of any length: two phantoms of one rank can make its calls up to n* look exactly like the
  *   other ranks' (a known limit, see ../PROTOCOL.md).  -DONEEACH allows each rank one phantom only: that holds.
+ *   -DOTHER makes all phantoms of a third shape, which no real collective has: that holds.
  * Mutations, each must fail:
  *   -DM_NOHASH      commit when all m[k] are there, equal or not
  *   -DM_NOSHAPES    m[k] carries n* only
  *   -DM_NOCOUNT     m[k] carries the shapes, not n*
+ *   -DM_NOALL       m[k] does not carry the numbers of calls (-DOTHER: so many phantoms ago, the last W shapes are equal again)
  *   -DM_NOCHANGE    n* = S+1 whatever its shape: a phantom in a stream of identical calls is not seen
  *   -DM_EARLY       m[k] is put when the promise is given, before the rank arrives
  *   -DM_LOCALABORT  a rank that has arrived withdraws without putting abort
@@ -70,7 +74,7 @@
 #define LOST 0
 #endif
 #define ALL ((1<<R)-1)
-#define MASK ((1<<W)-1)
+#define MASK ((1<<(2*W))-1)             /* two bits for each shape */
 
 #define IDLE  0   /* has not promised (not armed, armed too late, withdrawn): never arrives for k if call c is past */
 #define PROM  1   /* armed in time and promised at call c: looks for n* from S on */
@@ -82,21 +86,29 @@
 byte pc[K+2], pS[K+2];                  /* proposal k, by rank k-1 */
 byte d[K+2];                            /* decision k; 0: absent */
 byte arrived[K+2];                          /* ranks whose m[k] landed */
-byte arrivedN[K+2], arrivedW[K+2];              /* what the first of them carries */
+byte arrivedN[K+2], arrivedA[K+2]; short arrivedW[K+2]; /* what the first of them carries */
 bit  unequal[K+2];                      /* another one carries something else */
 
-byte seq[R], real[R], win[R], st[R], k[R], cur[R];
-bit  pendPh[R], pendX[R];               /* the call before which a rank waits: phantom?, shape */
+byte seq[R], real[R], st[R], k[R], cur[R];
+short win[R];
+byte all[R];                            /* 16 x the calls of shape 2 + those of shape 1 */
+bit  pendPh[R]; byte pendX[R];          /* the call before which a rank waits: phantom?, shape */
 byte shape, known;                      /* bit j: shape of real collective j; known: how many are chosen */
 byte used[N];                           /* property only: 1 + the version that decided real collective j */
 byte phantoms = PH, crashes = CRASH, losses = LOST;
 byte lost;                              /* bit r: rank r has lost the store */
 
+#ifdef OTHER
+#define COUNT(r, x) all[r] = all[r] + (x & 1) + 8 * (x & 2)
+#else
+#define COUNT(r, x) skip
+#endif
+
 /* call seq[r] goes on, decided by cur[r] */
 inline call(r, x, ph) {
     if
-    :: k[r] <= K -> win[r] = ((win[r] << 1) | x) & MASK; seq[r]++
-    :: else -> win[r] = 0; seq[r] = 0                       /* nothing depends on them any more: fewer states */
+    :: k[r] <= K -> win[r] = ((win[r] << 2) | x) & MASK; seq[r]++; COUNT(r, x)
+    :: else -> win[r] = 0; seq[r] = 0; all[r] = 0                       /* nothing depends on them any more: fewer states */
     fi;
     if
     :: ph
@@ -118,7 +130,7 @@ inline forget() {
 #ifdef M_NOCHANGE
 #define BARRIER(r, x) (st[r] == PROM && seq[r] > pS[k[r]])
 #else
-#define BARRIER(r, x) (st[r] == PROM && seq[r] > pS[k[r]] && x != (win[r] & 1))
+#define BARRIER(r, x) (st[r] == PROM && seq[r] > pS[k[r]] && x != (win[r] & 3))
 #endif
 #ifdef M_NOHASH
 #define DIFFERS(r, w) false
@@ -129,18 +141,21 @@ inline forget() {
 #ifdef M_NOCOUNT
 #define DIFFERS(r, w) (arrivedW[k[r]] != w)
 #endif
-#ifndef DIFFERS
+#ifdef M_NOALL
 #define DIFFERS(r, w) (arrivedN[k[r]] != seq[r] || arrivedW[k[r]] != w)
+#endif
+#ifndef DIFFERS
+#define DIFFERS(r, w) (arrivedN[k[r]] != seq[r] || arrivedW[k[r]] != w || arrivedA[k[r]] != all[r])
 #endif
 
 inline decide(q, what) {
-    d[q] = what; arrived[q] = 0; arrivedN[q] = 0; arrivedW[q] = 0; unequal[q] = 0
+    d[q] = what; arrived[q] = 0; arrivedN[q] = 0; arrivedW[q] = 0; arrivedA[q] = 0; unequal[q] = 0
 }
 
 inline land(r) {                        /* m[k] lands */
-    w = ((win[r] << 1) | pendX[r]) & MASK;
+    w = ((win[r] << 2) | pendX[r]) & MASK;
     if
-    :: arrived[k[r]] == 0 -> arrivedN[k[r]] = seq[r]; arrivedW[k[r]] = w
+    :: arrived[k[r]] == 0 -> arrivedN[k[r]] = seq[r]; arrivedW[k[r]] = w; arrivedA[k[r]] = all[r]
     :: arrived[k[r]] != 0 && DIFFERS(r, w) -> unequal[k[r]] = 1
     :: else
     fi;
@@ -163,7 +178,7 @@ inline land(r) {                        /* m[k] lands */
 #define OPEN(r) (k[r] <= K && d[k[r]] == 0)
 
 proctype Rank(byte r) {
-    byte i, min, w; bit x, ph;
+    byte i, min, x; short w; bit ph;
     do
     /* ---- main thread: runs to its next stop ---- */
     :: atomic { RUNS(r) ->
@@ -178,7 +193,11 @@ proctype Rank(byte r) {
                  fi;
                  x = (shape >> real[r]) & 1
               :: phantoms > 0 && k[r] <= K && MAYADD(r) -> phantoms--; ph = 1;       /* a call that only this rank makes */
+#ifdef OTHER
+                 x = 2
+#else
                  if :: x = 0 :: x = 1 fi
+#endif
               fi;
               if
               :: k[r] <= K && seq[r] == pc[k[r]] ->

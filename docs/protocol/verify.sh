@@ -41,6 +41,9 @@ runs='
 holds agreement.pml -DR=3 -DN=5 -DCRASH=1 -DLOST=1
 holds agreement.pml -DR=2 -DN=7 -DK=2
 holds agreement.pml -DPH=3 -DONEEACH
+holds agreement.pml -DR=2 -DN=7 -DPH=3 -DOTHER
+fails agreement.pml -DR=2 -DN=6 -DPH=2 -DOTHER -DM_NOALL
+fails agreement.pml -DR=2 -DN=6 -DPH=2 -DOTHER -DREACHPH
 fails agreement.pml -DR=2 -DN=6 -DPH=2
 fails agreement.pml -DR=2 -DN=6 -DPH=2 -DW=6
 fails agreement.pml -DR=2 -DM_NOHASH

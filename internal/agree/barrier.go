@@ -48,9 +48,9 @@ func (m *Member) isBarrier(n, call uint64) bool {
 // come to the same call. NCCL asks the ranks of a thread one after the other, so they could
 // not all wait there; but each has promised to stop at its trigger.
 func (m *Member) arrive(n, call uint64) {
-	before := m.cfg.Counter.Hash.Load()
+	before := m.cfg.Counter.Hash()
 	k, c, since := m.k, m.change, m.passedAt
-	at := arrival{at: n, hash: arrivalHash(c.Tag, n, Mix(before, call)), since: m.cfg.Clock.Now()}
+	at := arrival{at: n, hash: arrivalHash(c.Tag, n, before, call), since: m.cfg.Clock.Now()}
 	m.state, m.arrival = arrived, at
 	m.unlock() // two ranks of a process may represent each other
 	thread := m.cfg.Thread()
@@ -77,13 +77,14 @@ func (m *Member) arrive(n, call uint64) {
 	}
 }
 
-// arrivalHash is equal for ranks that arrive for the same proposal at the same call, after
-// the same last calls.
-func arrivalHash(tag string, n, calls uint64) uint64 {
+// arrivalHash is equal for ranks that arrive for the same proposal at the same call n, after
+// the same calls, of which before is the Counter's Hash.
+func arrivalHash(tag string, n, before, call uint64) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(tag))
-	h.Write(binary.LittleEndian.AppendUint64(nil, n))
-	h.Write(binary.LittleEndian.AppendUint64(nil, calls))
+	for _, number := range []uint64{n, before, call} {
+		h.Write(binary.LittleEndian.AppendUint64(nil, number))
+	}
 	return h.Sum64()
 }
 
@@ -99,7 +100,7 @@ func (m *Member) arriveByProxy(k uint64, tag string, before, since uint64, threa
 	defer m.unlock()
 	counter := m.cfg.Counter
 	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since || m.passedBy != thread ||
-		counter.Seq.Load() != at.at || counter.Hash.Load() != before {
+		counter.Seq.Load() != at.at || counter.Hash() != before {
 		return false
 	}
 	at.byProxy, at.attempted = true, true

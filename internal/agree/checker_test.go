@@ -125,7 +125,7 @@ func (c *checker) untrue(identity, kind string, k, hash uint64) string {
 	_, decided := c.decisions[k] // the rank may have gone on before the report landed
 	last := uint64(len(hashes)) - 1
 	for n := last; n >= p.Switch && (n == last || decided); n-- {
-		if arrivalHash(p.Tag, n, Mix(hashes[n], shapes[n])) == hash {
+		if arrivalHash(p.Tag, n, hashes[n], shapes[n]) == hash {
 			return ""
 		}
 	}

@@ -10,18 +10,19 @@ import (
 // the main thread does
 //
 //	n = Seq; if (n >= Trigger && !TryPromise(n)) AtTrigger(n, HashCall(call));
-//	Hash = Mix(Hash, HashCall(call)); decide; Seq = n+1
+//	Add(HashCall(call)); decide; Seq = n+1
 //
 // Relaxed loads and stores are enough. The background lowers Trigger to announce a
 // checkpoint. A main thread that sees this too late passes the checkpoint, finds that out
 // in AtTrigger under the mutex, and makes no promise. A promise is the main thread's own
-// store to Trigger, which it sees itself in program order. Others read Seq and Hash to
+// store to Trigger, which it sees itself in program order. Others read Seq, Last and All to
 // choose a checkpoint, to notice that it has passed, and, once the promise is made, to
 // compare the ranks of one process.
 type Counter struct {
 	Seq     atomic.Uint64 // calls decided; written by the main thread only
 	Trigger atomic.Uint64 // first call that needs TryPromise or AtTrigger
-	Hash    atomic.Uint64 // of the last calls before Seq; written by the main thread only
+	Last    atomic.Uint64 // hash of the last 64 calls before Seq, in their order; written by the main thread only
+	All     atomic.Uint64 // hash of all calls before Seq, in any order; 1 if there is none; written by the main thread only
 	Promise Promise
 }
 
@@ -35,7 +36,21 @@ func HashCall(coll int, bytes uint64, pipeOps int) uint64 {
 	return (bytes + call<<40) * 0x9e3779b97f4a7c15
 }
 
-// Mix adds a call to the rolling hash, which covers the last 64 calls: each shifts
-// those before it by one bit. So ranks whose calls differed once agree again when they
-// have made the same 64 calls at the same counts. Its C twin is comm_count.
-func Mix(hash, call uint64) uint64 { return hash<<1 + (call ^ call>>32) }
+// Add adds a call to both hashes. Its C twin is comm_count.
+//
+// Last shifts the calls before by one bit, so it forgets a call after 64 others. All forgets
+// none, whatever their order: if one rank makes a call that the others do not, the ranks
+// differ until the others make it, too. It is a product, which does not depend on the order,
+// of odd numbers, so that it never becomes 0. It is no sum: sizes and collectives are small
+// or round numbers, of which different calls often have the same sum.
+func (c *Counter) Add(call uint64) {
+	x := call ^ call>>32
+	c.Last.Store(c.Last.Load()<<1 + x)
+	c.All.Store(c.All.Load() * (2*x + 1))
+}
+
+// Hash is equal for ranks that have made the same calls: the last 64 in the same order, all
+// since init in any.
+func (c *Counter) Hash() uint64 {
+	return c.Last.Load() + c.All.Load()
+}

@@ -38,6 +38,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		done: make(chan struct{}), wake: make(chan struct{}, 1), advised: map[Reason]bool{}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
+	cfg.Counter.All.Store(1)
 	err := m.join(ctx)
 	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && !m.duplicate {
 		err = m.startAlone(err)

@@ -27,7 +27,7 @@ type Config struct {
 	Counter  *Counter
 	Strict   bool // an unreachable store fails Join
 	// Uniform makes the call after S the barrier even if it is like the call before it.
-	// Where all calls are alike, a rank that has made one call more is then not found out.
+	// Where all calls are alike, a rank that has made one more of them is then not found out.
 	Uniform bool
 	// Thread returns a number of the calling thread. nil: its number in Linux.
 	Thread func() int

@@ -22,7 +22,7 @@ type Promise struct {
 	State   PromiseState
 	At      uint64 // the checkpoint
 	Trigger uint64 // the trigger from then on
-	Hash    uint64 // the Counter's at that call
+	Hash    uint64 // the Counter's Hash at that call
 }
 
 // PromiseState is what has become of a Promise.
@@ -46,7 +46,7 @@ func (c *Counter) TryPromise(n uint64) (made bool) {
 	if p.State != PromisePrepared || n != p.At {
 		return false
 	}
-	p.State, p.Hash = PromiseMade, c.Hash.Load()
+	p.State, p.Hash = PromiseMade, c.Hash()
 	c.Trigger.Store(p.Trigger)
 	return true
 }

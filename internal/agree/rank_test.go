@@ -185,7 +185,7 @@ func (r *rank) step(call int) bool {
 	if w.phantom != nil && w.phantom(r, call) {
 		w.check.trace("rank %d makes phantom call %d", r.id, r.counter.Seq.Load())
 		r.phantoms++
-		shape := HashCall(0, 1<<39, r.id)
+		shape := HashCall(0, 1<<39, 1)
 		if w.like {
 			shape = HashCall(coll, bytes, 1)
 		}
@@ -204,7 +204,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 	if r.chance.IntN(w.stale) == 0 {
 		r.view = r.counter.Trigger.Load()
 	}
-	w.check.reached(r, r.counter.Hash.Load(), shape)
+	w.check.reached(r, r.counter.Hash(), shape)
 	if n < r.view {
 	} else if r.chance.IntN(w.slow) > 0 && r.counter.TryPromise(n) {
 		r.view = r.counter.Trigger.Load()
@@ -229,7 +229,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 		decided(n)
 	}
 	if !w.blind {
-		r.counter.Hash.Store(Mix(r.counter.Hash.Load(), shape))
+		r.counter.Add(shape)
 	}
 	time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
 	r.counter.Seq.Store(n + 1)

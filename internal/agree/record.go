@@ -68,7 +68,7 @@ const (
 	CannotStage Reason = "cannot stage" // a rank cannot read, compile or store the version
 	OtherBuild  Reason = "other build"  // the same file means something else to a rank
 	Leaving     Reason = "leaving"      // a rank ended the communicator
-	Misaligned  Reason = "misaligned"   // the ranks count calls differently
+	Misaligned  Reason = "misaligned"   // the ranks have made different calls
 	Duplicate   Reason = "duplicate"    // two communicators share the id
 )
 
@@ -76,7 +76,7 @@ const (
 func (r Reason) advice() string {
 	switch r {
 	case Misaligned:
-		return "the ranks do not make the same calls; the change comes once they do"
+		return "the ranks have not made the same calls since init: some have made calls that others have not, as ncclGroupSimulateEnd does; the change comes once all have made the same"
 	case Alike:
 		return "all calls are alike, so nothing would show that one rank has made one more than the others; the change comes once a call differs from the one before it"
 	}

@@ -28,6 +28,28 @@ func TestScenario20AlignedAgain(t *testing.T) {
 	}, refused(1, Misaligned, "B"))
 }
 
+// One rank has made calls of its own, as many as the period of the stream, and so many calls
+// ago that its last ones are those of the others. It is behind the others all the same, until
+// they have made such calls, too.
+func TestScenario20MisalignedLongAgo(t *testing.T) {
+	t.Parallel()
+	for period := 1; period <= 3; period++ {
+		for _, others := range []bool{false, true} {
+			try(t, 10, func(seed uint64) plan {
+				p := usual(seed)
+				p.calls = 1500
+				p.repeat(1, period, 2, 10)
+				one := p.phantom
+				p.phantom = func(r *rank, call int) bool {
+					return one(r, call) || others && r.id != 1 && call >= 400 && r.phantoms < 2*period
+				}
+				p.saved(3*time.Second, "B") // some 150 calls
+				return p
+			}, refused(1, Misaligned, map[bool]string{false: "A", true: "B"}[others]))
+		}
+	}
+}
+
 func TestScenario21MisalignedInsideWindow(t *testing.T) {
 	t.Parallel()
 	inWindow := func(r *rank, _ int) bool {

@@ -161,7 +161,19 @@ func randomPlan(seed uint64) plan {
 	}
 	p.stale = []int{2, 2, 2, 20}[r.IntN(4)]
 	p.blind = chance(0.25) && !misaligned
+	if chance(0.2) && !misaligned && !p.blind && p.comms == 0 {
+		p.repeat(r.IntN(p.ranks), span(1, 3), span(1, 2), r.IntN(p.calls/4))
+	}
 	return p
+}
+
+// repeat makes the stream one of calls that repeat themselves after period calls. From call
+// at on one rank makes as many calls of its own as some periods have, so that its calls look
+// like the others' again.
+func (p *plan) repeat(id, period, periods, at int) {
+	p.shape = func(call int) (int, uint64) { return 4, uint64(call%period+1) << 20 }
+	p.uniform = period == 1
+	p.phantom = func(r *rank, call int) bool { return r.id == id && call >= at && r.phantoms < period*periods }
 }
 
 // isWithin reports that the rank is between its promise and the barrier.

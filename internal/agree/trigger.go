@@ -73,7 +73,7 @@ func (m *Member) checkpoint(n uint64) {
 		return
 	}
 	m.cfg.Counter.Trigger.Store(m.change.Switch)
-	m.promise(m.cfg.Counter.Hash.Load())
+	m.promise(m.cfg.Counter.Hash())
 	m.dropPrepared()
 	m.wakeUp()
 }

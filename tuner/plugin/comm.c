@@ -117,7 +117,7 @@ static bool make_promise(struct comm *c) {
     bool makes = p->state == PROMISE_PREPARED && p->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
     if (makes) {
         p->state = PROMISE_MADE;
-        p->hash = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
+        p->hash = counter_hash(&c->counter);
         __atomic_store_n(&c->counter.trigger, p->trigger, __ATOMIC_RELAXED);
     }
     see_unlock();

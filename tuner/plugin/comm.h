@@ -32,18 +32,19 @@ struct promise {
     uint32_t state; /* enum promise_state */
     uint64_t at;    /* the checkpoint: the call before which it is made */
     uint64_t trigger; /* the counter's from then on */
-    uint64_t hash;  /* the counter's at that call */
+    uint64_t hash;  /* of the calls before that one */
 };
 enum promise_state { PROMISE_NONE, PROMISE_PREPARED, PROMISE_MADE };
 
 /* agree.Counter of internal/agree. Loads and stores of both sides are relaxed. The thread
- * that calls is the only one that writes seq and hash. Go's background lowers trigger; if
+ * that calls is the only one that writes seq, last and all. Go's background lowers trigger; if
  * this thread sees that too late, the Go side finds out under its mutex and makes no
  * promise. A promise is this thread's own store to trigger, so this thread sees it. */
 struct counter {
     uint64_t seq;  /* calls decided */
     uint64_t trigger; /* the first call that needs tunergoAtTrigger */
-    uint64_t hash; /* of the last 64 calls before seq */
+    uint64_t last; /* hash of the last 64 calls before seq, in their order */
+    uint64_t all;  /* hash of all calls before seq, in any order; Go sets it to 1 */
     struct promise promise;
 };
 
@@ -99,12 +100,19 @@ static inline bool comm_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trigger, __ATOMIC_RELAXED);
 }
 
-/* Counts a call that is decided. The hash is agree.Mix; for the order of memory see struct
- * counter. */
+/* Counts a call that is decided. The C twin of agree.Counter.Add; for the order of memory see
+ * struct counter. */
 static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
-    uint64_t before = __atomic_load_n(&c->counter.hash, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->counter.hash, (before << 1) + (hash_of_call ^ hash_of_call >> 32), __ATOMIC_RELAXED);
+    uint64_t x = hash_of_call ^ hash_of_call >> 32;
+    uint64_t last = __atomic_load_n(&c->counter.last, __ATOMIC_RELAXED), all = __atomic_load_n(&c->counter.all, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->counter.last, (last << 1) + x, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->counter.all, all * (2 * x + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+/* The C twin of agree.Counter.Hash. */
+static inline uint64_t counter_hash(const struct counter *c) {
+    return __atomic_load_n(&c->last, __ATOMIC_RELAXED) + __atomic_load_n(&c->all, __ATOMIC_RELAXED);
 }
 
 /* Returns the answer to a shape that was asked before, and counts the call, or

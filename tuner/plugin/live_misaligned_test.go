@@ -16,7 +16,7 @@ func TestLiveMisaligned(t *testing.T) {
 	j.ranks[1].tell("alone 0")
 	write(t, file, policyText(2))
 	for _, r := range j.ranks {
-		r.hears("aborted, misaligned", "once they do")
+		r.hears("aborted, misaligned", "once all have made the same")
 	}
 	j.decided(1, 2)
 	for _, r := range j.ranks {

@@ -75,7 +75,8 @@ func provoke(function string) {
 var (
 	_ [unsafe.Sizeof(agree.Counter{})]byte           = [C.sizeof_struct_counter]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.Trigger)]byte = [unsafe.Offsetof(C.struct_counter{}.trigger)]byte{}
-	_ [unsafe.Offsetof(agree.Counter{}.Hash)]byte    = [unsafe.Offsetof(C.struct_counter{}.hash)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.Last)]byte    = [unsafe.Offsetof(C.struct_counter{}.last)]byte{}
+	_ [unsafe.Offsetof(agree.Counter{}.All)]byte     = [unsafe.Offsetof(C.struct_counter{}.all)]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.Promise)]byte = [unsafe.Offsetof(C.struct_counter{}.promise)]byte{}
 	_ [unsafe.Offsetof(agree.Promise{}.State)]byte   = [unsafe.Offsetof(C.struct_promise{}.state)]byte{}
 	_ [unsafe.Offsetof(agree.Promise{}.At)]byte      = [unsafe.Offsetof(C.struct_promise{}.at)]byte{}

@@ -95,7 +95,7 @@ func few() []string {
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "model", "model_silent", "model_bad", "model_machine", "many_shapes", "keys", "remembers",
+	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "simulated_in_turn", "model", "model_silent", "model_bad", "model_machine", "many_shapes", "keys", "remembers",
 	"threads", "crowd", "twice", "again", "forks", "child_calls", "signals", "strict",
 }
 
@@ -327,7 +327,7 @@ func TestSanitizers(t *testing.T) {
 		scenarios  []string
 	}{
 		{"address,undefined", "ASAN_OPTIONS=detect_leaks=1:handle_segv=0", scenarios},
-		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks", "rearch", "simulated"}},
+		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks", "rearch", "simulated", "simulated_in_turn"}},
 	} {
 		t.Run(c.sanitizers, func(t *testing.T) {
 			t.Parallel()

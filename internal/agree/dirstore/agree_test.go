@@ -89,7 +89,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 					}
 				}
 				decided[r] = append(decided[r], string(now))
-				counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
+				counter.Add(call)
 				counter.Seq.Store(n + 1)
 			}
 		})

@@ -95,7 +95,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 				say.line("switch %s at call %d", next, n)
 			}
 		}
-		counter.Hash.Store(agree.Mix(counter.Hash.Load(), call))
+		counter.Add(call)
 		counter.Seq.Store(n + 1)
 	}
 }

@@ -122,7 +122,7 @@ static void promise(void) {
     lay_ready(3, 7);
     for (int i = 0; i < 3; i++) call(i);
     CHECK(counter->promise.state == PROMISE_PREPARED);
-    uint64_t hash = counter->hash;
+    uint64_t hash = counter_hash(counter);
     call(3);
     CHECK(counter->promise.state == PROMISE_MADE);
     CHECK(hash != 0 && counter->promise.hash == hash); /* of the calls before */

@@ -93,7 +93,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenarios[] = {
-    {"versions", versions}, {"believable", believable}, {"nulls", nulls}, {"constants", constants}, {"nvl_domains", nvl_domains}, {"table_sizes", table_sizes}, {"odd_tables", odd_tables}, {"channels", channels}, {"reg_buff", reg_buff}, {"v2", v2}, {"chunks", chunks}, {"broadcasts", broadcasts}, {"asks_of_231", asks_of_231}, {"rearch", rearch}, {"simulated", simulated}, {"model", model}, {"model_silent", model_silent}, {"model_bad", model_bad}, {"model_machine", model_machine}, {"many_shapes", many_shapes}, {"keys", keys}, {"remembers", remembers}, {"threads", threads}, {"crowd", crowd}, {"twice", twice}, {"again", again}, {"forks", forks}, {"child_calls", child_calls}, {"signals", signals}, {"panics", panics}, {"strict", strict}, {"logs", logs}, {"profiled", profiled},
+    {"versions", versions}, {"believable", believable}, {"nulls", nulls}, {"constants", constants}, {"nvl_domains", nvl_domains}, {"table_sizes", table_sizes}, {"odd_tables", odd_tables}, {"channels", channels}, {"reg_buff", reg_buff}, {"v2", v2}, {"chunks", chunks}, {"broadcasts", broadcasts}, {"asks_of_231", asks_of_231}, {"rearch", rearch}, {"simulated", simulated}, {"simulated_in_turn", simulated_in_turn}, {"model", model}, {"model_silent", model_silent}, {"model_bad", model_bad}, {"model_machine", model_machine}, {"many_shapes", many_shapes}, {"keys", keys}, {"remembers", remembers}, {"threads", threads}, {"crowd", crowd}, {"twice", twice}, {"again", again}, {"forks", forks}, {"child_calls", child_calls}, {"signals", signals}, {"panics", panics}, {"strict", strict}, {"logs", logs}, {"profiled", profiled},
 };
 
 int main(int argc, char **argv) {

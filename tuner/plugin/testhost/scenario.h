@@ -61,7 +61,7 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
 /* scenario_abi.c: what each call of the ABI does. */
 void versions(void), believable(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void), odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
 /* scenario_releases.c: what single releases of NCCL do. */
-void broadcasts(void), asks_of_231(void), rearch(void), simulated(void);
+void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
 /* scenario_model.c: what a cost model does. */
 void model(void), model_silent(void), model_bad(void), model_machine(void);
 /* scenario_life.c: what happens over the life of a process. */

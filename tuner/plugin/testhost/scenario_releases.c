@@ -220,17 +220,18 @@ void rearch(void) {
     }
 }
 
-/* NCCL 2.31 makes collectives that are all alike, each of which it asks about with pipe_ops 0
- * and with 1. One rank alone simulates one, with ncclGroupSimulateEnd, which asks in the same
- * way. Nothing shows that this rank counts otherwise from there on, so the version must not
- * change: it would at another collective. */
+/* NCCL 2.31 makes a stream of collectives, each of which it asks about with pipe_ops 0 and
+ * with 1. One rank alone simulates as many as the stream's period, with ncclGroupSimulateEnd,
+ * which asks in the same way. From there on its last calls are those of the others, but it
+ * counts otherwise, so the version must not change: it would at another collective. */
 struct simulating_rank {
     const struct host *h;
     void *ctx;
     bool simulates;
-    int made;
+    atomic_int made;
     int8_t cell[MAX_REARCH_CALLS]; /* of each collective */
 };
+static int stream[2], period, simulated_coll;
 static atomic_int simulating_switches, simulating_refused, simulating_ends;
 static void note_refusal(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)level, (void)flags, (void)file, (void)line;
@@ -238,13 +239,13 @@ static void note_refusal(int level, unsigned long flags, const char *file, int l
     va_start(args, fmt);
     const char *message = va_arg(args, const char *);
     if (strstr(message, "is in force from call ")) simulating_switches++;
-    if (strstr(message, "aborted, alike")) simulating_refused++;
+    if (strstr(message, "aborted, alike") || strstr(message, "aborted, misaligned")) simulating_refused++;
     va_end(args);
 }
 
-static int simulating_asks(struct simulating_rank *r, const float *table) {
+static int simulating_asks(struct simulating_rank *r, int coll, const float *table) {
     int cell = -1;
-    for (int pipe_ops = 0; pipe_ops <= 1; pipe_ops++) cell = ask_pipelined(r->h, r->ctx, COLL_ALL_REDUCE, pipe_ops, table).chosen;
+    for (int pipe_ops = 0; pipe_ops <= 1; pipe_ops++) cell = ask_pipelined(r->h, r->ctx, coll, pipe_ops, table).chosen;
     return cell;
 }
 
@@ -253,16 +254,16 @@ static void *simulating_stream(void *rank) {
     float table[CELLS];
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, MiB);
     for (; !simulating_ends && r->made < MAX_REARCH_CALLS; r->made++) {
-        if (r->simulates && r->made == 100) simulating_asks(r, table);
-        r->cell[r->made] = (int8_t)simulating_asks(r, table);
+        for (int i = 0; r->simulates && r->made == 100 && i < period; i++) simulating_asks(r, simulated_coll, table);
+        r->cell[r->made] = (int8_t)simulating_asks(r, stream[r->made % period], table);
         usleep(200);
     }
     return NULL;
 }
 
-void simulated(void) {
+static void simulate(void) {
     setenv("NCCL_TUNER_RELOAD", "live", 1);
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\n");
+    use_policy("p.csv", "-1,0,inf,ring,simple,-1,-1,-1\n");
     struct host h = load(releases[NUM_RELEASES - 2].abi);
     static struct simulating_rank ranks[REARCH_RANKS];
     struct host_comm spec = {.id = (uint64_t)getpid(), .ranks = REARCH_RANKS, .nodes = 1, .logger = note_refusal};
@@ -273,9 +274,9 @@ void simulated(void) {
         CHECK(host_init(&h, &spec, &ranks[i].ctx) == RESULT_SUCCESS, "init of rank %d", i);
     }
     for (int i = 0; i < REARCH_RANKS; i++) pthread_create(&threads[i], NULL, simulating_stream, &ranks[i]);
-    sleep(1);
+    while (ranks[0].made < 300 || ranks[1].made < 300) usleep(10000);
     char path[512];
-    write_policy("new.csv", "allreduce,0,inf,tree,ll,4,-1,-1\n");
+    write_policy("new.csv", "-1,0,inf,ring,ll,-1,-1,-1\n");
     snprintf(path, sizeof path, "%s", in_dir("new.csv"));
     CHECK(rename(path, in_dir("p.csv")) == 0, "%s", path);
     for (time_t began = time(NULL); !simulating_refused && simulating_switches < REARCH_RANKS && time(NULL) - began < 60;) usleep(10000);
@@ -284,5 +285,16 @@ void simulated(void) {
     for (int i = 0; i < REARCH_RANKS; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < ranks[0].made && i < ranks[1].made; i++)
         CHECK(ranks[0].cell[i] == ranks[1].cell[i], "collective %d is decided as %d and %d", i, ranks[0].cell[i], ranks[1].cell[i]);
+    CHECK(simulating_refused && !simulating_switches, "%d refusals, %d ranks have changed", simulating_refused, simulating_switches);
     for (int i = 0; i < REARCH_RANKS; i++) finalize(&h, ranks[i].ctx);
+}
+
+void simulated(void) {
+    stream[0] = simulated_coll = COLL_ALL_REDUCE, period = 1;
+    simulate();
+}
+
+void simulated_in_turn(void) {
+    stream[0] = COLL_ALL_GATHER, stream[1] = COLL_REDUCE_SCATTER, simulated_coll = COLL_ALL_REDUCE, period = 2;
+    simulate();
 }

@@ -37,7 +37,7 @@ func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
 	case agree.Leaving:
 		return who + " was ending the communicator", "nothing"
 	case agree.Misaligned:
-		return "the ranks have not made the same calls lately", byItself + "; the change comes once all have made the same 64 calls, with as many before. ncclGroupSimulateEnd on some ranks only is what keeps them apart"
+		return "the ranks have not made the same calls since init", "call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps them apart. The ranks try again by themselves, and the change comes once all have made the same calls"
 	case agree.Duplicate:
 		return "a second communicator with the same id exists, or this one's id was used before", "communicators that are created from now on take the file as it is"
 	}

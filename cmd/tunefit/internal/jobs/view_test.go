@@ -63,7 +63,8 @@ func TestStatusSays(t *testing.T) {
 		}},
 		{"misaligned", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.misaligned.0.1": ""}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
-			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls lately.",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls since init.",
+			"  What to do: call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps them apart. The ranks try again by themselves, and the change comes once all have made the same calls",
 		}},
 		{"alike", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.alike.0.1": ""}, []string{
 			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others.",
