@@ -36,6 +36,9 @@ const (
 	colDriver
 	colTime
 	colTuner
+	// The same, left out of files without any.
+	colMinChannels
+	colMinCTAs
 	colWrong
 	// optimize_config.py's own.
 	colPipeOps
@@ -49,14 +52,16 @@ const (
 // files have.
 var columnNames = [numColumns]string{
 	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace", "selection",
-	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version", "measured_at", "tuner", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version", "measured_at", "tuner", "min_nchannels", "min_ctas", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
 }
 
 const (
 	// sweepColumns is how many of them make the sweep format, setupColumns how many
-	// where anything is known of the setup.
+	// where anything is known of the setup, floorColumns where that includes a least
+	// number of channels.
 	sweepColumns = int(colSource) + 1
 	setupColumns = int(colTuner) + 1
+	floorColumns = int(colMinCTAs) + 1
 )
 
 var columnByName = func() map[string]column {
@@ -113,7 +118,7 @@ func (s *sweep) header(names []string) error {
 		}
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
 	}
-	for c := column(sweepColumns); c < column(setupColumns); c++ {
+	for c := column(sweepColumns); c < column(floorColumns); c++ {
 		s.hasSetup = s.hasSetup || s.at[c] >= 0
 	}
 	s.named = named{label: noLabel}

@@ -73,6 +73,12 @@ func (s *sweep) row() {
 	if !s.configuration(&m) {
 		return
 	}
+	for _, c := range []column{colMinChannels, colMinCTAs} {
+		if n, err := strconv.Atoi(s.field(c)); s.field(c) != "" && (err != nil || n < 1) {
+			s.bad(c, "%q (allowed: 1 or more, or empty)", s.field(c))
+			return
+		}
+	}
 	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
 		m.Selection = SelectionForced // by the tuner
 	}
@@ -113,7 +119,7 @@ func (s *sweep) setup() *Setup {
 		return nil
 	}
 	var said Setup
-	for c := column(sweepColumns); c < column(setupColumns); c++ {
+	for c := column(sweepColumns); c < column(floorColumns); c++ {
 		*said.column(c) = s.field(c)
 	}
 	if said == (Setup{}) {
@@ -122,7 +128,7 @@ func (s *sweep) setup() *Setup {
 	kept := s.setups[said]
 	if kept == nil {
 		kept = &Setup{}
-		for c := column(sweepColumns); c < column(setupColumns); c++ {
+		for c := column(sweepColumns); c < column(floorColumns); c++ {
 			*kept.column(c) = strings.Clone(*said.column(c)) // the record is one long string
 		}
 		s.setups[*kept] = kept

@@ -78,6 +78,7 @@ func (e *environment) read(line []byte, before func()) bool {
 			into = &e.command
 		case separator != "=" && strings.Contains(separator, "environment"):
 			into = &e.logged
+			value = strings.TrimSuffix(value, ".") // ends the sentence where NCCL prints a number
 		}
 		if *into == nil {
 			*into = map[string]string{}

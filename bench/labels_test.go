@@ -24,6 +24,7 @@ func TestEnvironmentInLogs(t *testing.T) {
 		{"srun --export=ALL,NCCL_ALGO=PAT,NCCL_PROTO=Simple,X=1 ./all_gather_perf", "allgather", label{nccl.AlgoPAT, nccl.ProtoSimple, 0}},
 		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8", "allreduce", label{Unknown, Unknown, 8}},
 		{"export NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=8", "allreduce", noLabel},
+		{"NCCL_MIN_NCHANNELS set by environment to 8. NCCL_MAX_NCHANNELS set by environment to 8.", "allreduce", label{Unknown, Unknown, 8}},
 		{"export NCCL_ALGO=^Tree", "allreduce", noLabel},
 		{"export NCCL_ALGO=Ring,Tree", "allreduce", noLabel},
 		{`export NCCL_ALGO="ring;allreduce:tree"`, "allreduce", label{nccl.AlgoTree, Unknown, 0}},

@@ -19,6 +19,9 @@ type Setup struct {
 	Driver string // version, as "550.54.15"; else what it supports, as "CUDA 13.1" or "ROCm 7.0.2"
 	Time   string // when the run began, as its file writes it
 	Tuner  string // the tuner plugin that was loaded: the times are not the library's own choice
+	// MinChannels and MinCTAs are NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS, positive numbers: the communicator had that
+	// many channels, and may have fewer without.
+	MinChannels, MinCTAs string
 }
 
 // mostHosts bounds the names that every row of a sweep repeats.
@@ -39,6 +42,10 @@ func (s *Setup) column(c column) *string {
 		return &s.Time
 	case colTuner:
 		return &s.Tuner
+	case colMinChannels:
+		return &s.MinChannels
+	case colMinCTAs:
+		return &s.MinCTAs
 	}
 	return nil
 }
@@ -163,6 +170,11 @@ func (u *run) setup(env *environment) *Setup {
 	s.Hosts = strings.Join(hosts, " ")
 	if s.Tuner == "" {
 		s.Tuner = loadedTuner(env.get("TUNER_PLUGIN"))
+	}
+	for name, into := range map[string]*string{"MIN_NCHANNELS": &s.MinChannels, "MIN_CTAS": &s.MinCTAs} {
+		if n, err := strconv.Atoi(env.get(name)); err == nil && n > 0 {
+			*into = strconv.Itoa(n)
+		}
 	}
 	if s == (Setup{}) {
 		return nil

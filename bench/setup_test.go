@@ -47,6 +47,54 @@ func TestSetupIsKept(t *testing.T) {
 	}
 }
 
+// Under NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS a communicator may have channels that it has not without: the rows
+// of such runs say so.
+func TestLeastChannelsAreKept(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	const set = info + "NCCL_MIN_NCHANNELS set by environment to 8.\n" + info + "NCCL_MAX_NCHANNELS set by environment to 8."
+	for _, c := range []struct {
+		text           string
+		channels, ctas string
+		want           int // channels of the label
+	}{
+		{oneRun(), "", "", 0},
+		{oneRun(set), "8", "", 8},
+		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8\n" + oneRun(), "8", "", 8},
+		{"mpirun -x NCCL_MIN_CTAS=4 ./all_reduce_perf -b 1M\n" + oneRun(), "", "4", 0},
+		{"export NCCL_MIN_NCHANNELS=0 NCCL_MIN_CTAS=many\n" + oneRun(), "", "", 0},
+		{`{"version":1,"args":["./all_reduce_perf"],"env":["NCCL_MIN_NCHANNELS=2"],"config":{"nthreads":1,"ngpus":2},` +
+			`"results":[{"size":1048576,"count":262144,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":41.2,"alg_bw":25.45,"bus_bw":25.45,"nwrong":0}}]}`, "2", "", 0},
+	} {
+		r, err := Read(strings.NewReader(c.text), "x", Options{})
+		if err != nil || len(r.Samples) == 0 {
+			t.Errorf("%v: %+v", err, r)
+			continue
+		}
+		s := r.Samples[0]
+		var said Setup
+		if s.Setup != nil {
+			said = *s.Setup
+		}
+		if said.MinChannels != c.channels || said.MinCTAs != c.ctas || s.Channels != c.want {
+			t.Errorf("%+v with %d channels, want %q, %q and %d in\n%s", said, s.Channels, c.channels, c.ctas, c.want, c.text)
+		}
+		var sweep bytes.Buffer
+		if err := WriteTidy(&sweep, r.Samples); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(sweep.String(), "min_nchannels,min_ctas") != (c.channels+c.ctas != "") {
+			t.Errorf("columns of\n%s", &sweep)
+		}
+		if again, err := Read(&sweep, "y.csv", Options{}); err != nil || !reflect.DeepEqual(again.Samples, r.Samples) || len(again.Notes) > 0 {
+			t.Errorf("%v: written and read again %+v, want %+v", err, again, r)
+		}
+	}
+	r, err := Read(strings.NewReader("collective,size_bytes,time_us,min_nchannels\nallreduce,1024,12.5,8\nallreduce,1024,12.5,all\n"), "x.csv", Options{})
+	if want := `x.csv:3: min_nchannels: "all" (allowed: 1 or more, or empty), in 1 of 2 rows`; err != nil || len(r.Samples) != 1 || fmt.Sprint(r.MalformedNotes()) != "["+want+"]" {
+		t.Errorf("%v, %d rows: %v, want %s", err, len(r.Samples), r.MalformedNotes(), want)
+	}
+}
+
 // The second run of a log has its own library and not the first one's.
 func TestSetupIsOfOneRun(t *testing.T) {
 	text := oneRun("NCCL version 2.27.5+cuda12.9", "n:1:1 [0] NCCL INFO TUNER/Plugin: Using Example (v5)") + oneRun()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,8 +19,14 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	columns := sweepColumns
 	for _, samples := range files {
-		if slices.ContainsFunc(samples, func(s Sample) bool { return s.Setup != nil }) {
-			columns = setupColumns
+		for i := range samples {
+			switch setup := samples[i].Setup; {
+			case setup == nil:
+			case setup.MinChannels != "" || setup.MinCTAs != "":
+				columns = floorColumns
+			default:
+				columns = max(columns, setupColumns)
+			}
 		}
 	}
 	fmt.Fprintln(out, strings.Join(columnNames[:columns], ","))

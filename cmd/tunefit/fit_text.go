@@ -69,6 +69,15 @@ func writeAnswer(w io.Writer, in report.Input) {
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
 	}
+	floors := in.Model.Floors()
+	for _, r := range in.Rows {
+		if r.Floored {
+			floors.Add(r.Algo, r.Channels)
+		}
+	}
+	if floors != (nccl.Floors{}) {
+		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (tunefit plan measures what it has without)\n", floors)
+	}
 	writeRows(w, in.Set, in.Rejected)
 	if steps := report.Steps(in.Report, report.Findings(in.Report)); len(steps) > 0 {
 		fmt.Fprintln(w, "\nto know more:")

@@ -47,8 +47,8 @@ or -x in the log; --algo and the like on the command line; words in the file's
 name, as in all_reduce_ring_ll_8ch.txt. Rows about which nothing tells are the
 library's default.
 
-GPU, hosts, versions of NCCL and driver, time and tuner stay with the rows. What a
-tuner decided is never the library's default.
+GPU, hosts, versions of NCCL and driver, time, tuner and the NCCL_MIN_NCHANNELS that
+a run had stay with the rows. What a tuner decided is never the library's default.
 
 Rows that cannot be used are counted, with the reason, on standard error. A file
 that holds no measurements is an error, and then nothing is written; in a directory

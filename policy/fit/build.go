@@ -63,7 +63,7 @@ func compileGroup(g *Group, axis []uint64) model.Group {
 		mf.Distrust = g.distrust(key, measuredSizes)
 		for _, channels := range f.channels {
 			fitted[Config{key, channels}] = f
-			curve := model.Curve{Channels: channels}
+			curve := model.Curve{Channels: channels, Floored: g.floored[Config{key, channels}]}
 			domain, measured := f.domain(channels), f.measured(channels)
 			curve.Min, curve.Max = max(domain.Min, m.Axis[0]), min(domain.Max, m.Axis[len(m.Axis)-1])
 			for _, c := range cells {

@@ -55,6 +55,9 @@ type Group struct {
 	// Contradictions are between sweeps that were pooled, the most cells first.
 	Contradictions []Contradiction
 
+	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
+	floored map[Config]bool
+
 	// plain says that the set is too large for processes: each configuration is
 	// interpolated by itself.
 	plain bool

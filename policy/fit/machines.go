@@ -15,7 +15,7 @@ func (p *Pool) count(s *bench.Sample) {
 		if s.Setup != nil {
 			setup = *s.Setup
 		}
-		setup.Time = ""
+		setup.Time, setup.MinChannels, setup.MinCTAs = "", "", "" // of a run, not of a machine
 		if p.machine = p.setups[setup]; p.machine == nil {
 			p.machine = &Machine{Setup: setup, Source: fileOf(s.Source)}
 			p.setups[setup] = p.machine

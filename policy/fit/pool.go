@@ -19,6 +19,7 @@ type Pool struct {
 	rows      int
 	simulated int
 	failed    map[Key][]Config
+	reached   map[channelsOf]int
 
 	setups  map[bench.Setup]*Machine
 	file    string   // that is being read
@@ -55,7 +56,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
 }
 
 // Add takes a sample or counts why it does not.
@@ -111,6 +112,7 @@ func (p *Pool) Add(s *bench.Sample) {
 		g.variants[v] = vp
 	}
 	p.count(s)
+	p.reach(s)
 	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
 		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
 	}
@@ -179,6 +181,9 @@ func (p *Pool) Set() *Set {
 		pools = append(pools, g.variants[most])
 	}
 	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i], p.sources) })
+	for _, g := range s.Groups {
+		g.floored = p.floored(g)
+	}
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.compare(b.Key) })
 	for _, m := range p.setups {
 		s.Machines = append(s.Machines, *m)

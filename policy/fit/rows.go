@@ -19,6 +19,8 @@ type Row struct {
 	Bytes nccl.Range
 	// Verified is the number of sizes within Bytes at which the row won a verification.
 	Verified int
+	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
+	Floored bool
 }
 
 // RowOptions say how a model becomes rows.
@@ -60,7 +62,7 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 			continue
 		}
 		for _, s := range fewestSpans(options, i, j) {
-			r := Row{Key: key, Config: options[s.option].config, Bytes: nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}}
+			r := Row{Key: key, Config: options[s.option].config, Bytes: nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}, Floored: options[s.option].floored}
 			if s.to < j {
 				r.Bytes.Max = g.Axis[s.to] - 1
 			}
@@ -74,8 +76,9 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 // option is a configuration that a row can ask for, with what it loses at each size of the
 // axis against the model's choice, in ln(us); infinite where it must not be asked for.
 type option struct {
-	config Config
-	lost   []float64
+	config  Config
+	floored bool
+	lost    []float64
 }
 
 // rowOptions lists what rows can ask for, and at which sizes there are rows.
@@ -98,7 +101,7 @@ func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, speak
 			lost := c.LnMicros - choice.LnMicros
 			gains := why == model.SilentDefault || choice.DefaultLnMicros-c.LnMicros > choice.Needed
 			chosen := c.Algo == choice.Algo && c.Proto == choice.Proto && c.Channels == choice.Channels
-			if c.Bar != model.BarNone || !chosen && (choice.Verified || !(lost <= mostLost && gains)) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
+			if c.Bar != model.BarNone || !chosen && (choice.Verified || c.Floored || !(lost <= mostLost && gains)) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
 				continue
 			}
 			config := Config{FamilyKey{c.Algo, c.Proto}, c.Channels}
@@ -106,7 +109,7 @@ func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, speak
 			if !ok {
 				at = len(options)
 				of[config] = at
-				o := option{config, make([]float64, len(g.Axis))}
+				o := option{config, c.Floored, make([]float64, len(g.Axis))}
 				for i := range o.lost {
 					o.lost[i] = math.Inf(1)
 				}
@@ -168,6 +171,11 @@ func WriteRows(w io.Writer, rows []Row) error {
 		}
 		if r.Verified > 0 {
 			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
+		}
+		if r.Floored {
+			var floors nccl.Floors
+			floors.Add(r.Algo, r.Channels)
+			fmt.Fprintln(out, floors.Comment())
 		}
 		fmt.Fprintln(out, r)
 	}

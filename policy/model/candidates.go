@@ -16,6 +16,7 @@ type Candidate struct {
 	Channels        int     // 0: NCCL's own count
 	LnMicros, Sigma float64 // NaN where the model knows none at the size
 	Bar             Bar
+	Floored         bool // see Curve
 }
 
 // Micros is the expected time; NaN where the model knows none.
@@ -41,7 +42,7 @@ func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Cand
 		default:
 			bar = c.trust(bytes)
 		}
-		all[i] = Candidate{c.algo, c.proto, c.channels, mean, sigma, bar}
+		all[i] = Candidate{c.algo, c.proto, c.channels, mean, sigma, bar, c.floored}
 	}
 	slices.SortStableFunc(all, func(a, b Candidate) int {
 		barred := func(c Candidate) int { return min(int(c.Bar), 1) }

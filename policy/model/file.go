@@ -145,7 +145,10 @@ type Distrust struct {
 // within Min and Max. Where these reach beyond the points measured with it, the rest of its family
 // predicts it; a policy never chooses it there.
 type Curve struct {
-	Channels int          `json:"channels"` // 1..64; 0: NCCL's own count
+	Channels int `json:"channels"` // 1..64; 0: NCCL's own count
+	// Floored says that it was measured only under an NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS of at least
+	// as many channels: a job without may have fewer, and then does not what is promised.
+	Floored  bool         `json:"floored,omitempty"`
 	Min      uint64       `json:"min_bytes"`
 	Max      uint64       `json:"max_bytes"`
 	Measured [][2]float64 `json:"measured"` // bytes, us

@@ -54,6 +54,7 @@ type compiledCurve struct {
 	algo     nccl.Algo
 	proto    nccl.Proto
 	channels int
+	floored  bool
 	own      nccl.Range // of the sizes measured
 	distrust []nccl.Range
 }
@@ -279,7 +280,7 @@ func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curv
 		key := curveKey{algo, proto, curve.Channels}
 		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
 		seen[key] = true
-		mc := compiledCurve{algo: algo, proto: proto, channels: curve.Channels, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
+		mc := compiledCurve{algo: algo, proto: proto, channels: curve.Channels, floored: curve.Floored, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
 		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
 			if !(m[0] >= 1 && m[0] < maxBytes) {

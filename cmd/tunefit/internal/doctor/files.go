@@ -94,6 +94,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	if f.fitted != nil {
 		found = append(found, d.modelFindings(f, here)...)
 	}
+	found = append(found, d.floorFindings(f)...)
 	return append(found, d.versionFinding(f, here)...)
 }
 

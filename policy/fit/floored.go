@@ -1,0 +1,42 @@
+package fit
+
+import (
+	"strconv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// channelsOf are the channels of a communicator, those of NVLS apart.
+type channelsOf struct {
+	nodes, ranks int
+	nvls         bool
+}
+
+// reach takes the most channels that communicators are known to have by themselves. What ran
+// with more than NCCL was told to have at least, NCCL had without being told.
+func (p *Pool) reach(s *bench.Sample) {
+	of := channelsOf{s.Nodes, s.Ranks, nccl.CountsNVLSChannels(s.Algo)}
+	least := 0
+	if s.Setup != nil {
+		least, _ = strconv.Atoi(s.Setup.MinCTAs) // 0 where it was not set
+		if n, _ := strconv.Atoi(s.Setup.MinChannels); !of.nvls {
+			least = max(least, n)
+		}
+	}
+	if s.Channels > least && s.Channels > p.reached[of] {
+		p.reached[of] = s.Channels
+	}
+}
+
+// floored returns the configurations of a group with more channels than its communicators are
+// known to have by themselves. All of their samples are of runs that were told to have as many.
+func (p *Pool) floored(g *Group) map[Config]bool {
+	floored := map[Config]bool{}
+	for _, c := range g.Configs() {
+		if c.Channels > p.reached[channelsOf{g.Nodes, g.Ranks, nccl.CountsNVLSChannels(c.Algo)}] {
+			floored[c] = true
+		}
+	}
+	return floored
+}

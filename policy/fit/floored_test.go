@@ -1,0 +1,71 @@
+package fit
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Channels that were measured only under NCCL_MIN_NCHANNELS are said to need it, in rows and model; what any run had
+// without is not, nor is anything where the sweep tells nothing.
+func TestFlooredChannels(t *testing.T) {
+	m := smallMachine()
+	sweep := func(change func(*bench.Sample)) []bench.Sample {
+		all := m.sweep(2, 7)
+		for i := range all {
+			s := &all[i]
+			if s.Selection == bench.SelectionDefault { // slow, and nobody knows what it was
+				s.Algo, s.Proto, s.Channels, s.Micros = bench.Unknown, bench.Unknown, 0, 2*s.Micros
+			} else {
+				change(s)
+			}
+		}
+		return all
+	}
+	set := map[int]*bench.Setup{}
+	for _, c := range m.channels {
+		set[c] = &bench.Setup{MinChannels: strconv.Itoa(c)}
+	}
+	forced := func(s *bench.Sample) { s.Setup = set[s.Channels] }
+	one := bench.Sample{Coll: nccl.CollBroadcast, Nodes: m.Nodes, Ranks: m.Ranks, Bytes: 1024, Micros: 10, DType: "float", Proto: nccl.ProtoSimple}
+	with := func(s bench.Sample, algo nccl.Algo, channels int, by bench.Selection, setup *bench.Setup) bench.Sample {
+		s.Algo, s.Channels, s.Selection, s.Setup = algo, channels, by, setup
+		return s
+	}
+	for name, test := range map[string]struct {
+		samples []bench.Sample
+		want    int // the most channels that are said to need a floor; 0: none
+	}{
+		"told nothing":                     {sweep(func(*bench.Sample) {}), 0},
+		"with a setup, told nothing":       {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{GPU: "X"} }), 0},
+		"all under a floor":                {sweep(forced), 32},
+		"some collective's default has 32": {append(sweep(forced), with(one, nccl.AlgoRing, 32, bench.SelectionDefault, nil)), 0},
+		"and 16 only":                      {append(sweep(forced), with(one, nccl.AlgoRing, 16, bench.SelectionDefault, nil)), 32},
+		"32 of NVLS are others":            {append(sweep(forced), with(one, nccl.AlgoNVLS, 32, bench.SelectionDefault, nil)), 32},
+		"a tuner had 32":                   {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{Tuner: "x"})), 0},
+		"32 under a floor of 4":            {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{MinChannels: "4"})), 0},
+		"on other nodes":                   {append(sweep(forced), with(bench.Sample{Coll: m.Coll, Nodes: 1, Ranks: 8, Bytes: 1024, Micros: 10}, nccl.AlgoTree, 32, bench.SelectionForced, nil)), 32},
+		"under NCCL_MIN_CTAS":              {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{MinCTAs: "32"} }), 32},
+	} {
+		file, _ := Fit(pooled(test.samples), Options{})
+		compiled := mustCompile(t, file)
+		rows := Rows(compiled, RowOptions{})
+		var text bytes.Buffer
+		if err := WriteRows(&text, rows); err != nil || len(rows) == 0 {
+			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
+		}
+		if got := nccl.ReadFloors(text.Bytes()); got != (nccl.Floors{Channels: test.want}) {
+			t.Errorf("%s: rows need %v, want %d:\n%s", name, got, test.want, &text)
+		}
+		if got := compiled.Floors(); got != (nccl.Floors{Channels: test.want}) {
+			t.Errorf("%s: the model needs %v, want %d", name, got, test.want)
+		}
+		if written, err := MarshalModel(file); err != nil || strings.Contains(string(written), "floored") != (test.want > 0) {
+			t.Errorf("%s: %v, the model's file should say so: %t", name, err, test.want > 0)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Floors says what a job needs to have the channels that the model chooses.
+func (m *Model) Floors() (floors nccl.Floors) {
+	for key, g := range m.groups {
+		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {
+			continue
+		}
+		view := m.For(key.nodes, key.ranks)
+		for _, b := range g.axis {
+			choice, why := view.Choose(key.coll, b, nccl.Everything())
+			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Speaks && c != nil && c.floored {
+				floors.Add(choice.Algo, choice.Channels)
+			}
+		}
+	}
+	return floors
+}
