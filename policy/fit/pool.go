@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Pool collects samples, one at a time, in 24 bytes each.
@@ -32,14 +33,21 @@ type Pool struct {
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
 // that a user reads.
 const (
-	RefusedTime      = "time is not a positive number"
-	RefusedSize      = "size is 0"
+	RefusedTime      = "time is not 1 ns to 11 days"
+	RefusedSize      = "size is 0, or 2^50 bytes or more"
 	RefusedComm      = "number of nodes or ranks is not known"
 	RefusedLabel     = "algorithm or protocol is not known"
 	RefusedChannels  = "channel count is not 1 to 64"
 	RefusedColl      = "not a collective that tuners are asked about"
 	RefusedOneRank   = "1 rank communicates with nobody"
 	probableNoiseMax = 0.5
+)
+
+// Times beyond these, in microseconds, are damage. A model's file has room for more, for what
+// is predicted of them.
+const (
+	leastMicros = 1e-3
+	mostMicros  = 1e12
 )
 
 // pooling is a group while samples arrive.
@@ -70,10 +78,10 @@ func (p *Pool) Add(s *bench.Sample) {
 	case !s.Coll.IsAsked():
 		p.refused[RefusedColl]++
 		return
-	case !(s.Micros > 0) || math.IsInf(s.Micros, 0):
+	case !(s.Micros >= leastMicros && s.Micros <= mostMicros):
 		p.refused[RefusedTime]++
 		return
-	case s.Bytes == 0:
+	case s.Bytes == 0 || s.Bytes >= model.MaxBytes:
 		p.refused[RefusedSize]++
 		return
 	case s.Nodes < 1 || s.Ranks < 1 || s.Ranks < s.Nodes:

@@ -51,77 +51,133 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 // groupRows cuts the sizes at which the model speaks into as few rows as can be, of as
 // many the ones that lose least.
 func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
-	key, speaks, options := rowOptions(m, g, opts)
-	for i := 0; i < len(g.Axis); {
+	c := newCover(m, g, opts)
+	for i := 0; i < len(c.sizes); {
 		j := i
-		for j < len(g.Axis) && speaks[j] {
+		for j < len(c.sizes) && c.speaks[j] {
 			j++
 		}
 		if j == i {
 			i++
 			continue
 		}
-		for _, s := range fewestSpans(options, i, j) {
-			r := Row{Key: key, Config: options[s.option].config, Bytes: nccl.Range{Min: g.Axis[s.from], Max: g.Axis[s.to-1]}, Floored: options[s.option].floored}
-			if s.to < j {
-				r.Bytes.Max = g.Axis[s.to] - 1
+		for _, s := range fewestSpans(c.options, i, j) {
+			o := &c.options[s.option]
+			rows = append(rows, Row{Key: c.key, Config: o.config, Bytes: nccl.Range{Min: c.sizes[s.from], Max: c.sizes[s.to-1]}, Floored: o.floored})
+			if s.from > i {
+				c.join(&rows[len(rows)-2], &rows[len(rows)-1])
 			}
-			rows = append(rows, r)
 		}
 		i = j
 	}
 	return rows
 }
 
-// option is a configuration that a row can ask for, with what it loses at each size of the
-// axis against the model's choice, in ln(us); infinite where it must not be asked for.
+// join leaves the sizes between two rows to the one that may be asked for at the other's end,
+// the smaller one where both may. Where neither may, each has the half next to it, unless the
+// configuration was not measured there.
+func (c *cover) join(below, above *Row) {
+	from, to := below.Bytes.Max, above.Bytes.Min
+	middle := uint64(math.Sqrt(float64(from) * float64(to)))
+	switch {
+	case to-from < 2:
+	case c.may(below.Config, to):
+		below.Bytes.Max = to - 1
+	case c.may(above.Config, from):
+		above.Bytes.Min = from + 1
+	default:
+		if c.known(below.Config, middle) {
+			below.Bytes.Max = middle
+		}
+		if c.known(above.Config, middle+1) {
+			above.Bytes.Min = min(middle+1, to)
+		}
+	}
+}
+
+// option is a configuration that a row can ask for, with what it loses at each size
+// against the model's choice, in ln(us); infinite where it must not be asked for.
 type option struct {
 	config  Config
 	floored bool
 	lost    []float64
 }
 
-// rowOptions lists what rows can ask for, and at which sizes there are rows.
-func rowOptions(m *model.Model, g *model.Group, opts RowOptions) (key Key, speaks []bool, options []option) {
+// cover is what rows of a group can be made of.
+type cover struct {
+	key     Key
+	view    *model.View
+	sizes   []uint64 // ascending
+	speaks  []bool   // there are rows at these
+	options []option
+	of      map[Config]int // options by configuration
+}
+
+var everything = nccl.Everything()
+
+func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	coll, err := nccl.Colls.Parse(g.Coll)
 	if err != nil {
 		panic(err) // m is compiled
 	}
-	key = Key{coll, g.Nodes, g.Ranks}
-	view := m.For(g.Nodes, g.Ranks)
-	everything := nccl.Everything()
-	speaks = make([]bool, len(g.Axis))
-	of := map[Config]int{}
-	for k, b := range g.Axis {
-		choice, why := view.Choose(coll, b, everything)
-		if speaks[k] = why == model.Speaks || why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0; !speaks[k] {
+	c := &cover{key: Key{coll, g.Nodes, g.Ranks}, view: m.For(g.Nodes, g.Ranks), sizes: slices.Clone(g.Axis), of: map[Config]int{}}
+	for _, v := range g.Verified {
+		c.sizes = append(c.sizes, v.Bytes) // an axis leaves out sizes close to one another
+	}
+	slices.Sort(c.sizes)
+	c.sizes = slices.Compact(c.sizes)
+	c.speaks = make([]bool, len(c.sizes))
+	for k, b := range c.sizes {
+		choice, why := c.view.Choose(coll, b, everything)
+		if why != model.Speaks && !(why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0) {
 			continue
 		}
-		for _, c := range view.Candidates(coll, b, everything) {
-			lost := c.LnMicros - choice.LnMicros
-			gains := why == model.SilentDefault || choice.DefaultLnMicros-c.LnMicros > choice.Needed
-			chosen := c.Algo == choice.Algo && c.Proto == choice.Proto && c.Channels == choice.Channels
-			if c.Bar != model.BarNone || !chosen && (choice.Verified || c.Floored || !(lost <= mostLost && gains)) || c.Channels > 0 && !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
-				continue
+		for _, o := range c.view.Candidates(coll, b, everything) {
+			config := Config{FamilyKey{o.Algo, o.Proto}, o.Channels}
+			lost := o.LnMicros - choice.LnMicros
+			switch {
+			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
+			case config == configOf(choice):
+				c.option(config, o.Floored)[k] = 0
+			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
+			case why == model.SilentDefault || c.gains(config, b):
+				c.option(config, o.Floored)[k] = max(0, lost)
 			}
-			config := Config{FamilyKey{c.Algo, c.Proto}, c.Channels}
-			at, ok := of[config]
-			if !ok {
-				at = len(options)
-				of[config] = at
-				o := option{config, c.Floored, make([]float64, len(g.Axis))}
-				for i := range o.lost {
-					o.lost[i] = math.Inf(1)
-				}
-				options = append(options, o)
-			}
-			options[at].lost[k] = max(0, lost)
 		}
-		if !slices.ContainsFunc(options, func(o option) bool { return !math.IsInf(o.lost[k], 1) }) {
-			speaks[k] = false // its channels cannot be set
-		}
+		// Else its channels cannot be set.
+		c.speaks[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 	}
-	return key, speaks, options
+	return c
+}
+
+// option is what asking for a configuration loses at each size, infinite until known.
+func (c *cover) option(config Config, floored bool) []float64 {
+	at, ok := c.of[config]
+	if !ok {
+		at = len(c.options)
+		c.of[config] = at
+		c.options = append(c.options, option{config, floored, slices.Repeat([]float64{math.Inf(1)}, len(c.sizes))})
+	}
+	return c.options[at].lost
+}
+
+// may reports whether a row can ask for a configuration at one of the sizes.
+func (c *cover) may(config Config, bytes uint64) bool {
+	k, _ := slices.BinarySearch(c.sizes, bytes)
+	return !math.IsInf(c.options[c.of[config]].lost[k], 1)
+}
+
+// gains reports whether the model would choose a configuration over NCCL's if it knew no better one.
+func (c *cover) gains(config Config, bytes uint64) bool {
+	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
+	return ok && x.DefaultLnMicros-x.LnMicros > x.Needed
+}
+
+// known reports whether a configuration was measured around a size and its label is trusted there.
+func (c *cover) known(config Config, bytes uint64) bool {
+	return slices.ContainsFunc(c.view.Candidates(c.key.Coll, bytes, everything), func(o model.Candidate) bool {
+		return Config{FamilyKey{o.Algo, o.Proto}, o.Channels} == config && o.Bar == model.BarNone
+	})
 }
 
 // span is a row over values from to to-1 of an axis.

@@ -10,12 +10,10 @@ import (
 // verify replaces cells by those that were measured once more to verify them. The times that a
 // configuration was selected by flatter it: among many alike, the one that noise favoured wins.
 func (g *Group) verify(fresh []Cell) {
-	for _, c := range fresh {
-		if i, ok := slices.BinarySearchFunc(g.Cells, c, Cell.compare); ok {
-			g.Cells[i] = c
-		} else {
-			g.Cells = slices.Insert(g.Cells, i, c)
-		}
+	if len(fresh) > 0 {
+		g.Cells = append(fresh, g.Cells...)
+		slices.SortStableFunc(g.Cells, Cell.compare)
+		g.Cells = slices.CompactFunc(g.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
 	}
 }
 

@@ -73,5 +73,6 @@ func (v *View) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.
 	choice.LnMicros, choice.Sigma = at.in(c.lnTable)
 	def, _, ok := v.defaultTime(g, at, costs, c)
 	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
+	choice.Needed = choice.needed() + v.farther[coll]
 	return choice, ok && choice.Sigma > 0
 }

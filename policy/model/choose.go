@@ -80,7 +80,7 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, S
 	if same {
 		return choice, SilentBest
 	}
-	needed := max(leastGain, sigmasOfGain*math.Sqrt(choice.Sigma*choice.Sigma+def.sigma*def.sigma))
+	needed := choice.needed()
 	choice.Needed = needed + v.farther[coll]
 	switch gain := def.mean - choice.LnMicros; {
 	case !(gain > 0):
@@ -91,6 +91,11 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, S
 		return choice, SilentFarther
 	}
 	return choice, Speaks
+}
+
+// needed is the gain in ln(us) below which the choice may be no gain at all.
+func (c Choice) needed() float64 {
+	return max(leastGain, sigmasOfGain*math.Sqrt(c.Sigma*c.Sigma+c.DefaultSigma*c.DefaultSigma))
 }
 
 // NoChoice is the choice where no configuration is known.

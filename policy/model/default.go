@@ -69,8 +69,7 @@ func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best
 				}
 				d.mean, d.sigma = g.timeOfDefault(at, below, above, label)
 			}
-			same = below.algo == best.algo && below.proto == best.proto && below.channels == best.channels &&
-				above.algo == best.algo && above.proto == best.proto && above.channels == best.channels
+			same = below.is(best) && above.is(best)
 			return d, same, d.sigma > 0
 		}
 	}
@@ -108,6 +107,12 @@ func (g *compiledGroup) timeOfDefault(at position, below, above, label compiledD
 		}
 	}
 	return at.in(g.byDef)
+}
+
+// is reports whether a configuration is the default itself: NCCL's own channel count is whatever
+// that had.
+func (d compiledDefault) is(c *compiledCurve) bool {
+	return d.algo == c.algo && d.proto == c.proto && (d.channels == c.channels || c.channels == 0)
 }
 
 func (d compiledDefault) sameCell(e compiledDefault) bool {

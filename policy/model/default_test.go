@@ -107,3 +107,24 @@ func TestChoosing(t *testing.T) {
 		t.Error("no positive cost beats 0")
 	}
 }
+
+// NCCL's choice of algorithm and protocol with NCCL's own channels is NCCL's choice, however
+// fast a repetition of it was.
+func TestOwnChannelsAreTheDefault(t *testing.T) {
+	for channels, want := range map[int]model.Silence{0: model.SilentBest, 8: model.SilentBest, 16: model.Speaks} {
+		file := smallModel()
+		g := &file.Groups[0]
+		g.Axis = []uint64{4 << 10, 64 << 10}
+		g.Default = &model.Default{Measured: []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}
+		g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: channels, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}, Micros: []float64{30, 30}, Sigma: []float64{0.01, 0.01}}}}}
+		m, err := model.Compile("m.json", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bytes := range []uint64{4 << 10, 8 << 10} {
+			if choice, why := m.For(g.Nodes, g.Ranks).Choose(nccl.CollAllReduce, bytes, nccl.Everything()); why != want {
+				t.Errorf("%d channels at %d bytes: %+v, %q, want %q", channels, bytes, choice, why, want)
+			}
+		}
+	}
+}

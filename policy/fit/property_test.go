@@ -1,0 +1,192 @@
+package fit
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+)
+
+// oddSweep is a sweep of any shape: with holes, noise, lone spikes, few sizes or many close
+// ones, a default at some sizes, labelled or not, labels that lie, channels that NCCL chose,
+// and sizes that were verified.
+func oddSweep(seed uint64) (all []bench.Sample) {
+	rng := rand.New(rand.NewPCG(seed, 77))
+	chance := func(p float64) bool { return rng.Float64() < p }
+	m := smallMachine()
+	m.Coll = nccl.Coll(rng.IntN(nccl.NumColls))
+	m.Nodes = 1 + rng.IntN(2)
+	m.Ranks = 8 * m.Nodes
+	m.everyCell = chance(0.3)
+	m.noise = []float64{0, 0.002, 0.02, 0.1}[rng.IntN(4)]
+	m.channels = [][]int{{8}, {1, 32}, {1, 4, 16, 64}, {1, 2, 4, 8, 16, 32}}[rng.IntN(4)]
+	m.sizes = nil
+	step := []float64{0.03, 0.5, 1, 1, 2, 5}[rng.IntN(6)]
+	for n, o := 1+rng.IntN(12), 8+6*rng.Float64(); len(m.sizes) < n; o += step * (0.5 + rng.Float64()) {
+		m.sizes = append(m.sizes, uint64(math.Exp2(o)))
+	}
+	slices.Sort(m.sizes)
+	m.sizes = slices.Compact(m.sizes)
+	configs := m.configs()
+	kept, labelled, defaults := []float64{1, 1, 0.5, 0.2}[rng.IntN(4)], chance(0.7), []float64{1, 1, 0.5, 0}[rng.IntN(4)]
+	own, verify, spikes, twins := chance(0.1), []float64{0, 0, 0.3, 1}[rng.IntN(4)], chance(0.3), chance(0.2)
+	if chance(0.2) {
+		configs = slices.DeleteFunc(configs, func(c Config) bool { return c.FamilyKey == m.byDefault(1).FamilyKey })
+	}
+	reps := 1 + rng.IntN(3)
+	add := func(s bench.Sample) {
+		if spikes && chance(0.03) {
+			s.Micros *= 3
+		}
+		all = append(all, s)
+	}
+	byDefault := func(b uint64) bench.Sample {
+		s := m.sample(m.byDefault(b), b, bench.SelectionDefault, rng)
+		s.Micros *= 1.05
+		if !labelled {
+			s.Algo, s.Proto, s.Channels = bench.Unknown, bench.Unknown, 0
+		}
+		return s
+	}
+	for range reps {
+		for _, b := range m.sizes {
+			if chance(defaults) {
+				add(byDefault(b))
+			}
+			for _, c := range configs {
+				if !chance(kept) {
+					continue
+				}
+				of := c
+				if twins && b > 1<<18 {
+					of.Proto = nccl.ProtoSimple
+				}
+				s := m.sample(of, b, bench.SelectionForced, rng)
+				s.Proto = c.Proto
+				if own {
+					s.Selection = bench.SelectionOwnChannels
+				}
+				add(s)
+			}
+		}
+	}
+	for _, b := range m.sizes {
+		if !chance(verify) {
+			continue
+		}
+		for range 2 {
+			s := byDefault(b)
+			s.Verify = true
+			add(s)
+			for range 3 {
+				s := m.sample(configs[rng.IntN(len(configs))], b, bench.SelectionForced, rng)
+				s.Verify = true
+				add(s)
+			}
+		}
+	}
+	return all
+}
+
+// Whatever was measured, a fit gives a model and rows that keep what they promise.
+func TestRowsDecideAsTheModel(t *testing.T) {
+	const seeds = 100
+	decided, rowsSeen := 0, 0
+	for seed := range uint64(seeds) {
+		all := oddSweep(seed)
+		if len(all) == 0 {
+			continue
+		}
+		set := pooled(all)
+		file, _ := Fit(set, Options{})
+		text, err := MarshalModel(file)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		again, _ := Fit(pooled(oddSweep(seed)), Options{})
+		if twice, _ := MarshalModel(again); !bytes.Equal(text, twice) {
+			t.Errorf("seed %d: the same samples give two models", seed)
+		}
+		m, err := model.Read("model.json", text)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if len(file.Groups) == 0 {
+			continue
+		}
+		for _, opts := range []RowOptions{{}, {UnknownDefault: true}} {
+			rows := Rows(m, opts)
+			rowsSeen += len(rows)
+			var csv bytes.Buffer
+			if err := WriteRows(&csv, rows); err != nil {
+				t.Fatal(err)
+			}
+			p, err := policy.ReadCSV("rows.csv", csv.Bytes())
+			if err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, csv.Bytes())
+			}
+			if len(p.Rules) != len(rows) {
+				t.Fatalf("seed %d: %d rules of %d rows", seed, len(p.Rules), len(rows))
+			}
+			n, problem := rowsKeep(set.Groups[0], m, rows, opts)
+			decided += n
+			if problem != "" {
+				t.Errorf("seed %d, %+v: %s\n%s", seed, opts, problem, csv.Bytes())
+			}
+		}
+	}
+	t.Logf("%d rows, %d decisions", rowsSeen, decided)
+	if decided < seeds {
+		t.Errorf("%d decisions: the test is too weak", decided)
+	}
+}
+
+// rowsKeep compares rows with the model that they are made of: at each size measured, but for
+// those closer to another one than an axis holds.
+func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided int, problem string) {
+	view := m.For(g.Nodes, g.Ranks)
+	for i, r := range rows {
+		if r.Bytes.Min > r.Bytes.Max || i > 0 && r.Bytes.Min <= rows[i-1].Bytes.Max {
+			return decided, fmt.Sprintf("row %d is empty or overlaps: %s", i, r)
+		}
+		cells := g.cellsOf(r.Config)
+		if len(cells) == 0 || r.Bytes.Min < cells[0].Bytes || r.Bytes.Max > cells[len(cells)-1].Bytes {
+			return decided, fmt.Sprintf("row %d is for sizes its configuration was not measured at: %s", i, r)
+		}
+	}
+	sizes := slices.DeleteFunc(g.allSizes(), func(b uint64) bool { return !slices.Contains(m.File.Groups[0].Axis, b) })
+	for _, v := range m.File.Groups[0].Verified {
+		sizes = append(sizes, v.Bytes)
+	}
+	for _, b := range sizes {
+		choice, why := view.Choose(g.Coll, b, everything)
+		speaks := why == model.Speaks || why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0
+		speaks = speaks && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
+		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
+		switch {
+		case i < 0 && speaks:
+			return decided, fmt.Sprintf("no row at %d, the model says %+v", b, choice)
+		case i < 0:
+			continue
+		case !speaks:
+			return decided, fmt.Sprintf("a row at %d, the model is silent: %s (%+v)", b, why, choice)
+		}
+		decided++
+		r := rows[i]
+		ln, _, ok := view.Predict(g.Coll, r.Algo, r.Proto, r.Channels, b)
+		switch {
+		case choice.Verified && configOf(choice) != r.Config:
+			return decided, fmt.Sprintf("at %d %s won a verification, the row says %s", b, configOf(choice), r)
+		case !choice.Verified && !(ok && ln-choice.LnMicros <= mostLost+1e-9):
+			return decided, fmt.Sprintf("at %d the row loses %.4f: %s, the model says %+v", b, ln-choice.LnMicros, r, choice)
+		}
+	}
+	return decided, ""
+}
