@@ -76,7 +76,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		}
 	}
 	if floors != (nccl.Floors{}) {
-		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (tunefit plan measures what it has without)\n", floors)
+		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; tunefit plan measures only what it has)\n", floors)
 	}
 	writeRows(w, in.Set, in.Rejected)
 	if steps := report.Steps(in.Report, report.Findings(in.Report)); len(steps) > 0 {

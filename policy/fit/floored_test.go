@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,5 +68,46 @@ func TestFlooredChannels(t *testing.T) {
 		if written, err := MarshalModel(file); err != nil || strings.Contains(string(written), "floored") != (test.want > 0) {
 			t.Errorf("%s: %v, the model's file should say so: %t", name, err, test.want > 0)
 		}
+	}
+}
+
+// NCCL_MIN_NCHANNELS does not raise the channels of NVLS, NCCL_MIN_CTAS does; neither makes another machine of one.
+func TestFlooredNVLS(t *testing.T) {
+	for _, c := range []struct {
+		algo  nccl.Algo
+		setup bench.Setup
+		want  bool
+	}{
+		{nccl.AlgoRing, bench.Setup{MinChannels: "16"}, true}, {nccl.AlgoRing, bench.Setup{MinCTAs: "16"}, true},
+		{nccl.AlgoNVLS, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLS, bench.Setup{MinCTAs: "16"}, true},
+		{nccl.AlgoNVLSTree, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLSTree, bench.Setup{MinCTAs: "16"}, true},
+	} {
+		s := bench.Sample{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8, Bytes: 1024, Micros: 10, Algo: c.algo, Proto: nccl.ProtoSimple, Channels: 16, Selection: bench.SelectionForced}
+		plain := s
+		s.Setup, plain.Channels = &c.setup, 4
+		set := pooled([]bench.Sample{s, plain})
+		if got := set.Groups[0].floored[Config{FamilyKey{c.algo, nccl.ProtoSimple}, 16}]; got != c.want || len(set.Machines) != 1 {
+			t.Errorf("%v under %+v: %t, want %t; machines %v", c.algo, c.setup, got, c.want, set.Machines)
+		}
+	}
+}
+
+// A row with channels that need a floor stands only where the model chooses these, not for a neighbour that is nearly as fast.
+func TestFlooredRowsStandForThemselves(t *testing.T) {
+	var samples []bench.Sample
+	for i := range 11 {
+		bytes := uint64(1<<10) << i
+		s := bench.Sample{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8, Bytes: bytes, Algo: bench.Unknown, Proto: bench.Unknown, Selection: bench.SelectionDefault, Micros: 100}
+		samples = append(samples, s, s)
+		s.Selection, s.Algo, s.Proto = bench.SelectionForced, nccl.AlgoRing, nccl.ProtoSimple
+		flat := s
+		s.Channels, s.Micros = 16, 40*math.Pow(1.02, float64(i))
+		flat.Channels, flat.Micros, flat.Setup = 32, 40.6, &bench.Setup{MinChannels: "32"}
+		samples = append(samples, s, s, flat, flat)
+	}
+	file, _ := Fit(pooled(samples), Options{})
+	rows := Rows(mustCompile(t, file), RowOptions{})
+	if len(rows) != 2 || rows[0].Channels != 16 || rows[0].Floored || rows[1].Channels != 32 || !rows[1].Floored {
+		t.Errorf("%+v, want one row of 16 channels and one of 32, which needs a floor", rows)
 	}
 }
