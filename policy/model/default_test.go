@@ -128,3 +128,26 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 		}
 	}
 }
+
+// What won a verification needs its channels, at whatever size that was.
+func TestFloorsOfVerifiedSizes(t *testing.T) {
+	file := smallModel()
+	g := &file.Groups[0]
+	g.Axis = []uint64{4 << 10, 64 << 10}
+	g.Default = &model.Default{Measured: []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}
+	g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: 16, Floored: true, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}}}}
+	for _, verified := range [][]model.Verified{nil, {{Bytes: 4200, Algo: "ring", Proto: "simple", Channels: 16, Micros: 30, DefaultMicros: 40, Repetitions: 2}}} {
+		g.Verified = verified
+		m, err := model.Compile("m.json", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want nccl.Floors
+		if verified != nil {
+			want.Add(nccl.AlgoRing, 16)
+		}
+		if got := m.Floors(); got != want {
+			t.Errorf("verified %v: %+v, want %+v", verified, got, want)
+		}
+	}
+}
