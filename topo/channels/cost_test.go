@@ -2,7 +2,6 @@ package channels
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // hgxH100Graphs are the channels that NCCL 2.30.7 finds on an HGX H100 with one 400 Gb/s NIC per GPU.
 func hgxH100Graphs(t testing.TB) (single, multi Graphs) {
