@@ -19,6 +19,9 @@ import (
 // A rank that is killed in the middle of a change does not stop the others' calls,
 // and they go on deciding alike. In a real job NCCL would end them.
 func TestLiveKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	j := startJob(t, built.programs, 4, args("ranks=4 rate=500"), env)
@@ -109,6 +112,9 @@ func TestLiveFullDisk(t *testing.T) {
 // its copy there; a rank with another one than the first's fails init, for it cannot get
 // that.
 func TestLiveFullAtStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	inside, outside := smallShm(t)
 	fill(t, filepath.Join(outside, "filler"))

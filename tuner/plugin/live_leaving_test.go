@@ -16,6 +16,9 @@ import (
 // an end, the other ranks go on, and a rank that leaves a change which it has promised
 // nothing for aborts it. What was decided is in force when the rank learns of it.
 func TestLiveFinalizeBesideWaiting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	const waited, other = 0, 1 // communicators, and the contexts of each rank
 	file, env := policyFile(t, 1)

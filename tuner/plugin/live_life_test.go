@@ -170,6 +170,9 @@ func TestLiveFork(t *testing.T) {
 // A communicator ends on all ranks while it and another one change, and on one rank
 // before the others.
 func TestLiveFinalize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	j := startJob(t, built.programs, 4, args("ranks=4 comms=3 rate=500"), env)

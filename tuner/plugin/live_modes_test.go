@@ -164,6 +164,9 @@ func TestLiveNot(t *testing.T) {
 
 // Two nodes, as far as the ranks know, with a directory that they share.
 func TestLiveAcrossNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	shared := t.TempDir()
