@@ -55,10 +55,9 @@ func compiled(maxNodes int, groups ...model.Group) *model.Model {
 	return m
 }
 
-// validate fits each fold and sums up the decisions of the policy file made of it, and of
-// the model itself.
+// validate fits each fold and sums up the decisions of the policy file made of it.
 func validate(leftOut string, truth *Group, folds []fold) Verdict {
-	var outcomes, byModel []Outcome
+	var outcomes []Outcome
 	times := map[string][]float64{}
 	var off []float64
 	inside := 0
@@ -66,7 +65,6 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		m := compileFor(0, f.train, f.sizes)
 		view := m.For(truth.Nodes, truth.Ranks)
 		asked := decide(view, truth, f.sizes)
-		byModel = append(byModel, asked...)
 		byRows := truth.decideByRows(Rows(m, RowOptions{}), f.sizes)
 		for i := range byRows {
 			byRows[i].Plain = asked[i].Plain
@@ -88,7 +86,6 @@ func validate(leftOut string, truth *Group, folds []fold) Verdict {
 		off, inside = append(off, o...), inside+n
 	}
 	v := newVerdict(leftOut, outcomes, times)
-	v.Model = rate(byModel)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
 		v.TypicalError = median(off)

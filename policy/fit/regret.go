@@ -138,7 +138,6 @@ type Verdict struct {
 	LeftOut string // what the model had not seen
 
 	Plain, Cautious, Default   Score // against the best measured
-	Model                      Rated // of a model whose policy file the others are of
 	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
 	VersusDefault              Score // cautious / default
 
@@ -155,20 +154,6 @@ type Verdict struct {
 
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
-}
-
-// Rated is how a way to decide did: against the best measured, and where it was slower than
-// the default, see Verdict.
-type Rated struct {
-	Score
-	Spoke, Harm int
-	WorstHarm   float64
-}
-
-// rate sums up outcomes.
-func rate(outcomes []Outcome) Rated {
-	v := newVerdict("", outcomes, nil)
-	return Rated{v.Cautious, v.Spoke, v.Harm, v.WorstHarm}
 }
 
 // SizeRegret is what came of deciding for one size, each as time / best measured;
