@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // planJSON is a plan as programs read it.
@@ -49,6 +48,14 @@ type runJSON struct {
 	Commands       []string          `json:"commands"`
 }
 
+// choiceJSON is what a run of several configurations measures with one of them.
+type choiceJSON struct {
+	Algorithm string   `json:"algorithm"`
+	Protocol  string   `json:"protocol"`
+	Channels  int      `json:"channels,omitempty"`
+	Sizes     []uint64 `json:"sizes"`
+}
+
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	next := space.Next(group)
 	p := planJSON{
@@ -77,144 +84,82 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Missed = append(p.Missed, missJSON{m.Config.String(), m.Sizes, m.Gain})
 	}
 	for _, r := range next.Runs {
-		p.Runs = append(p.Runs, f.commands(space.Key, r))
+		j := f.commands(measure.Of(space.Key, r), true)
+		if !r.Default {
+			j.Algorithm, j.Protocol, j.Channels = r.Config.Algo.String(), r.Config.Proto.String(), r.Config.Channels
+		}
+		p.Runs = append(p.Runs, j)
 	}
 	return p
 }
 
-var perfPrograms = map[nccl.Coll]string{
-	nccl.CollBroadcast: "broadcast_perf", nccl.CollReduce: "reduce_perf", nccl.CollAllGather: "all_gather_perf",
-	nccl.CollReduceScatter: "reduce_scatter_perf", nccl.CollAllReduce: "all_reduce_perf",
-}
-
-// commands writes a run down: one command for each stretch of sizes that
-// nccl-tests can step through. A configuration is a row for the tuner, as in the job.
-func (f *planFlags) commands(key fit.Key, r fit.Run) runJSON {
-	j := runJSON{Sizes: r.Sizes, Env: map[string]string{}}
-	name := fmt.Sprintf("%s-%dn-%dr-default", key.Coll, key.Nodes, key.Ranks)
-	if !r.Default {
-		j.Algorithm, j.Protocol, j.Channels = r.Config.Algo.String(), r.Config.Proto.String(), r.Config.Channels
-		name = fmt.Sprintf("%s-%dn-%dr-%s-%s", key.Coll, key.Nodes, key.Ranks, j.Algorithm, j.Protocol)
-		if j.Channels > 0 {
-			name += fmt.Sprintf("-%dch", j.Channels)
-		}
-		j.Env = f.tuned(name)
-		j.Commands = []string{fmt.Sprintf("echo %s > %s.csv", fit.Row{Key: key, Config: r.Config, Bytes: nccl.Range{Max: r.Sizes[len(r.Sizes)-1]}}, name)}
+// verification plans to measure once more, in turns, the default and what may be faster.
+func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
+	p := planJSON{
+		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks, Runs: []runJSON{},
+		Measured: len(group.Configs()), Done: group.IsVerified(space.Sizes), Why: "all sizes are verified",
 	}
-	j.Commands = append(j.Commands, f.perf(key, j.Env, r.Sizes, name)...)
-	return j
-}
-
-// tuned is the environment of runs that our library decides about. It says what it decided when it sees a size first, in the
-// warm-up: NCCL's own log of every call would cost time in those that count.
-func (f *planFlags) tuned(name string) map[string]string {
-	library, err := f.library.Find()
-	if f.library.Path == "" && err != nil {
-		library = cli.LibraryName // where NCCL looks for it
+	if p.Done {
+		return p
 	}
-	return map[string]string{
-		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: name + ".csv", tuner.EnvLog: "decisions",
-		"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV",
-	}
-}
-
-// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them only.
-func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
-	launch, gpus := f.launch, 1
-	switch {
-	case launch == "" && key.Nodes == 1:
-		gpus = key.Ranks
-	case launch == "":
-		launch = fmt.Sprintf("mpirun -np %d", key.Ranks)
-	}
-	words := []string{}
-	if launch != "" {
-		words = append(words, launch)
-	}
-	if len(env) > 0 {
-		words = append(words, "env")
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			words = append(words, name+"="+env[name])
-		}
-	}
-	words = append(words, perfPrograms[key.Coll])
-	commands = []string{fmt.Sprintf("echo '# %s' > %s.log", name, name)}
-	for _, s := range steps(sizes, trimUnit(key)) {
-		commands = append(commands, fmt.Sprintf("%s -b %d -e %d%s -g %d >> %s.log 2>&1", strings.Join(words, " "), s.from, s.to, s.by, gpus, name))
-	}
-	return commands
-}
-
-// trimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data 16 bytes
-// a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
-func trimUnit(key fit.Key) uint64 {
-	if key.Coll == nccl.CollAllGather || key.Coll == nccl.CollReduceScatter {
-		return 16 * uint64(key.Ranks)
-	}
-	return 4
-}
-
-// step is what nccl-tests steps through: -b, -e and -f, which is empty for one
-// size.
-type step struct {
-	from, to uint64
-	by       string
-}
-
-// steps covers sizes with few stretches of a constant whole factor: from the least one, the factor that
-// reaches most. nccl-tests multiplies untrimmed sizes, and prints them trimmed.
-func steps(sizes []uint64, unit uint64) (all []step) {
-	left := slices.Clone(sizes)
-	for len(left) > 0 {
-		s, reached := step{from: roundest(left[0], left[0]+unit-1)}, left[:1]
-		s.to = s.from
-		for _, b := range left[1:] {
-			for _, factor := range []uint64{b / left[0], b/left[0] + 1} { // trimming changes it
-				if factor < 2 || factor > math.MaxInt32 {
-					continue
-				}
-				if from, all := stretch(left, factor, unit); len(all) > len(reached) {
-					s, reached = step{from: from, to: from, by: fmt.Sprintf(" -f %d", factor)}, all
-					for range all[1:] {
-						s.to *= factor
-					}
+	p.Why = fmt.Sprintf("the default and the %d best predicted at each size, in turns, %s", measure.NumContenders, cli.CountOf(f.repetitions, "repetition"))
+	written := map[string]bool{}
+	for _, s := range measure.Verification(space.Key, space.Sizes, space.Contenders(group), f.repetitions) {
+		r := f.commands(s, !written[s.Policy])
+		written[s.Policy] = true
+		for _, row := range s.Rows {
+			c := choiceJSON{Algorithm: row.Algo.String(), Protocol: row.Proto.String(), Channels: row.Channels}
+			for _, b := range s.Sizes {
+				if row.Bytes.Contains(b) {
+					c.Sizes = append(c.Sizes, b)
 				}
 			}
+			r.Configurations = append(r.Configurations, c)
 		}
-		all = append(all, s)
-		left = slices.DeleteFunc(slices.Clone(left), func(b uint64) bool { return slices.Contains(reached, b) })
+		p.Runs = append(p.Runs, r)
 	}
-	return all
+	return p
 }
 
-// stretch is how far a factor reaches from the first size, and where it begins: at a size that is trimmed to that one, and
-// whose multiples are trimmed to the others.
-func stretch(sizes []uint64, factor, unit uint64) (from uint64, reached []uint64) {
-	low, high := sizes[0], sizes[0]+unit-1
-	reached = sizes[:1:1]
-	for power := factor; high <= math.MaxUint64/factor/power; power *= factor {
-		i, _ := slices.BinarySearch(sizes, low*power-min(low*power, unit-1))
-		if i == len(sizes) {
-			break
+// commands writes a start down: its policy, and one command for each stretch of sizes that nccl-tests can step
+// through. No two logs are the same, or import would read one of them only.
+func (f *planFlags) commands(s measure.Start, withPolicy bool) runJSON {
+	r := runJSON{Sizes: s.Sizes, Env: map[string]string{}, Commands: []string{}}
+	if len(s.Rows) > 0 {
+		library, err := f.library.Find()
+		if f.library.Path == "" && err != nil {
+			library = cli.LibraryName // where NCCL looks for it
 		}
-		b := sizes[i]
-		first, last := max(low, (b+power-1)/power), min(high, (b+unit-1)/power)
-		if first > last {
-			break
-		}
-		low, high, reached = first, last, append(reached, b)
-	}
-	return roundest(low, high), reached
-}
-
-// roundest is the number of a range that the highest power of two divides.
-func roundest(low, high uint64) uint64 {
-	for zeros := 63; zeros > 0; zeros-- {
-		if n := high >> zeros << zeros; n >= low && n > 0 {
-			return n
+		r.Env = measure.Tuned(library, s.Policy+".csv")
+		if withPolicy {
+			var lines []string
+			for _, row := range s.Rows {
+				lines = append(lines, row.String())
+			}
+			r.Commands = append(r.Commands, fmt.Sprintf("printf '%%s\n' %s > %s.csv", strings.Join(lines, " "), s.Policy))
 		}
 	}
-	return low
+	launch, gpus := f.launch, 1
+	switch {
+	case launch == "" && s.Key.Nodes == 1:
+		gpus = s.Key.Ranks
+	case launch == "":
+		launch = fmt.Sprintf("mpirun -np %d", s.Key.Ranks)
+	}
+	words := strings.Fields(launch)
+	if len(r.Env) > 0 {
+		words = append(words, "env")
+		for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+			words = append(words, name+"="+r.Env[name])
+		}
+	}
+	words = append(words, measure.Program(s.Key.Coll))
+	r.Commands = append(r.Commands, fmt.Sprintf("echo '# %s' > %s.log", s.Name, s.Name))
+	for _, step := range measure.Steps(s.Sizes, measure.TrimUnit(s.Key)) {
+		args := slices.Concat(words, step.Args(), []string{"-g", strconv.Itoa(gpus)})
+		r.Commands = append(r.Commands, fmt.Sprintf("%s >> %s.log 2>&1", strings.Join(args, " "), s.Name))
+	}
+	return r
 }
 
 func (f *planFlags) write(w io.Writer, plans []planJSON) error {

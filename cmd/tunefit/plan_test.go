@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -117,7 +118,7 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 	dir := t.TempDir()
 	f := planFlags{}
 	for _, r := range plannedRuns {
-		for _, command := range f.commands(r.key, r.run).Commands {
+		for _, command := range f.commands(measure.Of(r.key, r.run), true).Commands {
 			_, log, _ := strings.Cut(strings.ReplaceAll(command, ">>", ">"), "> ")
 			log, isPerf := strings.CutSuffix(log, " 2>&1")
 			if !isPerf {
@@ -139,49 +140,6 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 			}
 			if !r.run.Default && (s.Algo != r.run.Config.Algo || s.Proto != r.run.Config.Proto || s.Channels != r.run.Config.Channels) {
 				t.Errorf("%s is read as %+v, want %v", log, s, r.run.Config)
-			}
-		}
-	}
-}
-
-func TestPlanSteps(t *testing.T) {
-	for _, test := range []struct {
-		sizes []uint64
-		unit  uint64
-		want  string
-	}{
-		{[]uint64{4096}, 4, "[{4096 4096 }]"},
-		{[]uint64{1024, 2048, 4096}, 4, "[{1024 4096  -f 2}]"},
-		{[]uint64{1024, 4096, 16384, 32768}, 4, "[{1024 16384  -f 4} {32768 32768 }]"},
-		{[]uint64{1000, 1500, 3000}, 4, "[{1000 3000  -f 3} {1500 1500 }]"},
-		{[]uint64{1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20}, 4, "[{1048576 4194304  -f 2} {1572864 6291456  -f 2}]"},
-		{[]uint64{4, 1 << 63}, 4, "[{4 4 } {9223372036854775808 9223372036854775808 }]"},
-	} {
-		if got := fmt.Sprint(steps(test.sizes, test.unit)); got != test.want {
-			t.Errorf("%v: %s, want %s", test.sizes, got, test.want)
-		}
-	}
-}
-
-// However nccl-tests trims the sizes of a range, one start measures them again.
-func TestPlanStepsOverTrimmedSizes(t *testing.T) {
-	for ranks := 2; ranks <= 96; ranks++ {
-		for _, coll := range []nccl.Coll{nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollAllReduce} {
-			unit := trimUnit(fit.Key{Coll: coll, Nodes: 1, Ranks: ranks})
-			var sizes []uint64
-			for b := uint64(4 << 10); b <= 1<<30; b *= 2 {
-				sizes = append(sizes, b/unit*unit)
-			}
-			all := steps(sizes, unit)
-			if len(all) != 1 {
-				t.Fatalf("%s on %d ranks: %v", coll, ranks, all)
-			}
-			var again []uint64
-			for b := all[0].from; b <= all[0].to; b *= 2 {
-				again = append(again, b/unit*unit)
-			}
-			if !slices.Equal(again, sizes) {
-				t.Fatalf("%s on %d ranks: %v measures %v, want %v", coll, ranks, all, again, sizes)
 			}
 		}
 	}
