@@ -1,0 +1,235 @@
+// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm (in an allocation, or
+// in a job that Prepare submits and waits for), or by a template of a command. It runs a command so that nothing of it stays
+// behind, and finds the nodes that a failed run's output blames. A Launcher is used by one goroutine at a time.
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The names of launchers, besides a template.
+const (
+	Local  = "local"
+	MPIRun = "mpirun"
+	Slurm  = "slurm"
+)
+
+// Options say how ranks are started.
+type Options struct {
+	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in it.
+	With string
+	// Args are more arguments of mpirun, or of srun and sbatch ("-p", "gpu").
+	Args []string
+	// Hosts are those that mpirun uses, in this order, and the template's {hosts}. None: those that mpirun finds.
+	Hosts []string
+	// Prefix is what the program runs in, a container: it comes between the launcher and the program.
+	Prefix []string
+	// StateFile keeps the name of a job that Prepare submits, so that the next tunefit finds it if this one is killed. "": no
+	// file, the job of a killed tunefit holds its nodes until its time limit.
+	StateFile string
+}
+
+// Program is what runs.
+type Program struct {
+	Argv         []string
+	Env          map[string]string // besides what the launcher passes on by itself
+	Nodes        int
+	RanksPerNode int           // processes of a node
+	Dir          string        // where it runs, an absolute path; "": where the launcher puts it
+	Limit        time.Duration // it is ended by the caller; launchers that can, end it a minute later, in case nobody else does. 0: none
+}
+
+// grace is what launchers give a program after its limit, so that the caller's own limit comes first.
+const grace = time.Minute
+
+// Launcher starts programs in one way.
+type Launcher struct {
+	Options
+	kind     string // Local, MPIRun, Slurm or template
+	mpirun   string // the program
+	template []part
+	job      job // that Prepare submitted or took over
+}
+
+const template = "template"
+
+// allowed is what With may be.
+const allowed = `local, mpirun, the path of an mpirun, slurm, or a command with {command} in it, as "pdsh -R exec -w {hosts} ssh %h '{command}'"`
+
+// New checks that the options can start anything.
+func New(o Options) (*Launcher, error) {
+	l := &Launcher{Options: o}
+	switch {
+	case strings.ContainsAny(o.With, "{ "):
+		l.kind = template
+	case filepath.Base(o.With) == MPIRun:
+		l.kind = MPIRun
+	case o.With == Local || o.With == Slurm:
+		l.kind = o.With
+	case o.With == "srun" || o.With == "sbatch":
+		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and sbatch where there is no allocation)", o.With)
+	default:
+		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
+	}
+	if len(o.Args) > 0 && l.kind != MPIRun && l.kind != Slurm {
+		return nil, fmt.Errorf("launcher %q takes no more arguments, there are %q (mpirun and slurm do)", o.With, o.Args)
+	}
+	if len(o.Hosts) > 0 && (l.kind == Local || l.kind == Slurm) {
+		do := "Slurm chooses them; an argument -w node[1-4] names some"
+		if l.kind == Local {
+			do = "it uses this machine"
+		}
+		return nil, fmt.Errorf("launcher %q takes no hosts (%s)", o.With, do)
+	}
+	for i, h := range o.Hosts {
+		if !hostName.MatchString(h) {
+			return nil, fmt.Errorf("%q is no host (needed: names or addresses, without slots or brackets)", h)
+		}
+		if slices.Contains(o.Hosts[:i], h) {
+			return nil, fmt.Errorf("host %s is named twice", h)
+		}
+	}
+	if len(o.Prefix) > 0 && l.kind != template { // a template's is only looked for where it runs
+		if _, err := lookFor(o.Prefix[0]); err != nil && l.kind == Local {
+			return nil, err
+		}
+	}
+	var err error
+	switch l.kind {
+	case template:
+		l.template, err = parseTemplate(o.With, len(o.Hosts) > 0)
+	case MPIRun:
+		l.mpirun, err = findMPIRun(o.With)
+	case Slurm:
+		err = l.findSlurm()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+var (
+	hostName     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// Processes says with how many processes perNode GPUs of each node are used, and how many GPUs are each's: on this machine one
+// process has all GPUs, so that nothing but the program is needed; elsewhere a process has one.
+func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
+	if l.kind == Local {
+		return 1, perNode
+	}
+	return nodes * perNode, 1
+}
+
+// Command returns the command that starts a program.
+func (l *Launcher) Command(p Program) ([]string, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if len(l.Hosts) > 0 && p.Nodes > len(l.Hosts) {
+		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts), strings.Join(l.Hosts, " "))
+	}
+	switch l.kind {
+	case MPIRun:
+		return l.mpirunCommand(p), nil
+	case Slurm:
+		return l.srunCommand(p)
+	case template:
+		return []string{"/bin/sh", "-c", l.fill(p)}, nil
+	}
+	if p.Nodes > 1 || p.RanksPerNode > 1 {
+		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
+	}
+	return in(p.Dir, l.program(p, true)), nil
+}
+
+func (p Program) check() error {
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		return fmt.Errorf("there is no program to start")
+	}
+	if p.Nodes < 1 || p.RanksPerNode < 1 {
+		return fmt.Errorf("%d nodes with %d processes each: there must be at least 1", p.Nodes, p.RanksPerNode)
+	}
+	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
+		return fmt.Errorf("directory %s: not an absolute path", p.Dir)
+	}
+	for _, text := range append(slices.Clone(p.Argv), p.Dir) {
+		if strings.ContainsRune(text, 0) {
+			return fmt.Errorf("%q: a command cannot hold a byte 0", text)
+		}
+	}
+	for name, value := range p.Env {
+		if !variableName.MatchString(name) {
+			return fmt.Errorf("variable %q: not a name (allowed: letters, digits and _)", name)
+		}
+		if strings.ContainsRune(value, 0) {
+			return fmt.Errorf("variable %s: its value %q holds a byte 0", name, value)
+		}
+	}
+	return nil
+}
+
+// program is what the launcher starts: the container, and in it the program with its environment. It is set there because not
+// all containers pass their own on, and because launchers read values with commas or quotes in ways of their own.
+func (l *Launcher) program(p Program, withEnv bool) []string {
+	argv := slices.Clone(l.Prefix)
+	if withEnv && len(p.Env) > 0 {
+		argv = append(append(argv, "env"), p.environment()...)
+	}
+	return append(argv, p.Argv...)
+}
+
+// environment is in order, so that the same run has the same command.
+func (p Program) environment() (assignments []string) {
+	for name, value := range p.Env {
+		assignments = append(assignments, name+"="+value)
+	}
+	slices.Sort(assignments)
+	return assignments
+}
+
+// in starts a command in a directory.
+func in(dir string, argv []string) []string {
+	if dir == "" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, dir}, argv...)
+}
+
+// Prepare gets what the next commands need: outside of an allocation of Slurm a job that holds the nodes. It submits one that
+// lasts for limit if there is none, or takes the one that a killed tunefit left, waits until it runs and says why it waits. It
+// does nothing else. A job with fewer nodes, or with less time left than run, is given back first. Call it before each run: a
+// job ends by itself.
+func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
+	if l.kind != Slurm || inAllocation() {
+		return nil
+	}
+	return l.hold(ctx, nodes, run+2*grace, max(limit, run+2*grace), say)
+}
+
+// Close gives back what Prepare got.
+func (l *Launcher) Close() error {
+	return l.giveBack()
+}
+
+// has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its value.
+func has(args []string, names ...string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return slices.ContainsFunc(names, func(n string) bool {
+			return name == n || len(n) == 2 && len(arg) > 2 && arg[0] == '-' && arg[1] == n[1] && arg[1] != '-' && !strings.HasPrefix(arg, "--")
+		})
+	})
+}
+
+// inAllocation says whether this process runs in an allocation of Slurm.
+func inAllocation() bool { return os.Getenv("SLURM_JOB_ID") != "" }

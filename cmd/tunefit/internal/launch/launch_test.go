@@ -1,0 +1,169 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// launched runs a program through a launcher, and returns its output.
+func launched(t *testing.T, l *Launcher, p Program) (out string, err error) {
+	t.Helper()
+	argv, err := l.Command(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	err = Run(t.Context(), argv, nil, "", &b, time.Minute)
+	return b.String(), err
+}
+
+func mustNew(t *testing.T, o Options) *Launcher {
+	t.Helper()
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// mustCommand returns a command as a shell would read it.
+func mustCommand(t *testing.T, l *Launcher, p Program) string {
+	t.Helper()
+	argv, err := l.Command(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Quote(argv)
+}
+
+// programs puts files that do nothing but say what they are into a folder, which is the PATH.
+func programs(t *testing.T, says map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range says {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+}
+
+// awkward is an environment that a launcher which reads values in a way of its own would change.
+var awkward = map[string]string{
+	"TUNEFIT_TEST_PLAIN":  "ring",
+	"TUNEFIT_TEST_COMMAS": "^mlx5_0,mlx5_1",
+	"TUNEFIT_TEST_QUOTES": `a 'b' "c" $HOME \ ` + "`d`;e",
+	"TUNEFIT_TEST_EMPTY":  "",
+	"TUNEFIT_TEST_LINES":  "a\nb",
+}
+
+// printsAwkward prints awkward, a line a rank, which is in order in one of variables.
+const printsAwkward = `printf '<%s|%s|%s|%s|%s>@%s\n' "$TUNEFIT_TEST_PLAIN" "$TUNEFIT_TEST_COMMAS" "$TUNEFIT_TEST_QUOTES" "${TUNEFIT_TEST_EMPTY-unset}" "$(printf %s "$TUNEFIT_TEST_LINES" | tr '\n' /)" "$PWD"`
+
+// awkwardLine is what printsAwkward prints in a directory.
+func awkwardLine(dir string) string {
+	return `<ring|^mlx5_0,mlx5_1|` + awkward["TUNEFIT_TEST_QUOTES"] + `||a/b>@` + dir
+}
+
+// A directory, an environment and an exit code come through, in a container as well.
+func TestLocal(t *testing.T) {
+	dir := t.TempDir()
+	container := filepath.Join(dir, "container")
+	if err := os.WriteFile(container, []byte("#!/bin/sh\necho in \"$1\"; shift\nexec env -i PATH=\"$PATH\" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := mustNew(t, Options{With: Local, Prefix: []string{container, "image.sif"}})
+	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", printsAwkward + "; exit 3"}, Env: awkward, Nodes: 1, RanksPerNode: 1, Dir: dir})
+	if want := "in image.sif\n" + awkwardLine(dir) + "\n"; out != want || ExitOf(err) != 3 {
+		t.Errorf("%q, %v; want %q and 3", out, err, want)
+	}
+	if n, each := l.Processes(1, 8); n != 1 || each != 8 {
+		t.Errorf("%d processes with %d GPUs", n, each)
+	}
+	if err := l.Prepare(t.Context(), 1, time.Hour, time.Hour, func(s string) { t.Error(s) }); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever calls a launcher by another name, or leaves something out, is told what there is.
+func TestRefused(t *testing.T) {
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "mpirun.mpich": "HYDRA build details:", "srun": ""})
+	intel := filepath.Join(os.Getenv("PATH"), "intel")
+	old := filepath.Join(os.Getenv("PATH"), "old")
+	for dir, says := range map[string]string{intel: "Intel(R) MPI Library for Linux* OS, Version 2021.11", old: "mpirun (Open MPI) 3.1.6"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "mpirun"), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("SLURM_JOB_ID", "")
+	for _, c := range []struct {
+		o    Options
+		says []string
+	}{
+		{Options{}, []string{`unknown launcher ""`, "local, mpirun", "{command}"}},
+		{Options{With: "pdsh"}, []string{`unknown launcher "pdsh"`, "{command}"}},
+		{Options{With: "srun"}, []string{"called slurm"}},
+		{Options{With: "slurm"}, []string{"no sbatch here", "needed for launcher slurm"}},
+		{Options{With: intel + "/mpirun"}, []string{"Intel", "not Open MPI", "-n {ranks}"}},
+		{Options{With: old + "/mpirun"}, []string{"Open MPI 3", "4 or newer"}},
+		{Options{With: "/absent/mpirun"}, []string{"there is no /absent/mpirun"}},
+		{Options{With: Local, Args: []string{"-p", "gpu"}}, []string{"no more arguments"}},
+		{Options{With: Local, Hosts: []string{"node1"}}, []string{"takes no hosts"}},
+		{Options{With: Local, Prefix: []string{"apptainer", "exec"}}, []string{"no apptainer here"}},
+		{Options{With: Slurm, Hosts: []string{"node1"}}, []string{"-w node"}},
+		{Options{With: MPIRun, Hosts: []string{"node1:8"}}, []string{`"node1:8" is no host`}},
+		{Options{With: MPIRun, Hosts: []string{"node1", "node1"}}, []string{"twice"}},
+		{Options{With: "mpirun {comand}"}, []string{"{comand}", "{command}, {env}, {hosts}, {nodes}, {ranks}, {ranks_per_node}"}},
+		{Options{With: "mpirun -np {ranks}"}, []string{"no {command}"}},
+		{Options{With: "ssh node7 {command}"}, []string{"{ranks_per_node}"}},
+		{Options{With: "pdsh -w {hosts} {command}"}, []string{"no hosts for {hosts}"}},
+		{Options{With: "pdsh -w {hosts} '{command}", Hosts: []string{"node1"}}, []string{"quote is not closed"}},
+	} {
+		_, err := New(c.o)
+		for _, words := range c.says {
+			if err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("%+v: %v, want %q", c.o, err, words)
+			}
+		}
+	}
+	for _, arg := range []string{"-N4", "-N", "--nodes=4", "-n", "--ntasks=8", "--time", "-t10", "--jobid=3", "--ntasks-per-node=8"} {
+		t.Setenv("SLURM_JOB_ID", "7")
+		if _, err := New(Options{With: Slurm, Args: []string{"--mpi=pmix", arg}}); err == nil || !strings.Contains(err.Error(), "argument "+arg) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	if l := mustNew(t, Options{With: MPIRun}); l.mpirun == "" {
+		t.Error("Open MPI 5 is not found")
+	}
+}
+
+// A program that cannot be started as asked is refused.
+func TestProgramRefused(t *testing.T) {
+	l := mustNew(t, Options{With: "x {hosts} {command}", Hosts: []string{"node1", "node2"}})
+	for says, p := range map[string]Program{
+		"no program":        {Nodes: 1, RanksPerNode: 1},
+		"at least 1":        {Argv: []string{"p"}, Nodes: 1},
+		"not an absolute":   {Argv: []string{"p"}, Nodes: 1, RanksPerNode: 1, Dir: "x"},
+		"byte 0":            {Argv: []string{"p", "\x00"}, Nodes: 1, RanksPerNode: 1},
+		`variable "A B"`:    {Argv: []string{"p"}, Nodes: 1, RanksPerNode: 1, Env: map[string]string{"A B": ""}},
+		"variable A: its":   {Argv: []string{"p"}, Nodes: 1, RanksPerNode: 1, Env: map[string]string{"A": "\x00"}},
+		"there are 2 hosts": {Argv: []string{"p"}, Nodes: 3, RanksPerNode: 1},
+	} {
+		if argv, err := l.Command(p); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %q, %v, want %q", p, argv, err, says)
+		}
+	}
+	if _, err := mustNew(t, Options{With: Local}).Command(Program{Argv: []string{"p"}, Nodes: 2, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "mpirun, slurm, a template") {
+		t.Errorf("%v", err)
+	}
+}

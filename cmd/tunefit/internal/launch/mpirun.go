@@ -1,0 +1,93 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// openMPI is how an mpirun of Open MPI calls itself, 4 and 5 alike.
+var openMPI = regexp.MustCompile(`(?m)^\S+ \(Open MPI\) ([0-9]+)\.`)
+
+// oldestOpenMPI is what knows --map-by and --timeout as they are used here.
+const oldestOpenMPI = 4
+
+// findMPIRun returns the path of an mpirun of Open MPI.
+func findMPIRun(name string) (string, error) {
+	path, err := lookFor(name)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	version := openMPI.FindSubmatch(said)
+	if version == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+		return "", fmt.Errorf("%s is not Open MPI's: --version says %q, %v (needed: Open MPI %d or newer; any other starts by a template: \"%s -n {ranks} -ppn {ranks_per_node} {command}\")",
+			path, first, err, oldestOpenMPI, name)
+	}
+	if release, _ := strconv.Atoi(string(version[1])); release < oldestOpenMPI {
+		return "", fmt.Errorf("%s is of Open MPI %d (needed: %d or newer)", path, release, oldestOpenMPI)
+	}
+	return path, nil
+}
+
+// mpirunCommand keeps to what Open MPI 4 and 5 understand alike. What the user says himself about places is left to him.
+func (l *Launcher) mpirunCommand(p Program) []string {
+	ranks := p.Nodes * p.RanksPerNode
+	argv := []string{l.mpirun}
+	if os.Geteuid() == 0 && !l.says("allow-run-as-root") {
+		argv = append(argv, "--allow-run-as-root")
+	}
+	argv = append(argv, "-np", strconv.Itoa(ranks))
+	if len(l.Hosts) > 0 {
+		var hosts []string
+		for _, h := range l.Hosts[:p.Nodes] {
+			hosts = append(hosts, fmt.Sprintf("%s:%d", h, p.RanksPerNode))
+		}
+		argv = append(argv, "--host", strings.Join(hosts, ","))
+	}
+	if !l.says("map-by", "rankfile", "npernode", "N", "ppr", "pernode") && !has(l.Args, "-rf") {
+		// A node has as many slots as cores, by default, or as its host was given; GPUs may be more.
+		argv = append(argv, "--map-by", fmt.Sprintf("ppr:%d:node:oversubscribe", p.RanksPerNode))
+	}
+	if !l.says("bind-to", "rankfile", "bind-to-core", "bind-to-socket") && !has(l.Args, "-rf") {
+		// By default a process is bound to one core, and NCCL's threads with it.
+		argv = append(argv, "--bind-to", "none")
+	}
+	if p.Limit > 0 && !l.says("timeout") {
+		argv = append(argv, "--timeout", strconv.Itoa(int((p.Limit + grace).Seconds())))
+	}
+	if p.Dir != "" {
+		argv = append(argv, "--wdir", p.Dir)
+	}
+	argv = append(argv, l.Args...)
+	return append(argv, l.program(p, true)...)
+}
+
+// says tells whether the user's arguments have one of these options; mpirun takes all of them with one or two dashes.
+func (l *Launcher) says(names ...string) bool {
+	for _, n := range names {
+		for _, arg := range l.Args {
+			if arg == "-"+n || arg == "--"+n {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lookFor finds a program.
+func lookFor(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("there is no %s here: %w", name, err)
+	}
+	return path, nil
+}

@@ -1,0 +1,170 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// agent takes ssh's place: it starts what it is told on this machine under the name of a host, so that Open MPI's daemons run as
+// on nodes of their own. node9 does not answer.
+const agent = `#!/bin/sh
+host=$1; shift
+[ "$host" != node9 ] || { echo "ssh: connect to host node9 port 22: Connection refused" >&2; exit 255; }
+exec %s sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$*"
+`
+
+// openMPINodes returns a launcher of this machine's Open MPI with nodes. It skips where there is none.
+func openMPINodes(t *testing.T, hosts ...string) *Launcher {
+	t.Helper()
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		t.Skip("there is no Open MPI here (Debian: openmpi-bin): NOTHING IS TESTED WITH A REAL mpirun")
+	}
+	unshare := "unshare --uts"
+	if os.Geteuid() != 0 {
+		unshare = "unshare --map-root-user --uts"
+	}
+	if out, err := exec.Command("sh", "-c", unshare+" hostname node1").CombinedOutput(); err != nil {
+		t.Skipf("%s: %v: %s: no host names of its own, so NOTHING IS TESTED WITH A REAL mpirun", unshare, err, out)
+	}
+	file := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(file, fmt.Appendf(nil, agent, unshare), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(Options{With: MPIRun, Hosts: hosts, Args: []string{"--mca", "plm_rsh_agent", file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// sortedLines are a launched program's, which come in any order.
+func sortedLines(out string) []string {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// Each node has its ranks, in order, and each rank the environment and the directory.
+func TestMPIRun(t *testing.T) {
+	l := openMPINodes(t, "node1", "node2", "node3")
+	dir := t.TempDir()
+	for nodes := 1; nodes <= 3; nodes++ {
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$OMPI_COMM_WORLD_RANK $(hostname) $(` + printsAwkward + `)"`}, Env: awkward,
+			Nodes: nodes, RanksPerNode: 3, Dir: dir, Limit: time.Hour})
+		var want []string
+		for rank := range 3 * nodes {
+			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/3, awkwardLine(dir)))
+		}
+		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
+		}
+	}
+}
+
+// An exit code and a signal come through, and end the other ranks. Who was killed is blamed.
+func TestMPIRunFails(t *testing.T) {
+	l := openMPINodes(t, "node1", "node2")
+	for end, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9} {
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`}, Nodes: 2, RanksPerNode: 2})
+		if ExitOf(err) != want {
+			t.Errorf("%s: %v, want %d:\n%s", end, err, want, out)
+		}
+		if got := l.Blame([]byte(out)); want > 128 && !slices.Equal(got, []string{"node2"}) {
+			t.Errorf("%q blamed, want node2:\n%s", got, out)
+		}
+	}
+}
+
+// A host that cannot be reached, and a daemon that is killed with its ranks, are blamed.
+func TestMPIRunLosesNode(t *testing.T) {
+	out, err := launched(t, openMPINodes(t, "node1", "node9"), Program{Argv: []string{"true"}, Nodes: 2, RanksPerNode: 2})
+	if got := mustNew(t, Options{With: Local}).Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node9"}) {
+		t.Errorf("%v, %q blamed, want node9:\n%s", err, got, out)
+	}
+	l := openMPINodes(t, "node1", "node2")
+	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || kill -9 $PPID; exec sleep 3600`}, Nodes: 2, RanksPerNode: 2})
+	if got := l.Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node2"}) {
+		t.Errorf("%v, %q blamed, want node2:\n%s", err, got, out)
+	}
+}
+
+// A run that is ended leaves nothing behind, on any node.
+func TestMPIRunIsEnded(t *testing.T) {
+	l := openMPINodes(t, "node1", "node2")
+	dir := t.TempDir()
+	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$OMPI_COMM_WORLD_RANK.tmp"; mv "$0/$OMPI_COMM_WORLD_RANK.tmp" "$0/$OMPI_COMM_WORLD_RANK"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		await(t, "4 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 4 })
+	}()
+	var out bytes.Buffer
+	if err := Run(ctx, argv, nil, "", &out, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: %s", err, &out)
+	}
+	mustBeGone(t, dir)
+}
+
+// mustBeGone looks for the processes whose ids are in files.
+func mustBeGone(t *testing.T, dir string) {
+	t.Helper()
+	files, _ := filepath.Glob(dir + "/?")
+	for _, f := range files {
+		id, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end of rank "+f, func() bool {
+			cmdline, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/cmdline") // empty of what has ended and is not buried yet
+			return !strings.Contains(string(cmdline), "sleep")
+		})
+	}
+}
+
+// await polls until something is so. The limit is for what never comes.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for start := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 3*time.Minute {
+			t.Errorf("waited 3 minutes for %s", what)
+			return
+		}
+	}
+}
+
+// What the user says about places and binding stays; the rest is filled in.
+func TestMPIRunCommand(t *testing.T) {
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3"})
+	mpirun := filepath.Join(os.Getenv("PATH"), "mpirun")
+	if os.Geteuid() == 0 {
+		mpirun += " --allow-run-as-root"
+	}
+	p := Program{Argv: []string{"all_reduce_perf"}, Nodes: 2, RanksPerNode: 8, Limit: 10 * time.Minute, Dir: "/data", Env: map[string]string{"NCCL_IB_HCA": "^mlx5_0,mlx5_1"}}
+	const end = " env 'NCCL_IB_HCA=^mlx5_0,mlx5_1' all_reduce_perf"
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, " -np 16 --map-by ppr:8:node:oversubscribe --bind-to none --timeout 660 --wdir /data" + end},
+		{Options{Hosts: []string{"a", "b", "c"}, Args: []string{"--bind-to", "numa"}, Prefix: []string{"apptainer", "exec", "--nv", "nccl.sif"}},
+			" -np 16 --host a:8,b:8 --map-by ppr:8:node:oversubscribe --timeout 660 --wdir /data --bind-to numa apptainer exec --nv nccl.sif" + end},
+		{Options{Args: []string{"--rankfile", "ranks"}}, " -np 16 --timeout 660 --wdir /data --rankfile ranks" + end},
+	} {
+		c.o.With = MPIRun
+		if got := mustCommand(t, mustNew(t, c.o), p); got != mpirun+c.want {
+			t.Errorf("%+v: %s, want %s%s", c.o, got, mpirun, c.want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package launch
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// findSlurm checks that Slurm's programs are here, and that no argument is in the way.
+func (l *Launcher) findSlurm() error {
+	needed := []string{"srun"}
+	if !inAllocation() {
+		needed = append(needed, "sbatch", "squeue", "scancel")
+	}
+	for _, name := range needed {
+		if _, err := lookFor(name); err != nil {
+			return fmt.Errorf("%w (needed for launcher slurm)", err)
+		}
+	}
+	for _, arg := range l.Args {
+		for _, name := range [][]string{{"--nodes", "-N"}, {"--ntasks", "-n"}, {"--ntasks-per-node"}, {"--jobid"}, {"--time", "-t"}, {"--pty"}} {
+			if has([]string{arg}, name...) {
+				return fmt.Errorf("argument %s of slurm: nodes, tasks, job and time are filled in, run by run", arg)
+			}
+		}
+	}
+	return nil
+}
+
+// srunCommand starts a step in the allocation that there is. A rank that ends badly ends them all: srun would wait for the others.
+// The step may share what other steps hold, which is the shell of the allocation.
+func (l *Launcher) srunCommand(p Program) ([]string, error) {
+	argv := []string{"srun"}
+	if !inAllocation() {
+		if l.job.id == "" {
+			return nil, fmt.Errorf("there is no allocation (needed: Prepare first)")
+		}
+		argv = append(argv, "--jobid="+l.job.id)
+	} else if has, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES")); err == nil && has < p.Nodes {
+		return nil, fmt.Errorf("%d nodes are needed, and the allocation, job %s, has %d", p.Nodes, os.Getenv("SLURM_JOB_ID"), has)
+	}
+	argv = append(argv, "--nodes="+strconv.Itoa(p.Nodes), "--ntasks="+strconv.Itoa(p.Nodes*p.RanksPerNode),
+		"--ntasks-per-node="+strconv.Itoa(p.RanksPerNode), "--kill-on-bad-exit=1", "--overlap")
+	if !has(l.Args, "--export") {
+		argv = append(argv, "--export=ALL") // a job submitted with --export=NONE hands that on
+	}
+	if p.Limit > 0 {
+		argv = append(argv, "--time="+minutes(p.Limit+grace))
+	}
+	if p.Dir != "" {
+		argv = append(argv, "--chdir="+p.Dir)
+	}
+	return append(append(argv, l.stepArgs()...), l.program(p, true)...), nil
+}
+
+// minutes is a time as Slurm reads it, which counts in minutes.
+func minutes(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Minutes()))) }
+
+// Options of a job that mean another thing to a step, or nothing, and options of a step that sbatch does not know, or that
+// would put what only holds the nodes into a container. What is in neither list goes to both.
+var (
+	jobOnly = []string{"--partition", "-p", "--account", "-A", "--qos", "-q", "--reservation", "--exclusive", "--constraint", "-C",
+		"--dependency", "-d", "--begin", "-b", "--comment", "--switches", "--nice", "--hold", "-H", "--mail-type", "--mail-user", "--wckey",
+		"--deadline", "--signal", "--contiguous", "--oversubscribe", "-s", "--nodelist", "-w", "--exclude", "-x", "--licenses", "-L"}
+	stepOnly = []string{"--mpi", "--cpu-bind", "--mem-bind", "--label", "-l", "--exact", "--overlap", "--kill-on-bad-exit", "-K", "--wait", "-W",
+		"--unbuffered", "-u", "--resv-ports", "--export", "--accel-bind", "--input", "-i", "--output", "-o", "--error", "-e", "--epilog", "--prolog",
+		"--task-epilog", "--task-prolog", "--slurmd-debug", "--network", "--distribution", "-m"}
+	stepOnlyPrefix = "--container" // of pyxis, and of Slurm's own
+)
+
+func (l *Launcher) stepArgs() []string {
+	if inAllocation() {
+		return l.Args
+	}
+	return without(l.Args, func(arg string) bool { return has([]string{arg}, jobOnly...) })
+}
+
+func (l *Launcher) jobArgs() []string {
+	return without(l.Args, func(arg string) bool {
+		return has([]string{arg}, stepOnly...) || strings.HasPrefix(arg, stepOnlyPrefix)
+	})
+}
+
+// without leaves options out, with their values: what follows an option and is none itself.
+func without(args []string, out func(string) bool) (kept []string) {
+	leaving := false
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-") {
+			leaving = out(arg)
+		}
+		if !leaving {
+			kept = append(kept, arg)
+		}
+	}
+	return kept
+}

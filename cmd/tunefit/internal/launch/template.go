@@ -1,0 +1,144 @@
+package launch
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// quotes is in what of the shell's quotes a field of a template stands.
+type quotes byte
+
+const (
+	bare   quotes = 0
+	single quotes = '\''
+	double quotes = '"'
+)
+
+// part is a piece of a template: text, or after it a field.
+type part struct {
+	text  string
+	field string // "" after the last text
+	in    quotes
+}
+
+// fields are what a template may hold.
+var fields = []string{"command", "env", "hosts", "nodes", "ranks", "ranks_per_node"}
+
+// A field is not the shell's ${name}.
+var fieldPattern = regexp.MustCompile(`\{[A-Za-z_]+\}`)
+
+// parseTemplate takes a command for the shell apart.
+func parseTemplate(text string, withHosts bool) (parts []part, err error) {
+	named := func(name string) bool {
+		return slices.ContainsFunc(parts, func(p part) bool { return p.field == name })
+	}
+	rest, state := text, bare
+	for at := 0; ; {
+		place := fieldPattern.FindStringIndex(rest[at:])
+		if place == nil {
+			parts = append(parts, part{text: rest})
+			state, err = quotesAfter(state, rest)
+			break
+		}
+		start, end := at+place[0], at+place[1]
+		if start > 0 && rest[start-1] == '$' {
+			at = end
+			continue
+		}
+		field := rest[start+1 : end-1]
+		if !slices.Contains(fields, field) {
+			return nil, fmt.Errorf("launcher %q: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, { %s; })", text, field, strings.Join(fields, "}, {"), field)
+		}
+		state, _ = quotesAfter(state, rest[:start])
+		parts = append(parts, part{rest[:start], field, state})
+		rest, at = rest[end:], 0
+	}
+	switch {
+	case state != bare || err != nil:
+		return nil, fmt.Errorf("launcher %q: a quote is not closed", text)
+	case !named("command"):
+		return nil, fmt.Errorf("launcher %q: there is no {command}, where the program goes (allowed: %s)", text, allowed)
+	case !slices.ContainsFunc(fields[2:], named):
+		return nil, fmt.Errorf("launcher %q: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, {nodes} or {hosts})", text)
+	case named("hosts") && !withHosts:
+		return nil, fmt.Errorf("launcher %q: there are no hosts for {hosts}; name them", text)
+	}
+	return parts, nil
+}
+
+// quotesAfter says in what quotes the shell is after some text, and whether it ends with a backslash.
+func quotesAfter(state quotes, text string) (quotes, error) {
+	escaped := false
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\' && state != single:
+			escaped = true
+		case state == bare && (c == '\'' || c == '"'):
+			state = quotes(c)
+		case state != bare && c == byte(state):
+			state = bare
+		}
+	}
+	if escaped {
+		return state, fmt.Errorf("ends with a backslash")
+	}
+	return state, nil
+}
+
+// fill returns the template's command for a program.
+func (l *Launcher) fill(p Program) string {
+	hasEnv := slices.ContainsFunc(l.template, func(t part) bool { return t.field == "env" })
+	values := map[string]string{
+		"command":        Quote(in(p.Dir, l.program(p, !hasEnv))),
+		"env":            quoteAssignments(p.environment()),
+		"nodes":          strconv.Itoa(p.Nodes),
+		"ranks":          strconv.Itoa(p.Nodes * p.RanksPerNode),
+		"ranks_per_node": strconv.Itoa(p.RanksPerNode),
+		"hosts":          strings.Join(l.Hosts[:min(p.Nodes, len(l.Hosts))], ","),
+	}
+	var b strings.Builder
+	for _, t := range l.template {
+		b.WriteString(t.text)
+		value := values[t.field]
+		switch t.in {
+		case single:
+			value = strings.ReplaceAll(value, "'", `'\''`)
+		case double:
+			value = inDouble.Replace(value)
+		}
+		b.WriteString(value)
+	}
+	return b.String()
+}
+
+var inDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
+
+// plain is a word that no shell changes.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Quote writes words so that a shell reads them as they are.
+func Quote(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if quoted[i] = w; !plain.MatchString(w) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// quoteAssignments is Quote for NAME=value, which stays an assignment before a command.
+func quoteAssignments(assignments []string) string {
+	quoted := make([]string, len(assignments))
+	for i, a := range assignments {
+		name, value, _ := strings.Cut(a, "=")
+		quoted[i] = name + "=" + Quote([]string{value})
+	}
+	return strings.Join(quoted, " ")
+}
