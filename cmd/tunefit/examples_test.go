@@ -24,12 +24,20 @@ var exampleFiles = map[string]string{
 	"logs/all_reduce_tree_ll_16ch.txt": "bench/testdata/launcher_srun.txt",
 	"ring.csv":                         "bench/testdata/optimize.csv",
 	"rows.csv":                         "policy/fit/testdata/small.rows.csv",
+	"before.log":                       "bench/compare/testdata/before-1.log",
+	"before-1.log":                     "bench/compare/testdata/before-1.log",
+	"before-2.log":                     "bench/compare/testdata/before-2.log",
+	"after.log":                        "bench/compare/testdata/after-1.log",
+	"after-1.log":                      "bench/compare/testdata/after-1.log",
+	"after-2.log":                      "bench/compare/testdata/after-2.log",
+	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
+	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
 }
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
+	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
 	if testlib.Library != "" {
 		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
 	}
@@ -81,7 +89,7 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		args = append(args, "--plugin", testlib.Library)
 	}
 	var out, errs bytes.Buffer
-	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer) {
+	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer || cmd.Name() == "compare" && code == exitSlower) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

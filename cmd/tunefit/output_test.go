@@ -39,6 +39,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	commands := [][]string{
 		{}, {"--version"}, {"show", "--help"}, {"help"}, {"completion", "bash"},
 		{"check", rows}, {"check", rows, "--json"}, {"check", "--rules"}, {"check", "--explain", "shadowed"},
+		{"compare", smallSweep, smallSweep}, {"compare", smallSweep, smallSweep, "--json"},
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
 		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"},

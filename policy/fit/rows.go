@@ -21,6 +21,8 @@ type Row struct {
 	Verified int
 	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	Floored bool
+	// Why is a comment of one line before the row; empty: none.
+	Why string
 }
 
 // RowOptions say how a model becomes rows.
@@ -224,6 +226,9 @@ func WriteRows(w io.Writer, rows []Row) error {
 	for i, r := range rows {
 		if i > 0 && rows[i-1].Key == r.Key && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
 			fmt.Fprintln(out, "# tunefit:ignore gap -- the sizes in between are left to NCCL")
+		}
+		if r.Why != "" {
+			fmt.Fprintf(out, "# %s\n", r.Why)
 		}
 		if r.Verified > 0 {
 			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)

@@ -1,0 +1,210 @@
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+)
+
+// Options say what is compared and how surely. The zero value compares what ran.
+type Options struct {
+	Names [2]string // of the sides; empty: before, after
+	// Alpha is the share of the verdicts of a table that may be wrong; 0: 0.05.
+	Alpha float64
+	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
+	Threshold float64
+	// Config compares one forced configuration; nil: what ran. Where a side has several configurations at a size,
+	// what ran is NCCL's own choice.
+	Config *Config
+	// Defaults compares NCCL's own choice only.
+	Defaults bool
+	// AllVariants compares every data type, reduction and placement instead of the one with most sizes.
+	AllVariants bool
+	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
+	// before, the first of after, the second of before ... Runs whose logs tell when they began need not be told of.
+	Alternating bool
+}
+
+// Two compares samples. The order of samples is that of the runs; what cannot be compared is in Table.LeftOut. A table
+// without groups has nothing in common.
+func Two(before, after []bench.Sample, opts Options) *Table {
+	for i, name := range []string{"before", "after"} {
+		opts.Names[i] = cmp.Or(opts.Names[i], name)
+	}
+	opts.Alpha = cmp.Or(opts.Alpha, 0.05)
+	p := newPool(opts.Names)
+	for side, samples := range [2][]bench.Sample{before, after} {
+		for i := range samples {
+			p.add(side, &samples[i])
+		}
+	}
+	for _, key := range p.keys() {
+		p.choose(key, opts)
+		p.common(key)
+	}
+	if !opts.AllVariants {
+		p.mainVariants()
+	}
+	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
+	t.describe([2][]bench.Sample{before, after}, p)
+	var all []*Estimate
+	for _, key := range p.keys() {
+		t.Groups = append(t.Groups, p.group(key, opts))
+	}
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		for j := range g.Rows {
+			all = append(all, &g.Rows[j].Estimate)
+		}
+		all = append(all, &g.Mean.Estimate)
+	}
+	if t.Overall = overall(t.Groups); len(t.Groups) > 1 {
+		all = append(all, &t.Overall.Estimate)
+	}
+	t.Tested = judge(all, t.Alpha)
+	if len(t.Groups) == 1 {
+		t.Overall = t.Groups[0].Mean
+	}
+	t.remark(p)
+	return t
+}
+
+// repetitions are the values of both sides at a size, in ln(us).
+type repetitions [2][]float64
+
+// group makes the rows of a key.
+func (p *pool) group(key Key, opts Options) Group {
+	g := Group{Key: key}
+	sizes := slices.Sorted(maps.Keys(p.readings[key]))
+	var runs, times []repetitions
+	var order [][2][]int
+	severalRuns := false
+	for _, b := range sizes {
+		at := p.readings[key][b]
+		byRun, each, runsOf := split(at)
+		runs, times, order = append(runs, byRun), append(times, each), append(order, runsOf)
+		severalRuns = severalRuns || len(byRun[0]) > 1 || len(byRun[1]) > 1
+		r := Row{Bytes: b}
+		for side, cell := range []*Cell{&r.Before, &r.After} {
+			*cell = cellOf(key, at, side, b)
+		}
+		g.Rows = append(g.Rows, r)
+	}
+	// What starts anew differs more than what is repeated within a run, so runs count where there are several.
+	values := times
+	if severalRuns {
+		values = runs
+		g.Paired = alternate(order, p.times, opts.Alternating)
+	}
+	if g.Paired {
+		for i := range values {
+			sortByTime(&values[i], order[i], p.times, opts.Alternating)
+		}
+	}
+	g.estimate(values)
+	return g
+}
+
+// split returns the medians of runs, all readings, and which runs there are.
+func split(at []reading) (byRun, each repetitions, runs [2][]int) {
+	micros := [2]map[int][]float64{{}, {}}
+	for _, r := range at {
+		ln := math.Log(r.micros)
+		each[r.side] = append(each[r.side], ln)
+		if micros[r.side][r.run] == nil {
+			runs[r.side] = append(runs[r.side], r.run)
+		}
+		micros[r.side][r.run] = append(micros[r.side][r.run], ln)
+	}
+	for side := range runs {
+		for _, run := range runs[side] {
+			byRun[side] = append(byRun[side], median(micros[side][run]))
+		}
+	}
+	return byRun, each, runs
+}
+
+// cellOf is what one side shows at a size.
+func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
+	counts := map[Config]int{}
+	perMicro := 0.0
+	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}}
+	for _, r := range at {
+		if r.side != side {
+			continue
+		}
+		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
+			counts[r.ran]++
+		}
+		if n, most := counts[r.ran], counts[c.Ran]; n > most || n == most && r.ran.before(c.Ran) {
+			c.Ran = r.ran
+		}
+	}
+	c.BusBW = perMicro // per microsecond, until the time is known
+	if key.Ranks > 0 {
+		c.BusBW = float64(bytes) / 1e3 * key.Coll.BusFactor(float64(key.Ranks))
+	}
+	return c
+}
+
+func (c Config) before(o Config) bool {
+	return cmp.Or(cmp.Compare(c.Algo, o.Algo), cmp.Compare(c.Proto, o.Proto), cmp.Compare(c.Channels, o.Channels)) < 0
+}
+
+// estimate fills in what the repetitions of all sizes tell.
+func (g *Group) estimate(values []repetitions) {
+	octaves, own := make([]float64, len(values)), make([]spread, len(values))
+	for i, v := range values {
+		r := &g.Rows[i]
+		octaves[i] = math.Log2(float64(r.Bytes))
+		for side, cell := range []*Cell{&r.Before, &r.After} {
+			cell.Micros = math.Exp(median(v[side]))
+			cell.BusBW /= cell.Micros
+			cell.Reps = len(v[side])
+		}
+		r.Estimate = unknown(math.Log(r.After.Micros / r.Before.Micros))
+		own[i] = g.spread(v)
+	}
+	for i, s := range moderate(octaves, own) {
+		g.Rows[i].test = g.test(values[i], s)
+	}
+	g.average(values)
+}
+
+// spread of one repetition, or of the difference of a pair.
+func (g *Group) spread(v repetitions) spread {
+	if g.Paired {
+		return spreadOf(pairs(v))
+	}
+	return spreadOf(v[0]).pooled(spreadOf(v[1]))
+}
+
+// test compares two sets of repetitions; nil: nothing tells the noise, or with a single repetition on a side a change
+// from a spike.
+func (g *Group) test(v repetitions, s spread) test {
+	switch least := min(len(v[0]), len(v[1])); {
+	case least >= manyReps:
+		return newRankTest(v, g.Paired)
+	case least >= 2 && s.df > 0:
+		return g.tTest(v, s)
+	}
+	return nil
+}
+
+func (g *Group) tTest(v repetitions, s spread) *tTest {
+	before, after := float64(len(v[0])), float64(len(v[1]))
+	if g.Paired { // the difference of the means is the mean of the differences
+		return &tTest{mean(v[1]) - mean(v[0]), math.Sqrt(s.variance / before), s.df}
+	}
+	return &tTest{mean(v[1]) - mean(v[0]), math.Sqrt(s.variance * (1/before + 1/after)), s.df}
+}
+
+func pairs(v repetitions) (all []float64) {
+	for i, before := range v[0] {
+		all = append(all, v[1][i]-before)
+	}
+	return all
+}

@@ -1,0 +1,47 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// judge gives all ratios of a table their probability, interval and verdict.
+//
+// Of 20 sizes at which nothing changed, one would be called different at 5 %. Proven is what Benjamini and Hochberg
+// (1995) leave: of the verdicts of a table, a share of alpha is expected to be wrong, and where nothing changed at all,
+// one table in 1/alpha has a verdict. The intervals are those of Benjamini and Yekutieli (2005) for the ratios so
+// selected: of r verdicts among m ratios, at the level 1 - alpha r/m. So an interval leaves out 1 exactly where
+// there is a verdict.
+func judge(all []*Estimate, alpha float64) (tested int) {
+	known := slices.DeleteFunc(slices.Clone(all), func(e *Estimate) bool { return e.test == nil })
+	m := float64(len(known))
+	for _, e := range known {
+		e.P = e.test.p()
+	}
+	slices.SortStableFunc(known, func(a, b *Estimate) int { return cmp.Compare(a.P, b.P) })
+	proven := 0
+	for i, e := range known {
+		if e.P <= alpha*float64(i+1)/m {
+			proven = i + 1
+		}
+	}
+	level := alpha * float64(max(proven, 1)) / m
+	least := 1.0
+	for i, e := range slices.Backward(known) {
+		low, high := e.test.interval(level)
+		// The test is about means or ranks, the ratio is of medians: where they disagree, both count.
+		e.Low, e.High = min(math.Exp(low), e.Ratio), max(math.Exp(high), e.Ratio)
+		least = min(least, e.P*m/float64(i+1))
+		e.P = least
+		switch {
+		case i < proven && e.High < 1:
+			e.Verdict = Faster
+		case i < proven && e.Low > 1:
+			e.Verdict = Slower
+		default:
+			e.Verdict = Unproven
+		}
+	}
+	return len(known)
+}

@@ -1,0 +1,130 @@
+package compare
+
+import (
+	"encoding/json"
+	"math"
+)
+
+type tableJSON struct {
+	Alpha       float64          `json:"alpha"`
+	Threshold   float64          `json:"threshold"`
+	Before      sideJSON         `json:"before"`
+	After       sideJSON         `json:"after"`
+	Common      []string         `json:"common"`
+	Differences []differenceJSON `json:"differences"`
+	Groups      []groupJSON      `json:"groups"`
+	Overall     meanJSON         `json:"geomean"`
+	Sizes       int              `json:"sizes"`
+	Faster      int              `json:"faster"`
+	Slower      int              `json:"slower"`
+	Beyond      int              `json:"slower_than_threshold"`
+	MeanBeyond  bool             `json:"geomean_slower_than_threshold"`
+	LeftOut     []leftOutJSON    `json:"left_out"`
+	Notes       []string         `json:"notes"`
+}
+
+type sideJSON struct {
+	Name  string `json:"name"`
+	Runs  int    `json:"runs"`
+	Times int    `json:"times"`
+}
+
+type differenceJSON struct {
+	What   string `json:"what"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+type leftOutJSON struct {
+	Side   string `json:"side"`
+	Times  int    `json:"times"`
+	Reason string `json:"reason"`
+}
+
+type groupJSON struct {
+	Collective string    `json:"collective"`
+	Nodes      int       `json:"nodes,omitempty"`
+	Ranks      int       `json:"ranks,omitempty"`
+	DType      string    `json:"dtype,omitempty"`
+	RedOp      string    `json:"redop,omitempty"`
+	InPlace    bool      `json:"in_place"`
+	Paired     bool      `json:"paired"`
+	Sizes      []rowJSON `json:"sizes"`
+	Mean       meanJSON  `json:"geomean"`
+}
+
+type rowJSON struct {
+	Bytes  uint64   `json:"bytes"`
+	Before cellJSON `json:"before"`
+	After  cellJSON `json:"after"`
+	estimateJSON
+}
+
+type cellJSON struct {
+	Micros float64 `json:"us"`
+	BusBW  float64 `json:"busbw,omitempty"`
+	Reps   int     `json:"repetitions"`
+	Ran    string  `json:"ran,omitempty"` // left out: not known
+}
+
+type estimateJSON struct {
+	Ratio   float64  `json:"ratio"`
+	Low     *float64 `json:"low,omitempty"` // left out: nothing tells the noise
+	High    *float64 `json:"high,omitempty"`
+	P       *float64 `json:"p,omitempty"`
+	Verdict string   `json:"verdict"`
+}
+
+type meanJSON struct {
+	Sizes int `json:"sizes"`
+	estimateJSON
+	BySizes bool `json:"sizes_are_repetitions"`
+}
+
+func (e *Estimate) json() estimateJSON {
+	j := estimateJSON{Ratio: e.Ratio, Verdict: e.Verdict.String()}
+	if !math.IsNaN(e.P) {
+		low, high, p := e.Low, min(e.High, math.MaxFloat64), e.P
+		j.Low, j.High, j.P = &low, &high, &p
+	}
+	return j
+}
+
+func (m *Mean) json() meanJSON { return meanJSON{m.Sizes, m.Estimate.json(), m.BySizes} }
+
+func (c *Cell) json() cellJSON {
+	j := cellJSON{Micros: c.Micros, BusBW: c.BusBW, Reps: c.Reps}
+	if c.Ran.Known() {
+		j.Ran = c.Ran.String()
+	}
+	return j
+}
+
+// MarshalJSON is for programs that read the table.
+func (t *Table) MarshalJSON() ([]byte, error) {
+	side := func(s Side) sideJSON { return sideJSON{s.Name, s.Runs, s.Readings} }
+	j := tableJSON{
+		Alpha: t.Alpha, Threshold: t.Threshold, Before: side(t.Sides[0]), After: side(t.Sides[1]), Overall: t.Overall.json(),
+		Common: append([]string{}, t.Common...), Notes: append([]string{}, t.Notes...), // empty lists are [], not null
+		Differences: []differenceJSON{}, Groups: []groupJSON{}, LeftOut: []leftOutJSON{},
+	}
+	for _, d := range t.Differences {
+		j.Differences = append(j.Differences, differenceJSON(d))
+	}
+	for _, l := range t.LeftOut {
+		j.LeftOut = append(j.LeftOut, leftOutJSON{l.Side, l.Rows, l.Reason})
+	}
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired, Mean: g.Mean.json()}
+		for k := range g.Rows {
+			r := &g.Rows[k]
+			of.Sizes = append(of.Sizes, rowJSON{r.Bytes, r.Before.json(), r.After.json(), r.Estimate.json()})
+		}
+		j.Groups = append(j.Groups, of)
+	}
+	j.Slower, j.Sizes = t.Count(Slower)
+	j.Faster, _ = t.Count(Faster)
+	j.Beyond, j.MeanBeyond = t.Slower()
+	return json.Marshal(j)
+}

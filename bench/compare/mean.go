@@ -1,0 +1,82 @@
+package compare
+
+import "math"
+
+// average sets the geometric mean over the sizes of a group. Where all was repeated, what the first repetitions of all sizes
+// have in common is one value, the second ones another: so a run that was slower as a whole counts as one deviation
+// and not as one at each size. Else the ratios of the sizes are the values.
+func (g *Group) average(values []repetitions) {
+	var logs, differences []float64 // the latter of means: where outliers lie above, the median of many is below a single time
+	for i, r := range g.Rows {
+		logs = append(logs, math.Log(r.Ratio))
+		differences = append(differences, mean(values[i][1])-mean(values[i][0]))
+	}
+	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
+	n := float64(len(logs))
+	all := rounds(values)
+	s := g.spread(all)
+	s.variance = max(s.variance, leastNoise*leastNoise/n)
+	switch {
+	case s.df > 0:
+		g.Mean.set(g.tTest(all, s))
+	case len(logs) >= leastNeighbours:
+		s = spreadOf(differences)
+		g.Mean.set(&tTest{mean(differences), math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df})
+		g.Mean.BySizes = true
+	}
+}
+
+func (m *Mean) set(t *tTest) { m.t, m.test = t, t }
+
+// rounds are the means over sizes of the first repetitions, the second ones and so on, without what sizes differ by.
+func rounds(values []repetitions) (all repetitions) {
+	middles := make([]float64, len(values))
+	for i, v := range values {
+		middles[i] = (mean(v[0]) + mean(v[1])) / 2
+	}
+	for side := range all {
+		var sums, counts []float64
+		for i, v := range values {
+			for k, x := range v[side] {
+				if k == len(sums) {
+					sums, counts = append(sums, 0), append(counts, 0)
+				}
+				sums[k] += x - middles[i]
+				counts[k]++
+			}
+		}
+		for k := range sums {
+			all[side] = append(all[side], sums[k]/counts[k])
+		}
+	}
+	return all
+}
+
+// overall is the mean over all sizes of all groups, whose errors are taken to be independent.
+func overall(groups []Group) Mean {
+	var m Mean
+	for _, g := range groups {
+		m.Sizes += g.Mean.Sizes
+	}
+	all, known := &tTest{}, len(groups) > 0
+	ln, variance, below := 0.0, 0.0, 0.0
+	for _, g := range groups {
+		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
+		ln += weight * math.Log(g.Mean.Ratio)
+		m.BySizes = m.BySizes || g.Mean.BySizes
+		if g.Mean.t == nil {
+			known = false
+			continue
+		}
+		all.difference += weight * g.Mean.t.difference
+		part := weight * weight * g.Mean.t.se * g.Mean.t.se
+		variance += part
+		below += part * part / g.Mean.t.df
+	}
+	m.Estimate = unknown(ln)
+	if known {
+		all.se, all.df = math.Sqrt(variance), variance*variance/below // Welch and Satterthwaite
+		m.set(all)
+	}
+	return m
+}

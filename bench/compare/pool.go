@@ -1,0 +1,214 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+)
+
+// reading is a sample in the pool.
+type reading struct {
+	side   int
+	run    int // of the side, in the order of arrival
+	micros float64
+	busBW  float64
+	ran    Config
+	kind   kind
+
+	simulated bool
+}
+
+// kind is what was asked of NCCL: rows of several kinds at one size are a sweep.
+type kind struct {
+	byDefault bool
+	Config
+}
+
+// unlabelled is a forced configuration that nothing tells.
+var unlabelled = kind{Config: Config{bench.Unknown, bench.Unknown, 0}}
+
+func kindOf(s *bench.Sample) kind {
+	c := Config{s.Algo, s.Proto, s.Channels}
+	switch {
+	case s.Selection == bench.SelectionDefault || s.Selection == bench.SelectionUnknown && !c.Known():
+		return kind{byDefault: true}
+	case !c.Known():
+		return unlabelled
+	case s.Selection == bench.SelectionOwnChannels:
+		c.Channels = 0
+	}
+	return kind{Config: c}
+}
+
+// run names the process that a sample was measured in: its log and, where the log holds several, its place among them.
+type run struct {
+	log   string
+	setup *bench.Setup
+}
+
+func runOf(s *bench.Sample) run {
+	log := s.Source
+	if i := strings.LastIndexByte(log, ':'); i >= 0 && strings.Trim(log[i+1:], "0123456789") == "" {
+		log = log[:i]
+	}
+	return run{log, s.Setup}
+}
+
+// pool holds the readings of both sides, by key and size.
+type pool struct {
+	readings map[Key]map[uint64][]reading
+	runs     [2]map[run]int
+	times    [2][]string // when each run began; empty: not known
+	leftOut  map[LeftOut]int
+	names    [2]string
+}
+
+func newPool(names [2]string) *pool {
+	return &pool{map[Key]map[uint64][]reading{}, [2]map[run]int{{}, {}}, [2][]string{}, map[LeftOut]int{}, names}
+}
+
+func (p *pool) leave(side int, rows int, reason string, args ...any) {
+	if rows > 0 {
+		p.leftOut[LeftOut{Side: p.names[side], Reason: fmt.Sprintf(reason, args...)}] += rows
+	}
+}
+
+func (p *pool) add(side int, s *bench.Sample) {
+	if s.Bytes == 0 || !(s.Micros > 0) {
+		p.leave(side, 1, "size or time is 0")
+		return
+	}
+	r := runOf(s)
+	n, ok := p.runs[side][r]
+	if !ok {
+		n = len(p.runs[side])
+		p.runs[side][r] = n
+		began := ""
+		if s.Setup != nil {
+			began = strings.Replace(s.Setup.Time, "T", " ", 1)
+		}
+		p.times[side] = append(p.times[side], began)
+	}
+	key := Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}
+	if p.readings[key] == nil {
+		p.readings[key] = map[uint64][]reading{}
+	}
+	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{side, n, s.Micros, s.BusBW, Config{s.Algo, s.Proto, s.Channels}, kindOf(s), s.Simulated})
+}
+
+// choose leaves of each side of a group what is compared.
+func (p *pool) choose(key Key, opts Options) {
+	for side := range p.names {
+		sweep, defaults := false, false
+		known := map[kind]bool{}
+		for _, at := range p.readings[key] {
+			here := map[kind]bool{}
+			for _, r := range at {
+				if r.side == side && r.kind != unlabelled {
+					here[r.kind], known[r.kind] = true, true
+				}
+			}
+			sweep = sweep || len(here) > 1
+			defaults = defaults || here[kind{byDefault: true}]
+		}
+		delete(known, kind{byDefault: true})
+		switch {
+		case opts.Config != nil:
+			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && opts.Config.matches(r.kind.Config) }, "another configuration")
+		case opts.Defaults:
+			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's own choice")
+		case sweep && defaults:
+			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "%d forced configurations; NCCL's own choice is compared", len(known))
+		case sweep:
+			p.keep(key, side, func(reading) bool { return false }, "%d forced configurations and no default, name one of them: %s", len(known), few(known))
+		}
+	}
+}
+
+// matches: a configuration without channels is one whose channels NCCL chose.
+func (c Config) matches(o Config) bool { return c == o }
+
+func few(kinds map[kind]bool) string {
+	var names []string
+	for k := range kinds {
+		names = append(names, k.Config.String())
+	}
+	slices.Sort(names)
+	if len(names) > 3 {
+		names = append(names[:3], "...")
+	}
+	return strings.Join(names, " ")
+}
+
+func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string, args ...any) {
+	for bytes, at := range p.readings[key] {
+		kept := slices.DeleteFunc(at, func(r reading) bool { return r.side == side && !wanted(r) })
+		p.leave(side, len(at)-len(kept), reason, args...)
+		p.readings[key][bytes] = kept
+	}
+}
+
+// common drops the sizes that one side only has.
+func (p *pool) common(key Key) {
+	for bytes, at := range p.readings[key] {
+		n := [2]int{}
+		for _, r := range at {
+			n[r.side]++
+		}
+		for side := range n {
+			if n[1-side] == 0 && n[side] > 0 {
+				p.leave(side, n[side], "a size, data type, collective or communicator that %s does not have", p.names[1-side])
+			}
+		}
+		if n[0] == 0 || n[1] == 0 {
+			delete(p.readings[key], bytes)
+		}
+	}
+	if len(p.readings[key]) == 0 {
+		delete(p.readings, key)
+	}
+}
+
+// mainVariants leaves one data type, reduction and placement of each collective and communicator: the one with most
+// sizes, of equals the first in order, which is out-of-place. nccl-tests measures both placements, and their times are
+// neither repetitions of one another nor news.
+func (p *pool) mainVariants() {
+	type comm struct {
+		Key
+	}
+	bare := func(k Key) comm { return comm{Key{Coll: k.Coll, Nodes: k.Nodes, Ranks: k.Ranks}} }
+	main := map[comm]Key{}
+	for _, k := range p.keys() {
+		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {
+			main[bare(k)] = k
+		}
+	}
+	for _, k := range p.keys() {
+		if main[bare(k)] == k {
+			continue
+		}
+		for _, at := range p.readings[k] {
+			for _, r := range at {
+				p.leave(r.side, 1, "%s (--all compares them, too)", k.variant())
+			}
+		}
+		delete(p.readings, k)
+	}
+}
+
+func (p *pool) keys() []Key { return slices.SortedFunc(maps.Keys(p.readings), Key.compare) }
+
+func (p *pool) left() (all []LeftOut) {
+	for l, n := range p.leftOut {
+		l.Rows = n
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b LeftOut) int {
+		return cmp.Or(slices.Index(p.names[:], a.Side)-slices.Index(p.names[:], b.Side), cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}

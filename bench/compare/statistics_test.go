@@ -1,0 +1,262 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// world makes measurements up whose truth is known.
+type world struct {
+	sizes   int
+	reps    [2]int                                  // of each side
+	inRun   bool                                    // the repetitions are of one run
+	change  func(size int) float64                  // ln(after/before)
+	noise   func(size int) float64                  // standard deviation of ln(us)
+	shift   float64                                 // standard deviation of what shifts a run as a whole
+	drift   float64                                 // of ln(us), from one pair of runs to the next
+	draw    func(rng *rand.Rand, n float64) float64 // nil: normal
+	options Options
+}
+
+func same(v float64) func(int) float64 { return func(int) float64 { return v } }
+
+func (w world) sample(rng *rand.Rand) *Table {
+	draw := w.draw
+	if draw == nil {
+		draw = func(rng *rand.Rand, sigma float64) float64 { return sigma * rng.NormFloat64() }
+	}
+	var sides [2][]bench.Sample
+	for side := range sides {
+		for rep := range w.reps[side] {
+			run := w.shift*rng.NormFloat64() + w.drift*float64(rep)
+			for size := range w.sizes {
+				ln := math.Log(20) + 0.3*float64(size) + run + draw(rng, w.noise(size))
+				if side == 1 {
+					ln += w.change(size)
+				}
+				source := fmt.Sprintf("%d.log:%d", rep, size)
+				if w.inRun {
+					source = fmt.Sprintf("all.log:%d", size)
+				}
+				sides[side] = append(sides[side], bench.Sample{
+					Coll: nccl.CollAllReduce, Bytes: 4096 << size, DType: "float", RedOp: "sum", Algo: bench.Unknown, Proto: bench.Unknown,
+					Nodes: 2, Ranks: 16, Micros: math.Round(100*math.Exp(ln)) / 100, Selection: bench.SelectionDefault, Source: source,
+				})
+			}
+		}
+	}
+	return Two(sides[0], sides[1], w.options)
+}
+
+// figures count what many tables say.
+type figures struct {
+	tables, alarmed     int     // tables with a verdict
+	rows, found, wrong  float64 // verdicts on sizes that changed; of all verdicts, those on sizes that did not or with the wrong sign
+	changed, covered    float64
+	means, meansCovered float64
+	meansFound          float64
+	wrongShare          float64 // mean over tables of the wrong ones among the verdicts
+	width               float64
+}
+
+func (w world) figures(seed uint64, tables int) (f figures) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range tables {
+		t := w.sample(rng)
+		g := t.Groups[0]
+		verdicts, wrong := 0, 0
+		truth := 0.0
+		for i, r := range g.Rows {
+			change := w.change(i)
+			truth += change / float64(len(g.Rows))
+			f.rows++
+			if change != 0 {
+				f.changed++
+			}
+			if r.Verdict == Faster || r.Verdict == Slower {
+				verdicts++
+				if change == 0 || change > 0 != (r.Verdict == Slower) {
+					wrong++
+				} else {
+					f.found++
+				}
+			}
+			if math.Log(r.Low) <= change && change <= math.Log(r.High) {
+				f.covered++
+			}
+			f.width += math.Log(r.High) - math.Log(r.Low)
+		}
+		if m := g.Mean; m.test != nil {
+			f.means++
+			if math.Log(m.Low) <= truth && truth <= math.Log(m.High) {
+				f.meansCovered++
+			}
+			if m.Verdict == Faster || m.Verdict == Slower {
+				f.meansFound++
+				if truth == 0 {
+					verdicts++
+					wrong++
+				}
+			}
+		}
+		f.tables++
+		if verdicts > 0 {
+			f.alarmed++
+			f.wrongShare += float64(wrong) / float64(verdicts)
+		}
+		f.wrong += float64(wrong)
+	}
+	f.wrongShare /= float64(tables)
+	return f
+}
+
+// outliers adds to one value in twenty up to 20 times the noise and more, as a neighbour on the network does.
+func outliers(rng *rand.Rand, sigma float64) float64 {
+	if rng.Float64() < 0.05 {
+		return math.Abs(20 * sigma * rng.NormFloat64())
+	}
+	return sigma * rng.NormFloat64()
+}
+
+// twoModes is a size at which NCCL is as often in one state as in another, 10 % slower.
+func twoModes(rng *rand.Rand, sigma float64) float64 {
+	if rng.Float64() < 0.5 {
+		return 0.1 + sigma*rng.NormFloat64()
+	}
+	return sigma * rng.NormFloat64()
+}
+
+const percents = 0.01
+
+// patchy noise is 5 times as much at every fifth size.
+func patchy(size int) float64 {
+	if size%5 == 4 {
+		return 5 * percents
+	}
+	return percents
+}
+
+// some sizes take 5 % longer.
+func some(size int) float64 {
+	if size%4 == 0 {
+		return math.Log(1.05)
+	}
+	return 0
+}
+
+// Where nothing changed, one table in twenty has a verdict at most, whatever the noise is like. What has two modes
+// needs more repetitions: a few are all in one mode now and then.
+func TestNothingChanged(t *testing.T) {
+	const tables = 150
+	const most = 0.05 + 3*0.0178 // and three standard deviations of what 150 tables show
+	for name, c := range map[string]struct {
+		world
+		sizes []int
+		reps  [][2]int
+	}{
+		"normal":       {world{noise: same(percents)}, []int{1, 3, 20}, [][2]int{{2, 2}, {3, 3}, {5, 5}, {3, 6}, {8, 8}, {12, 9}}},
+		"outliers":     {world{noise: same(percents), draw: outliers}, []int{3, 20}, [][2]int{{3, 3}, {5, 5}, {3, 6}, {12, 9}}},
+		"two modes":    {world{noise: same(percents), draw: twoModes}, []int{20}, [][2]int{{5, 5}, {8, 8}, {12, 9}}},
+		"shifted runs": {world{noise: same(percents), shift: percents}, []int{20}, [][2]int{{2, 2}, {3, 3}, {5, 5}, {12, 9}}},
+		"patchy":       {world{noise: patchy}, []int{20}, [][2]int{{3, 3}, {5, 5}, {8, 8}}},
+		"in one run":   {world{noise: same(percents), inRun: true}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
+		"none":         {world{noise: same(0)}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, reps := range c.reps {
+				for _, sizes := range c.sizes {
+					w := c.world
+					w.sizes, w.reps, w.change = sizes, reps, same(0)
+					f := w.figures(1, tables)
+					if share := float64(f.alarmed) / tables; share > most {
+						t.Errorf("%d sizes, %d+%d repetitions: %.3f of the tables have a verdict", sizes, reps[0], reps[1], share)
+					}
+				}
+			}
+		})
+	}
+}
+
+// 5 % at 1 % of noise are nearly always found, and hardly ever where they are not.
+func TestFivePercentAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		w            world
+		sizes, reps  int
+		found, wrong float64
+	}{
+		{"all of them", world{change: same(math.Log(1.05))}, 20, 3, 0.99, 0},
+		{"one size", world{change: same(math.Log(1.05))}, 1, 5, 0.99, 0},
+		{"some of them, 3 times", world{change: some}, 20, 3, 0.95, 0.05},
+		{"some of them, 5 times", world{change: some}, 20, 5, 0.995, 0.05},
+		{"some of them, by ranks", world{change: some}, 20, 10, 0.995, 0.05},
+		{"some of them in spite of outliers", world{change: some, draw: outliers}, 20, 12, 0.97, 0.05},
+		{"all of them, faster", world{change: same(math.Log(0.95))}, 20, 3, 0.99, 0},
+	} {
+		c.w.sizes, c.w.reps, c.w.noise = c.sizes, [2]int{c.reps, c.reps}, same(percents)
+		f := c.w.figures(2, 100)
+		if share := f.found / f.changed; share < c.found || f.wrongShare > c.wrong {
+			t.Errorf("%s: %.3f found (want %.3f), %.3f of the verdicts wrong (want %.3f)", c.name, share, c.found, f.wrongShare, c.wrong)
+		}
+	}
+}
+
+// Intervals hold the truth: those of a table with nothing to select from in 95 of 100 cases, those of others at least.
+func TestIntervalsCover(t *testing.T) {
+	for name, w := range map[string]world{
+		"normal":       {noise: same(percents)},
+		"outliers":     {noise: same(percents), draw: outliers},
+		"shifted runs": {noise: same(percents), shift: percents},
+	} {
+		for _, reps := range [][2]int{{2, 2}, {3, 3}, {4, 7}, {8, 8}, {15, 15}} {
+			for _, sizes := range []int{1, 20} {
+				w.sizes, w.reps, w.change = sizes, reps, same(math.Log(1.03))
+				f := w.figures(3, 250/sizes+50)
+				covered, means := f.covered/f.rows, f.meansCovered/f.means
+				if covered < 0.9 || means < 0.9 || sizes == 1 && covered > 0.99 {
+					t.Errorf("%s, %d sizes, %d+%d repetitions: the intervals hold the truth in %.3f, that of the mean in %.3f", name, sizes, reps[0], reps[1], covered, means)
+				}
+			}
+		}
+	}
+}
+
+// Without repetitions no size has a verdict, but the mean over sizes has; it does not know what shifts a whole run.
+func TestOneRepetition(t *testing.T) {
+	w := world{sizes: 20, reps: [2]int{1, 1}, noise: same(percents), change: same(math.Log(1.05))}
+	f := w.figures(4, 400)
+	if f.found+f.wrong != 0 || f.meansFound != 400 || f.meansCovered/400 < 0.9 {
+		t.Errorf("%+v", f)
+	}
+	w.change = same(0)
+	if f := w.figures(5, 400); f.meansFound/400 > 0.08 {
+		t.Errorf("nothing changed, and %.3f of the means have a verdict", f.meansFound/400)
+	}
+	w.shift = 2 * percents
+	if f := w.figures(5, 400); f.meansFound/400 < 0.5 {
+		t.Errorf("the note on shifted runs is needless: %.3f", f.meansFound/400)
+	}
+	// Nor does one side alone tell a change from a spike.
+	w.reps, w.draw, w.shift = [2]int{5, 1}, outliers, percents
+	if f := w.figures(6, 200); f.found+f.wrong-f.meansFound != 0 || f.meansFound > 20 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A cluster that gets slower by 2 % from one pair of runs to the next: pairs do not see that, runs taken for alike
+// drown in it.
+func TestTurns(t *testing.T) {
+	w := world{sizes: 20, reps: [2]int{6, 6}, noise: same(percents), change: some, drift: 2 * percents}
+	alike := w.figures(7, 100)
+	w.options.Alternating = true
+	paired := w.figures(7, 100)
+	if paired.found/paired.changed < 0.95 || alike.found/alike.changed > 0.5 || paired.wrongShare > 0.05 {
+		t.Errorf("found: %.3f of pairs, %.3f else; %.3f of the verdicts wrong", paired.found/paired.changed, alike.found/alike.changed, paired.wrongShare)
+	}
+}

@@ -1,0 +1,215 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Table is a comparison.
+type Table struct {
+	Alpha     float64
+	Threshold float64 // what a slowdown must be proven to exceed to be in Slower; 0.01 is 1 %
+	Sides     [2]Side // before, after
+	// Differences are what the sides were measured with and do not have in common.
+	Differences []Difference
+	Common      []string // what they have in common
+	Groups      []Group  // by collective, nodes, ranks; of two data types the first in order first
+	// Overall is the mean over all sizes of all groups; of one group it is that group's.
+	Overall Mean
+	Tested  int      // ratios that a verdict was sought on: sizes and means
+	Notes   []string // what the reader should know: assumptions, doubts
+	LeftOut []LeftOut
+
+	simulated int // of the times in the table
+}
+
+// Side is one of the two sets.
+type Side struct {
+	Name     string
+	Runs     int // logs, or runs within logs
+	Readings int // times that are in the table
+}
+
+// Difference is a circumstance of measuring that changed.
+type Difference struct {
+	What          string // as "NCCL", "GPU"
+	Before, After string
+}
+
+// LeftOut counts measurements that are not compared.
+type LeftOut struct {
+	Side   string
+	Reason string
+	Rows   int
+}
+
+// Key is what is compared with its like only.
+type Key struct {
+	Coll         nccl.Coll
+	Nodes, Ranks int    // 0: not known
+	DType, RedOp string // empty: not known
+	InPlace      bool
+}
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Coll, o.Coll), cmp.Compare(k.Nodes, o.Nodes), cmp.Compare(k.Ranks, o.Ranks),
+		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp), cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)))
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Comm names the communicator, as 2x8.
+func (k Key) Comm() string {
+	switch {
+	case k.Ranks == 0:
+		return "on an unknown communicator"
+	case k.Nodes == 0:
+		return fmt.Sprintf("of %d ranks", k.Ranks)
+	case k.Ranks%k.Nodes != 0:
+		return fmt.Sprintf("of %d ranks on %d nodes", k.Ranks, k.Nodes)
+	}
+	return fmt.Sprintf("%dx%d", k.Nodes, k.Ranks/k.Nodes)
+}
+
+// variant is what nccl-tests repeats a collective with.
+func (k Key) variant() string {
+	text := ""
+	for _, word := range []string{k.DType, k.RedOp} {
+		if word != "" && word != "none" {
+			text += word + " "
+		}
+	}
+	if k.InPlace {
+		return text + "in-place"
+	}
+	return text + "out-of-place"
+}
+
+func (k Key) String() string { return k.Coll.String() + " " + k.Comm() + ", " + k.variant() }
+
+// Group is a collective on a communicator.
+type Group struct {
+	Key
+	Rows []Row // by size
+	Mean Mean
+	// Paired says that runs of both sides alternated and are compared pair by pair.
+	Paired bool
+}
+
+// Row is a size.
+type Row struct {
+	Bytes         uint64
+	Before, After Cell
+	Estimate
+}
+
+// Cell is one side of a row.
+type Cell struct {
+	Micros float64 // median
+	BusBW  float64 // GB/s at that time; 0: the number of ranks is not known
+	Reps   int     // repetitions that count: runs, or times within one run where no side has two
+	// Ran is the configuration as far as a log tells, of several the most frequent.
+	Ran Config
+}
+
+// Config is a configuration of NCCL.
+type Config struct {
+	Algo     nccl.Algo
+	Proto    nccl.Proto
+	Channels int // 0: NCCL's own, or not known
+}
+
+// Known reports whether anything tells the algorithm and the protocol.
+func (c Config) Known() bool { return c.Algo >= 0 && c.Proto >= 0 }
+
+func (c Config) String() string {
+	switch {
+	case !c.Known():
+		return "?"
+	case c.Channels == 0:
+		return c.Algo.String() + "/" + c.Proto.String()
+	}
+	return fmt.Sprintf("%s/%s/%d", c.Algo, c.Proto, c.Channels)
+}
+
+// Verdict says what is proven of a ratio.
+type Verdict int8
+
+const (
+	Unproven Verdict = iota // the interval contains 1
+	Faster
+	Slower
+	Unknown // nothing tells the noise
+)
+
+func (v Verdict) String() string { return [...]string{"~", "faster", "slower", "~"}[v] }
+
+// Estimate is a ratio of times, after / before: below 1 is faster.
+type Estimate struct {
+	Ratio float64
+	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see family.
+	// NaN: nothing tells the noise.
+	Low, High float64
+	P         float64 // corrected for the number of ratios in the table; NaN: as above
+	Verdict   Verdict
+
+	test test // nil: nothing tells the noise
+}
+
+// test tells whether a difference of ln(us) is luck.
+type test interface {
+	p() float64 // two-sided
+	interval(level float64) (low, high float64)
+}
+
+// unknown is an estimate of which nothing tells the noise.
+func unknown(ln float64) Estimate {
+	return Estimate{Ratio: math.Exp(ln), Low: math.NaN(), High: math.NaN(), P: math.NaN(), Verdict: Unknown}
+}
+
+// Mean is a geometric mean of ratios over sizes.
+type Mean struct {
+	Estimate
+	Sizes int
+	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
+	// different sizes scatter, and does not know of what shifts all of them together.
+	BySizes bool
+
+	t *tTest
+}
+
+// Exceeds reports whether the ratio is proven to be above 1 by more than a share.
+func (e *Estimate) Exceeds(threshold float64) bool { return e.Verdict == Slower && e.Low > 1+threshold }
+
+// Count returns the number of sizes of all groups, and of those with a verdict.
+func (t *Table) Count(v Verdict) (with, all int) {
+	for _, g := range t.Groups {
+		for _, r := range g.Rows {
+			if all++; r.Verdict == v {
+				with++
+			}
+		}
+	}
+	return with, all
+}
+
+// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
+func (t *Table) Slower() (sizes int, mean bool) {
+	for _, g := range t.Groups {
+		for _, r := range g.Rows {
+			if r.Exceeds(t.Threshold) {
+				sizes++
+			}
+		}
+		mean = mean || g.Mean.Exceeds(t.Threshold)
+	}
+	return sizes, mean || t.Overall.Exceeds(t.Threshold)
+}

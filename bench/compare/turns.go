@@ -1,0 +1,69 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+)
+
+// leastPairs: of fewer, pairing tells less than it costs.
+const leastPairs = 3
+
+// alternate reports whether at all sizes the runs of both sides were made in turns: in the order of time, the first two
+// are one of each, the next two, and so on. Then pairs are compared: what drifts slowly is the same for both of a pair.
+func alternate(order [][2][]int, times [2][]string, told bool) bool {
+	for _, runs := range order {
+		if len(runs[0]) != len(runs[1]) || len(runs[0]) < leastPairs {
+			return false
+		}
+		if told {
+			continue
+		}
+		all := byTime(runs, times)
+		for i := 0; i < len(all); i += 2 {
+			if all[i].side == all[i+1].side {
+				return false
+			}
+		}
+		for i, r := range all {
+			if r.began == "" || i > 0 && r.began == all[i-1].began {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+type started struct {
+	began       string
+	side, place int // among the runs of the side at a size
+}
+
+func byTime(runs [2][]int, times [2][]string) (all []started) {
+	for side := range runs {
+		for place, run := range runs[side] {
+			all = append(all, started{times[side][run], side, place})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b started) int { return cmp.Compare(a.began, b.began) })
+	return all
+}
+
+// sortByTime puts pairs side by side.
+func sortByTime(v *repetitions, runs [2][]int, times [2][]string, told bool) {
+	if told {
+		return
+	}
+	var sorted repetitions
+	for _, r := range byTime(runs, times) {
+		sorted[r.side] = append(sorted[r.side], v[r.side][r.place])
+	}
+	*v = sorted
+}
+
+// oneAfterTheOther reports whether all runs of one side are known to have begun before all of the other.
+func oneAfterTheOther(times [2][]string) bool {
+	if len(times[0]) == 0 || len(times[1]) == 0 || slices.Contains(append(slices.Clone(times[0]), times[1]...), "") {
+		return false
+	}
+	return slices.Max(times[0]) < slices.Min(times[1]) || slices.Max(times[1]) < slices.Min(times[0])
+}

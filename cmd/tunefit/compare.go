@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// exitSlower is the exit code of compare where something is proven to be slower; what cannot be compared
+// ends with exitNotCompare, as of diff.
+const exitSlower = 1
+
+type compareFlags struct {
+	config    string
+	all       bool
+	turns     bool
+	alpha     float64
+	threshold string
+	asJSON    bool
+	restore   string
+	force     bool
+}
+
+func compareCommand() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER...",
+		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
+		Long: `Compare measurements before and after: what became faster, what slower, and what is
+only noise. Read is whatever tunefit import reads: logs, JSON, sweeps, directories of
+them. With one file or directory a side, name both; with more, -- stands between the
+sides, and flags stand before the files.
+
+For each collective, communicator and size: the median times, bus bandwidth, the ratio
+of the times (below 1 is faster) with an interval, and a verdict: faster, slower, or ~
+where nothing is proven. Repetitions tell the noise: several runs a side, made in
+turns, or several times of a size in one log. Two runs tell little, three or more are
+what to measure. A geometric mean over the sizes is tested as well. docs/COMPARE.md
+says how.
+
+Compared is what ran, whatever it was. Where a side holds several configurations, as a
+sweep does, NCCL's own choice is compared, or with --config one configuration. What is
+left out is said on standard error.
+
+--restore writes a policy that takes back what became slower: at those sizes it asks for
+the configuration that ran before, as far as the logs before tell it.
+
+Exit code: 0 if nothing is proven to be slower by more than --threshold, 1 if a size or
+a mean is, 2 if there is nothing to compare.`,
+		Example: `  tunefit compare before.log after.log
+  tunefit compare --threshold 2% before-*.log -- after-*.log
+  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv`,
+		Args: func(*cobra.Command, []string) error { return nil },
+		RunE: f.compare,
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or default: NCCL's own choice")
+	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
+	cmd.Flags().BoolVar(&f.turns, "turns", false, "the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell the time)")
+	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
+	cmd.Flags().Float64Var(&f.alpha, "alpha", 0.05, "share of the verdicts of a table that may be luck")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which takes back what became slower")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the policy, and read files of which many rows cannot be read")
+	return cmd
+}
+
+// sides tells the files before from those after.
+func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) == 2:
+		return [2][]string{args[:1], args[1:]}, nil
+	case dash < 0:
+		return files, cli.Usagef("%d files given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", len(args))
+	case dash == 0 || dash == len(args):
+		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)", map[bool]string{true: "before", false: "after"}[dash == 0])
+	}
+	for _, arg := range args[dash:] {
+		if strings.HasPrefix(arg, "--") {
+			return files, cli.Usagef("%s: behind -- all is files (flags stand before it)", arg)
+		}
+	}
+	return [2][]string{args[:dash], args[dash:]}, nil
+}
+
+func (f *compareFlags) options() (opts compare.Options, err error) {
+	opts = compare.Options{Alpha: f.alpha, AllVariants: f.all, Alternating: f.turns}
+	if !(f.alpha > 0 && f.alpha < 1) {
+		return opts, cli.Usagef("--alpha %v (allowed: more than 0, less than 1; 0.05 is usual)", f.alpha)
+	}
+	number, isPercent := strings.CutSuffix(strings.TrimSpace(f.threshold), "%")
+	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(opts.Threshold >= 0 && opts.Threshold <= 1000) {
+		return opts, cli.Usagef("--threshold %q (allowed: a share as 1%% or 0.01, 0 or more)", f.threshold)
+	}
+	if isPercent {
+		opts.Threshold /= 100
+	}
+	if !isPercent && opts.Threshold >= 1 {
+		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold, 100*opts.Threshold, f.threshold)
+	}
+	switch {
+	case f.config == "":
+	case f.config == "default":
+		opts.Defaults = true
+	default:
+		if opts.Config, err = parseConfig(f.config); err != nil {
+			return opts, cli.Usagef("--config %w", err)
+		}
+	}
+	if f.restore != "" && f.config != "" {
+		return opts, cli.Usagef("--restore compares what ran before with what ran after (allowed: no --config)")
+	}
+	return opts, nil
+}
+
+func parseConfig(text string) (*compare.Config, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return nil, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS, nor default", text)
+	}
+	algo, err1 := nccl.Algos.Parse(parts[0])
+	proto, err2 := nccl.Protos.Parse(parts[1])
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	c := &compare.Config{Algo: algo, Proto: proto}
+	if len(parts) == 3 {
+		n, err := strconv.Atoi(parts[2])
+		if err != nil || n < 1 || n > nccl.MaxChannels {
+			return nil, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], nccl.MaxChannels)
+		}
+		c.Channels = n
+	}
+	return c, nil
+}
+
+func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	named, err := sides(cmd, args)
+	if err != nil {
+		return err
+	}
+	m, err := f.read(cmd, named)
+	if err != nil {
+		return cli.FailWith(exitNotCompare, err)
+	}
+	t := compare.Two(m.samples[0], m.samples[1], opts)
+	for _, l := range t.LeftOut {
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
+	}
+	if len(t.Groups) == 0 {
+		return cli.FailWith(exitNotCompare, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)"))
+	}
+	if f.asJSON {
+		err = cli.WriteJSON(cmd.OutOrStdout(), t)
+	} else {
+		err = t.WriteText(cmd.OutOrStdout())
+	}
+	if err == nil && f.restore != "" {
+		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
+	}
+	if err != nil {
+		return cli.FailWith(exitNotCompare, err)
+	}
+	if sizes, mean := t.Slower(); sizes > 0 || mean {
+		return cli.ExitWith(exitSlower)
+	}
+	return nil
+}
+
+// measured is what was read of both sides.
+type measured struct {
+	samples, failed [2][]bench.Sample
+}
+
+func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, err error) {
+	var files [2][]string
+	found := map[string]bool{}
+	for side := range named {
+		var below map[string]bool
+		if files[side], below, err = walked(named[side]); err != nil {
+			return m, err
+		}
+		for file := range below {
+			found[file] = true
+		}
+	}
+	both := slices.Concat(files[0], files[1])
+	if err := errors.Join(cli.NotInput(f.restore, both...), cli.MayWrite(f.restore, f.force)); err != nil {
+		return m, err
+	}
+	var notes []bench.Note
+	var failed []error
+	digests := [2]map[string]string{{}, {}}
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(both))
+	for side := range files {
+		for _, file := range files[side] {
+			progress.TurnTo(filepath.Base(file))
+			r, _, same, err := readMeasurements(file, progress, bench.Options{}, digests[side])
+			switch {
+			case err != nil && found[file]: // not everything in a directory is a log
+				notes = append(notes, bench.Note{File: "left out", Text: err.Error()})
+				continue
+			case err != nil:
+				failed = append(failed, err)
+				continue
+			case same != "":
+				notes = append(notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
+				continue
+			}
+			if err := doubt(r, f.force, &r.Notes); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
+			for _, rej := range r.Rejected {
+				notes = append(notes, bench.Note{File: file, Line: rej.Line, Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
+			}
+			notes = append(notes, r.Notes...)
+		}
+	}
+	progress.End()
+	for digest, file := range digests[1] {
+		if other, ok := digests[0][digest]; ok {
+			notes = append(notes, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+		}
+	}
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
+	return m, errors.Join(failed...)
+}

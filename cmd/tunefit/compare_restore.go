@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// writeRestored writes the policy that asks for what ran before where that became slower.
+func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measured, named [2][]string) error {
+	all := t.Restore(m.samples[1], m.failed[1])
+	var rows []fit.Row
+	var unproven []compare.Restoration
+	refused := map[string][]string{}
+	var reasons []string
+	written := map[string]bool{}
+	for i := range all {
+		r := &all[i]
+		place := fmt.Sprintf("%s %s %s", r.Coll, r.Comm(), nccl.FormatBytes(r.Row.Bytes))
+		switch {
+		case r.Refused != "":
+			if refused[r.Refused] == nil {
+				reasons = append(reasons, r.Refused)
+			}
+			refused[r.Refused] = append(refused[r.Refused], place)
+			continue
+		case written[place]: // of another data type, which no tuner is told
+			continue
+		}
+		written[place] = true
+		if !r.Proven() {
+			unproven = append(unproven, *r)
+		}
+		if n := len(rows); n > 0 && r.Next && rows[n-1].Bytes.Max == all[i-1].Row.Bytes {
+			rows[n-1].Bytes.Max = r.Row.Bytes
+			rows[n-1].Why = why(all, i)
+			continue
+		}
+		rows = append(rows, fit.Row{Key: fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)})
+	}
+	for _, reason := range reasons {
+		fmt.Fprintf(notes, "not restored: %s: %s\n", cli.Few(refused[reason], 4, ", "), reason)
+	}
+	switch {
+	case len(all) == 0:
+		fmt.Fprintf(notes, "%s was not written: no size is proven to be slower by more than --threshold %s\n", f.restore, f.threshold)
+		return nil
+	case len(rows) == 0:
+		fmt.Fprintf(notes, "%s was not written: nothing of what became slower can be restored\n", f.restore)
+		return nil
+	}
+	err := cli.WriteWhole(f.restore, f.force, func(w io.Writer) error {
+		fmt.Fprintf(w, "# from tunefit compare: what ran before, where what runs now is slower by more than %s\n", f.threshold)
+		for _, d := range t.Differences {
+			fmt.Fprintf(w, "# %s: %s -> %s\n", d.What, d.Before, d.After)
+		}
+		return fit.WriteRows(w, rows)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, cli.CountOf(len(rows), "row"), cli.CountOf(len(written), "size"))
+	if len(unproven) > 0 {
+		f.verify(notes, unproven)
+	}
+	return nil
+}
+
+// settable is the configuration with its channels as far as a tuner may name them.
+func settable(r *compare.Restoration) fit.Config {
+	c := fit.Config{FamilyKey: fit.FamilyKey{Algo: r.Config.Algo, Proto: r.Config.Proto}}
+	if nccl.ChannelsCanBeSet(r.Config.Algo, r.Nodes) {
+		c.Channels = r.Config.Channels
+	}
+	return c
+}
+
+// why is the comment of the row that ends with the i-th restoration.
+func why(all []compare.Restoration, i int) string {
+	first := i
+	for all[first].Next {
+		first--
+	}
+	from, to := all[first].Row.Ratio, all[first].Row.Ratio
+	gain := [2]float64{}
+	ran := []string{}
+	for k, r := range all[first : i+1] {
+		from, to = min(from, r.Row.Ratio), max(to, r.Row.Ratio)
+		if now := r.Row.After.Ran.String(); len(ran) == 0 || ran[len(ran)-1] != now {
+			ran = append(ran, now)
+		}
+		if r.Check != nil {
+			if ratio := r.Check.Ratio; k == 0 {
+				gain = [2]float64{ratio, ratio}
+			} else {
+				gain = [2]float64{min(gain[0], ratio), max(gain[1], ratio)}
+			}
+		}
+	}
+	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", grid.SizeRange(all[first].Row.Bytes, all[i].Row.Bytes), times(from, to), all[i].Config, strings.Join(ran, ", "))
+	switch {
+	case all[i].Proven():
+		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
+	case all[i].Check != nil:
+		return text + fmt.Sprintf("unproven: one repetition says that the former takes %s of the latter's time now", times(gain[0], gain[1]))
+	}
+	return text + "unproven: the former was not measured since"
+}
+
+func times(from, to float64) string {
+	if a, b := fmt.Sprintf("%.3f", from), fmt.Sprintf("%.3f", to); a != b {
+		return a + " to " + b
+	}
+	return fmt.Sprintf("%.3f", from)
+}
+
+// verify prints how to measure what nobody has.
+func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
+	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the present NCCL before a job runs on it:\n", cli.CountOf(len(unproven), "size"))
+	var keys []fit.Key
+	sizes := map[fit.Key][]uint64{}
+	for _, r := range unproven {
+		key := fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}
+		if sizes[key] == nil {
+			keys = append(keys, key)
+		}
+		sizes[key] = append(sizes[key], r.Row.Bytes)
+	}
+	plan := &planFlags{}
+	env := plan.tuned("")
+	env[tuner.EnvConfigFile] = f.restore
+	fmt.Fprintln(notes, "  for rep in 1 2 3; do")
+	for _, key := range keys {
+		name := fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks)
+		for _, run := range []struct {
+			name string
+			env  map[string]string
+		}{{"present-$rep-" + name, nil}, {"restored-$rep-" + name, env}} {
+			for _, c := range plan.perf(key, run.env, sizes[key], run.name) {
+				fmt.Fprintf(notes, "    %s\n", c)
+			}
+		}
+	}
+	fmt.Fprintln(notes, "  done")
+	fmt.Fprintln(notes, "  tunefit compare --turns present-*.log -- restored-*.log")
+}
