@@ -29,6 +29,9 @@ func TestTunerDecisions(t *testing.T) {
 	decided := func(what string) string {
 		return begun + "host:1:1 [0] NCCL INFO TUNER/Go: allreduce 1MiB, 1 pipelined: " + what + "\n"
 	}
+	ran := func(what string) string {
+		return strings.Repeat("host:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo "+what+"\n", 25)
+	}
 	for name, test := range map[string]struct {
 		file, tuner string
 		config      label
@@ -38,6 +41,8 @@ func TestTunerDecisions(t *testing.T) {
 		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), label{1, 0, 8}, "", false},
 		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), label{0, 2, 16}, "", false},
 		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
+		"fewer ran":     {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("RING proto LL channel{Lo..Hi}={0..1}"), label{1, 0, 8}, "", false},
+		"another ran":   {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("TREE proto LL channel{Lo..Hi}={0..1}"), label{0, 0, 2}, "", false},
 		"not loaded":    {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
 		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, label{1, 0, 8}, "", false},
 	} {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"iter"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -21,6 +23,8 @@ type votes map[label]int
 // tuningLog collects the lines of NCCL_DEBUG_SUBSYS=TUNING of one run.
 type tuningLog struct {
 	calls map[logKey]votes
+	// decided is what our tuner asked for, by the bytes of all ranks.
+	decided map[logKey]label
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
@@ -105,7 +109,10 @@ func (t *tuningLog) decision(said []byte) bool {
 			l.channels, _ = strconv.Atoi(count)
 		}
 	}
-	t.vote(logKey{operation(fold(coll)), n}, l)
+	if t.decided == nil {
+		t.decided = map[logKey]label{}
+	}
+	t.decided[logKey{operation(fold(coll)), n}] = l
 	return true
 }
 
@@ -174,18 +181,36 @@ func (t *tuningLog) vote(key logKey, l label) {
 
 // operation returns the only collective that the log names, or nothing.
 func (t *tuningLog) operation() (op operation) {
-	for key := range t.calls {
-		if key.op == "" || op != "" && op != key.op {
-			return ""
+	for _, keys := range []iter.Seq[logKey]{maps.Keys(t.calls), maps.Keys(t.decided)} {
+		for key := range keys {
+			if key.op == "" || op != "" && op != key.op {
+				return ""
+			}
+			op = key.op
 		}
-		op = key.op
 	}
 	return op
 }
 
-// find returns what ran for a size. The log counts all ranks' bytes or one
-// rank's, by version and collective; scale is from scaleOf.
+// find returns what ran for a size. Where that is what our tuner asked for, the channels are those asked for: NCCL
+// uses fewer at small sizes, and a policy cannot change that.
 func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, found bool) {
+	asked, decided := t.decided[logKey{op, size}]
+	ran, agreed, logged := t.ran(op, size, scale)
+	switch {
+	case !decided:
+		return ran, agreed, logged
+	case !logged:
+		return asked, true, true
+	case agreed && ran.algo == asked.algo && ran.proto == asked.proto && asked.channels > 0:
+		return asked, true, true
+	}
+	return ran, agreed, true
+}
+
+// ran is what the log of NCCL itself names for a size. It counts all ranks' bytes or one
+// rank's, by version and collective; scale is from scaleOf.
+func (t *tuningLog) ran(op operation, size, scale uint64) (l label, agreed, found bool) {
 	v := t.calls[logKey{op, size / scale}]
 	if v == nil {
 		v = t.calls[logKey{"", size / scale}]
@@ -218,10 +243,10 @@ func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 	}
 	whole, part := 0, 0
 	for i := range rows {
-		if _, _, found := t.find(op, rows[i].bytes, 1); found {
+		if _, _, found := t.ran(op, rows[i].bytes, 1); found {
 			whole++
 		}
-		if _, _, found := t.find(op, rows[i].bytes, uint64(ranks)); found {
+		if _, _, found := t.ran(op, rows[i].bytes, uint64(ranks)); found {
 			part++
 		}
 	}
