@@ -10,7 +10,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // writeRestored writes the policy that asks for what ran before where that became slower.
@@ -134,8 +133,7 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 		sizes[key] = append(sizes[key], r.Row.Bytes)
 	}
 	plan := &planFlags{}
-	env := plan.tuned("")
-	env[tuner.EnvConfigFile] = f.restore
+	env := plan.tuned(f.restore)
 	fmt.Fprintln(notes, "  for rep in 1 2 3; do")
 	for _, key := range keys {
 		name := fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks)

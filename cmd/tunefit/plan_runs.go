@@ -121,16 +121,11 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	return p
 }
 
-// commands writes a start down: its policy, and one command for each stretch of sizes that nccl-tests can step
-// through. No two logs are the same, or import would read one of them only.
+// commands writes a start down: its policy, and what starts nccl-tests.
 func (f *planFlags) commands(s measure.Start, withPolicy bool) runJSON {
 	r := runJSON{Sizes: s.Sizes, Env: map[string]string{}, Commands: []string{}}
 	if len(s.Rows) > 0 {
-		library, err := f.library.Find()
-		if f.library.Path == "" && err != nil {
-			library = cli.LibraryName // where NCCL looks for it
-		}
-		r.Env = measure.Tuned(library, s.Policy+".csv")
+		r.Env = f.tuned(s.Policy + ".csv")
 		if withPolicy {
 			var lines []string
 			for _, row := range s.Rows {
@@ -139,27 +134,42 @@ func (f *planFlags) commands(s measure.Start, withPolicy bool) runJSON {
 			r.Commands = append(r.Commands, fmt.Sprintf("printf '%%s\n' %s > %s.csv", strings.Join(lines, " "), s.Policy))
 		}
 	}
+	r.Commands = append(r.Commands, f.perf(s.Key, r.Env, s.Sizes, s.Name)...)
+	return r
+}
+
+// tuned is the environment of runs that a policy decides.
+func (f *planFlags) tuned(policy string) map[string]string {
+	library, err := f.library.Find()
+	if f.library.Path == "" && err != nil {
+		library = cli.LibraryName // where NCCL looks for it
+	}
+	return measure.Tuned(library, policy)
+}
+
+// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them only.
+func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
 	launch, gpus := f.launch, 1
 	switch {
-	case launch == "" && s.Key.Nodes == 1:
-		gpus = s.Key.Ranks
+	case launch == "" && key.Nodes == 1:
+		gpus = key.Ranks
 	case launch == "":
-		launch = fmt.Sprintf("mpirun -np %d", s.Key.Ranks)
+		launch = fmt.Sprintf("mpirun -np %d", key.Ranks)
 	}
 	words := strings.Fields(launch)
-	if len(r.Env) > 0 {
+	if len(env) > 0 {
 		words = append(words, "env")
-		for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-			words = append(words, name+"="+r.Env[name])
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			words = append(words, name+"="+env[name])
 		}
 	}
-	words = append(words, measure.Program(s.Key.Coll))
-	r.Commands = append(r.Commands, fmt.Sprintf("echo '# %s' > %s.log", s.Name, s.Name))
-	for _, step := range measure.Steps(s.Sizes, measure.TrimUnit(s.Key)) {
+	words = append(words, measure.Program(key.Coll))
+	commands = []string{fmt.Sprintf("echo '# %s' > %s.log", name, name)}
+	for _, step := range measure.Steps(sizes, measure.TrimUnit(key)) {
 		args := slices.Concat(words, step.Args(), []string{"-g", strconv.Itoa(gpus)})
-		r.Commands = append(r.Commands, fmt.Sprintf("%s >> %s.log 2>&1", strings.Join(args, " "), s.Name))
+		commands = append(commands, fmt.Sprintf("%s >> %s.log 2>&1", strings.Join(args, " "), name))
 	}
-	return r
+	return commands
 }
 
 func (f *planFlags) write(w io.Writer, plans []planJSON) error {

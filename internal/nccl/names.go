@@ -77,6 +77,25 @@ func (c Coll) String() string  { return Colls.name(c) }
 func (a Algo) String() string  { return Algos.name(a) }
 func (p Proto) String() string { return Protos.name(p) }
 
+// In JSON they have their names, too.
+
+func (c Coll) MarshalText() ([]byte, error)  { return []byte(c.String()), nil }
+func (a Algo) MarshalText() ([]byte, error)  { return []byte(a.String()), nil }
+func (p Proto) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+func (c *Coll) UnmarshalText(text []byte) (err error) {
+	*c, err = Colls.Parse(string(text))
+	return err
+}
+func (a *Algo) UnmarshalText(text []byte) (err error) {
+	*a, err = Algos.Parse(string(text))
+	return err
+}
+func (p *Proto) UnmarshalText(text []byte) (err error) {
+	*p, err = Protos.Parse(string(text))
+	return err
+}
+
 // NeverAsked reports whether a name is that of an operation that no tuner is asked
 // about, as alltoall.
 func NeverAsked(s string) bool {

@@ -2,6 +2,9 @@ package measure
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -77,6 +80,28 @@ func policyOf(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, k int) 
 	return measured, rows
 }
 
+// Split is one start for each configuration, for those who cannot change it from size to size.
+func (s Start) Split() (all []Start) {
+	if len(s.Rows) == 0 {
+		return []Start{s}
+	}
+	for _, row := range s.Rows {
+		i := slices.IndexFunc(all, func(o Start) bool { return o.Rows[0].Config == row.Config })
+		if i < 0 {
+			i = len(all)
+			named := Of(s.Key, fit.Run{Config: row.Config, Sizes: s.Sizes}).Name
+			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, name(s.Key)), Key: s.Key, Policy: named})
+		}
+		all[i].Rows = append(all[i].Rows, row)
+		for _, b := range s.Sizes {
+			if row.Bytes.Contains(b) {
+				all[i].Sizes = append(all[i].Sizes, b)
+			}
+		}
+	}
+	return all
+}
+
 var programs = map[nccl.Coll]string{
 	nccl.CollBroadcast: "broadcast_perf", nccl.CollReduce: "reduce_perf", nccl.CollAllGather: "all_gather_perf",
 	nccl.CollReduceScatter: "reduce_scatter_perf", nccl.CollAllReduce: "all_reduce_perf",
@@ -84,6 +109,20 @@ var programs = map[nccl.Coll]string{
 
 // Program is the one of nccl-tests that measures a collective.
 func Program(coll nccl.Coll) string { return programs[coll] }
+
+// Forced is the environment of a start of one configuration without our library. A count of channels is forced from
+// both sides, and the communicator then may have more than the job has without.
+func Forced(c fit.Config) map[string]string {
+	env := map[string]string{
+		"NCCL_ALGO":  strings.ReplaceAll(c.Algo.String(), "_", ""),
+		"NCCL_PROTO": c.Proto.String(),
+	}
+	if c.Channels > 0 {
+		env["NCCL_MIN_NCHANNELS"] = strconv.Itoa(c.Channels)
+		env["NCCL_MAX_NCHANNELS"] = strconv.Itoa(c.Channels)
+	}
+	return env
+}
 
 // Tuned is the environment of starts that a policy decides through our library. The library says what it decided when it
 // sees a size first, in the warm-up.

@@ -31,6 +31,17 @@ func (s Step) Args() []string {
 	return args
 }
 
+// Sizes are those that it measures, trimmed to a unit.
+func (s Step) Sizes(unit uint64) (sizes []uint64) {
+	for b := s.From; b <= s.To; b *= s.Factor {
+		sizes = append(sizes, b/unit*unit)
+		if s.Factor < 2 || b > math.MaxUint64/s.Factor {
+			break
+		}
+	}
+	return sizes
+}
+
 // Steps covers sizes with few stretches of a constant whole factor: from the least one, the factor that
 // reaches most. nccl-tests multiplies untrimmed sizes, and prints them trimmed.
 func Steps(sizes []uint64, unit uint64) (all []Step) {

@@ -1,0 +1,90 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// What a run is taken to cost before any has told: starting so many ranks, then nccl-tests' iterations, in place and
+// out of place, at a bandwidth that few clusters fall short of.
+const (
+	assumedStart     = 10 * time.Second
+	assumedIteration = 21 * 2
+	assumedLatency   = 50 * time.Microsecond
+	assumedBytes     = 10e9 // a second
+)
+
+// DryRun prints what would be run and about how long it takes, without a trace.
+func DryRun(w io.Writer, o Options) error {
+	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}}
+	run := assumedStart
+	for _, b := range o.Sizes {
+		run += assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
+	}
+	var out strings.Builder
+	var total time.Duration
+	hours, starts := 0.0, 0
+	fmt.Fprintf(&out, "# a run is taken to last %v: %v to start, then %s; the sweep goes by what runs last\n", run.Round(time.Second), assumedStart, cli.CountOf(len(o.Sizes), "size"))
+	tw := cli.Table(&out)
+	fmt.Fprintln(tw, "#\truns, about\ttime\tGPU hours\thow")
+	for _, key := range o.Keys {
+		n, how := s.expected(key), "all that may be faster"
+		if s.fewer(key) {
+			how = "the default and the three fastest of each size on fewer nodes"
+		}
+		took := time.Duration(n) * run
+		gpu := took.Hours() * float64(key.Ranks)
+		total, hours, starts = total+took, hours+gpu, starts+n
+		fmt.Fprintf(tw, "# %s\t%d\t%s\t%.1f\t%s\n", Subject(key), n, minutes(took), gpu, how)
+	}
+	if len(o.Keys) > 1 {
+		fmt.Fprintf(tw, "# total\t%d\t%s\t%.1f\n", starts, minutes(total), hours)
+	}
+	tw.Flush()
+	if o.Budget > 0 && total > o.Budget {
+		fmt.Fprintf(&out, "# that is more than the budget of %v: subjects are finished in this order, and what is not reached is left to NCCL\n", o.Budget)
+	}
+	for _, key := range o.Keys {
+		fmt.Fprintf(&out, "\n# %s\n", Subject(key))
+		if s.fewer(key) {
+			out.WriteString("# its runs depend on what is fastest on fewer nodes\n")
+		}
+		space, err := o.Choices.Space(key, nil)
+		if err != nil {
+			return err
+		}
+		space.Sizes = o.Sizes
+		for _, r := range space.Next(nil).Runs {
+			if err := s.print(&out, measure.Of(key, r)); err != nil {
+				return err
+			}
+		}
+		if s.fewer(key) {
+			continue
+		}
+		out.WriteString("# then, as an example of a configuration:\n")
+		example := fit.Config{FamilyKey: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
+		if err := s.print(&out, measure.Of(key, fit.Run{Config: example, Sizes: o.Sizes})); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (s *Sweep) print(out *strings.Builder, start measure.Start) error {
+	for _, step := range measure.Steps(start.Sizes, measure.TrimUnit(start.Key)) {
+		p, err := s.process(&start, step, Measure)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, commandLine(p.argv))
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Batch is what is measured before the next is decided.
+type Batch struct {
+	Kind   Kind            `json:"kind"`
+	Starts []measure.Start `json:"starts"`
+}
+
+// Kind is what a batch is for.
+type Kind string
+
+const (
+	Measure Kind = "measure" // to learn from
+	Verify  Kind = "verify"  // what would be chosen, once more
+	Prove   Kind = "prove"   // the default and the policy in alternation; nothing is learnt from it
+)
+
+// Run is one process: a start of a batch, or a part of it.
+type Run struct {
+	ID    int      `json:"run"`   // from 1
+	Batch int      `json:"batch"` // from 0
+	Start int      `json:"start"` // in its batch, from 0
+	Sizes []uint64 `json:"sizes"` // bytes, a part of the start's
+	// Command is the whole command as a person would type it, with the environment that is set for it.
+	Command string    `json:"command"`
+	Log     string    `json:"log"` // file, relative to the sweep's folder
+	Begun   time.Time `json:"begun"`
+	End     `json:"-"`
+}
+
+// End is what became of a run.
+type End struct {
+	Seconds float64  `json:"seconds"`
+	Outcome Outcome  `json:"outcome,omitempty"`
+	Reason  string   `json:"reason,omitempty"` // why it failed, was refused or stopped
+	Nodes   []string `json:"nodes,omitempty"`  // that its output blames
+}
+
+// Outcome is how a run ended.
+type Outcome string
+
+const (
+	Running  Outcome = ""         // still, or tunefit was killed meanwhile
+	Measured Outcome = "measured" // to its end
+	Failed   Outcome = "failed"   // it may do better once more
+	Refused  Outcome = "refused"  // NCCL does not have that here
+	Stopped  Outcome = "stopped"  // by a person, or at the end of the budget
+)
+
+// line is one line of the journal; one of its fields is set.
+type line struct {
+	Batch *Batch `json:"batch,omitempty"`
+	Begin *Run   `json:"begin,omitempty"`
+	End   *ended `json:"end,omitempty"`
+}
+
+type ended struct {
+	ID int `json:"run"`
+	End
+}
+
+// journal is the file that says what was done. Lines are only added.
+type journal struct {
+	file     *os.File
+	batches  []Batch
+	runs     []Run // by ID
+	subjects map[fit.Key]*subject
+}
+
+// subject is what was done about a collective on a communicator, as places in the journal.
+type subject struct{ batches, runs []int }
+
+func (j *journal) of(key fit.Key) *subject {
+	if j.subjects[key] == nil {
+		j.subjects[key] = &subject{}
+	}
+	return j.subjects[key]
+}
+
+// start is what a run belongs to.
+func (j *journal) start(r *Run) *measure.Start { return &j.batches[r.Batch].Starts[r.Start] }
+
+// openJournal reads what there is, and keeps others from the folder.
+func openJournal(dir string) (j *journal, err error) {
+	name := filepath.Join(dir, "journal.jsonl")
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%s: another tunefit sweep works in this folder (needed: its end, or another folder)", dir)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	j = &journal{file: file, subjects: map[fit.Key]*subject{}}
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	for number := 1; len(text[:whole]) > 0; number++ {
+		end := bytes.IndexByte(text, '\n')
+		if err := j.read(text[:end]); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w (needed: the file as tunefit sweep wrote it)", name, number, err)
+		}
+		text, whole = text[end+1:], whole-end-1
+	}
+	if len(text) > 0 { // tunefit was killed while it wrote that
+		size, err := file.Seek(0, io.SeekEnd)
+		if err != nil {
+			return nil, err
+		}
+		return j, file.Truncate(size - int64(len(text)))
+	}
+	return j, nil
+}
+
+func (j *journal) read(text []byte) error {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	switch {
+	case l.Batch != nil && len(l.Batch.Starts) > 0:
+		j.of(l.Batch.Starts[0].Key).batches = append(j.of(l.Batch.Starts[0].Key).batches, len(j.batches))
+		j.batches = append(j.batches, *l.Batch)
+	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch < len(j.batches) && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
+		j.runs = append(j.runs, *l.Begin)
+		j.of(j.start(l.Begin).Key).runs = append(j.of(j.start(l.Begin).Key).runs, l.Begin.ID-1)
+	case l.End != nil && l.End.ID == len(j.runs):
+		j.runs[l.End.ID-1].End = l.End.End
+	default:
+		return errors.New("a line that does not follow from those before")
+	}
+	return nil
+}
+
+// write adds a line, and returns when it is on the disk.
+func (j *journal) write(l line) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if err := j.read(text); err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+func (j *journal) close() error { return j.file.Close() }

@@ -1,0 +1,100 @@
+package sweep
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+var begun = []line{
+	{Batch: &Batch{Kind: Verify, Starts: measure.Verification(
+		fit.Key{Coll: nccl.CollAllGather, Nodes: 2, Ranks: 16}, []uint64{1 << 10, 1 << 20},
+		map[uint64][]fit.Config{1 << 20: {{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8}}}, 1)}},
+	{Begin: &Run{ID: 1, Sizes: []uint64{1 << 10}, Command: "all_gather_perf -b 1024", Log: "logs/1.log"}},
+	{End: &ended{1, End{Seconds: 2.5, Outcome: Failed, Reason: "exit status 1", Nodes: []string{"node3"}}}},
+	{Begin: &Run{ID: 2, Start: 1}},
+}
+
+func written(t *testing.T) (dir string, j *journal) {
+	t.Helper()
+	dir = t.TempDir()
+	j, err := openJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range begun {
+		if err := j.write(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, j
+}
+
+func TestJournalIsReadAgain(t *testing.T) {
+	dir, j := written(t)
+	if _, err := openJournal(dir); err == nil || !strings.Contains(err.Error(), "another tunefit sweep works in this folder") {
+		t.Errorf("opened twice: %v", err)
+	}
+	j.close()
+	again, err := openJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 || len(j.batches[0].Starts) != 2 {
+		t.Errorf("read %+v %+v, written %+v %+v", again.batches, again.runs, j.batches, j.runs)
+	}
+}
+
+// Wherever tunefit is killed while it writes, what was whole before is there, and the next lines follow it.
+func TestJournalCutAnywhere(t *testing.T) {
+	dir, j := written(t)
+	j.close()
+	name := filepath.Join(dir, "journal.jsonl")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range whole {
+		if err := os.WriteFile(name, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, err := openJournal(dir)
+		if err != nil {
+			t.Fatalf("cut after %d bytes: %v", cut, err)
+		}
+		lines := strings.Count(string(whole[:cut]), "\n")
+		for _, l := range begun[lines:] {
+			if err := j.write(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.close()
+		if text, err := os.ReadFile(name); err != nil || string(text) != string(whole) {
+			t.Fatalf("cut after %d bytes it goes on to %s", cut, text)
+		}
+	}
+}
+
+func TestJournalOfSomethingElse(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello\n":                    "journal.jsonl:1: invalid character",
+		"{}\n":                       "does not follow",
+		`{"begin":{"run":1}}` + "\n": "does not follow",
+		`{"batch":{"starts":[{}]}}` + "\n" + `{"run":1}` + "\n": "journal.jsonl:2: ",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openJournal(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

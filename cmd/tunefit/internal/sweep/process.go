@@ -1,0 +1,103 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// errSilent ends a run that prints nothing more.
+var errSilent = errors.New("silent")
+
+// process is a command whose whole tree is ended with it.
+type process struct {
+	argv, env []string
+	mark      string // NAME=VALUE of env that no other process has
+	dir       string
+	output    *os.File
+	silence   time.Duration // it is ended when its output does not grow for so long
+	grace     time.Duration // that a launcher has to end its ranks, on other nodes, too, before it is killed
+}
+
+// run returns when nothing of the command runs any more on this machine: its own exit, ctx's cause, or errSilent.
+func (p process) run(ctx context.Context) error {
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
+	// A group of its own: Ctrl-C is for tunefit, which ends it. Where tunefit is killed it is told, too.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started, ended := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // Pdeathsig comes when the thread ends that started it
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	defer endMarked(p.mark)
+	stop := func(reason error) error {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(p.grace):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		return reason
+	}
+	size, since := int64(-1), time.Now()
+	watch := time.NewTicker(min(time.Second, p.silence/4))
+	defer watch.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return stop(context.Cause(ctx))
+		case now := <-watch.C:
+			if info, err := p.output.Stat(); err == nil && info.Size() != size {
+				size, since = info.Size(), now
+			} else if now.Sub(since) > p.silence {
+				return stop(errSilent)
+			}
+		}
+	}
+}
+
+// endMarked kills all processes with a mark in their environment, wherever they have gone: those that ignore a
+// signal, have a session of their own or lost their parent. One that a driver holds may not end; the next run shows it.
+func endMarked(mark string) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		pids := marked(mark)
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(time.Millisecond) // the kernel needs a moment to end them
+	}
+}
+
+func marked(mark string) (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		env, err := os.ReadFile(name) // nothing once it has ended
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && pid != os.Getpid() && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

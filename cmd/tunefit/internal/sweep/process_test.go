@@ -1,0 +1,81 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func start(t *testing.T, ctx context.Context, script string, silence time.Duration) (error, string, process) {
+	t.Helper()
+	output, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	p := process{argv: []string{"/bin/bash", "-c", script}, mark: "TUNEFIT_SWEEP=" + t.TempDir(), output: output, silence: silence, grace: time.Second}
+	p.env = append(os.Environ(), p.mark)
+	ended := p.run(ctx)
+	text, err := os.ReadFile(output.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := marked(p.mark); len(left) > 0 {
+		t.Errorf("processes %v are still there", left)
+	}
+	return ended, string(text), p
+}
+
+func TestProcessEnds(t *testing.T) {
+	var exit *exec.ExitError
+	for name, test := range map[string]struct {
+		script string
+		code   int
+	}{
+		"well":                        {"echo out; echo err >&2", 0},
+		"badly":                       {"echo out; echo err >&2; exit 3", 3},
+		"by a signal":                 {"echo out; echo err >&2; kill -SEGV $$", -1},
+		"with a child left":           {"echo out; echo err >&2; sleep 1000 &", 0},
+		"with a deaf daemon":          {"echo out; echo err >&2; setsid bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' &", 0},
+		"with more output than pipes": {"echo out; echo err >&2; head -c 1000000 /dev/zero", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended, text, _ := start(t, t.Context(), test.script, time.Hour)
+			if test.code == 0 && ended != nil || test.code != 0 && (!errors.As(ended, &exit) || exit.ExitCode() != test.code) {
+				t.Errorf("it ended with %v", ended)
+			}
+			if !strings.HasPrefix(text, "out\nerr\n") {
+				t.Errorf("it printed %q", text)
+			}
+		})
+	}
+}
+
+// A tree that ignores what it is told is ended all the same, in what sessions it may be.
+func TestProcessIsEnded(t *testing.T) {
+	const deaf = "trap '' TERM INT HUP; echo begun; setsid bash -c \"trap '' TERM HUP; while :; do sleep 1000; done\" & while :; do sleep 1000; done"
+	t.Run("silent", func(t *testing.T) {
+		if ended, text, _ := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) || text != "begun\n" {
+			t.Errorf("%v, %q", ended, text)
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errStopped)
+		if ended, _, _ := start(t, ctx, deaf, time.Hour); !errors.Is(ended, errStopped) {
+			t.Error(ended)
+		}
+	})
+}
+
+func TestProcessThatIsNotThere(t *testing.T) {
+	p := process{argv: []string{filepath.Join(t.TempDir(), "all_reduce_perf")}, silence: time.Hour}
+	if err := p.run(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

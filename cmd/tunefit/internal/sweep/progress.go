@@ -1,0 +1,196 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Subject names a collective on a communicator.
+func Subject(key fit.Key) string {
+	return fmt.Sprintf("%s %s", key.Coll, grid.Shape{Nodes: key.Nodes, Ranks: key.Ranks})
+}
+
+// report is the line of progress about a run that has ended.
+func (s *Sweep) report(r *Run) string {
+	start := s.journal.start(r)
+	what := strings.TrimPrefix(start.Name, fmt.Sprintf("%s-%dn-%dr-", start.Key.Coll, start.Key.Nodes, start.Key.Ranks))
+	text := fmt.Sprintf("%4d  %-16s %-24s %6.1f s", r.ID, Subject(start.Key), what, r.Seconds)
+	switch {
+	case r.Outcome == Measured && len(r.Sizes) > 0:
+		text += fmt.Sprintf("  %s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+	default:
+		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
+	}
+	if len(r.Nodes) > 0 {
+		text += fmt.Sprintf("; it names %s", strings.Join(r.Nodes, ", "))
+	}
+	if left := s.timeLeft(); left > time.Minute {
+		text += fmt.Sprintf("; about %s left", minutes(left))
+	}
+	return text
+}
+
+func minutes(d time.Duration) string {
+	if d < time.Hour {
+		return fmt.Sprintf("%.0f min", math.Ceil(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// meanRun is what a run of a subject takes, as far as runs tell; 0: nothing does.
+func (s *Sweep) meanRun(key fit.Key) time.Duration {
+	sum, n := 0.0, 0
+	for _, i := range s.journal.of(key).runs {
+		if r := &s.journal.runs[i]; r.Outcome == Measured {
+			sum, n = sum+r.Seconds, n+1
+		}
+	}
+	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
+}
+
+// verificationStarts is how many a verification has at most.
+func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + 3) }
+
+// reserved reports that the rest of the budget is for the verification.
+func (s *Sweep) reserved(key fit.Key) bool {
+	return s.Budget > 0 && s.Budget-s.spent() < time.Duration(s.verificationStarts()+1)*s.meanRun(key)
+}
+
+// timeLeft is a guess: so many starts as subjects have in the mean, of what they take so far.
+func (s *Sweep) timeLeft() (left time.Duration) {
+	var mean time.Duration
+	for _, key := range s.Keys {
+		if m := s.meanRun(key); m > 0 {
+			mean = m // of the subject at work, or the last
+		}
+		left += mean * time.Duration(max(0, s.expected(key)-len(s.journal.of(key).runs)))
+	}
+	if s.Budget > 0 {
+		left = min(left, s.Budget-s.spent())
+	}
+	return left
+}
+
+// expected is about how many starts a subject takes.
+func (s *Sweep) expected(key fit.Key) int {
+	space, err := s.Choices.Space(key, nil)
+	if err != nil {
+		return 0
+	}
+	verification := s.verificationStarts()
+	if s.fewer(key) {
+		return verification
+	}
+	// All with most channels, about a half of them with fewest, a third in between, and the default now and then.
+	measured := len(space.Families) * 11 / 6
+	return 1 + measured + measured/defaultEvery + verification
+}
+
+// fewer reports whether a subject is measured by what is fastest on fewer nodes.
+func (s *Sweep) fewer(key fit.Key) bool {
+	return !s.Full && slices.ContainsFunc(s.Keys, func(k fit.Key) bool {
+		return k.Coll == key.Coll && k.Ranks*key.Nodes == key.Ranks*k.Nodes && 1 < k.Nodes && k.Nodes < key.Nodes
+	})
+}
+
+// conclude says what was found out about a subject.
+func (s *Sweep) conclude(key fit.Key) {
+	group, _ := s.group(key)
+	name := Subject(key)
+	if group == nil || len(group.Default) == 0 {
+		if reason := s.why(key); reason != "" {
+			s.Say("%s: the default could not be measured, nothing can be gained: %s", name, reason)
+		}
+		return
+	}
+	best := map[uint64]fit.Cell{}
+	for _, c := range group.Cells {
+		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
+			best[c.Bytes] = c
+		}
+	}
+	sum, most, at := 0.0, 1.0, uint64(0)
+	for _, d := range group.Default {
+		ratio := 1.0
+		if b, ok := best[d.Bytes]; ok {
+			ratio = max(1, d.Micros/b.Micros)
+		}
+		sum += math.Log(ratio)
+		if ratio > most {
+			most, at = ratio, d.Bytes
+		}
+	}
+	text := fmt.Sprintf("%s: %s measured", name, cli.CountOf(len(group.Configs()), "configuration"))
+	if at > 0 {
+		text += fmt.Sprintf("; the fastest of each size takes %.0f %% less time than the default in the mean, most at %s (%.2fx as fast)", 100*(1-math.Exp(-sum/float64(len(group.Default)))), nccl.FormatBytes(at), most)
+	} else {
+		text += "; none is faster than the default"
+	}
+	s.Say("%s", text)
+	if drift, n := s.drift(key); math.Abs(math.Log(drift)) > max(0.02, 2*group.Noise) {
+		s.Say("%s: the default took %.2f times as long at the end as at the beginning (median of %s): the machine changed meanwhile (clocks, heat, neighbours?)", name, drift, cli.CountOf(n, "size"))
+	}
+}
+
+// why is what became of a subject's default.
+func (s *Sweep) why(key fit.Key) (reason string) {
+	for _, i := range s.journal.of(key).runs {
+		reason = cmp.Or(s.journal.runs[i].Reason, reason)
+	}
+	return reason
+}
+
+// drift is what the default took when it was measured last, as a multiple of what it took first: the median of the
+// sizes that were measured alike.
+func (s *Sweep) drift(key fit.Key) (ratio float64, sizes int) {
+	first, last := map[uint64]float64{}, map[uint64]float64{}
+	for _, i := range s.journal.of(key).runs {
+		found := s.results[i]
+		if found == nil || len(s.journal.start(&s.journal.runs[i]).Rows) > 0 || s.kind(i) == Prove {
+			continue
+		}
+		for _, m := range found.Samples {
+			if m.InPlace {
+				continue
+			}
+			if _, ok := first[m.Bytes]; !ok {
+				first[m.Bytes] = m.Micros
+			} else {
+				last[m.Bytes] = m.Micros
+			}
+		}
+	}
+	var ratios []float64
+	for b, us := range last {
+		ratios = append(ratios, us/first[b])
+	}
+	if len(ratios) == 0 {
+		return 1, 0
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2], len(ratios)
+}
+
+// unfinished says what the budget did not reach.
+func (s *Sweep) unfinished() string {
+	var missing []string
+	for _, key := range s.Keys {
+		if !s.verified(key) {
+			missing = append(missing, Subject(key))
+		}
+	}
+	text := fmt.Sprintf("the budget of %v is spent", s.Budget)
+	if len(missing) > 0 {
+		text += "; not verified: " + cli.Few(missing, 8, ", ")
+	}
+	return text + " (the same command with a larger --budget goes on)"
+}

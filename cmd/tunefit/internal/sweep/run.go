@@ -1,0 +1,297 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// attempts is how often a start may fail before it is given up. Machines fail by chance, too.
+const attempts = 2
+
+// batch runs what is left of a batch: all once, then what failed once more.
+func (s *Sweep) batch(ctx context.Context, b int) error {
+	for attempt := range attempts {
+		for i := range s.journal.batches[b].Starts {
+			if err := s.finish(ctx, b, i, attempt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish runs what is left of a start, unless it has failed more often than that.
+func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
+	start := &s.journal.batches[b].Starts[i]
+	left, failed, refused := s.left(b, i)
+	if refused || failed > failures {
+		return nil
+	}
+	unit := measure.TrimUnit(start.Key)
+	for _, step := range measure.Steps(left, unit) {
+		if s.journal.batches[b].Kind == Measure && s.reserved(start.Key) {
+			return nil
+		}
+		if s.Budget > 0 && s.spent()+s.meanRun(start.Key) > s.Budget {
+			return errBudget
+		}
+		if err := s.Launcher.Prepare(ctx, start.Key.Nodes, 2*s.Silence, max(s.timeLeft(), time.Hour), func(text string) { s.Say("%s", text) }); err != nil {
+			return err
+		}
+		outcome, err := s.run(ctx, Run{Batch: b, Start: i, Sizes: step.Sizes(unit)}, step)
+		if err != nil || outcome != Measured {
+			return err
+		}
+	}
+	return nil
+}
+
+// left are the sizes of a start that no run has measured, nor ended without; and how its runs failed.
+func (s *Sweep) left(b, i int) (sizes []uint64, failed int, refused bool) {
+	start := &s.journal.batches[b].Starts[i]
+	sizes = slices.Clone(start.Sizes)
+	for _, k := range s.journal.of(start.Key).runs {
+		r := &s.journal.runs[k]
+		if r.Batch != b || r.Start != i {
+			continue
+		}
+		done := r.Sizes
+		if r.Outcome != Measured {
+			done = s.measured(r)
+		}
+		sizes = slices.DeleteFunc(sizes, func(b uint64) bool { return slices.Contains(done, b) })
+		refused = refused || r.Outcome == Refused
+		if r.Outcome == Failed {
+			failed++
+		}
+	}
+	return sizes, failed, refused
+}
+
+func (s *Sweep) measured(r *Run) (sizes []uint64) {
+	if found := s.results[r.ID-1]; found != nil {
+		for i := range found.Samples {
+			sizes = append(sizes, found.Samples[i].Bytes)
+		}
+	}
+	return sizes
+}
+
+// givenUp are configurations of a subject that failed too often, or in whose place NCCL ran another one.
+func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
+	for _, b := range s.journal.of(key).batches {
+		for i, start := range s.journal.batches[b].Starts {
+			if len(start.Rows) != 1 {
+				continue
+			}
+			if _, failed, refused := s.left(b, i); refused || failed >= attempts {
+				all = append(all, start.Rows[0].Config)
+			}
+		}
+	}
+	return all
+}
+
+// run starts one process and waits for it. The journal knows of it before and after.
+func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, error) {
+	start := s.journal.start(&r)
+	r.ID = len(s.journal.runs) + 1
+	r.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", r.ID, start.Name))
+	p, err := s.process(start, step, s.journal.batches[r.Batch].Kind)
+	if err := errors.Join(err, s.writePolicy(start)); err != nil {
+		return Failed, err
+	}
+	r.Command = commandLine(p.argv)
+	log, err := os.OpenFile(filepath.Join(s.Dir, r.Log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return Failed, err
+	}
+	defer log.Close()
+	if _, err := fmt.Fprintf(log, "# %s\n# %s\n", start.Name, r.Command); err != nil {
+		return Failed, err
+	}
+	r.Begun = time.Now()
+	if err := s.journal.write(line{Begin: &r}); err != nil {
+		return Failed, err
+	}
+	p.output, p.env = log, append(cleaned(os.Environ()), p.mark)
+	why := p.run(ctx)
+	r.Seconds = time.Since(r.Begun).Seconds()
+	found := s.read(&r)
+	s.results = append(s.results, found)
+	s.judge(&r, found, why)
+	if err := s.journal.write(line{End: &ended{r.ID, r.End}}); err != nil {
+		return Failed, err
+	}
+	s.Say("%s", s.report(&r))
+	if r.Outcome == Stopped {
+		return Stopped, why
+	}
+	return r.Outcome, nil
+}
+
+// bury ends a run in the journal that tunefit did not live to end.
+func (s *Sweep) bury(r Run) error {
+	r.Outcome, r.Reason = Stopped, "tunefit was killed"
+	if info, err := os.Stat(filepath.Join(s.Dir, r.Log)); err == nil {
+		r.Seconds = max(0, info.ModTime().Sub(r.Begun).Seconds())
+	}
+	return s.journal.write(line{End: &ended{r.ID, r.End}})
+}
+
+// read is what a run measured; nil: nothing.
+func (s *Sweep) read(r *Run) *bench.Result {
+	key := s.journal.start(r).Key
+	found, err := bench.ReadFile(filepath.Join(s.Dir, r.Log), bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
+	if err != nil {
+		return nil
+	}
+	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
+		return m.Coll != key.Coll || m.Nodes != key.Nodes || m.Ranks != key.Ranks
+	})
+	return found
+}
+
+// process is what a start runs: the programs' options, and the environment that decides.
+func (s *Sweep) process(start *measure.Start, step measure.Step, kind Kind) (p process, err error) {
+	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
+	program := measure.Program(start.Key.Coll)
+	if s.Programs != "" {
+		program = filepath.Join(s.Programs, program)
+	}
+	env := map[string]string{}
+	switch {
+	case start.Policy != "" && s.Environment && kind != Prove:
+		env = measure.Forced(start.Rows[0].Config)
+	case start.Policy != "":
+		policy, err := s.policyFile(start)
+		if err != nil {
+			return p, err
+		}
+		env = measure.Tuned(s.Library, policy)
+	}
+	// What NCCL says of each call costs a little time, so it is not there where times count that will be promised.
+	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
+	if kind == Measure {
+		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
+	}
+	p = process{mark: s.mark(), silence: s.Silence, grace: 15 * time.Second}
+	p.argv, err = s.Launcher.Command(launch.Program{
+		Argv:  slices.Concat([]string{program}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
+		Env:   env,
+		Nodes: start.Key.Nodes, RanksPerNode: processes / start.Key.Nodes,
+	})
+	return p, err
+}
+
+// policyFile is what decides a start, as ranks on other nodes find it.
+func (s *Sweep) policyFile(start *measure.Start) (string, error) {
+	return filepath.Abs(filepath.Join(s.Dir, "policies", start.Policy+".csv"))
+}
+
+// writePolicy makes the file.
+func (s *Sweep) writePolicy(start *measure.Start) error {
+	if len(start.Rows) == 0 { // of no policy, or one that is there
+		return nil
+	}
+	name, err := s.policyFile(start)
+	if err != nil {
+		return err
+	}
+	return cli.WriteWhole(name, true, func(w io.Writer) error {
+		for _, row := range start.Rows {
+			if _, err := fmt.Fprintln(w, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// decisive are variables that would decide in the place of what is measured.
+var decisive = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "NCCL_DEBUG_FILE", "NCCL_TUNER_MODEL_FILE"}
+
+// cleaned is an environment without them.
+func cleaned(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(decisive, name)
+	})
+}
+
+// commandLine writes a command down as a shell takes it.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = cli.ShellWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// judge says how a run ended.
+func (s *Sweep) judge(r *Run, found *bench.Result, ended error) {
+	switch {
+	case errors.Is(ended, errSilent):
+		r.Outcome, r.Reason = Failed, fmt.Sprintf("printed nothing for %v and was ended", s.Silence)
+	case errors.Is(ended, errStopped), errors.Is(ended, errBudget):
+		r.Outcome, r.Reason = Stopped, ended.Error()
+		return
+	case found != nil && len(found.Failed) > 0:
+		r.Outcome, r.Reason = Refused, firstNote(found)
+	case ended != nil || found == nil || len(found.Samples) == 0:
+		r.Outcome, r.Reason = Failed, firstNote(found)
+		if r.Reason == "" && ended != nil {
+			r.Reason = ended.Error()
+		} else if r.Reason == "" {
+			r.Reason = "it measured nothing"
+		}
+	default:
+		r.Outcome = Measured
+		if other := disobeyed(s.journal.start(r), found); other != "" {
+			r.Outcome, r.Reason = Refused, other
+		}
+		return
+	}
+	if text, err := os.ReadFile(filepath.Join(s.Dir, r.Log)); err == nil {
+		r.Nodes = s.Launcher.Blame(text)
+	}
+}
+
+// firstNote is what a log says of its failure, or why its rows do not count.
+func firstNote(found *bench.Result) string {
+	switch {
+	case found == nil:
+	case len(found.Notes) > 0:
+		return found.Notes[0].Text
+	case len(found.Rejected) > 0:
+		return found.Rejected[0].Reason
+	}
+	return ""
+}
+
+// disobeyed says where something else ran than the start's configurations, by NCCL's own log.
+func disobeyed(start *measure.Start, found *bench.Result) string {
+	for _, m := range found.Samples {
+		for _, row := range start.Rows {
+			if row.Bytes.Contains(m.Bytes) && m.Algo != bench.Unknown && (m.Algo != row.Algo || m.Proto != row.Proto) {
+				return fmt.Sprintf("%s was asked for, and at %s %s/%s ran", row.Config, grid.SizeRange(m.Bytes, m.Bytes), m.Algo, m.Proto)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,260 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Options say what is measured, and how.
+type Options struct {
+	Dir        string    // of the sweep
+	Keys       []fit.Key // what is measured, in this order
+	Sizes      []uint64  // bytes, ascending
+	SizesNamed bool      // a person chose Sizes
+	Choices    *measure.Choices
+	// Full measures large communicators like small ones, instead of what was fastest on fewer nodes.
+	Full        bool
+	Repetitions int // of the verification, 1 or more
+
+	Launcher    *launch.Launcher
+	Programs    string        // folder of nccl-tests' programs; empty: PATH
+	Args        []string      // more options for them
+	Library     string        // our tuner library
+	Environment bool          // configurations are forced by NCCL_ALGO and the like instead of the library
+	Silence     time.Duration // a run that prints nothing for so long is ended
+	Budget      time.Duration // for all runs together; 0: no limit
+
+	Say func(format string, args ...any) // one line of progress
+}
+
+// Sweep is one folder of measurements.
+type Sweep struct {
+	Options
+	journal *journal
+	begun   time.Time
+	before  time.Duration   // that runs took before this process
+	results []*bench.Result // of each run, by ID; nil: nothing could be read
+}
+
+// Errors that end a sweep early; what was measured is kept.
+var (
+	errStopped = errors.New("stopped")
+	errBudget  = errors.New("the budget is spent")
+)
+
+// Open begins a sweep in a folder, or goes on with the one there.
+func Open(o Options) (*Sweep, error) {
+	for _, dir := range []string{"logs", "policies"} {
+		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	j, err := openJournal(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sweep{Options: o, journal: j, begun: time.Now()}
+	endMarked(s.mark()) // what a killed tunefit has left
+	for i := range j.runs {
+		if r := &j.runs[i]; r.Outcome == Running {
+			if err := s.bury(*r); err != nil {
+				return nil, err
+			}
+		}
+		s.before += time.Duration(j.runs[i].Seconds * float64(time.Second))
+		s.results = append(s.results, s.read(&j.runs[i]))
+	}
+	return s, nil
+}
+
+// Close ends the use of the folder.
+func (s *Sweep) Close() error { return s.journal.close() }
+
+// Runs are all so far.
+func (s *Sweep) Runs() []Run { return s.journal.runs }
+
+// Run measures until nothing is worth its time, or ctx ends. It returns nil where the sweep is over, or its
+// budget; what then is missing it says.
+func (s *Sweep) Run(ctx context.Context) error {
+	defer s.Launcher.Close()
+	if s.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Budget-s.before, errBudget)
+		defer cancel()
+	}
+	err := s.all(ctx)
+	if errors.Is(err, errBudget) {
+		s.Say("%s", s.unfinished())
+		return nil
+	}
+	return err
+}
+
+func (s *Sweep) all(ctx context.Context) error {
+	if n := len(s.journal.batches); n > 0 {
+		if err := s.batch(ctx, n-1); err != nil {
+			return err
+		}
+	}
+	for _, key := range s.Keys {
+		for {
+			next, err := s.next(key)
+			if err != nil {
+				return err
+			}
+			if len(next.Starts) == 0 {
+				break
+			}
+			if err := s.journal.write(line{Batch: &next}); err != nil {
+				return err
+			}
+			if err := s.batch(ctx, len(s.journal.batches)-1); err != nil {
+				return err
+			}
+		}
+		s.conclude(key)
+	}
+	return nil
+}
+
+// defaultEvery so many starts the default is measured once more, to see whether the machine changes meanwhile.
+const defaultEvery = 8
+
+// next is what to measure next of a subject; nothing once it is done.
+func (s *Sweep) next(key fit.Key) (Batch, error) {
+	group, failed := s.group(key)
+	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
+	if err != nil {
+		return Batch{}, err
+	}
+	space.Sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
+	smaller := s.smaller(key)
+	verified := s.verified(key)
+	switch {
+	case group == nil && len(s.journal.of(key).batches) > 0, verified && smaller != nil:
+		return Batch{}, nil
+	case smaller != nil:
+		return s.verification(key, s.Sizes, space.Contenders(smaller)), nil
+	}
+	next := space.Next(group)
+	// What verification shows may make more look worth its time, without end.
+	if between := verified && next.Stage >= fit.StageBetween; between || len(next.Runs) == 0 || s.reserved(key) {
+		if verified || group == nil || len(group.Cells) == 0 {
+			return Batch{}, nil
+		}
+		return s.verification(key, space.Sizes, space.Contenders(group)), nil
+	}
+	b := Batch{Kind: Measure}
+	since := s.sinceDefault(key)
+	for _, r := range next.Runs {
+		if since++; since > defaultEvery {
+			b.Starts, since = append(b.Starts, measure.Of(key, fit.Run{Default: true, Sizes: space.Sizes})), 0
+		}
+		b.Starts = append(b.Starts, measure.Of(key, r))
+	}
+	return b, nil
+}
+
+func (s *Sweep) verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config) Batch {
+	b := Batch{Kind: Verify}
+	for _, start := range measure.Verification(key, sizes, best, s.Repetitions) {
+		if s.Environment {
+			b.Starts = append(b.Starts, start.Split()...)
+		} else {
+			b.Starts = append(b.Starts, start)
+		}
+	}
+	return b
+}
+
+// smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always
+// among the three fastest on more. One node tells nothing about several.
+func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
+	if s.Full {
+		return nil
+	}
+	for _, k := range s.Keys {
+		alike := k.Coll == key.Coll && k.Ranks*key.Nodes == key.Ranks*k.Nodes && 1 < k.Nodes && k.Nodes < key.Nodes
+		if !alike || best != nil && k.Nodes < best.Nodes {
+			continue
+		}
+		if g, _ := s.group(k); g != nil && len(g.Cells) > 0 {
+			best = g
+		}
+	}
+	return best
+}
+
+// verified reports whether all that was measured of a subject was followed by a verification.
+func (s *Sweep) verified(key fit.Key) (is bool) {
+	for _, b := range s.journal.of(key).batches {
+		if kind := s.journal.batches[b].Kind; kind != Prove {
+			is = kind == Verify
+		}
+	}
+	return is
+}
+
+// sinceDefault counts the starts of a subject since the default was measured.
+func (s *Sweep) sinceDefault(key fit.Key) (n int) {
+	for _, b := range s.journal.of(key).batches {
+		for _, start := range s.journal.batches[b].Starts {
+			if n++; len(start.Rows) == 0 {
+				n = 0
+			}
+		}
+	}
+	return n
+}
+
+// group is the measurements of a subject, nil: none, and what NCCL refused.
+func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
+	pool := fit.NewPool()
+	for _, i := range s.journal.of(key).runs {
+		r := s.results[i]
+		if r == nil || s.kind(i) == Prove {
+			continue
+		}
+		pool.Begin(r.File)
+		for k := range r.Samples {
+			pool.Add(&r.Samples[k])
+		}
+		for k := range r.Failed {
+			pool.Fail(&r.Failed[k])
+		}
+	}
+	set := pool.Set()
+	return set.Of(key), set.Failed[key]
+}
+
+// kind is what a run was for.
+func (s *Sweep) kind(run int) Kind { return s.journal.batches[s.journal.runs[run].Batch].Kind }
+
+// Samples are all that was measured to learn from, and what failed.
+func (s *Sweep) Samples() (samples, failed []bench.Sample) {
+	for i, r := range s.results {
+		if r != nil && s.kind(i) != Prove {
+			samples, failed = append(samples, r.Samples...), append(failed, r.Failed...)
+		}
+	}
+	return samples, failed
+}
+
+func (s *Sweep) spent() time.Duration { return s.before + time.Since(s.begun) }
+
+func (s *Sweep) mark() string {
+	dir, err := filepath.Abs(s.Dir)
+	if err != nil {
+		dir = s.Dir
+	}
+	return fmt.Sprintf("TUNEFIT_SWEEP=%s", dir)
+}

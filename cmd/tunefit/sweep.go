@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+type sweepFlags struct {
+	dir      string
+	choices  measure.Choices
+	library  cli.LibraryFlag
+	full     bool
+	programs string
+	args     string
+	by       string
+
+	launch     string
+	launchArgs string
+	hosts      []string
+	container  string
+
+	repetitions int
+	limit       time.Duration
+	budget      time.Duration
+	prove       int
+
+	dryRun bool
+	init   bool
+}
+
+func sweepCommand() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
+		Short: "Measure a cluster with nccl-tests, and make a policy of it",
+		Long: `Measure a cluster with nccl-tests, and make a policy of it: runs the programs of
+nccl-tests as tunefit plan would have them run, learns from each log what to measure
+next, verifies what it would choose in turns with the default, and writes sweep.csv,
+model.json, policy.csv and report.html into the directory.
+
+Collectives and communicators are finished one after the other, in the order given, so
+what a budget does not reach is left to NCCL. Communicators of several nodes, for which
+the same collective was measured on fewer nodes (but several), are measured with the
+three configurations that are fastest there at each size; --full measures all.
+
+All is kept in the directory: journal.jsonl says what was planned, begun and ended,
+with commands; logs/ holds what runs printed, for tunefit import, too. The same command
+goes on with a sweep that was stopped, was killed, or ran out of its budget: nothing is
+measured twice. With -o alone it goes on as it was begun; other settings given with it
+hold from then on.
+
+A configuration is forced as a policy of one row, through this project's library, as a
+job would have it. What really ran is read from NCCL's log. A run that fails is tried
+once more; what NCCL refuses, or what fails twice, is not tried again.
+
+Nodes are reached by mpirun of Open MPI, by Slurm, or by a command of your own:
+  --launch local     one node, nothing starts the ranks (default for one node)
+  --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
+  --launch slurm     inside an allocation or without one: then it asks for nodes by
+                     sbatch and waits for them; --launch-args "-p gpu --gpus-per-node=8"
+  --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
+
+A plan file holds the same settings by the names of the options; --init prints one.`,
+		Example: `  tunefit sweep --init > plan.yaml
+  tunefit sweep plan.yaml -o sweep --dry-run
+  tunefit sweep --coll allreduce --comm 1x8 -o sweep
+  tunefit sweep -o sweep --prove`,
+		Args: cli.Args(0, 1, "a plan file, or none"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false // what matters most comes first, in the plan file, too
+	f.choices.Register(cmd, "")
+	f.library.Register(cmd, "that runs load")
+	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
+	flags.StringVar(&f.programs, "perf-dir", "", "folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
+	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
+	flags.StringVar(&f.by, "by", "library", "what forces a configuration: library, or environment (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS)")
+	flags.StringVar(&f.launch, "launch", "", "what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where sbatch is, else mpirun)")
+	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and sbatch")
+	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
+	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
+	flags.IntVar(&f.repetitions, "repetitions", 2, "of the verification")
+	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
+	flags.DurationVar(&f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: none)")
+	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
+	flags.Lookup("prove").NoOptDefVal = "5"
+	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, and about how long it takes")
+	flags.BoolVar(&f.init, "init", false, "print a plan file")
+	return cmd
+}
+
+func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
+	if f.init {
+		return writePlanFile(cmd.OutOrStdout(), cmd.Flags())
+	}
+	if f.dir == "" {
+		return cli.Usagef("no directory given (needed: -o DIRECTORY, new or of a sweep to go on with)")
+	}
+	kept := filepath.Join(f.dir, "plan.yaml")
+	for _, file := range append(args, kept) {
+		if err := readPlanFile(file, cmd.Flags()); err != nil && (file != kept || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	o, err := f.options(cmd)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return sweep.DryRun(cmd.OutOrStdout(), o)
+	}
+	s, err := sweep.Open(o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := cli.WriteWhole(kept, true, func(w io.Writer) error { return writePlanFile(w, cmd.Flags()) }); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := s.Run(ctx); err != nil {
+		return fmt.Errorf("%w (tunefit sweep -o %s goes on)", err, f.dir)
+	}
+	if err := f.learn(cmd, s); err != nil || f.prove == 0 {
+		return err
+	}
+	return f.proof(ctx, cmd, s)
+}
+
+// options checks the flags.
+func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
+	switch {
+	case f.repetitions < 1 || f.repetitions > 100:
+		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	case f.prove < 0 || f.prove > 100:
+		return o, cli.Usagef("--prove %d (allowed: 1 to 100)", f.prove)
+	case f.limit < time.Second:
+		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
+	case f.budget < 0:
+		return o, cli.Usagef("--budget %v (allowed: 1s or more, 0 for none)", f.budget)
+	case f.by != "library" && f.by != "environment":
+		return o, cli.Usagef("--by %q (allowed: library, environment)", f.by)
+	}
+	if err := f.choices.Check(); err != nil {
+		return o, err
+	}
+	o = sweep.Options{
+		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions, SizesNamed: cmd.Flags().Changed("sizes"),
+		Programs: f.programs, Args: strings.Fields(f.args), Environment: f.by == "environment",
+		Silence: f.limit, Budget: f.budget,
+		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
+	}
+	if o.Keys, err = f.choices.Named(); err != nil {
+		return o, err
+	}
+	if len(o.Keys) == 0 {
+		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8")
+	}
+	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
+		return o, err
+	}
+	for _, key := range o.Keys {
+		if _, err := f.choices.Space(key, nil); err != nil {
+			return o, err
+		}
+	}
+	if o.Library, err = f.library.Find(); err != nil {
+		return o, err
+	}
+	if o.Library, err = filepath.Abs(o.Library); err != nil {
+		return o, err
+	}
+	if f.launch == "" {
+		f.launch = launcherFor(o.Keys)
+	}
+	o.Launcher, err = launch.New(launch.Options{
+		With: f.launch, Args: strings.Fields(f.launchArgs), Hosts: f.hosts, Prefix: strings.Fields(f.container),
+		StateFile: filepath.Join(f.dir, "slurm-job"),
+	})
+	if err != nil {
+		return o, cli.Usagef("--launch: %w", err)
+	}
+	return o, nil
+}
+
+// launcherFor is what reaches the nodes where nobody says.
+func launcherFor(keys []fit.Key) string {
+	_, err := exec.LookPath("sbatch")
+	switch {
+	case !slices.ContainsFunc(keys, func(k fit.Key) bool { return k.Nodes > 1 }):
+		return launch.Local
+	case err == nil:
+		return launch.Slurm
+	}
+	return launch.MPIRun
+}
+
+// learn makes a policy of all that was measured.
+func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
+	in := func(name string) string { return filepath.Join(f.dir, name) }
+	samples, failed := s.Samples()
+	if err := cli.WriteWhole(in("sweep.csv"), true, func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
+		return err
+	}
+	return fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
+		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, force: true,
+	})
+}
+
+// proof compares the policy with the default.
+func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep) error {
+	return errors.New("not yet")
+}
