@@ -25,13 +25,14 @@ type decisionLog struct {
 	engine *policy.Engine
 	seed   maphash.Seed
 
-	mu    sync.Mutex
-	seen  map[uint64]struct{} // hashes of lines written
-	full  bool
-	asked int         // decisions, new or not
-	rows  map[int]int // new decisions by index of the rule
-	model int
-	nccl  int
+	mu      sync.Mutex
+	seen    map[uint64]struct{} // hashes of lines written
+	offered map[string]bool     // lines written about what NCCL offers
+	full    bool
+	asked   int         // decisions, new or not
+	rows    map[int]int // new decisions by index of the rule
+	model   int
+	nccl    int
 }
 
 // maxDecisions bounds the memory of a communicator that sees ever new shapes.
@@ -41,7 +42,7 @@ const maxDecisions = 1 << 16
 const maxRowsSummed = 100
 
 func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
-	return &decisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, rows: map[int]int{}}
+	return &decisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, offered: map[string]bool{}, rows: map[int]int{}}
 }
 
 func (l *decisionLog) add(q policy.Query, a policy.Answer) {
@@ -62,6 +63,10 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 		return
 	}
 	l.seen[key] = struct{}{}
+	if offered := offers(q); offered != "" && !l.offered[offered] {
+		l.offered[offered] = true
+		l.log.Infof("%s", offered)
+	}
 	switch a.By {
 	case policy.ByRow:
 		l.rows[a.Rule]++
@@ -71,6 +76,21 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 		l.nccl++
 	}
 	l.log.Infof("%s", line)
+}
+
+// offers says what NCCL has for a collective; nothing where no table of its costs tells. Whoever plans measurements need
+// not try the rest.
+func offers(q policy.Query) string {
+	if q.Costs.AvailableOnly {
+		return ""
+	}
+	var names []string
+	for algo, proto := range nccl.Cells {
+		if q.Costs.Offers(algo, proto) {
+			names = append(names, fmt.Sprintf("%s/%s", algo, proto))
+		}
+	}
+	return fmt.Sprintf("NCCL offers for %s: %s", q.Coll, strings.Join(names, ", "))
 }
 
 // outcome says what was decided, instead of what, why, and by what.

@@ -70,7 +70,7 @@ func (c *Choices) skip(text string) error {
 	if len(parts) < 2 || len(parts) > 3 {
 		return cli.Usagef("--skip %q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
 	}
-	family, err := parseFamily(parts[0], parts[1])
+	family, err := ParseFamily(parts[0], parts[1])
 	if err != nil {
 		return cli.Usagef("--skip %q: %w", text, err)
 	}
@@ -88,7 +88,8 @@ func (c *Choices) skip(text string) error {
 	return nil
 }
 
-func parseFamily(algo, proto string) (f fit.FamilyKey, err error) {
+// ParseFamily reads the names of an algorithm and a protocol.
+func ParseFamily(algo, proto string) (f fit.FamilyKey, err error) {
 	if f.Algo, err = nccl.Algos.Parse(algo); err != nil {
 		return f, err
 	}
@@ -119,7 +120,7 @@ func (c *Choices) Space(key fit.Key, failed []fit.Config) (fit.Space, error) {
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
 	for _, a := range c.Algos {
 		for _, p := range c.Protos {
-			family, err := parseFamily(a, p)
+			family, err := ParseFamily(a, p)
 			if err != nil {
 				return space, cli.Usagef("%w", err)
 			}

@@ -1,12 +1,14 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +41,7 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 	start := &s.journal.batches[b].Starts[i]
 	left, failed, refused := s.left(b, i)
-	if refused || failed > failures {
+	if refused || failed > failures || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].FamilyKey) {
 		return nil
 	}
 	unit := measure.TrimUnit(start.Key)
@@ -154,10 +156,37 @@ func (s *Sweep) bury(r Run) error {
 	return s.journal.write(line{End: &ended{r.ID, r.End}})
 }
 
+// isOffered reports whether NCCL has an algorithm and protocol, as far as any run tells.
+func (s *Sweep) isOffered(key fit.Key, f fit.FamilyKey) bool {
+	return s.offered[key] == nil || s.offered[key][f]
+}
+
+// offers is what our library says that NCCL has.
+var offers = regexp.MustCompile(`TUNER/Go: NCCL offers for [a-z]+: (.+)`)
+
+func (s *Sweep) readOffers(key fit.Key, log []byte) {
+	for _, m := range offers.FindAllSubmatch(log, -1) {
+		if s.offered[key] == nil {
+			s.offered[key] = map[fit.FamilyKey]bool{}
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(string(m[1])), ", ") {
+			algo, proto, _ := strings.Cut(name, "/")
+			if f, err := measure.ParseFamily(algo, proto); err == nil {
+				s.offered[key][f] = true
+			}
+		}
+	}
+}
+
 // read is what a run measured; nil: nothing.
 func (s *Sweep) read(r *Run) *bench.Result {
 	key := s.journal.start(r).Key
-	found, err := bench.ReadFile(filepath.Join(s.Dir, r.Log), bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
+	text, err := os.ReadFile(filepath.Join(s.Dir, r.Log))
+	if err != nil {
+		return nil
+	}
+	s.readOffers(key, text)
+	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -43,6 +44,8 @@ type Sweep struct {
 	begun   time.Time
 	before  time.Duration   // that runs took before this process
 	results []*bench.Result // of each run, by ID; nil: nothing could be read
+	// offered are the algorithms and protocols that NCCL has, as our library saw.
+	offered map[fit.Key]map[fit.FamilyKey]bool
 }
 
 // Errors that end a sweep early; what was measured is kept.
@@ -62,7 +65,7 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now()}
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), offered: map[fit.Key]map[fit.FamilyKey]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for i := range j.runs {
 		if r := &j.runs[i]; r.Outcome == Running {
@@ -127,7 +130,7 @@ func (s *Sweep) all(ctx context.Context) error {
 }
 
 // defaultEvery so many starts the default is measured once more, to see whether the machine changes meanwhile.
-const defaultEvery = 8
+const defaultEvery = 16
 
 // next is what to measure next of a subject; nothing once it is done.
 func (s *Sweep) next(key fit.Key) (Batch, error) {
@@ -136,6 +139,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
+	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
 	space.Sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
 	smaller := s.smaller(key)
 	verified := s.verified(key)
