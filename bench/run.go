@@ -137,7 +137,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		s := row.sample(coll)
 		s.Nodes, s.Ranks = firstPositive(row.nodes, nodes), firstPositive(row.ranks, ranks)
 		from := u.label(r, &s, row, op, scale, claims)
-		s.Setup = setup
+		s.Setup, s.Simulated = setup, u.facts.gpus[StandIn]
 		if row.setup != nil {
 			s.Setup = row.setup
 		}
@@ -165,7 +165,7 @@ func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, na
 		return
 	}
 	r.Failed = append(r.Failed, Sample{
-		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File,
+		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[StandIn],
 	})
 }
 
