@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +47,28 @@ func TestForced(t *testing.T) {
 		if got := choices(r); got != c.want || r.Samples[0].Selection != c.selection || len(r.Notes) > 0 {
 			t.Errorf("%s %s: %s as %d, want %s as %d; %v", c.program, c.env, got, r.Samples[0].Selection, c.want, c.selection, r.Notes)
 		}
+	}
+}
+
+// NCCL's log goes where its variables say, as far as they ask for it.
+func TestLog(t *testing.T) {
+	for env, want := range map[string]string{
+		"": "",
+		"NCCL_DEBUG=VERSION NCCL_DEBUG_FILE=log.%h": "NCCL version 2.30.7+cuda13.0\n",
+		"NCCL_DEBUG=WARN":                        "NCCL version 2.30.7+cuda13.0\n",
+		"NCCL_DEBUG=INFO":                        "[0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 2.\n",
+		"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=^ENV": "[0] NCCL INFO AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
+	} {
+		log := started(t, exitOK, append(strings.Fields(env), "NCCL_MAX_NCHANNELS=2"), "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "1K")
+		if !strings.Contains(log, want) || want == "" && strings.Contains(log, "NCCL version") || strings.Contains(env, "^ENV") == strings.Contains(log, "set by") && strings.Contains(env, "INFO") {
+			t.Errorf("%s: %s", env, log)
+		}
+	}
+	c := command(t, []string{"NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=%h.log"}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "1K")
+	out, err := c.Output()
+	file, err2 := os.ReadFile(filepath.Join(c.Dir, "host0.log"))
+	if err != nil || err2 != nil || strings.Contains(string(out), "NCCL INFO") || !strings.Contains(string(file), "Init COMPLETE\n") {
+		t.Errorf("%v, %v, %s\n%s", err, err2, out, file)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -40,11 +41,13 @@ func (t *test) testFailure(places ...string) {
 }
 
 // noAlgorithm is what NCCL says where it has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
-func (t *test) noAlgorithm(err error) error {
+func (t *test) noAlgorithm(err error, dtype string) error {
 	if !errors.As(err, &noneError{}) {
 		return err
 	}
-	why, result := fmt.Sprintf("No algorithm/protocol available for function %s with datatype nccl%s.", nccl.Colls.Words[t.coll], "Float32"), internalError
+	dtype = cmp.Or(typeName[dtype], dtype)
+	why := fmt.Sprintf("No algorithm/protocol available for function %s with datatype nccl%s.", nccl.Colls.Words[t.coll], strings.ToUpper(dtype[:1])+dtype[1:])
+	result := internalError
 	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
 		if value := os.Getenv(name); value != "" {
 			why, result = why+fmt.Sprintf(" %s was set to %s.", name, value), invalidUsage

@@ -30,6 +30,8 @@ type options struct {
 var (
 	allTypes = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"}
 	typeSize = map[string]uint64{"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1}
+	// NCCL's names where they are not nccl-tests'.
+	typeName = map[string]string{"half": "float16", "float": "float32", "double": "float64", "f8e4m3": "float8e4m3", "f8e5m2": "float8e5m2"}
 	allOps   = []string{"sum", "prod", "max", "min", "avg", "mulsum"}
 )
 

@@ -50,8 +50,10 @@ func newSimulated(s settings, coll nccl.Coll, nodes, ranks int, variables channe
 	if m.now, err = tune(variables); err != nil {
 		return nil, err
 	}
-	if m.plain, err = tune(channels.Variables{}); err != nil {
-		return nil, err
+	if m.plain = m.now; variables != (channels.Variables{}) {
+		if m.plain, err = tune(channels.Variables{}); err != nil {
+			return nil, err
+		}
 	}
 	m.truth = simulate.NewTruth(m.plain, s.seed)
 	return m, nil
