@@ -24,6 +24,7 @@ BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
 HAND_OVER := $(BUILD)/hand_over
+STANDIN := $(BUILD)/nccl-tests-standin
 SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
 OVERLAY := $(BUILD)/overlay.json
 
@@ -97,6 +98,14 @@ $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c) -lpthread
+
+.PHONY: standin
+standin: $(SO) $(STANDIN) ## build a stand-in for nccl-tests, for trying out without a GPU: build/standin/all_reduce_perf ...
+
+$(STANDIN): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
+	@mkdir -p $(BUILD)/standin
+	@$(GO_BUILD) -ldflags '-s -w' -o $@ ./cmd/tunefit/internal/standin
+	@for p in all_reduce all_gather reduce_scatter broadcast reduce; do ln -sf ../$(@F) $(BUILD)/standin/$${p}_perf; done
 
 .PHONY: demo
 demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed

@@ -20,14 +20,14 @@ type failure struct {
 }
 
 // ends are what a run that fails prints: nccl-tests, the shell, the loader, Slurm and MPI.
-var ends = regexp.MustCompile(`Test (?:NCCL |CUDA )?failure\b.*|error while loading shared libraries.*|\bcommand not found\b.*|` +
+var ends = regexp.MustCompile(`Test (?:NCCL |CUDA )?failure\b.*|Test timeout \(.*|error while loading shared libraries.*|\bcommand not found\b.*|` +
 	`(?i:segmentation fault|bus error|illegal instruction|out of memory)\b.*|DUE TO TIME LIMIT.*|` +
-	`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|There are not enough slots.*|_perf(?:_mpi)?: No such file or directory|` +
+	`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|(?:ORTE|PRTE) has lost communication.*|There are not enough slots.*|_perf(?:_mpi)?: No such file or directory|` +
 	`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
 // words are those that a line must have one of to be worth the regular expression.
-var words = [][]byte{[]byte("ailure"), []byte("rror"), []byte("ault"), []byte("memory"), []byte("not found"), []byte("TIME LIMIT"),
-	[]byte("noticed that"), []byte("enough slots"), []byte("No such file"), []byte("Killed"), []byte("Aborted"), []byte("Terminated"), []byte("llegal"), []byte("capable device")}
+var words = [][]byte{[]byte("ailure"), []byte("Test timeout"), []byte("rror"), []byte("ault"), []byte("memory"), []byte("not found"), []byte("TIME LIMIT"),
+	[]byte("noticed that"), []byte("lost communication"), []byte("enough slots"), []byte("No such file"), []byte("Killed"), []byte("Aborted"), []byte("Terminated"), []byte("llegal"), []byte("capable device")}
 
 // longestQuote bounds what is quoted of a log.
 const longestQuote = 240

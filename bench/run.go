@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -50,6 +51,20 @@ func (d *devices) add(group, rank, host string) {
 	}
 	d.ranks[rank] = true
 	d.hosts[host] = true
+}
+
+// count is how many ranks there are, of processes with so many. The JSON lists the first rank of each process
+// only (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6).
+func (d *devices) count(perProcess int) int {
+	if perProcess < 2 {
+		return len(d.ranks)
+	}
+	for rank := range d.ranks {
+		if n, err := strconv.Atoi(rank); err != nil || n%perProcess != 0 {
+			return len(d.ranks)
+		}
+	}
+	return len(d.ranks) * perProcess
 }
 
 // finish turns the rows of a run into samples.
@@ -122,7 +137,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		s := row.sample(coll)
 		s.Nodes, s.Ranks = firstPositive(row.nodes, nodes), firstPositive(row.ranks, ranks)
 		from := u.label(r, &s, row, op, scale, claims)
-		s.Setup = setup
+		s.Setup, s.Simulated = setup, u.facts.gpus[StandIn]
 		if row.setup != nil {
 			s.Setup = row.setup
 		}
@@ -150,7 +165,7 @@ func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, na
 		return
 	}
 	r.Failed = append(r.Failed, Sample{
-		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File,
+		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[StandIn],
 	})
 }
 
@@ -295,7 +310,7 @@ func (u *run) communicator(r *Result, opts Options, op operation, name named) (n
 			byRows = n
 		}
 	}
-	listed := len(u.devices.ranks)
+	listed := u.devices.count(u.threads)
 	ranks = firstPositive(u.comm[0], listed, opts.Ranks, name.ranks)
 	nodes = firstPositive(u.comm[1], len(u.devices.hosts), opts.Nodes, name.nodes)
 	if u.comm[0] > 0 && listed > 0 && u.comm[0] != listed {

@@ -24,6 +24,9 @@ type Setup struct {
 	MinChannels, MinCTAs string
 }
 
+// StandIn is the GPU of runs that the stand-in for nccl-tests made up (cmd/tunefit/internal/standin).
+const StandIn = "stand-in (no GPU)"
+
 // mostHosts bounds the names that every row of a sweep repeats.
 const mostHosts = 16
 

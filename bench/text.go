@@ -188,8 +188,14 @@ func (t *text) hold(piece []byte) {
 	}
 }
 
-// number takes a line that begins with a number: a row, its rest, or noise.
+// number takes a line that begins with a number: a row, its rest, or noise. nccl-tests that fails in the middle of a row says
+// so on the same line.
 func (t *text) number(line []byte, cut bool) {
+	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.facts.failure.read(t.line, line[i+2:]) {
+		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
+		t.flush()
+		return
+	}
 	tokens := tokensOf(line, t.tokens[:])
 	if !beginsRow(tokens) {
 		if len(t.pending) == 0 || len(tokens) == 0 || !isTime(tokens[0]) {

@@ -149,7 +149,7 @@ func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run 
 	if !ok {
 		return
 	}
-	us = printed(us * s.deviation(bytes, run, d))
+	us = printed(us * deviation(s.Noise, bytes, run, d))
 	algBW := float64(bytes) / 1000 / us
 	m := bench.Sample{
 		Coll: x.coll, Bytes: bytes, DType: "float", Algo: x.algo, Proto: x.proto, Channels: channels,
@@ -169,12 +169,25 @@ const (
 	outlierRate = .004 // another job, a retransmission: nccl-tests' mean of 20 moves
 )
 
+// Noise is how the times of one run of nccl-tests are off.
+type Noise struct {
+	typical, run float64
+	times        draw
+}
+
+// NewNoise draws it for a run with a number; typical is as Options.Noise.
+func NewNoise(typical float64, seed, number uint64) *Noise {
+	return &Noise{typical, newDraw(seed, aboutRun, int64(number)).heavy(), newDraw(seed, aboutTime, int64(number))}
+}
+
+// Next is the factor by which the next time is off.
+func (n *Noise) Next(bytes uint64) float64 { return deviation(n.typical, bytes, n.run, n.times) }
+
 // deviation is the factor by which a time is off.
-func (s *sweep) deviation(bytes uint64, run float64, d draw) float64 {
-	if s.Noise == 0 {
+func deviation(noise float64, bytes uint64, run float64, d draw) float64 {
+	if noise == 0 {
 		return 1
 	}
-	noise := s.Noise
 	switch {
 	case bytes < 64<<10:
 		noise *= 2

@@ -124,6 +124,21 @@ const (
 	partialLoop     = .3 // cost of the empty part of a loop, as part of a full one
 )
 
+// busy is how many of its channels a collective uses. It is not rounded to whole channels, so that times do not fall
+// where one is added.
+func busy(coll nccl.Coll, channels int, bytes uint64) float64 {
+	traffic := float64(bytes)
+	if coll == nccl.CollAllReduce {
+		traffic *= 2
+	}
+	return max(1, min(float64(channels), traffic/trafficPerChannel))
+}
+
+// Busy is how many of its channels a collective uses; the time is that of so many.
+func Busy(coll nccl.Coll, channels int, bytes uint64) int {
+	return int(math.Ceil(busy(coll, channels, bytes)))
+}
+
 // Micros returns the time without noise; ok is false where NCCL does not offer
 // the cell or has fewer channels. bytes is NCCL's nBytes, > 0.
 func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (us float64, ok bool) {
@@ -134,12 +149,7 @@ func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channel
 	size := float64(bytes)
 	nodes, ranks := t.tuning.NNodes, float64(t.tuning.NRanks)
 
-	// Not rounded to whole channels, so that times do not fall where one is added.
-	traffic := size
-	if coll == nccl.CollAllReduce {
-		traffic = 2 * size
-	}
-	used := max(1, min(float64(channels), traffic/trafficPerChannel))
+	used := busy(coll, channels, bytes)
 
 	// The part of the data that is one rank's, in one channel.
 	share := size / used

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+)
+
+// What can be made to fail.
+const (
+	failCrash     = "crash"             // dies of a signal
+	failCUDA      = "cuda-error"        // ends with an error of CUDA
+	failHang      = "hang"              // never ends
+	failHangChild = "hang-child"        // the same, and ignores SIGTERM, as a child of it does
+	failWrong     = "wrong"             // a size has wrong results
+	failUnsupport = "unsupported"       // NCCL does not have the configuration
+	failNodeLost  = "node-lost"         // what has started the processes loses a node
+	failTruncated = "truncated"         // the output ends in the middle of a row
+	failNoPlugin  = "plugin-not-loaded" // NCCL does not find its tuner
+	failSlow      = "slow"              // all times are a fifth longer
+)
+
+var failures = []string{failCrash, failCUDA, failHang, failHangChild, failWrong, failUnsupport, failNodeLost, failTruncated, failNoPlugin, failSlow}
+
+// failure is one thing that fails, and when: always, at starts by their number, or for a configuration.
+type failure struct {
+	what        string
+	first, last int // starts; 0: any
+	algo        nccl.Algo
+	proto       nccl.Proto
+	channels    int
+	config      bool // the three above count; -1 and 0 are any
+}
+
+// parseFailure reads WHAT, WHAT:3, WHAT:3-, WHAT:3-5, WHAT:nvls, WHAT:ring/ll or WHAT:ring/ll/8.
+func parseFailure(text string) (failure, error) {
+	f := failure{algo: -1, proto: -1}
+	what, when, limited := strings.Cut(text, ":")
+	if f.what = what; !slices.Contains(failures, what) {
+		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, suggest.DidYouMean(what, failures), strings.Join(failures, ", "))
+	}
+	if !limited {
+		return f, nil
+	}
+	if when != "" && when[0] >= '0' && when[0] <= '9' {
+		return f, f.parseStarts(when)
+	}
+	f.config = true
+	var err error
+	parts := strings.Split(when, "/")
+	if f.algo, err = nccl.Algos.Parse(parts[0]); err == nil && len(parts) > 1 {
+		f.proto, err = nccl.Protos.Parse(parts[1])
+	}
+	if err != nil {
+		return f, err
+	}
+	if len(parts) > 2 {
+		f.channels, err = strconv.Atoi(parts[2])
+	}
+	if err != nil || len(parts) > 3 {
+		return f, fmt.Errorf("%q is no time to fail (allowed: a start as 3, 3- or 3-5; a configuration as nvls, ring/ll or ring/ll/8)", when)
+	}
+	return f, nil
+}
+
+func (f *failure) parseStarts(when string) (err error) {
+	first, last, isRange := strings.Cut(when, "-")
+	if f.first, err = strconv.Atoi(first); err == nil {
+		switch {
+		case !isRange:
+			f.last = f.first
+		case last == "":
+			f.last = 1 << 30
+		default:
+			f.last, err = strconv.Atoi(last)
+		}
+	}
+	if err != nil || f.first < 1 || f.last < f.first {
+		return fmt.Errorf("%q are no starts (allowed: as 3, 3- or 3-5)", when)
+	}
+	return nil
+}
+
+// isNow reports whether a failure that does not depend on the configuration happens in this start.
+func (f *failure) isNow(start int) bool {
+	return !f.config && (f.first == 0 || f.first <= start && start <= f.last)
+}
+
+// is reports whether a configuration fails.
+func (f *failure) is(c choice) bool {
+	return f.config && (f.algo < 0 || f.algo == c.algo) && (f.proto < 0 || f.proto == c.proto) && (f.channels == 0 || f.channels == c.channels)
+}
+
+// starting reports whether a failure of the whole run happens.
+func (s *settings) starting(what string) bool {
+	return slices.ContainsFunc(s.fails, func(f failure) bool { return f.what == what && f.isNow(s.start) })
+}
+
+// at is what happens at a row: in the middle of the run, or where a configuration comes that fails; "": nothing.
+func (s *settings) at(row, rows int, c choice) string {
+	for _, f := range s.fails {
+		if f.is(c) || f.isNow(s.start) && row == rows/2 {
+			return f.what
+		}
+	}
+	return ""
+}
