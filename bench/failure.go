@@ -77,12 +77,18 @@ func (f *failure) found(rows int) bool {
 // byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler.
 func (f *failure) byNCCL() bool { return f.warned > 0 || strings.Contains(f.text, "NCCL failure") }
 
-// String quotes the failure and says that later runs leave it out.
-func (f *failure) String() string {
-	s := fmt.Sprintf("the run failed: %q", f.text)
+// said quotes the failure.
+func (f *failure) said() string {
+	s := fmt.Sprintf("%q", f.text)
 	if f.warning != "" && !strings.Contains(f.text, f.warning) {
 		s += fmt.Sprintf("; NCCL warned: %q", f.warning)
 	}
+	return s
+}
+
+// String says that the run failed, and that later runs leave it out.
+func (f *failure) String() string {
+	s := "the run failed: " + f.said()
 	switch {
 	case f.config == "":
 	case !f.byNCCL():

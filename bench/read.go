@@ -54,12 +54,21 @@ type Result struct {
 	Malformed []Malformed
 	// Failed are configurations that did not run, each as a sample without a time.
 	Failed []Sample
+	// Failure is what a log says of a run that did not come to its end.
+	Failure string
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
 
 	each  func(*Sample)
 	noted map[string]bool
+}
+
+// Wrong reports whether a run computed wrong results.
+func (r *Result) Wrong() bool {
+	return slices.ContainsFunc(r.Rejected, func(rej Rejection) bool {
+		return rej.Reason == rejectFailed || rej.Reason == rejectFailedRun
+	})
 }
 
 // Rejection counts times that are not used, for one reason. A row of nccl-tests

@@ -73,12 +73,14 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
 		f.config = env.config(envFrom, name)
 		r.note(f.line, "%s", f)
+		r.Failure = f.said()
 	} else if len(u.rows) == 0 {
 		if u.header && !u.inherited {
 			r.note(u.line, "a run without a single row")
 		}
 	} else if u.header && !u.footer {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
+		r.Failure = "its output was cut off"
 	}
 	if f := &u.facts.failure; f.config != "" && f.byNCCL() || u.log.refusedAll() {
 		u.fail(r, opts, env, envFrom, name)

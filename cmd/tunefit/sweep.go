@@ -17,7 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
@@ -99,7 +102,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and sbatch")
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
-	flags.IntVar(&f.repetitions, "repetitions", 2, "of the verification")
+	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
 	flags.DurationVar(&f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: none)")
 	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
@@ -138,15 +141,29 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if err := cli.WriteWhole(kept, true, func(w io.Writer) error { return writePlanFile(w, cmd.Flags()) }); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := s.Run(ctx); err != nil {
-		return fmt.Errorf("%w (tunefit sweep -o %s goes on)", err, f.dir)
+		return f.goesOn(err)
 	}
-	if err := f.learn(cmd, s); err != nil || f.prove == 0 {
+	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
+	if err := f.learn(cmd, s); err != nil {
 		return err
 	}
-	return f.proof(ctx, cmd, s)
+	if f.prove > 0 {
+		if err := f.proof(ctx, cmd, s); err != nil {
+			return err
+		}
+	}
+	if missing := s.Hopeless(); len(missing) > 0 {
+		return fmt.Errorf("not measured: %s (their reasons stand above, and in %s)", strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
+	}
+	return nil
+}
+
+// goesOn says how, of an error that ended a sweep.
+func (f *sweepFlags) goesOn(err error) error {
+	return fmt.Errorf("%w (tunefit sweep -o %s goes on)", err, cli.ShellWord(f.dir))
 }
 
 // options checks the flags.
@@ -221,6 +238,9 @@ func launcherFor(keys []fit.Key) string {
 func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 	in := func(name string) string { return filepath.Join(f.dir, name) }
 	samples, failed := s.Samples()
+	if len(samples) == 0 {
+		return errors.New("not one usable measurement: nothing was written")
+	}
 	if err := cli.WriteWhole(in("sweep.csv"), true, func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
 		return err
 	}
@@ -231,5 +251,28 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 
 // proof compares the policy with the default.
 func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep) error {
-	return errors.New("not yet")
+	file := filepath.Join(f.dir, "policy.csv")
+	policy, err := ask.Decider{Policy: file}.Read()
+	if err != nil {
+		return err
+	}
+	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
+		return len(policy.Rules(k.Coll, grid.Shape{Nodes: k.Nodes, Ranks: k.Ranks})) == 0
+	})
+	before, after, err := s.Prove(ctx, file, keys, f.prove)
+	if err != nil {
+		return f.goesOn(err)
+	}
+	t := compare.Two(before, after, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true, Threshold: 0.01})
+	if len(t.Groups) == 0 {
+		return errors.New("nothing is proven: no run of the default and of the policy came to its end")
+	}
+	print := func(w io.Writer) error { return t.WriteText(w) }
+	if err := errors.Join(cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, print), print(cmd.OutOrStdout())); err != nil {
+		return err
+	}
+	if sizes, mean := t.Slower(); sizes > 0 || mean {
+		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)
+	}
+	return nil
 }

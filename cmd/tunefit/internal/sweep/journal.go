@@ -65,12 +65,12 @@ const (
 
 // line is one line of the journal; one of its fields is set.
 type line struct {
-	Batch *Batch `json:"batch,omitempty"`
-	Begin *Run   `json:"begin,omitempty"`
-	End   *ended `json:"end,omitempty"`
+	Batch *Batch  `json:"batch,omitempty"`
+	Begin *Run    `json:"begin,omitempty"`
+	End   *ending `json:"end,omitempty"`
 }
 
-type ended struct {
+type ending struct {
 	ID int `json:"run"`
 	End
 }

@@ -66,8 +66,8 @@ func TestProcessIsEnded(t *testing.T) {
 	})
 	t.Run("stopped", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errStopped)
-		if ended, _, _ := start(t, ctx, deaf, time.Hour); !errors.Is(ended, errStopped) {
+		cancel(errBudget)
+		if ended, _, _ := start(t, ctx, deaf, time.Hour); !errors.Is(ended, errBudget) {
 			t.Error(ended)
 		}
 	})

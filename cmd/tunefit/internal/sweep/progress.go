@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -106,10 +105,11 @@ func (s *Sweep) fewer(key fit.Key) bool {
 func (s *Sweep) conclude(key fit.Key) {
 	group, _ := s.group(key)
 	name := Subject(key)
-	if group == nil || len(group.Default) == 0 {
-		if reason := s.why(key); reason != "" {
-			s.Say("%s: the default could not be measured, nothing can be gained: %s", name, reason)
-		}
+	if reason := s.hopeless(key); reason != "" {
+		s.Say("%s is left to NCCL, without its default nothing tells what is gained: %s", name, reason)
+		return
+	}
+	if group == nil || len(group.Cells) == 0 {
 		return
 	}
 	best := map[uint64]fit.Cell{}
@@ -139,14 +139,6 @@ func (s *Sweep) conclude(key fit.Key) {
 	if drift, n := s.drift(key); math.Abs(math.Log(drift)) > max(0.02, 2*group.Noise) {
 		s.Say("%s: the default took %.2f times as long at the end as at the beginning (median of %s): the machine changed meanwhile (clocks, heat, neighbours?)", name, drift, cli.CountOf(n, "size"))
 	}
-}
-
-// why is what became of a subject's default.
-func (s *Sweep) why(key fit.Key) (reason string) {
-	for _, i := range s.journal.of(key).runs {
-		reason = cmp.Or(s.journal.runs[i].Reason, reason)
-	}
-	return reason
 }
 
 // drift is what the default took when it was measured last, as a multiple of what it took first: the median of the

@@ -132,17 +132,17 @@ func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, err
 		return Failed, err
 	}
 	p.output, p.env = log, append(cleaned(os.Environ()), p.mark)
-	why := p.run(ctx)
+	ended := p.run(ctx)
 	r.Seconds = time.Since(r.Begun).Seconds()
 	found := s.read(&r)
 	s.results = append(s.results, found)
-	s.judge(&r, found, why)
-	if err := s.journal.write(line{End: &ended{r.ID, r.End}}); err != nil {
+	s.judge(ctx, &r, found, ended)
+	if err := s.journal.write(line{End: &ending{r.ID, r.End}}); err != nil {
 		return Failed, err
 	}
 	s.Say("%s", s.report(&r))
 	if r.Outcome == Stopped {
-		return Stopped, why
+		return Stopped, ended
 	}
 	return r.Outcome, nil
 }
@@ -153,7 +153,7 @@ func (s *Sweep) bury(r Run) error {
 	if info, err := os.Stat(filepath.Join(s.Dir, r.Log)); err == nil {
 		r.Seconds = max(0, info.ModTime().Sub(r.Begun).Seconds())
 	}
-	return s.journal.write(line{End: &ended{r.ID, r.End}})
+	return s.journal.write(line{End: &ending{r.ID, r.End}})
 }
 
 // isOffered reports whether NCCL has an algorithm and protocol, as far as any run tells.
@@ -273,21 +273,24 @@ func commandLine(argv []string) string {
 }
 
 // judge says how a run ended.
-func (s *Sweep) judge(r *Run, found *bench.Result, ended error) {
+func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, ended error) {
+	text, _ := os.ReadFile(filepath.Join(s.Dir, r.Log))
 	switch {
-	case errors.Is(ended, errSilent):
-		r.Outcome, r.Reason = Failed, fmt.Sprintf("printed nothing for %v and was ended", s.Silence)
-	case errors.Is(ended, errStopped), errors.Is(ended, errBudget):
+	case ctx.Err() != nil && ended == context.Cause(ctx):
 		r.Outcome, r.Reason = Stopped, ended.Error()
 		return
+	case errors.Is(ended, errSilent):
+		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
+	case found != nil && found.Wrong():
+		r.Outcome, r.Reason = Refused, "it computed wrong results"
 	case found != nil && len(found.Failed) > 0:
-		r.Outcome, r.Reason = Refused, firstNote(found)
-	case ended != nil || found == nil || len(found.Samples) == 0:
-		r.Outcome, r.Reason = Failed, firstNote(found)
+		r.Outcome, r.Reason = Refused, why(found)
+	case ended != nil || found == nil || len(found.Samples) == 0 || found.Failure != "":
+		r.Outcome, r.Reason = Failed, why(found)
 		if r.Reason == "" && ended != nil {
-			r.Reason = ended.Error()
+			r.Reason = fmt.Sprintf("%v: %s", ended, lastLine(text))
 		} else if r.Reason == "" {
-			r.Reason = "it measured nothing"
+			r.Reason = "it measured nothing: " + lastLine(text)
 		}
 	default:
 		r.Outcome = Measured
@@ -296,21 +299,24 @@ func (s *Sweep) judge(r *Run, found *bench.Result, ended error) {
 		}
 		return
 	}
-	if text, err := os.ReadFile(filepath.Join(s.Dir, r.Log)); err == nil {
-		r.Nodes = s.Launcher.Blame(text)
-	}
+	r.Nodes = s.Launcher.Blame(text)
 }
 
-// firstNote is what a log says of its failure, or why its rows do not count.
-func firstNote(found *bench.Result) string {
+// why is what a log says of its failure, or why its rows do not count.
+func why(found *bench.Result) string {
 	switch {
 	case found == nil:
-	case len(found.Notes) > 0:
-		return found.Notes[0].Text
+	case found.Failure != "":
+		return found.Failure
 	case len(found.Rejected) > 0:
 		return found.Rejected[0].Reason
 	}
 	return ""
+}
+
+func lastLine(text []byte) string {
+	text = bytes.TrimSpace(text)
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
 // disobeyed says where something else ran than the start's configurations, by NCCL's own log.

@@ -44,15 +44,13 @@ type Sweep struct {
 	begun   time.Time
 	before  time.Duration   // that runs took before this process
 	results []*bench.Result // of each run, by ID; nil: nothing could be read
+	proved  bool            // what was left of the last batch was run just now
 	// offered are the algorithms and protocols that NCCL has, as our library saw.
 	offered map[fit.Key]map[fit.FamilyKey]bool
 }
 
-// Errors that end a sweep early; what was measured is kept.
-var (
-	errStopped = errors.New("stopped")
-	errBudget  = errors.New("the budget is spent")
-)
+// errBudget ends a sweep early; what was measured is kept.
+var errBudget = errors.New("the budget is spent")
 
 // Open begins a sweep in a folder, or goes on with the one there.
 func Open(o Options) (*Sweep, error) {
@@ -79,22 +77,23 @@ func Open(o Options) (*Sweep, error) {
 	return s, nil
 }
 
-// Close ends the use of the folder.
-func (s *Sweep) Close() error { return s.journal.close() }
-
-// Runs are all so far.
-func (s *Sweep) Runs() []Run { return s.journal.runs }
+// Close ends the use of the folder, and of nodes.
+func (s *Sweep) Close() error { return errors.Join(s.Launcher.Close(), s.journal.close()) }
 
 // Run measures until nothing is worth its time, or ctx ends. It returns nil where the sweep is over, or its
 // budget; what then is missing it says.
 func (s *Sweep) Run(ctx context.Context) error {
-	defer s.Launcher.Close()
+	return s.within(ctx, s.all)
+}
+
+// within runs something within the budget.
+func (s *Sweep) within(ctx context.Context, do func(context.Context) error) error {
 	if s.Budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.Budget-s.before, errBudget)
+		ctx, cancel = context.WithDeadlineCause(ctx, s.begun.Add(s.Budget-s.before), errBudget)
 		defer cancel()
 	}
-	err := s.all(ctx)
+	err := do(ctx)
 	if errors.Is(err, errBudget) {
 		s.Say("%s", s.unfinished())
 		return nil
@@ -104,9 +103,11 @@ func (s *Sweep) Run(ctx context.Context) error {
 
 func (s *Sweep) all(ctx context.Context) error {
 	if n := len(s.journal.batches); n > 0 {
+		before := len(s.journal.runs)
 		if err := s.batch(ctx, n-1); err != nil {
 			return err
 		}
+		s.proved = len(s.journal.runs) > before
 	}
 	for _, key := range s.Keys {
 		for {
@@ -141,10 +142,9 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
 	space.Sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
-	smaller := s.smaller(key)
-	verified := s.verified(key)
+	smaller, verified := s.smaller(key), s.verified(key)
 	switch {
-	case group == nil && len(s.journal.of(key).batches) > 0, verified && smaller != nil:
+	case s.hopeless(key) != "", verified && smaller != nil:
 		return Batch{}, nil
 	case smaller != nil:
 		return s.verification(key, s.Sizes, space.Contenders(smaller)), nil
@@ -153,6 +153,9 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	// What verification shows may make more look worth its time, without end.
 	if between := verified && next.Stage >= fit.StageBetween; between || len(next.Runs) == 0 || s.reserved(key) {
 		if verified || group == nil || len(group.Cells) == 0 {
+			if len(next.Runs) > 0 && !verified {
+				return Batch{}, errBudget
+			}
 			return Batch{}, nil
 		}
 		return s.verification(key, space.Sizes, space.Contenders(group)), nil
@@ -198,6 +201,30 @@ func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	return best
 }
 
+// hopeless is why the default of a subject cannot be measured, without which nothing tells what is gained.
+func (s *Sweep) hopeless(key fit.Key) (reason string) {
+	for _, i := range s.journal.of(key).runs {
+		r := &s.journal.runs[i]
+		if start := s.journal.start(r); len(start.Rows) > 0 || s.kind(i) == Prove {
+			continue
+		}
+		if left, failed, refused := s.left(r.Batch, r.Start); len(left) > 0 && (refused || failed >= attempts) {
+			reason = r.Reason
+		}
+	}
+	return reason
+}
+
+// Hopeless are the subjects that could not be measured.
+func (s *Sweep) Hopeless() (all []string) {
+	for _, key := range s.Keys {
+		if s.hopeless(key) != "" {
+			all = append(all, Subject(key))
+		}
+	}
+	return all
+}
+
 // verified reports whether all that was measured of a subject was followed by a verification.
 func (s *Sweep) verified(key fit.Key) (is bool) {
 	for _, b := range s.journal.of(key).batches {
@@ -222,7 +249,7 @@ func (s *Sweep) sinceDefault(key fit.Key) (n int) {
 
 // group is the measurements of a subject, nil: none, and what NCCL refused.
 func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
-	pool := fit.NewPool()
+	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, i := range s.journal.of(key).runs {
 		r := s.results[i]
 		if r == nil || s.kind(i) == Prove {
@@ -230,7 +257,9 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
 		}
 		pool.Begin(r.File)
 		for k := range r.Samples {
-			pool.Add(&r.Samples[k])
+			if m := &r.Samples[k]; trusted(m) {
+				pool.Add(m)
+			}
 		}
 		for k := range r.Failed {
 			pool.Fail(&r.Failed[k])
@@ -243,12 +272,34 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
 // kind is what a run was for.
 func (s *Sweep) kind(run int) Kind { return s.journal.batches[s.journal.runs[run].Batch].Kind }
 
+// trusted tells the measurements of a subject from those of configurations that were given up: what crashes, hangs or
+// computes wrong results at one size must not be chosen at another.
+func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
+	given := s.givenUp(key)
+	return func(m *bench.Sample) bool {
+		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c fit.Config) bool {
+			return c.Algo == m.Algo && c.Proto == m.Proto && (c.Channels == m.Channels || c.Channels == 0)
+		})
+	}
+}
+
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
+	trusted := map[fit.Key]func(*bench.Sample) bool{}
+	for key := range s.journal.subjects {
+		trusted[key] = s.trusted(key)
+	}
 	for i, r := range s.results {
-		if r != nil && s.kind(i) != Prove {
-			samples, failed = append(samples, r.Samples...), append(failed, r.Failed...)
+		if r == nil || s.kind(i) == Prove {
+			continue
 		}
+		key := s.journal.start(&s.journal.runs[i]).Key
+		for k := range r.Samples {
+			if trusted[key](&r.Samples[k]) {
+				samples = append(samples, r.Samples[k])
+			}
+		}
+		failed = append(failed, r.Failed...)
 	}
 	return samples, failed
 }

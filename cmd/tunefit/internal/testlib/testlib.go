@@ -57,6 +57,17 @@ func NeedPlugin(t *testing.T) {
 	}
 }
 
+// StandIn is a folder of programs that are called like nccl-tests' and need no GPU.
+func StandIn(t *testing.T) string {
+	t.Helper()
+	NeedPlugin(t)
+	build := filepath.Dir(Library)
+	if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+build, filepath.Join(build, "nccl-tests-standin")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(build, "standin")
+}
+
 // File writes a file of the test's own.
 func File(t *testing.T, name, text string) string {
 	t.Helper()

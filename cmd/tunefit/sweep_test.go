@@ -1,0 +1,427 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+// measuredGrid is real: AllReduce on one and two nodes, each configuration and the default.
+const measuredGrid = "../../docs/measured/mi355x-allreduce.csv"
+
+// playedRanks starts one process that says that it is rank 0 of as many as there should be.
+const playedRanks = "OMPI_COMM_WORLD_SIZE={ranks} OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE={ranks_per_node} {command}"
+
+// cluster is where a sweep runs: the stand-in for nccl-tests, and what is to happen to it.
+type cluster struct {
+	t    *testing.T
+	perf string // folder of the programs
+	env  []string
+	dir  string // of the sweep
+}
+
+func newCluster(t *testing.T, env ...string) *cluster {
+	grid, err := filepath.Abs(measuredGrid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{t, testlib.StandIn(t), append([]string{"STANDIN_GRID=" + grid, "STANDIN_NOISE=0"}, env...), filepath.Join(t.TempDir(), "sweep")}
+}
+
+// sweep runs tunefit sweep as a process of its own.
+func (c *cluster) sweep(args ...string) (code int, stdout, stderr string) {
+	c.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.Command(self, append([]string{"sweep", "-o", c.dir, "--plugin", testlib.Library, "--perf-dir", c.perf}, args...)...)
+	cmd.Env = append(append(os.Environ(), asTunefit+"=1"), c.env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		c.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// done runs it to its end.
+func (c *cluster) done(args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	code, stdout, stderr := c.sweep(args...)
+	if code != cli.ExitOK {
+		c.t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+// runs are those in the journal.
+func (c *cluster) runs() (runs []sweep.Run) {
+	c.t.Helper()
+	file, err := os.Open(filepath.Join(c.dir, "journal.jsonl"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var l struct {
+			Begin *sweep.Run
+			End   *struct {
+				Run int
+				sweep.End
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			c.t.Fatal(err)
+		}
+		switch {
+		case l.Begin != nil:
+			runs = append(runs, *l.Begin)
+		case l.End != nil:
+			runs[l.End.Run-1].End = l.End.End
+		}
+	}
+	return runs
+}
+
+// outcomes are how the runs ended, without what went well.
+func (c *cluster) outcomes() (all []string) {
+	for _, r := range c.runs() {
+		if r.Outcome != sweep.Measured {
+			name := strings.TrimSuffix(filepath.Base(r.Log)[len("00000-"):], ".log")
+			all = append(all, fmt.Sprintf("%s %s: %s %v", name, r.Outcome, r.Reason, r.Nodes))
+		}
+	}
+	return all
+}
+
+// seconds are what the runs would take on the cluster that is played.
+func (c *cluster) seconds(comm string) (sum float64) {
+	c.t.Helper()
+	logs, err := filepath.Glob(filepath.Join(c.dir, "logs", "*-allreduce-"+comm+"-*"))
+	if err != nil || len(logs) == 0 {
+		c.t.Fatalf("no logs of %s (%v)", comm, err)
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		m := regexp.MustCompile(`would take ([0-9.]+) s`).FindSubmatch(text)
+		if m == nil {
+			c.t.Fatalf("%s does not say what it would take", log)
+		}
+		s, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		sum += s
+	}
+	return sum
+}
+
+func (c *cluster) file(name string) string {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// From nothing to a policy that is proven, on the times of a real cluster: in a part of the time that measuring all takes,
+// near the best that there is, and nowhere slower than the default.
+func TestSweep(t *testing.T) {
+	c := newCluster(t)
+	c.env = append(c.env, "STANDIN_NOISE=0.001")
+	_, errs := c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56", "--launch", playedRanks)
+	t.Log("\n" + errs)
+	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nodes, comm := range map[int]string{1: "1n-8r", 2: "2n-16r"} {
+		const start, calls = 5, 42 // seconds, and calls of each size: 20 and 1 to warm up, in place and out of place
+		whole, configs := 0.0, map[string]bool{}
+		for _, s := range truth.Samples {
+			if s.Nodes != nodes || s.InPlace || s.Bytes < 4<<10 {
+				continue
+			}
+			whole += calls * s.Micros / 1e6
+			configs[fmt.Sprint(s.Algo, s.Proto, s.Channels, s.Selection)] = true
+		}
+		whole += start * float64(len(configs))
+		share := c.seconds(comm) / whole
+		t.Logf("%d nodes: %.3f of the time of the whole grid", nodes, share)
+		if share > 0.3 {
+			t.Errorf("%d nodes: it takes %.3f of the time that measuring all takes", nodes, share)
+		}
+	}
+	var judged []struct {
+		Decisions int
+		Regret    struct{ Mean float64 }
+	}
+	out, _ := tunefit(t, cli.ExitOK, "eval", "--json", filepath.Join(c.dir, "policy.csv"), measuredGrid)
+	if err := json.Unmarshal([]byte(out), &judged); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(out)
+	for _, name := range []string{"model.json", "report.html", "sweep.csv", "plan.yaml"} {
+		if c.file(name) == "" {
+			t.Errorf("%s is empty", name)
+		}
+	}
+	// Again there is nothing to do.
+	before := len(c.runs())
+	if c.done(); len(c.runs()) != before {
+		t.Errorf("%d more runs", len(c.runs())-before)
+	}
+	_, errs = c.done("--prove=2")
+	if after := len(c.runs()) - before; after != 2*2*2 || !strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
+		t.Errorf("%d runs of proof\n%s%s", after, errs, c.file("proof.txt"))
+	}
+}
+
+// Killed at whatever start, it goes on: nothing is measured twice, nothing is lost, and the end is the same.
+func TestSweepIsKilled(t *testing.T) {
+	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
+	whole := newCluster(t)
+	whole.done(args...)
+	c := newCluster(t)
+	real := c.perf
+	c.perf = t.TempDir()
+	// Every third run kills tunefit: before it begins, in the middle of its output, or after its end.
+	script := `#!/bin/bash
+n=$(cat COUNT 2>/dev/null || echo 0); echo $((n+1)) > COUNT
+case $n in
+2) kill -9 $PPID; exit 1;;
+5) REAL/all_reduce_perf "$@" | head -c 9000; kill -9 $PPID; sleep 1000;;
+8) REAL/all_reduce_perf "$@"; kill -9 $PPID; exit 0;;
+esac
+exec REAL/all_reduce_perf "$@"
+`
+	script = strings.NewReplacer("COUNT", filepath.Join(c.perf, "count"), "REAL", real).Replace(script)
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kills := 0
+	for ; ; kills++ {
+		code, _, errs := c.sweep(args...)
+		if code == cli.ExitOK {
+			break
+		}
+		if code != -1 || kills > 5 {
+			t.Fatalf("exit code %d after %d kills\n%s", code, kills, errs)
+		}
+		args = nil // it knows what was asked
+	}
+	if kills != 3 {
+		t.Errorf("it was killed %d times, want 3", kills)
+	}
+	measured := map[string]map[uint64]int{}
+	for _, r := range c.runs() {
+		samples, err := bench.ReadFile(filepath.Join(c.dir, r.Log), bench.Options{})
+		if err != nil {
+			continue // it was killed before the first row
+		}
+		at := fmt.Sprint(r.Batch, r.Start)
+		if measured[at] == nil {
+			measured[at] = map[uint64]int{}
+		}
+		for _, s := range samples.Samples {
+			if !s.InPlace {
+				measured[at][s.Bytes]++
+			}
+		}
+	}
+	for at, sizes := range measured {
+		for b, n := range sizes {
+			if n != 1 {
+				t.Errorf("start %s measured %d bytes %d times", at, b, n)
+			}
+		}
+	}
+	for _, name := range []string{"policy.csv"} {
+		if got, want := c.file(name), whole.file(name); got != want {
+			t.Errorf("%s is\n%s\nwithout kills\n%s", name, got, want)
+		}
+	}
+	if out, err := exec.Command("pgrep", "-f", c.perf).Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// A run that fails is tried once more, and named with its reason; the sweep goes on without it.
+func TestSweepWithFailures(t *testing.T) {
+	args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
+	for _, test := range []struct {
+		fail string
+		more []string
+		want []string // of the outcomes, as regular expressions
+	}{
+		{"crash:ring/ll/4", nil, []string{`ring-ll-4ch failed: .*Segmentation fault`, `ring-ll-4ch failed: `}},
+		{"cuda-error:tree/simple", nil, []string{`tree-simple-32ch failed: .*CUDA failure`, `tree-simple-32ch failed: `, `tree-simple-4ch failed: `, `tree-simple-4ch failed: `}},
+		{"unsupported:tree/simple", nil, []string{`tree-simple-32ch refused: `, `tree-simple-4ch refused: `}},
+		{"wrong:tree/simple/4", nil, []string{`tree-simple-4ch refused: it computed wrong results`}},
+		{"hang-child:ring/ll/4", []string{"--limit", "2s"}, []string{`ring-ll-4ch failed: it printed nothing for 2s and was ended`, `ring-ll-4ch failed: `}},
+		{"node-lost:ring/ll/4", nil, []string{`ring-ll-4ch failed: .*\[.*-2\]`, `ring-ll-4ch failed: .*`}},
+		{"truncated:ring/ll/4", nil, []string{`ring-ll-4ch failed: its output was cut off`, `ring-ll-4ch failed: `}},
+		{"plugin-not-loaded", nil, []string{`ring-ll-32ch failed: .*tuner`}},
+	} {
+		t.Run(test.fail, func(t *testing.T) {
+			if testing.Short() && strings.HasPrefix(test.fail, "hang") {
+				t.Skip("waits for what hangs")
+			}
+			c := newCluster(t, "STANDIN_FAIL="+test.fail)
+			code, _, errs := c.sweep(append(test.more, args...)...)
+			got := c.outcomes()
+			for i, want := range test.want {
+				if i >= len(got) || !regexp.MustCompile(want).MatchString(got[i]) {
+					t.Fatalf("outcomes\n%s\nwant %d: %s", strings.Join(got, "\n"), i, want)
+				}
+			}
+			if !strings.HasPrefix(test.fail, "plugin") && (len(got) != len(test.want) || code != cli.ExitOK) {
+				t.Errorf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
+			}
+			if what := strings.Split(test.fail, ":"); len(what) > 1 && strings.Contains(c.file("sweep.csv"), strings.ReplaceAll(what[1], "/", ",")+",") {
+				t.Errorf("what failed is learnt from\n%s", c.file("sweep.csv"))
+			}
+		})
+	}
+}
+
+// Where nothing runs it ends soon, and says why.
+func TestSweepWithoutADefault(t *testing.T) {
+	c := newCluster(t, "STANDIN_FAIL=crash")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
+	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, without its default nothing tells what is gained: \"[") {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
+	}
+	c.perf = t.TempDir()
+	if code, _, errs := c.sweep("--coll", "broadcast", "--comm", "1x8"); code != cli.ExitFailed || !strings.Contains(errs, "broadcast_perf’: No such file") && !strings.Contains(errs, "broadcast_perf': No such file") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+func TestSweepIsInterrupted(t *testing.T) {
+	c := newCluster(t)
+	real := c.perf
+	c.perf = t.TempDir()
+	script := "#!/bin/bash\nREAL/all_reduce_perf \"$@\" | head -c 9000; kill -INT $PPID; sleep 1000\n"
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(strings.ReplaceAll(script, "REAL", real)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M")
+	runs := c.runs()
+	if code != cli.ExitFailed || len(runs) != 1 || runs[0].Outcome != sweep.Stopped || !strings.Contains(errs, "signal received (tunefit sweep -o ") {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
+	}
+	if out, err := exec.Command("pgrep", "-f", c.perf).Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// What the budget does not reach is not begun, and what was measured makes a policy.
+func TestSweepBudget(t *testing.T) {
+	c := newCluster(t, "STANDIN_SECONDS=0.2")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M", "--budget", "5s")
+	if code != cli.ExitOK && code != cli.ExitFailed || !strings.Contains(errs, "the budget of 5s is spent; not verified: ") || !strings.Contains(errs, "allreduce 2x8") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	runs := c.runs()
+	if took := runs[len(runs)-1].Begun.Sub(runs[0].Begun).Seconds(); took > 5 {
+		t.Errorf("a run begins after %.1f s", took)
+	}
+}
+
+// Configurations that are forced by the environment are labelled alike, and need what they were measured with.
+func TestSweepByEnvironment(t *testing.T) {
+	c := newCluster(t)
+	_, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--by", "environment", "--channels", "4,32")
+	if got := c.file("sweep.csv"); !strings.Contains(got, "min_nchannels") {
+		t.Errorf("the sweep does not tell NCCL_MIN_NCHANNELS\n%s", errs)
+	}
+	for _, r := range c.runs() {
+		if strings.Contains(r.Command, "NCCL_TUNER_PLUGIN") {
+			t.Errorf("%s loads a tuner", r.Command)
+		}
+	}
+}
+
+// On more nodes only what is fastest on few is measured, never by what is fastest on one.
+func TestSweepOfManyNodes(t *testing.T) {
+	c := newCluster(t)
+	c.env = []string{"STANDIN_NOISE=0"} // simulated: the real grid ends at two nodes
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree", "--channels", "4,16", "--launch", playedRanks)
+	starts := map[string]int{}
+	for _, r := range c.runs() {
+		starts[regexp.MustCompile(`allreduce-(\d+n)`).FindStringSubmatch(r.Log)[1]]++
+	}
+	if starts["4n"] != 4 || starts["16n"] != 4 || starts["1n"] < 8 || starts["2n"] < 8 {
+		t.Errorf("starts by nodes: %v", starts)
+	}
+	if text := c.file("policy.csv"); !strings.Contains(text, ",16,128,") {
+		t.Errorf("nothing for 16 nodes:\n%s", text)
+	}
+}
+
+func TestSweepDryRun(t *testing.T) {
+	c := newCluster(t)
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch", "ssh head mpirun -np {ranks} {command}", "--dry-run")
+	for _, want := range []string{"# allreduce 1000x8  4 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
+		t.Errorf("it left something behind: %v", err)
+	}
+}
+
+func TestSweepPlanFile(t *testing.T) {
+	c := newCluster(t)
+	for text, want := range map[string]string{
+		"chanels: [1]\n":                "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; allowed: coll, comm,",
+		"comm: 1x8\nchannels: [1, x]\n": "plan.yaml:2:1: invalid argument \"1,x\" for \"--channels\"",
+		"comm: 1x8\ncomm: 2x8\n":        "plan.yaml:",
+		"- comm\n":                      "plan.yaml:1: not settings",
+		"comm: {a: b}\n":                "plan.yaml:1:1: comm: not a value (needed: one, or a list, as [a, b])",
+		"budget:\n":                     "plan.yaml:1:1: budget: not a value (needed: one)",
+		"comm: [8]\ncoll: allreduce\n":  "NODESxRANKS_PER_NODE",
+		"comm: 1x8\n":                   "--coll and --comm say what to measure",
+		"coll: [\n":                     "plan.yaml:",
+		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
+		"comm: 1x8\ncoll: allreduce\nby: force\n":        "--by \"force\" (allowed: library, environment)",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n":         "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
+	} {
+		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
+		if code == cli.ExitOK || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit code %d, %s, want %q", text, code, errs, want)
+		}
+	}
+	// What --init prints is a plan file, and the options have the last word.
+	out, _ := tunefit(t, cli.ExitOK, "sweep", "--init", "--coll", "allreduce", "--comm", "1x8", "--perf-args", "-n 50 'x'")
+	file := testlib.File(t, "plan.yaml", out)
+	again, _ := c.done(file, "--sizes", "1M", "--dry-run")
+	if !strings.Contains(again, "-b 1048576 -e 1048576 -g 8 -n 50 ''\\''x'\\'''") {
+		t.Errorf("%s\n%s", out, again)
+	}
+	if code, _, _ := c.sweep(filepath.Join(t.TempDir(), "missing.yaml")); code == cli.ExitOK {
+		t.Error("a plan file that is not there")
+	}
+}
