@@ -33,6 +33,7 @@ func TestFailures(t *testing.T) {
 		{"STANDIN_FAIL=wrong", "", exitWrong, 7, "failed validation"},
 		{"STANDIN_FAIL=unsupported NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 0, "tunefit plan, given this log or the sweep made of it, leaves ring/ll out"},
 		{"STANDIN_FAIL=node-lost", "", exitNCCL, 4, "remote process exited"},
+		{"STANDIN_FAIL=node-lost NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 5, "if ring/ll cannot run here, tunefit plan --skip ring/ll leaves it out"},
 		{"STANDIN_FAIL=node-lost " + slurm, "", 1, 4, "srun: error: Node failure on host1"},
 		{"STANDIN_FAIL=node-lost " + mpi, "", 1, 4, "PRTE has lost communication with a remote daemon."},
 		{"STANDIN_FAIL=truncated", "", exitOK, 5, "it was cut off"},
