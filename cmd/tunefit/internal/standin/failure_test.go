@@ -30,6 +30,7 @@ func TestFailures(t *testing.T) {
 		{"STANDIN_FAIL=cuda-error", "", exitCUDA, 5, "Test CUDA failure common.cu:612 'an illegal memory access was encountered'"},
 		{"STANDIN_FAIL=cuda-error:nvls", "", exitOK, 8, ""},
 		{"STANDIN_FAIL=cuda-error:ring/ll", "", exitCUDA, 1, "Test CUDA failure"},
+		{"STANDIN_FAIL=cuda-error:nvls", "-b 1M -e 81M -f 9", exitCUDA, 3, "Test CUDA failure"},
 		{"STANDIN_FAIL=wrong", "", exitWrong, 7, "failed validation"},
 		{"STANDIN_FAIL=unsupported NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 0, "tunefit plan, given this log or the sweep made of it, leaves ring/ll out"},
 		{"STANDIN_FAIL=node-lost", "", exitNCCL, 4, "remote process exited"},

@@ -40,9 +40,13 @@ func (t *test) testFailure(places ...string) {
 	}
 }
 
-// noAlgorithm is what NCCL says where it has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
-func (t *test) noAlgorithm(err error, dtype string) error {
-	if !errors.As(err, &noneError{}) {
+// undecided is how NCCL fails that its tuner fails or that has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
+func (t *test) undecided(err error, dtype string) error {
+	var fails *tunerError
+	switch {
+	case errors.As(err, &fails):
+		return t.ncclFailure("enqueue.cc:2125", internalError, fails.Error())
+	case !errors.As(err, &noneError{}):
 		return err
 	}
 	dtype = cmp.Or(typeName[dtype], dtype)
