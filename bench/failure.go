@@ -74,8 +74,11 @@ func (f *failure) found(rows int) bool {
 	return f.line > 0
 }
 
-// byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler.
-func (f *failure) byNCCL() bool { return f.warned > 0 || strings.Contains(f.text, "NCCL failure") }
+// byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler. That another process went
+// away (ncclRemoteError) is no refusal.
+func (f *failure) byNCCL() bool {
+	return (f.warned > 0 || strings.Contains(f.text, "NCCL failure")) && !strings.Contains(f.text, "remote process exited")
+}
 
 // said quotes the failure.
 func (f *failure) said() string {

@@ -1,11 +1,11 @@
 package launch
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
 // What names a node that is lost or out of reach.
@@ -72,7 +72,7 @@ func named(text string, all []*regexp.Regexp) (nodes []string) {
 	var places []found
 	for _, p := range all {
 		for _, m := range p.FindAllStringSubmatchIndex(text, -1) {
-			places = append(places, found{m[0], expand(text[m[2]:m[3]])})
+			places = append(places, found{m[0], hosts(text[m[2]:m[3]])})
 		}
 	}
 	slices.SortStableFunc(places, func(a, b found) int { return a.at - b.at })
@@ -111,7 +111,7 @@ func endedFirst(text string) []string {
 	var node []string
 	for _, p := range ended {
 		if m := p.FindStringSubmatchIndex(text); m != nil && m[0] < first {
-			first, node = m[0], expand(text[m[2]:m[3]])
+			first, node = m[0], hosts(text[m[2]:m[3]])
 		}
 	}
 	if len(node) != 1 {
@@ -120,30 +120,5 @@ func endedFirst(text string) []string {
 	return node
 }
 
-// expand lists what Slurm writes as node[01-03,7].
-func expand(list string) (nodes []string) {
-	list = strings.TrimRight(list, ",.;:")
-	prefix, rest, bracket := strings.Cut(list, "[")
-	inside, suffix, closed := strings.Cut(rest, "]")
-	if !bracket {
-		return strings.Split(list, ",")
-	}
-	if !closed {
-		return []string{list}
-	}
-	for _, r := range strings.Split(inside, ",") {
-		from, to, isRange := strings.Cut(r, "-")
-		if !isRange {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil || last-first > 1<<16 {
-			return []string{list}
-		}
-		for n := first; n <= last; n++ {
-			nodes = append(nodes, fmt.Sprintf("%s%0*d%s", prefix, len(from), n, suffix))
-		}
-	}
-	return nodes
-}
+// hosts are those of a list, which a sentence may end behind.
+func hosts(list string) []string { return hostlist.Expand(strings.TrimRight(list, ",.;:")) }

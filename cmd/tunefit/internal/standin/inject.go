@@ -40,9 +40,13 @@ func (t *test) testFailure(places ...string) {
 	}
 }
 
-// noAlgorithm is what NCCL says where it has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
-func (t *test) noAlgorithm(err error, dtype string) error {
-	if !errors.As(err, &noneError{}) {
+// undecided is how NCCL fails that its tuner fails or that has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
+func (t *test) undecided(err error, dtype string) error {
+	var fails *tunerError
+	switch {
+	case errors.As(err, &fails):
+		return t.ncclFailure("enqueue.cc:2125", internalError, fails.Error())
+	case !errors.As(err, &noneError{}):
 		return err
 	}
 	dtype = cmp.Or(typeName[dtype], dtype)
@@ -119,7 +123,7 @@ func (t *test) loseNode() error {
 		fmt.Fprintf(t.stderr, "%s\nPRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [%s@0,0] on node %s\n  Remote daemon: [%s@0,%d] on node %s\n%s\n",
 			line, name, first, name, len(t.world.nodes)-1, last, line)
 	default:
-		return t.ncclFailure("transport/net_ib/p2p.cc:100", remoteError, fmt.Sprintf("NET/IB: Got completion from peer %s with status=12", last))
+		return t.ncclFailure("transport/net_ib/p2p.cc:100", remoteError, fmt.Sprintf("NET/IB: Got completion from peer %s<47000> with status=12", last))
 	}
 	t.stdout.rest = nil // they kill the process
 	return &endError{code: 1, cut: true}

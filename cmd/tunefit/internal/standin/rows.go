@@ -90,7 +90,7 @@ func (t *test) decision(l line) (decision, error) {
 		err = noneError{}
 	}
 	if err != nil {
-		return d, t.noAlgorithm(err, l.dtype)
+		return d, t.undecided(err, l.dtype)
 	}
 	if t.settings.starting(failSlow) {
 		d.micros *= 1.2
@@ -112,18 +112,18 @@ func (t *test) calls(l line, times int) error {
 	part := l.count * typeSize[l.dtype]
 	for range times {
 		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}", nccl.Colls.Words[t.coll], part,
-			logWord(nccl.Algos.Apart[d.algo]), strings.ToUpper(nccl.Protos.Words[d.proto]), t.machine.busy(d.choice, l.bytes)-1)
+			strings.ToUpper(nccl.Algos.Apart[d.algo]), strings.ToUpper(nccl.Protos.Words[d.proto]), t.machine.busy(d.choice, l.bytes)-1)
 	}
 	return nil
 }
-
-// logWord is an algorithm as NCCL's log has it: COLLNET_DIRECT, NVLS_TREE.
-func logWord(name string) string { return strings.ToUpper(name) }
 
 // row measures a size out of place and in place.
 func (t *test) row(l line, i, rows int) error {
 	t.print("%12d  %12d  %8s  %6s  %6d", l.bytes, l.count, l.dtype, l.op, l.root)
 	t.report.row(l)
+	if err := t.calls(l, 0); err != nil { // of a size that there was no warm-up for, it decides
+		return err
+	}
 	fails := t.settings.at(i, rows, t.decisions[l.bytes].choice)
 	for _, inPlace := range []bool{false, true} {
 		// A call first, then those that are timed, then one to check the results.

@@ -110,7 +110,7 @@ func (t *test) run() error {
 		return t.ncclFailure("graph/tuning.cc:119", invalidUsage, refused.Error())
 	}
 	if ranks > 1 { // NCCL asks no tuner about a communicator of one
-		var fails *initError
+		var fails *tunerError
 		if t.tuner, err = t.loadTuner(); errors.As(err, &fails) {
 			return t.ncclFailure("init.cc:1937", internalError, fails.Error())
 		}

@@ -78,13 +78,13 @@ func (t *test) openTuner(value string, lib *host.Library) (*plugin, error) {
 		t.log.plugin(l)
 	}
 	if err != nil {
-		return nil, &initError{err}
+		return nil, &tunerError{err}
 	}
 	return &plugin{library, comm}, nil
 }
 
-// initError is the plugin's, for which NCCL fails to create the communicator.
-type initError struct{ error }
+// tunerError is the plugin's, for which NCCL fails to create the communicator or aborts the collective.
+type tunerError struct{ error }
 
 func (p *plugin) ask(coll nccl.Coll, bytes uint64, table nccl.CostTable) (a host.Answer, err error) {
 	call := host.Call{Coll: int(coll), Bytes: int64(bytes), PipeOps: 1, NumProto: nccl.NumProtos}
@@ -93,7 +93,7 @@ func (p *plugin) ask(coll nccl.Coll, bytes uint64, table nccl.CostTable) (a host
 	}
 	answers, err := p.comm.Ask([]host.Call{call})
 	if err != nil {
-		return a, err
+		return a, &tunerError{err}
 	}
 	return answers[0], nil
 }

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
 // world is the processes of a run and where they are.
@@ -41,7 +42,7 @@ func findWorld(getenv func(string) string, perRank, perNode int, hosts []string)
 		}
 		return 0, false
 	}
-	w := &world{size: 1, perRank: perRank, hosts: expandHosts(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
+	w := &world{size: 1, perRank: perRank, hosts: hostlist.Expand(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
 	local := 0
 	_, w.openMPI = number("OMPI_COMM_WORLD_SIZE")
 	_, inStep := number("SLURM_STEP_ID", "SLURM_STEPID")
@@ -125,48 +126,4 @@ func taskCounts(text string) (counts []int) {
 		}
 	}
 	return counts
-}
-
-// expandHosts reads Slurm's "node[1-3,08],login".
-func expandHosts(text string) (hosts []string) {
-	for text != "" {
-		end, depth := 0, 0
-		for end < len(text) && (text[end] != ',' || depth > 0) {
-			switch text[end] {
-			case '[':
-				depth++
-			case ']':
-				depth--
-			}
-			end++
-		}
-		hosts = append(hosts, expandHost(text[:end])...)
-		text = strings.TrimPrefix(text[end:], ",")
-	}
-	return hosts
-}
-
-func expandHost(text string) (hosts []string) {
-	head, rest, ok := strings.Cut(text, "[")
-	list, tail, closed := strings.Cut(rest, "]")
-	if !ok || !closed {
-		return []string{text}
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err1 := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || to-from > 1<<16 {
-			return []string{text}
-		}
-		for n := from; n <= to; n++ {
-			for _, more := range expandHost(tail) {
-				hosts = append(hosts, fmt.Sprintf("%s%0*d%s", head, len(first), n, more))
-			}
-		}
-	}
-	return hosts
 }
