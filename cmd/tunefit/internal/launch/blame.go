@@ -29,16 +29,11 @@ var broken = patterns(
 	`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*(?:Cuda failure|ECC|Xid)`,
 )
 
-// What names the node of the process that ended first. The others are ended because of it.
-var ended = patterns(
-	`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+exited\s+on\s+signal`,
-	`srun: error: (\S+): tasks? [0-9,-]+: `,
-)
+// What names the node of the process that a signal ended first. The others are ended because of it.
+var signalled = regexp.MustCompile(`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+exited\s+on\s+signal`)
 
 // What NCCL says of a peer that went away, and who says so.
-var (
-	complains = regexp.MustCompile(`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
-)
+var complains = regexp.MustCompile(`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
 
 func patterns(texts ...string) (all []*regexp.Regexp) {
 	for _, text := range texts {
@@ -105,19 +100,25 @@ func sameHost(a, b string) bool {
 	return a == b || short(a) == short(b)
 }
 
-// endedFirst returns the node of the first process that ended, if that is one node.
-func endedFirst(text string) []string {
-	first := len(text)
-	var node []string
-	for _, p := range ended {
-		if m := p.FindStringSubmatchIndex(text); m != nil && m[0] < first {
-			first, node = m[0], expand(text[m[2]:m[3]])
+// endedFirst returns the node of the first rank that ended badly. Ranks of other nodes that end in the same way, and not because
+// they were told to, mean that it is not the node.
+func endedFirst(text string) (nodes []string) {
+	if m := signalled.FindStringSubmatch(text); m != nil {
+		return m[1:]
+	}
+	first := ""
+	for _, m := range firstOfSlurm.FindAllStringSubmatch(text, -1) {
+		if first == "" {
+			first = m[2]
+		}
+		if m[2] == first {
+			nodes = append(nodes, expand(m[1])...)
 		}
 	}
-	if len(node) != 1 {
+	if first == "Terminated" || slices.ContainsFunc(nodes, func(n string) bool { return n != nodes[0] }) {
 		return nil
 	}
-	return node
+	return nodes[:min(1, len(nodes))]
 }
 
 // expand lists what Slurm writes as node[01-03,7].

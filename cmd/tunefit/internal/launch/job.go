@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ const (
 	firstAsked  = 200 * time.Millisecond
 	mostBetween = 10 * time.Second
 )
+
+// neverRuns are the reasons of a waiting job that do not go away by themselves.
+var neverRuns = []string{"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS"}
 
 // queued is what squeue says of a job.
 type queued struct {
@@ -78,6 +82,9 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 				return err
 			}
 			continue
+		case slices.Contains(neverRuns, q.reason):
+			err := fmt.Errorf("job %s of %s never runs, says Slurm: %s (look at the limits of the partition, sinfo, and of the account; choose others by more arguments)", q.id, cli.CountOf(q.nodes, "node"), q.reason)
+			return errors.Join(err, l.giveBack())
 		case q.state == "RUNNING":
 			if said != "" {
 				say(fmt.Sprintf("job %s runs, after %v", q.id, time.Since(start).Round(time.Second)))
