@@ -1,11 +1,14 @@
 package launch
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What names a node that is lost or out of reach.
@@ -43,7 +46,8 @@ func patterns(texts ...string) (all []*regexp.Regexp) {
 }
 
 // Blame returns the nodes that a failed run's output names as lost, broken or the first to fail, the best evidence counting
-// alone. It returns none where nothing points at one node rather than at all: a program that fails everywhere is no node's fault.
+// alone. Where it names none, as of a run that hung, Slurm is asked which nodes of the job do not answer. It returns none where
+// nothing points at one node rather than at all: a program that fails everywhere is no node's fault.
 func (l *Launcher) Blame(log []byte) []string {
 	text := string(log)
 	if nodes := named(text, lost); len(nodes) > 0 {
@@ -55,7 +59,31 @@ func (l *Launcher) Blame(log []byte) []string {
 	if nodes := silentPeers(text); len(nodes) > 0 {
 		return nodes
 	}
-	return endedFirst(text)
+	if nodes := endedFirst(text); len(nodes) > 0 {
+		return nodes
+	}
+	return l.unresponsive()
+}
+
+// unresponsive returns the nodes of the job that Slurm cannot reach, or has given up.
+func (l *Launcher) unresponsive() (nodes []string) {
+	list := l.job.nodes
+	if inAllocation() {
+		list = os.Getenv("SLURM_JOB_NODELIST")
+	}
+	if l.kind != Slurm || list == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	states, _ := slurmSays(ctx, "sinfo", "--noheader", "--Node", "--nodes="+list, "--format=%N %T")
+	for line := range strings.Lines(states) {
+		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if (strings.HasSuffix(state, "*") || strings.HasPrefix(state, "down")) && !slices.Contains(nodes, name) { // a line for each partition
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 // named returns the nodes in the order of their lines.
@@ -87,7 +115,8 @@ func silentPeers(text string) (nodes []string) {
 	complaints := complains.FindAllStringSubmatch(text, -1)
 	for _, c := range complaints {
 		peer := c[2]
-		if !slices.Contains(nodes, peer) && !slices.ContainsFunc(complaints, func(o []string) bool { return sameHost(o[1], peer) }) {
+		known := slices.ContainsFunc(nodes, func(n string) bool { return sameHost(n, peer) })
+		if !known && !slices.ContainsFunc(complaints, func(o []string) bool { return sameHost(o[1], peer) }) {
 			nodes = append(nodes, peer)
 		}
 	}

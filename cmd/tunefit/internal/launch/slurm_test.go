@@ -248,6 +248,9 @@ func TestSlurmLosesNode(t *testing.T) {
 	if got := l.Blame([]byte(out)); !slices.Equal(got, []string{"node2"}) {
 		t.Errorf("%q blamed: %s", got, out)
 	}
+	if got := l.Blame([]byte("it hung")); !slices.Equal(got, []string{"node2"}) {
+		t.Errorf("%q blamed of a log that names none", got)
+	}
 	job := l.job.id
 	prepare(t, l, 3, time.Hour)
 	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURMD_NODENAME`}, Nodes: 3, RanksPerNode: 1})
