@@ -1,9 +1,12 @@
 package launch
 
 import (
+	"context"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
@@ -29,16 +32,11 @@ var broken = patterns(
 	`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*(?:Cuda failure|ECC|Xid)`,
 )
 
-// What names the node of the process that ended first. The others are ended because of it.
-var ended = patterns(
-	`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+exited\s+on\s+signal`,
-	`srun: error: (\S+): tasks? [0-9,-]+: `,
-)
+// What names the node of the process that a signal ended first. The others are ended because of it.
+var signalled = regexp.MustCompile(`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+exited\s+on\s+signal`)
 
 // What NCCL says of a peer that went away, and who says so.
-var (
-	complains = regexp.MustCompile(`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
-)
+var complains = regexp.MustCompile(`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
 
 func patterns(texts ...string) (all []*regexp.Regexp) {
 	for _, text := range texts {
@@ -48,7 +46,8 @@ func patterns(texts ...string) (all []*regexp.Regexp) {
 }
 
 // Blame returns the nodes that a failed run's output names as lost, broken or the first to fail, the best evidence counting
-// alone. It returns none where nothing points at one node rather than at all: a program that fails everywhere is no node's fault.
+// alone. Where it names none, as of a run that hung, Slurm is asked which nodes of the job do not answer. It returns none where
+// nothing points at one node rather than at all: a program that fails everywhere is no node's fault.
 func (l *Launcher) Blame(log []byte) []string {
 	text := string(log)
 	if nodes := named(text, lost); len(nodes) > 0 {
@@ -60,7 +59,31 @@ func (l *Launcher) Blame(log []byte) []string {
 	if nodes := silentPeers(text); len(nodes) > 0 {
 		return nodes
 	}
-	return endedFirst(text)
+	if nodes := endedFirst(text); len(nodes) > 0 {
+		return nodes
+	}
+	return l.unresponsive()
+}
+
+// unresponsive returns the nodes of the job that Slurm cannot reach, or has given up.
+func (l *Launcher) unresponsive() (nodes []string) {
+	list := l.job.nodes
+	if inAllocation() {
+		list = os.Getenv("SLURM_JOB_NODELIST")
+	}
+	if l.kind != Slurm || list == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	states, _ := slurmSays(ctx, "sinfo", "--noheader", "--Node", "--nodes="+list, "--format=%N %T")
+	for line := range strings.Lines(states) {
+		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if (strings.HasSuffix(state, "*") || strings.HasPrefix(state, "down")) && !slices.Contains(nodes, name) { // a line for each partition
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 // named returns the nodes in the order of their lines.
@@ -92,7 +115,8 @@ func silentPeers(text string) (nodes []string) {
 	complaints := complains.FindAllStringSubmatch(text, -1)
 	for _, c := range complaints {
 		peer := c[2]
-		if !slices.Contains(nodes, peer) && !slices.ContainsFunc(complaints, func(o []string) bool { return sameHost(o[1], peer) }) {
+		known := slices.ContainsFunc(nodes, func(n string) bool { return sameHost(n, peer) })
+		if !known && !slices.ContainsFunc(complaints, func(o []string) bool { return sameHost(o[1], peer) }) {
 			nodes = append(nodes, peer)
 		}
 	}
@@ -105,19 +129,25 @@ func sameHost(a, b string) bool {
 	return a == b || short(a) == short(b)
 }
 
-// endedFirst returns the node of the first process that ended, if that is one node.
-func endedFirst(text string) []string {
-	first := len(text)
-	var node []string
-	for _, p := range ended {
-		if m := p.FindStringSubmatchIndex(text); m != nil && m[0] < first {
-			first, node = m[0], hosts(text[m[2]:m[3]])
+// endedFirst returns the node of the first rank that ended badly. Ranks of other nodes that end in the same way, and not because
+// they were told to, mean that it is not the node.
+func endedFirst(text string) (nodes []string) {
+	if m := signalled.FindStringSubmatch(text); m != nil {
+		return m[1:]
+	}
+	first := ""
+	for _, m := range firstOfSlurm.FindAllStringSubmatch(text, -1) {
+		if first == "" {
+			first = m[2]
+		}
+		if m[2] == first {
+			nodes = append(nodes, hosts(m[1])...)
 		}
 	}
-	if len(node) != 1 {
+	if first == "Terminated" || slices.ContainsFunc(nodes, func(n string) bool { return n != nodes[0] }) {
 		return nil
 	}
-	return node
+	return nodes[:min(1, len(nodes))]
 }
 
 // hosts are those of a list, which a sentence may end behind.

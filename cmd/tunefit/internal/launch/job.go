@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +21,9 @@ import (
 // job is one that does nothing but hold nodes. Its name is in the state file before it is submitted, so that there is no moment
 // in which a killed tunefit leaves a job that nobody finds.
 type job struct {
-	name string
-	id   string // once it was seen to run
+	name  string
+	id    string // once it was seen to run
+	nodes string // a list in Slurm's words
 }
 
 var jobName = regexp.MustCompile(`^tunefit-[0-9a-f]{16}$`)
@@ -32,12 +34,16 @@ const (
 	mostBetween = 10 * time.Second
 )
 
+// neverRuns are the reasons of a waiting job that do not go away by themselves.
+var neverRuns = []string{"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS"}
+
 // queued is what squeue says of a job.
 type queued struct {
 	id, state, reason string
 	nodes             int
 	left              time.Duration
 	start             string // when it would, as far as Slurm knows
+	list              string // the nodes that it has
 }
 
 // hold returns when a job runs that has nodes and at least least left.
@@ -78,11 +84,14 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 				return err
 			}
 			continue
+		case slices.Contains(neverRuns, q.reason):
+			err := fmt.Errorf("job %s of %s never runs, says Slurm: %s (look at the limits of the partition, sinfo, and of the account; choose others by more arguments)", q.id, cli.CountOf(q.nodes, "node"), q.reason)
+			return errors.Join(err, l.giveBack())
 		case q.state == "RUNNING":
 			if said != "" {
 				say(fmt.Sprintf("job %s runs, after %v", q.id, time.Since(start).Round(time.Second)))
 			}
-			l.job.id = q.id
+			l.job.id, l.job.nodes = q.id, q.list
 			return nil
 		default:
 			text := fmt.Sprintf("job %s waits for %s: %s", q.id, cli.CountOf(q.nodes, "node"), strings.ToLower(q.state))
@@ -149,7 +158,7 @@ func (l *Launcher) asked(ctx context.Context) (*queued, error) {
 		return nil, err
 	}
 	out, err := slurmSays(ctx, "squeue", "--noheader", "--name="+l.job.name, "--user="+me.Uid, "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,REQUEUED",
-		"--format=%i|%T|%r|%D|%L|%S")
+		"--format=%i|%T|%r|%D|%L|%S|%N")
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +167,10 @@ func (l *Launcher) asked(ctx context.Context) (*queued, error) {
 		return nil, nil
 	}
 	f := strings.Split(line, "|")
-	if len(f) != 6 {
-		return nil, fmt.Errorf("squeue says %q (needed: 6 fields)", line)
+	if len(f) != 7 {
+		return nil, fmt.Errorf("squeue says %q (needed: 7 fields)", line)
 	}
-	q := &queued{id: f[0], state: f[1], reason: f[2], left: timeLeft(f[4]), start: f[5]}
+	q := &queued{id: f[0], state: f[1], reason: f[2], left: timeLeft(f[4]), start: f[5], list: f[6]}
 	if q.nodes, err = strconv.Atoi(f[3]); err != nil {
 		return nil, fmt.Errorf("squeue says %q: %w", line, err)
 	}

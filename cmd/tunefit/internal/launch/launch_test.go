@@ -78,7 +78,7 @@ func TestLocal(t *testing.T) {
 	}
 	l := mustNew(t, Options{With: Local, Prefix: []string{container, "image.sif"}})
 	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", printsAwkward + "; exit 3"}, Env: awkward, Nodes: 1, RanksPerNode: 1, Dir: dir})
-	if want := "in image.sif\n" + awkwardLine(dir) + "\n"; out != want || ExitOf(err) != 3 {
+	if want := "in image.sif\n" + awkwardLine(dir) + "\n"; out != want || l.ExitCode(err, nil) != 3 {
 		t.Errorf("%q, %v; want %q and 3", out, err, want)
 	}
 	if n, each := l.Processes(1, 8); n != 1 || each != 8 {

@@ -6,44 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-// agent takes ssh's place: it starts what it is told on this machine under the name of a host, so that Open MPI's daemons run as
-// on nodes of their own. node9 does not answer.
-const agent = `#!/bin/sh
-host=$1; shift
-[ "$host" != node9 ] || { echo "ssh: connect to host node9 port 22: Connection refused" >&2; exit 255; }
-exec %s sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$*"
-`
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
 
 // openMPINodes returns a launcher of this machine's Open MPI with nodes. It skips where there is none.
 func openMPINodes(t *testing.T, hosts ...string) *Launcher {
 	t.Helper()
-	if _, err := exec.LookPath("mpirun"); err != nil {
-		t.Skip("there is no Open MPI here (Debian: openmpi-bin): NOTHING IS TESTED WITH A REAL mpirun")
-	}
-	unshare := "unshare --uts"
-	if os.Geteuid() != 0 {
-		unshare = "unshare --map-root-user --uts"
-	}
-	if out, err := exec.Command("sh", "-c", unshare+" hostname node1").CombinedOutput(); err != nil {
-		t.Skipf("%s: %v: %s: no host names of its own, so NOTHING IS TESTED WITH A REAL mpirun", unshare, err, out)
-	}
-	file := filepath.Join(t.TempDir(), "agent")
-	if err := os.WriteFile(file, fmt.Appendf(nil, agent, unshare), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(Options{With: MPIRun, Hosts: hosts, Args: []string{"--mca", "plm_rsh_agent", file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return mustNew(t, Options{With: MPIRun, Hosts: hosts, Args: testlib.OpenMPI(t)})
 }
 
 // sortedLines are a launched program's, which come in any order.
@@ -75,7 +50,7 @@ func TestMPIRunFails(t *testing.T) {
 	l := openMPINodes(t, "node1", "node2")
 	for end, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9} {
 		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`}, Nodes: 2, RanksPerNode: 2})
-		if ExitOf(err) != want {
+		if l.ExitCode(err, []byte(out)) != want {
 			t.Errorf("%s: %v, want %d:\n%s", end, err, want, out)
 		}
 		if got := l.Blame([]byte(out)); want > 128 && !slices.Equal(got, []string{"node2"}) {

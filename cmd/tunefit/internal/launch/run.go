@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -95,9 +96,9 @@ func ofSession(session int) (pids []int) {
 	return pids
 }
 
-// ExitOf says how a command ended: its exit code, or 128 and the signal's number as a shell has it; 0 if it did so well, -1 if it
+// exitOf says how a command ended: its exit code, or 128 and the signal's number as a shell has it; 0 if it did so well, -1 if it
 // was not started.
-func ExitOf(err error) int {
+func exitOf(err error) int {
 	if err == nil {
 		return 0
 	}
@@ -110,3 +111,34 @@ func ExitOf(err error) int {
 	}
 	return exit.ExitCode()
 }
+
+// ExitCode says how a program ended that Run ran: its exit code, 128 and the number of the signal that ended it, or -1 if there
+// is neither. Of Slurm it is that of the rank that ended badly first: srun ends with the largest, which is that of a rank that it
+// ended itself, or with 0 when a node is lost.
+func (l *Launcher) ExitCode(err error, log []byte) int {
+	code := exitOf(err)
+	if l.kind != Slurm {
+		return code
+	}
+	if m := firstOfSlurm.FindSubmatch(log); m != nil {
+		how := string(m[2])
+		if n, err := strconv.Atoi(strings.TrimPrefix(how, "Exited with exit code ")); err == nil {
+			return n
+		}
+		how, _, _ = strings.Cut(how, " (core dumped)")
+		for s := syscall.Signal(1); s < 32; s++ {
+			if strings.EqualFold(s.String(), how) {
+				return 128 + int(s)
+			}
+		}
+	}
+	if code == 0 && abortedBySlurm.Match(log) {
+		return -1
+	}
+	return code
+}
+
+var (
+	firstOfSlurm   = regexp.MustCompile(`srun: error: (\S+): tasks? [0-9,-]+: ([^\n]+)`)
+	abortedBySlurm = regexp.MustCompile(`srun: (?:error: Node failure on |Job step aborted)`)
+)

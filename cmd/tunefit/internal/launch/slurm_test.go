@@ -1,0 +1,282 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+// Without an allocation a job is submitted and waited for; each run is a step of it, with as many of its nodes as it needs.
+func TestSlurm(t *testing.T) {
+	testlib.Slurm(t, 4)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "job")
+	l := mustNew(t, Options{With: Slurm, StateFile: state, Args: []string{"-p", "main", "--gpus-per-node=8", "--mpi=none"}})
+	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 1, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "Prepare first") {
+		t.Errorf("%v", err)
+	}
+	said := prepare(t, l, 3, time.Hour)
+	for nodes := 1; nodes <= 3; nodes++ {
+		prepare(t, l, nodes, time.Hour)
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$SLURM_PROCID $SLURMD_NODENAME $(` + printsAwkward + `)"`}, Env: awkward,
+			Nodes: nodes, RanksPerNode: 2, Dir: dir, Limit: 10 * time.Minute})
+		var want []string
+		for rank := range 2 * nodes {
+			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/2, awkwardLine(dir)))
+		}
+		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
+		}
+	}
+	if !strings.Contains(said, "waits for 3 nodes") || !strings.Contains(said, "runs, after") {
+		t.Errorf("said %q", said)
+	}
+	if n, each := l.Processes(3, 8); n != 24 || each != 1 {
+		t.Errorf("%d processes with %d GPUs", n, each)
+	}
+	// There is one job, which goes when it is given back.
+	if jobs := queue(t); len(jobs) != 1 {
+		t.Errorf("%q", jobs)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	await(t, "an empty queue", func() bool { return len(queue(t)) == 0 })
+	if _, err := os.Stat(state); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", state, err)
+	}
+}
+
+// queue returns the jobs that wait or run.
+func queue(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("squeue", "--noheader", "--format=%i %D", "--states=PENDING,RUNNING").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+}
+
+// prepare returns what was said meanwhile.
+func prepare(t *testing.T, l *Launcher, nodes int, limit time.Duration) (said string) {
+	t.Helper()
+	if err := l.Prepare(t.Context(), nodes, time.Minute, limit, func(text string) { said += text + "\n" }); err != nil {
+		t.Fatalf("%v, having said %s", err, said)
+	}
+	return said
+}
+
+// A job that was left is taken over, whatever became of it; one that does not do is given back.
+func TestSlurmTakesJobOver(t *testing.T) {
+	testlib.Slurm(t, 4)
+	o := Options{With: Slurm, StateFile: filepath.Join(t.TempDir(), "job")}
+	left := mustNew(t, o)
+	prepare(t, left, 2, time.Hour)
+	l := mustNew(t, o)
+	if said := prepare(t, l, 1, time.Hour); said != "" || l.job != left.job {
+		t.Errorf("job %+v and not %+v: %s", l.job, left.job, said)
+	}
+	// More nodes are needed than it has.
+	if said := prepare(t, l, 3, time.Hour); !strings.Contains(said, "given back: it has 2 nodes") || l.job.id == left.job.id {
+		t.Errorf("%s", said)
+	}
+	// More time is needed than it has left.
+	second := l.job.id
+	if err := l.Prepare(t.Context(), 3, 2*time.Hour, 3*time.Hour, func(string) {}); err != nil || l.job.id == second {
+		t.Errorf("%v", err)
+	}
+	// It ended meanwhile.
+	third := l.job.id
+	if out, err := exec.Command("scancel", third).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	await(t, "the end of job "+third, func() bool { return len(queue(t)) == 0 })
+	if prepare(t, l, 3, time.Hour); l.job.id == third {
+		t.Error("a job that ended is used")
+	}
+	if jobs := queue(t); len(jobs) != 1 || jobs[0] != l.job.id+" 3" {
+		t.Errorf("%q, want job %s with 3 nodes", jobs, l.job.id)
+	}
+	// tunefit was killed after it chose a name and before it submitted; and while its job waited.
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(o.StateFile, []byte("tunefit-0123456789abcdef\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := mustNew(t, Options{With: Slurm, StateFile: o.StateFile, Args: []string{"--hold"}})
+	var said []string
+	if err := waiting.Prepare(ctx, 1, time.Minute, time.Hour, func(text string) { said = append(said, text); cancel() }); !errors.Is(err, context.Canceled) || !strings.Contains(said[0], "JobHeldUser") {
+		t.Errorf("%v, %q", err, said)
+	}
+	id, _, _ := strings.Cut(queue(t)[0], " ")
+	if out, err := exec.Command("scontrol", "release", id).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if l = mustNew(t, o); !strings.Contains(prepare(t, l, 1, time.Hour), "") || l.job.id != id {
+		t.Errorf("job %s, want %s", l.job.id, id)
+	}
+	if jobs := queue(t); len(jobs) != 1 {
+		t.Errorf("%q", jobs)
+	}
+}
+
+// What Slurm refuses is said in its words, and a file that is none of ours is not taken for one.
+func TestSlurmRefuses(t *testing.T) {
+	testlib.Slurm(t, 1)
+	file := filepath.Join(t.TempDir(), "job")
+	quiet := func(string) {}
+	if err := mustNew(t, Options{With: Slurm, StateFile: file, Args: []string{"-p", "absent"}}).Prepare(t.Context(), 1, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), "invalid partition specified: absent") {
+		t.Errorf("%v", err)
+	}
+	if err := mustNew(t, Options{With: Slurm, StateFile: file}).Prepare(t.Context(), 2, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), "never runs") || !strings.Contains(err.Error(), "PartitionConfig") || len(queue(t)) > 0 {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(file, []byte("123\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustNew(t, Options{With: Slurm, StateFile: file}).Prepare(t.Context(), 1, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), `"123" is not the name of a job`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// In an allocation its nodes are used, and nothing is submitted.
+func TestSlurmInAllocation(t *testing.T) {
+	testlib.Slurm(t, 3)
+	holder := mustNew(t, Options{With: Slurm})
+	prepare(t, holder, 2, time.Hour)
+	t.Setenv("SLURM_JOB_ID", holder.job.id)
+	t.Setenv("SLURM_JOB_NUM_NODES", "2")
+	t.Setenv("SLURM_NTASKS_PER_NODE", "7") // of the job, which is not the run's
+	t.Setenv("SLURM_EXPORT_ENV", "NONE")
+	l := mustNew(t, Options{With: Slurm})
+	if said := prepare(t, l, 2, time.Hour); said != "" || len(queue(t)) != 1 {
+		t.Errorf("%s, %q", said, queue(t))
+	}
+	for nodes := 1; nodes <= 2; nodes++ {
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURM_JOB_ID $SLURM_PROCID`}, Nodes: nodes, RanksPerNode: 1})
+		var want []string
+		for rank := range nodes {
+			want = append(want, fmt.Sprint(holder.job.id, " ", rank))
+		}
+		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 3, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "job "+holder.job.id+", has 2") {
+		t.Errorf("%v", err)
+	}
+}
+
+// How a rank ended comes through, though srun tells of those that were ended because of it; and its node is blamed, unless all fail.
+func TestSlurmFails(t *testing.T) {
+	testlib.Slurm(t, 3)
+	l := mustNew(t, Options{With: Slurm})
+	prepare(t, l, 3, time.Hour)
+	for _, c := range []struct {
+		script string
+		code   int
+		blamed []string
+	}{
+		{`[ $SLURM_PROCID != 3 ] || exit 7; exec sleep 3600`, 7, []string{"node2"}},
+		{`[ $SLURM_PROCID != 5 ] || kill -9 $$; exec sleep 3600`, 128 + 9, []string{"node3"}},
+		{`[ $SLURM_PROCID != 0 ] || kill -SEGV $$; exec sleep 3600`, 128 + 11, []string{"node1"}},
+		{`trap "" TERM; exit 3`, 3, nil},
+		{`exit 0`, 0, nil},
+	} {
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", c.script}, Nodes: 3, RanksPerNode: 2})
+		if code := l.ExitCode(err, []byte(out)); code != c.code {
+			t.Errorf("%s: %d (%v), want %d:\n%s", c.script, code, err, c.code, out)
+		}
+		if got := l.Blame([]byte(out)); !slices.Equal(got, c.blamed) {
+			t.Errorf("%s: %q blamed, want %q:\n%s", c.script, got, c.blamed, out)
+		}
+	}
+}
+
+// A run that is ended leaves nothing behind, on any node; the job stays, for the next run.
+func TestSlurmIsEnded(t *testing.T) {
+	testlib.Slurm(t, 2)
+	l := mustNew(t, Options{With: Slurm})
+	prepare(t, l, 2, time.Hour)
+	dir := t.TempDir()
+	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$SLURM_PROCID.tmp"; mv "$0/$SLURM_PROCID.tmp" "$0/$SLURM_PROCID"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		await(t, "4 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 4 })
+	}()
+	var out bytes.Buffer
+	if err := Run(ctx, argv, nil, "", &out, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: %s", err, &out)
+	}
+	mustBeGone(t, dir)
+	job := l.job.id
+	if prepare(t, l, 2, time.Hour); l.job.id != job {
+		t.Errorf("job %s, and then %s", job, l.job.id)
+	}
+}
+
+// A node that is lost during a run is blamed. The job ends with it, and the next one has other nodes.
+func TestSlurmLosesNode(t *testing.T) {
+	cluster := testlib.Slurm(t, 4)
+	l := mustNew(t, Options{With: Slurm})
+	prepare(t, l, 3, time.Hour)
+	dir := t.TempDir()
+	go func() {
+		await(t, "3 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 3 })
+		cluster.Kill(t, "node2")
+	}()
+	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `: > "$0/$SLURM_PROCID"; exec sleep 3600`, dir}, Nodes: 3, RanksPerNode: 1})
+	if code := l.ExitCode(err, []byte(out)); code == 0 {
+		t.Errorf("exit code 0 (%v): %s", err, out)
+	}
+	if got := l.Blame([]byte(out)); !slices.Equal(got, []string{"node2"}) {
+		t.Errorf("%q blamed: %s", got, out)
+	}
+	if got := l.Blame([]byte("it hung")); !slices.Equal(got, []string{"node2"}) {
+		t.Errorf("%q blamed of a log that names none", got)
+	}
+	job := l.job.id
+	prepare(t, l, 3, time.Hour)
+	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURMD_NODENAME`}, Nodes: 3, RanksPerNode: 1})
+	if got := sortedLines(out); err != nil || l.job.id == job || !slices.Equal(got, []string{"node1", "node3", "node4"}) {
+		t.Errorf("%v, job %s after %s: %s", err, l.job.id, job, out)
+	}
+}
+
+// What is for the job and what is for its steps is told apart.
+func TestSlurmArguments(t *testing.T) {
+	l := &Launcher{kind: Slurm, job: job{id: "7"}, Options: Options{
+		Args:   []string{"-p", "gpu", "--account=ml", "--gpus-per-node=8", "--mpi=pmix", "--container-image", "nccl.sqsh", "-x", "node[3-4]", "-xnode5", "--mem=0"},
+		Prefix: []string{"nice"}}}
+	t.Setenv("SLURM_JOB_ID", "")
+	got := mustCommand(t, l, Program{Argv: []string{"p"}, Env: map[string]string{"A": "b"}, Nodes: 2, RanksPerNode: 8, Dir: "/d", Limit: 90 * time.Second})
+	if want := "srun --jobid=7 --nodes=2 --ntasks=16 --ntasks-per-node=8 --kill-on-bad-exit=1 --overlap --export=ALL --time=3 --chdir=/d " +
+		"--gpus-per-node=8 --mpi=pmix --container-image nccl.sqsh --mem=0 nice env A=b p"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := Quote(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for text, want := range map[string]time.Duration{"59": 59 * time.Second, "1:02": 62 * time.Second, "1:00:01": time.Hour + time.Second,
+		"2-01:00:00": 49 * time.Hour, "UNLIMITED": forever, "": forever} {
+		if got := timeLeft(text); got != want {
+			t.Errorf("%s is %v, want %v", text, got, want)
+		}
+	}
+}
