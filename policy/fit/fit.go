@@ -46,9 +46,8 @@ type GroupReport struct {
 	Genuine []float64
 	// Edge is a channel count that wins somewhere and is the largest or the
 	// smallest measured: the range was too narrow. 0: none.
-	Edge      int
-	Outliers  []Cell
-	Shortlist []Candidate
+	Edge     int
+	Outliers []Cell
 }
 
 // Fit fits a model to each group of a set. Groups are independent of one another
@@ -121,7 +120,6 @@ func fitGroup(set *Set, g *Group, validated bool) (model.Group, GroupReport) {
 		}
 	}
 	r.Edge = g.edge()
-	r.Shortlist = shortlist(g)
 	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
 	if !validated {
 		return m, r
