@@ -60,6 +60,8 @@ type Group struct {
 	// plain says that the set is too large for processes: each configuration is
 	// interpolated by itself.
 	plain bool
+	// table bounds the values of its curves then, for each cell.
+	table float64
 }
 
 const (
