@@ -74,8 +74,12 @@ func (s *sweep) row() {
 		return
 	}
 	for _, c := range []column{colMinChannels, colMinCTAs} {
-		if n, err := strconv.Atoi(s.field(c)); s.field(c) != "" && (err != nil || n < 1) {
-			s.bad(c, "%q (allowed: 1 or more, or empty)", s.field(c))
+		v := s.field(c)
+		if v == "" {
+			continue
+		}
+		if n, err := strconv.Atoi(v); err != nil || n < 1 {
+			s.bad(c, "%q (allowed: 1 or more, or empty)", v)
 			return
 		}
 	}

@@ -22,7 +22,7 @@ import (
 
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
 // rows are about 5 MB.
-const MaxFileBytes = 64 << 20
+const MaxFileBytes = model.MaxFileBytes
 
 // MaxLiveBytes is the limit for an edit during a run, which all ranks compile while they
 // work: some 150 000 rows take a second, and a larger edit would delay the next ones.

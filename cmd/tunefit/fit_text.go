@@ -93,7 +93,7 @@ func writeShortlist(w io.Writer, report *fit.Report) {
 	tw := cli.Table(w)
 	fmt.Fprintln(tw, "collective\tconfiguration\tsizes")
 	for _, r := range report.Groups {
-		for _, c := range r.Shortlist {
+		for _, c := range r.Group.Shortlist() {
 			var sizes []string
 			for _, b := range c.Sizes {
 				sizes = append(sizes, nccl.FormatBytes(b))

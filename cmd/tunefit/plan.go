@@ -49,10 +49,11 @@ Logs tell tunefit import what ran, by their names and by what the tuner says in
 them. What NCCL does not have here fails once and is not planned again.
 With --topo it is not planned at all.
 
-With --verify, the default and the three configurations that are expected to be the
-fastest at each size are measured once more, in turns: one start for the default and
-one for each of three policies. Fitted together with the sweep, the fastest of these
-is chosen at each size, the default among them, and rows say that they are verified.`,
+With --verify, the default and three configurations that are expected to be the
+fastest at each size, or up to five where these may be faster still, are measured
+once more, in turns: one start for the default and one for each of as many policies.
+Fitted together with the sweep, the fastest of these is chosen at each size, the
+default among them, and rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
   tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
   tunefit plan sweeps/later.csv > next.sh
@@ -63,7 +64,7 @@ is chosen at each size, the default among them, and rows say that they are verif
 	f.choices.Register(cmd, " (default: those of the sweep)")
 	f.library.Register(cmd, "that runs load")
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
-	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the three best predicted, at each size")
+	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the best predicted, at each size")
 	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd

@@ -102,7 +102,7 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	if p.Done {
 		return p
 	}
-	p.Why = fmt.Sprintf("the default and the %d best predicted at each size, in turns, %s", measure.NumContenders, cli.CountOf(f.repetitions, "repetition"))
+	p.Why = "the default and the best predicted at each size, in turns, " + cli.CountOf(f.repetitions, "repetition")
 	written := map[string]bool{}
 	for _, s := range measure.Verification(space.Key, space.Sizes, space.Contenders(group), f.repetitions) {
 		r := f.commands(s, !written[s.Policy])

@@ -118,10 +118,10 @@ func split(cell, numProto int) (Algo, Proto) {
 }
 
 // Cell is the place of a cell in Micros.
-func (c Costs) Cell(a Algo, p Proto) int { return int(a)*c.NumProto + int(p) }
+func (c *Costs) Cell(a Algo, p Proto) int { return int(a)*c.NumProto + int(p) }
 
 // Offers reports whether NCCL can use a cell.
-func (c Costs) Offers(a Algo, p Proto) bool {
+func (c *Costs) Offers(a Algo, p Proto) bool {
 	return int(p) < c.NumProto && c.Cell(a, p) < len(c.Micros) && available(c.Micros[c.Cell(a, p)])
 }
 

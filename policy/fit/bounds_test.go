@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 				t.Errorf("validated: %v", validated)
 			}
 			for _, g := range groups[:last] {
-				axis := g.axis()
+				axis, _ := g.axis()
 				if g.plain != test.plain || g.plain && len(axis)*len(g.Configs()) > mostTable*len(g.Cells) {
 					t.Errorf("%s: plain %v, an axis of %d for %d configurations and %d cells", g.Key, g.plain, len(axis), len(g.Configs()), len(g.Cells))
 				}

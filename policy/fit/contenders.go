@@ -1,28 +1,29 @@
 package fit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// contendersPerSize are verified at each size, beside the default.
-const contendersPerSize = 3
+const (
+	// fewContenders are verified at each size, beside the default.
+	fewContenders = 3
+	// MostContenders are, where more of them promise as much as a run of a sweep has to.
+	MostContenders = 5
+)
 
-// contendersDoubt: so many sigmas are taken off what a configuration is expected to take. Of two that look
-// alike the less known one is worth more of a look.
-const contendersDoubt = 0.5
+// rival is what is expected of a configuration at a size.
+type rival struct {
+	config    Config
+	ln, sigma float64
+}
 
-// Contenders are the configurations that are expected to be the fastest, at each size the best
-// first, measured there or not. They are what is worth measuring once more before it is
-// deployed.
+// Contenders are the configurations worth measuring once more before one of them is deployed, at
+// each size the one expected to be the fastest first, measured there or not. Each of the others is
+// the one that promises most over all those before it.
 func (s Space) Contenders(g *Group) map[uint64][]Config {
-	type rival struct {
-		config Config
-		ln     float64
-	}
 	rivals := map[uint64][]rival{}
 	var shared layouts
 	for _, cells := range g.families() {
@@ -38,7 +39,7 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 			means, sigmas := p.predict(c.Channels, s.Sizes)
 			for i, b := range s.Sizes {
 				if domain.Contains(b) {
-					rivals[b] = append(rivals[b], rival{c, means[i] - contendersDoubt*sigmas[i]})
+					rivals[b] = append(rivals[b], rival{c, means[i], sigmas[i]})
 				}
 			}
 		}
@@ -56,13 +57,48 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 		}
 	}
 	all := map[uint64][]Config{}
+	promised := map[uint64][]float64{}
 	for b, list := range rivals {
-		slices.SortStableFunc(list, func(a, b rival) int { return cmp.Or(cmp.Compare(a.ln, b.ln), a.config.compare(b.config)) })
-		for _, r := range list[:min(len(list), contendersPerSize)] {
-			if !math.IsNaN(r.ln) {
-				all[b] = append(all[b], r.config)
+		all[b], promised[b] = contenders(list)
+	}
+	for k := fewContenders; k < MostContenders; k++ {
+		sum := 0.0
+		for _, p := range promised {
+			if k < len(p) && p[k] >= hopeful {
+				sum += p[k]
+			}
+		}
+		for b, p := range promised {
+			if k < len(p) && (p[k] < hopeful || sum < worthwhile*float64(len(s.Sizes))) {
+				all[b], promised[b] = all[b][:k], p[:k]
 			}
 		}
 	}
 	return all
+}
+
+// contenders chooses first what is expected to be the fastest, then what improves most on all that was chosen,
+// as if what each may be wrong by were independent. promises are these improvements, in ln(us).
+func contenders(rivals []rival) (chosen []Config, promises []float64) {
+	left := slices.Clone(rivals)
+	promise := slices.Repeat([]float64{math.Inf(1)}, len(left))
+	next := 0
+	for i, r := range left {
+		if r.ln < left[next].ln {
+			next = i
+		}
+	}
+	for len(left) > 0 && len(chosen) < MostContenders {
+		last := left[next]
+		chosen, promises = append(chosen, last.config), append(promises, promise[next])
+		left, promise = slices.Delete(left, next, next+1), slices.Delete(promise, next, next+1)
+		next = 0
+		for i, r := range left {
+			promise[i] = min(promise[i], expectedImprovement(last.ln-r.ln, math.Hypot(last.sigma, r.sigma)))
+			if promise[i] > promise[next] {
+				next = i
+			}
+		}
+	}
+	return chosen, promises
 }

@@ -35,8 +35,10 @@ type GroupReport struct {
 	// DefaultOnly: nothing but the library's own choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
-	FitError    float64   // median of |ln(fit/measured)| on what was fitted
-	Verdicts    []Verdict // on what was left out; none where too little was measured
+	// Coarse says that the curves leave sizes out that were measured, to bound the model.
+	Coarse   bool
+	FitError float64   // median of |ln(fit/measured)| on what was fitted
+	Verdicts []Verdict // on what was left out; none where too little was measured
 	// MeasuredGain is the mean gain over the default of the best measured
 	// configurations, as a share of the default's time; Gain the same without what
 	// luck in measuring adds to a winner. NaN without a default.
@@ -46,9 +48,8 @@ type GroupReport struct {
 	Genuine []float64
 	// Edge is a channel count that wins somewhere and is the largest or the
 	// smallest measured: the range was too narrow. 0: none.
-	Edge      int
-	Outliers  []Cell
-	Shortlist []Candidate
+	Edge     int
+	Outliers []Cell
 }
 
 // Fit fits a model to each group of a set. Groups are independent of one another
@@ -113,7 +114,9 @@ func fitGroup(set *Set, g *Group, validated bool) (model.Group, GroupReport) {
 	if r.DefaultOnly {
 		return model.Group{}, r
 	}
-	m := compileGroup(g, g.axis())
+	axis, coarse := g.axis()
+	r.Coarse = coarse
+	m := compileGroup(g, axis)
 	r.FitError = fitError(g, &m)
 	for _, c := range g.Cells {
 		if c.Outlier {
@@ -121,7 +124,6 @@ func fitGroup(set *Set, g *Group, validated bool) (model.Group, GroupReport) {
 		}
 	}
 	r.Edge = g.edge()
-	r.Shortlist = shortlist(g)
 	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
 	if !validated {
 		return m, r

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 )
@@ -61,6 +60,8 @@ type Group struct {
 	// plain says that the set is too large for processes: each configuration is
 	// interpolated by itself.
 	plain bool
+	// table bounds the values of its curves then, for each cell.
+	table float64
 }
 
 const (
@@ -98,11 +99,12 @@ func (g *Group) allSizes() []uint64 { return sizesOf(append(slices.Clone(g.Cells
 func (g *Group) Compares() bool { return len(g.Cells)+len(g.Default) > len(g.allSizes()) }
 
 func sizesOf(cells []Cell) []uint64 {
-	seen := map[uint64]bool{}
+	var sizes []uint64
 	for _, c := range cells {
-		seen[c.Bytes] = true
+		sizes = append(sizes, c.Bytes)
 	}
-	return slices.Sorted(maps.Keys(seen))
+	slices.Sort(sizes)
+	return slices.Clip(slices.Compact(sizes))
 }
 
 // Configs lists the configurations measured at any size, in order.

@@ -40,14 +40,13 @@ const mostLost = 0.025
 // configuration over NCCL's. Sizes at which the model abstains have none, nor has any
 // size beyond those measured.
 func Rows(m *model.Model, opts RowOptions) []Row {
-	var rows []Row
-	for i := range m.File.Groups {
+	rows := make([][]Row, len(m.File.Groups))
+	each(len(rows), nil, func(i int) {
 		g := &m.File.Groups[i]
-		of := groupRows(m, g, opts)
-		markVerified(of, g.Verified)
-		rows = append(rows, of...)
-	}
-	return rows
+		rows[i] = groupRows(m, g, opts)
+		markVerified(rows[i], g.Verified)
+	})
+	return slices.Concat(rows...)
 }
 
 // groupRows cuts the sizes at which the model speaks into as few rows as can be, of as

@@ -18,9 +18,9 @@ const candidatesPerSize = 3
 
 func compareTimes(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
-// shortlist is the three fastest configurations of each size, most often named
+// Shortlist is the three fastest configurations of each size, most often named
 // first.
-func shortlist(g *Group) []Candidate {
+func (g *Group) Shortlist() []Candidate {
 	at := map[Config]int{}
 	var list []Candidate
 	cells := g.bySize()

@@ -32,9 +32,11 @@ const (
 // findTwins compares all families at all sizes.
 func (g *Group) findTwins() {
 	g.Twins = nil
-	families := slices.DeleteFunc(g.families(), func(cells []Cell) bool { return cells[0].Config.Channels == 0 })
-	for i := range families {
-		families[i] = inSizes(families[i])
+	var families []byPlace
+	for _, cells := range g.families() {
+		if cells[0].Config.Channels > 0 {
+			families = append(families, newByPlace(cells))
+		}
 	}
 	for i, a := range families {
 		for _, b := range families[:i] {
@@ -46,42 +48,59 @@ func (g *Group) findTwins() {
 	})
 }
 
-// inSizes orders a copy of cells by size, then channels.
-func inSizes(cells []Cell) []Cell {
-	sorted := slices.Clone(cells)
-	slices.SortFunc(sorted, sizeThenChannels)
-	return sorted
+// byPlace are the times of a family, ascending sizes, then channels.
+type byPlace struct {
+	FamilyKey
+	times []placedTime
 }
 
-func sizeThenChannels(a, b Cell) int {
-	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Config.Channels, b.Config.Channels))
+type placedTime struct {
+	bytes    uint64
+	channels int
+	ln       float64
 }
 
-// twins compares two families at the channel counts and sizes they share. Both
-// are ordered by size, then channels.
-func twins(a, b []Cell) (found []Twin) {
+func newByPlace(cells []Cell) byPlace {
+	f := byPlace{FamilyKey: cells[0].Config.FamilyKey}
+	for _, c := range cells {
+		f.times = append(f.times, placedTime{c.Bytes, c.Config.Channels, math.Log(c.Micros)})
+	}
+	slices.SortFunc(f.times, placedTime.compare)
+	return f
+}
+
+func (a placedTime) compare(b placedTime) int {
+	if a.bytes != b.bytes {
+		return cmp.Compare(a.bytes, b.bytes)
+	}
+	return cmp.Compare(a.channels, b.channels)
+}
+
+// twins compares two families at the channel counts and sizes they share.
+func twins(one, other byPlace) (found []Twin) {
+	a, b := one.times, other.times
 	var bytes uint64
 	var off []float64
 	judge := func() {
 		if len(off) >= fewTwinCells && shareBelow(off, twinMost) >= twinShare {
 			if typical := median(off); typical < twinMedian {
-				found = append(found, Twin{bytes, a[0].Config.FamilyKey, b[0].Config.FamilyKey, len(off), typical})
+				found = append(found, Twin{bytes, one.FamilyKey, other.FamilyKey, len(off), typical})
 			}
 		}
 		off = off[:0]
 	}
 	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch order := sizeThenChannels(a[i], b[j]); {
+		switch order := a[i].compare(b[j]); {
 		case order < 0:
 			i++
 		case order > 0:
 			j++
 		default:
-			if a[i].Bytes != bytes {
+			if a[i].bytes != bytes {
 				judge()
-				bytes = a[i].Bytes
+				bytes = a[i].bytes
 			}
-			off = append(off, math.Abs(math.Log(a[i].Micros/b[j].Micros)))
+			off = append(off, math.Abs(a[i].ln-b[j].ln))
 			i, j = i+1, j+1
 		}
 	}

@@ -19,9 +19,14 @@ func (g *Group) verify(fresh []Cell) {
 
 // verdicts are what won at each size at which the default and others were verified.
 func (g *Group) verdicts() (all []model.Verified) {
-	bySize := g.bySize()
+	bySize := map[uint64][]Cell{}
+	for _, c := range g.Cells {
+		if c.Verified {
+			bySize[c.Bytes] = append(bySize[c.Bytes], c)
+		}
+	}
 	for _, d := range g.Default {
-		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Cell) bool { return !c.Verified })
+		fresh := bySize[d.Bytes]
 		if !d.Verified || len(fresh) == 0 {
 			continue
 		}

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -17,7 +19,7 @@ const writtenAtOnce = 16
 // WriteModel writes a model's file: indented, but lists of numbers on one line.
 // It writes group by group: a whole file may be many megabytes.
 func WriteModel(w io.Writer, file *model.File) error {
-	out := bufio.NewWriterSize(w, 256<<10) // keeps the first error for Flush
+	out := bufio.NewWriterSize(&limited{w, model.MaxFileBytes}, 256<<10) // keeps the first error for Flush
 	bare := *file
 	bare.Groups = []model.Group{}
 	head, err := json.Marshal(&bare)
@@ -48,6 +50,19 @@ func WriteModel(w io.Writer, file *model.File) error {
 	}
 	_, _ = out.WriteString("\n ]\n}\n")
 	return out.Flush()
+}
+
+// limited refuses more than the library reads.
+type limited struct {
+	io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, fmt.Errorf("the model is larger than the %s that the library reads: nothing was written (fit fewer collectives or communicators at a time)", nccl.FormatBytes(model.MaxFileBytes))
+	}
+	return l.Writer.Write(p)
 }
 
 // indent lays out compact JSON as json.Indent does, but leaves lists of numbers,

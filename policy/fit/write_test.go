@@ -134,3 +134,11 @@ func TestIndent(t *testing.T) {
 		}
 	}
 }
+
+// What the library would refuse is not written.
+func TestLargerThanTheLibraryReads(t *testing.T) {
+	file := &model.File{Provenance: model.Provenance{Tool: strings.Repeat("x", model.MaxFileBytes)}}
+	if text, err := MarshalModel(file); err == nil || !strings.Contains(err.Error(), "larger than the 64MiB that the library reads") || len(text) > model.MaxFileBytes {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}

@@ -44,9 +44,10 @@ func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Cand
 		}
 		all[i] = Candidate{c.algo, c.proto, c.channels, mean, sigma, bar, c.floored}
 	}
-	slices.SortStableFunc(all, func(a, b Candidate) int {
+	slices.SortFunc(all, func(a, b Candidate) int {
 		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
-		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)))
+		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)),
+			cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Channels, b.Channels))
 	})
 	return all
 }

@@ -6,6 +6,9 @@ const (
 	Version = 2
 )
 
+// MaxFileBytes is the size up to which the library reads a model.
+const MaxFileBytes = 64 << 20
+
 // File is a cost model as it is written: what a person reads and what Compile checks.
 // Times are microseconds; every sigma is a standard deviation of ln(us), which for small values is
 // a relative error.

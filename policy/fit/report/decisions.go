@@ -20,7 +20,7 @@ type decision struct {
 
 	row   *fit.Config // what the policy asks for; nil: it leaves the size to NCCL
 	us    float64     // of row, as measured, else as predicted; NaN without
-	why   string      // no row
+	why   string      // no row; see explain
 	gain  float64     // of row over the default, as a share of its time; NaN: not known
 	reach float64     // of winner, the same
 
@@ -30,14 +30,11 @@ type decision struct {
 	predicted     bool // us is
 }
 
-const notWorthARow = "the gain is not worth a row of its own"
-
 // newDecisions goes through all sizes measured with anything, ascending. rows are
 // the group's own.
 func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision {
 	g := r.Group
 	view := m.For(g.Nodes, g.Ranks)
-	costs := nccl.Everything()
 	at := map[uint64]*decision{}
 	place := func(bytes uint64) *decision {
 		d := at[bytes]
@@ -80,13 +77,7 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 	for b, d := range at {
 		d.reach = 1 - d.best/d.byNCCL
 		d.toSave = max(0, d.reach) * genuine[b]
-		_, silence := view.Choose(g.Coll, b, costs)
-		switch d.row = asked[b]; {
-		case d.row == nil && silence == model.Speaks:
-			d.why = notWorthARow
-		case d.row == nil:
-			d.why = silence.String()
-		default:
+		if d.row = asked[b]; d.row != nil {
 			if math.IsNaN(d.us) {
 				if ln, _, ok := view.Predict(g.Coll, d.row.Algo, d.row.Proto, d.row.Channels, b); ok {
 					d.us, d.predicted = math.Exp(ln), true
@@ -101,4 +92,21 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 	}
 	slices.SortFunc(all, func(a, b decision) int { return cmp.Compare(a.bytes, b.bytes) })
 	return all
+}
+
+const notWorthARow = "the gain is not worth a row of its own"
+
+// explain asks the model why sizes have no row.
+func explain(decisions []decision, k fit.Key, m *model.Model) {
+	view := m.For(k.Nodes, k.Ranks)
+	for i := range decisions {
+		d := &decisions[i]
+		if d.row != nil {
+			continue
+		}
+		d.why = notWorthARow
+		if _, silence := view.Choose(k.Coll, d.bytes, nccl.Everything()); silence != model.Speaks {
+			d.why = silence.String()
+		}
+	}
 }

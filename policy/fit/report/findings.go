@@ -23,6 +23,7 @@ const (
 	OneConfig
 	OneSize
 	Unvalidated
+	Coarse
 	NotMeasured
 )
 
@@ -39,6 +40,7 @@ var advice = [...]string{
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
 	Unvalidated:    "Fit fewer groups at a time to have all of them validated",
+	Coarse:         "Fit fewer groups at a time to have curves at all sizes measured",
 	NotMeasured:    "On other node counts, measure the shortlist",
 }
 
@@ -88,6 +90,9 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model is silent")
 		return all
+	}
+	if r.Coarse {
+		add(Coarse, "its curves leave out sizes that were measured, to bound the size of the model")
 	}
 	sizes := g.Sizes()
 	switch {

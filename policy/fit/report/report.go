@@ -97,6 +97,7 @@ func newPage(in Input) (*page, error) {
 	groups := inOrder(in.Report)
 	for i, r := range groups {
 		d := newDecisions(r, in.Model, rows[r.Group.Key])
+		explain(d, r.Group.Key, in.Model)
 		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
 		g, used, err := newGroupData(r, models[r.Group.Key], d, rows[r.Group.Key], share)
 		if err != nil {

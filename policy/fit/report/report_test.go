@@ -149,7 +149,9 @@ func TestDecisions(t *testing.T) {
 	in := fitted(t, smallSweep)
 	r := &in.Report.Groups[0]
 	acts := 0
-	for _, d := range newDecisions(r, in.Model, in.Rows) {
+	decisions := newDecisions(r, in.Model, in.Rows)
+	explain(decisions, r.Group.Key, in.Model)
+	for _, d := range decisions {
 		least := math.Inf(1)
 		for _, c := range r.Group.Cells {
 			if c.Bytes == d.bytes {

@@ -67,7 +67,7 @@ func shortlist(report *fit.Report) (rows []shortlistRow, more int) {
 		if r.Group.Nodes == 1 {
 			continue // says nothing about several nodes
 		}
-		for _, c := range r.Shortlist {
+		for _, c := range r.Group.Shortlist() {
 			if len(rows) == mostShortlist {
 				more++
 				continue

@@ -289,25 +289,21 @@ func alike(gains []float64) int {
 	if slices.Max(gains)-slices.Min(gains) < farApart {
 		return len(gains)
 	}
-	best, cut := (1-explained)*variance(gains), len(gains)
-	for i := 1; i < len(gains); i++ {
-		if v := variance(gains[:i]) + variance(gains[i:]); v < best {
-			best, cut = v, i
+	m, n, all, sum := mean(gains), float64(len(gains)), 0.0, 0.0
+	for _, v := range gains {
+		all += (v - m) * (v - m)
+	}
+	most, cut := explained*all, len(gains)
+	for i, v := range gains[:len(gains)-1] {
+		sum += v - m
+		if k := float64(i + 1); sum*sum*n/(k*(n-k)) > most { // what two levels explain of all
+			most, cut = sum*sum*n/(k*(n-k)), i+1
 		}
 	}
 	if cut < len(gains) {
 		return alike(gains[:cut])
 	}
 	return cut
-}
-
-// variance is the sum of squares of what values are off their mean.
-func variance(values []float64) (sum float64) {
-	m := mean(values)
-	for _, v := range values {
-		sum += (v - m) * (v - m)
-	}
-	return sum
 }
 
 func mean(values []float64) (m float64) {

@@ -38,14 +38,12 @@ func Of(key fit.Key, r fit.Run) Start {
 
 func name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
 
-// contenders are the policies that are verified: of the configuration expected to be the fastest at each size, the second and the third.
-var contenders = [...]string{"first", "second", "third"}
-
-// NumContenders is how many configurations are verified at each size, beside the default.
-const NumContenders = len(contenders)
+// contenders are the policies that are verified: of the configuration expected to be the fastest at each size, of the
+// one that promises most beside it, and so on.
+var contenders = [fit.MostContenders]string{"first", "second", "third", "fourth", "fifth"}
 
 // Verification measures the default and what may be faster in turns: one start for the default and one for each
-// of three policies, whatever the number of sizes and configurations. best holds the configurations at each
+// of three to five policies, whatever the number of sizes and configurations. best holds the configurations at each
 // size, the best first.
 func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, repetitions int) (all []Start) {
 	base := name(key) + "-verify"

@@ -1,0 +1,25 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+)
+
+// Lines with quotes and lines without are read alike and counted together.
+func TestLinesOfCSV(t *testing.T) {
+	const text = "collective,size_bytes,time_us,source\n# a comment\nallreduce,1024,10,\"two\nlines\"\r\nallreduce,2048,11,plain\r\n\n\nallreduce,4096,12,\"a \"\"word\"\"\"\n# another\nallreduce,8192,late,s\nallreduce,\"16384,13,s\n"
+	r, err := Read(strings.NewReader(text), "x.csv", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, s := range r.Samples {
+		sources = append(sources, s.Source)
+	}
+	if got := strings.Join(sources, "|"); got != "two\nlines|plain|a \"word\"" {
+		t.Errorf("sources %q", got)
+	}
+	if r.Rows != 5 || len(r.Malformed) != 2 || r.Malformed[0].Line != 10 || r.Malformed[1].Line != 11 {
+		t.Errorf("%d rows, malformed %+v; want 5, lines 10 and 11", r.Rows, r.Malformed)
+	}
+}
