@@ -114,10 +114,12 @@ demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to d
 	@$(MAKE) --no-print-directory $(TUNEFIT)
 	@configs/demo.sh $(BUILD) learn
 
-check test: export TEST_LIBRARY := $(abspath $(SO))
+# What the tests load and run, in the folder that they are told.
+BUILT := $(SO) $(SCENARIOS) $(RANK) $(HAND_OVER)
+check test: export TEST_BUILD := $(abspath $(BUILD))
 
 .PHONY: check
-check: vet $(SO) ## the inner loop: format, vet, and the short tests of what has changed
+check: vet $(BUILT) ## the inner loop: format, vet, and the short tests of what has changed
 	go test -vet=off -short -timeout 10m $(QUICK) $(LONG)
 
 .PHONY: vet
@@ -136,7 +138,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet $(SO) ## check all, without a GPU: some 6 minutes on two idle cores
+test: vet $(BUILT) ## check all, without a GPU: some 6 minutes on two idle cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
 	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
