@@ -74,7 +74,7 @@ $(OVERLAY): Makefile
 
 # Built like the library, position-independent and with its runtime, tunefit takes half as
 # long to compile after it: Go compiles each package for both at once.
-$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) configs/topo/dgx-h100.xml
+$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) configs/topo/dgx-h100.xml policy/lint/rules.txt
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
