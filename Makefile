@@ -36,6 +36,8 @@ export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
 endif
 
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
+# What tunefit has in it besides.
+EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
 C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
@@ -74,7 +76,7 @@ $(OVERLAY): Makefile
 
 # Built like the library, position-independent and with its runtime, tunefit takes half as
 # long to compile after it: Go compiles each package for both at once.
-$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) configs/topo/dgx-h100.xml policy/lint/rules.txt
+$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
