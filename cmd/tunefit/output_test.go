@@ -47,7 +47,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
-		{"simulate", "--nodes", "1", "--coll", "allreduce"},
+		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"}, {"topo", machine, "--svg"},
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
