@@ -36,6 +36,8 @@ export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
 endif
 
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
+# What tunefit has in it besides.
+EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
 C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
@@ -74,7 +76,7 @@ $(OVERLAY): Makefile
 
 # Built like the library, position-independent and with its runtime, tunefit takes half as
 # long to compile after it: Go compiles each package for both at once.
-$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) configs/topo/dgx-h100.xml
+$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
@@ -114,10 +116,12 @@ demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to d
 	@$(MAKE) --no-print-directory $(TUNEFIT)
 	@configs/demo.sh $(BUILD) learn
 
-check test: export TEST_LIBRARY := $(abspath $(SO))
+# What the tests load and run, in the folder that they are told.
+BUILT := $(SO) $(SCENARIOS) $(RANK) $(HAND_OVER)
+check test: export TEST_BUILD := $(abspath $(BUILD))
 
 .PHONY: check
-check: vet $(SO) ## the inner loop: format, vet, and the short tests of what has changed
+check: vet $(BUILT) ## the inner loop: format, vet, and the short tests of what has changed
 	go test -vet=off -short -timeout 10m $(QUICK) $(LONG)
 
 .PHONY: vet
@@ -136,7 +140,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet $(SO) ## check all, without a GPU: some 6 minutes on two idle cores
+test: vet $(BUILT) ## check all, without a GPU: some 6 minutes on two idle cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
 	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.

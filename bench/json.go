@@ -131,60 +131,48 @@ func (j *jsonRun) object() error {
 		}
 		switch key {
 		case "args":
-			var args []string
-			if err := j.decoder.Decode(&args); err != nil {
-				return err
-			}
-			j.args(args)
+			err = decoded(j, j.args)
 		case "env":
-			var env []string
-			if err := j.decoder.Decode(&env); err != nil {
-				return err
-			}
-			for _, v := range env {
-				name, value, _ := strings.Cut(v, "=")
-				if name, ok := strings.CutPrefix(name, "NCCL_"); ok {
-					j.env.exported[name] = value
-				}
-			}
+			err = decoded(j, j.variables)
 		case "config":
-			var config jsonConfig
-			if err := j.decoder.Decode(&config); err != nil {
-				return err
-			}
-			j.config(config)
+			err = decoded(j, j.config)
 		case "nccl_version":
-			var code jsonNumber
-			if err := j.decoder.Decode(&code); err != nil {
-				return err
-			}
-			j.run.facts.NCCL = versionOf(int(code))
+			err = decoded(j, func(code jsonNumber) { j.run.facts.NCCL = versionOf(int(code)) })
 		case "start_time":
-			var start any
-			if err := j.decoder.Decode(&start); err != nil {
-				return err
-			}
-			j.run.facts.Time, _ = start.(string)
+			err = decoded(j, func(start any) { j.run.facts.Time, _ = start.(string) })
 		case "results":
 			j.sawResults = true
-			if err := j.list(); err != nil {
-				return err
-			}
+			err = j.list()
 		case "out_of_bounds":
-			var out jsonOutOfBounds
-			if err := j.decoder.Decode(&out); err != nil {
-				return err
-			}
-			j.run.failed = out.Count > 0
+			err = decoded(j, func(out jsonOutOfBounds) { j.run.failed = out.Count > 0 })
 		default:
-			var ignored json.RawMessage
-			if err := j.decoder.Decode(&ignored); err != nil {
-				return err
-			}
+			err = decoded(j, func(json.RawMessage) {})
+		}
+		if err != nil {
+			return err
 		}
 	}
 	_, err = j.decoder.Token()
 	return err
+}
+
+// decoded takes the next value, if it can be read.
+func decoded[T any](j *jsonRun, take func(T)) error {
+	var v T
+	if err := j.decoder.Decode(&v); err != nil {
+		return err
+	}
+	take(v)
+	return nil
+}
+
+func (j *jsonRun) variables(env []string) {
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		if name, ok := strings.CutPrefix(name, "NCCL_"); ok {
+			j.env.exported[name] = value
+		}
+	}
 }
 
 func (j *jsonRun) args(args []string) {

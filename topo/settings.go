@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"math"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
@@ -59,14 +58,7 @@ type NetDevs struct {
 // SettingsFromEnv fills the settings from variables; getenv returns "" for those that are not set. Values that NCCL does
 // not recognise count as not set, as in NCCL.
 func SettingsFromEnv(getenv func(string) string) Settings {
-	number := func(name string, def int64) int64 {
-		text := getenv(name)
-		n := cnum.Int(text, 0)
-		if text == "" || n == math.MaxInt64 || n == math.MinInt64 {
-			return def
-		}
-		return n
-	}
+	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	s := Settings{
 		P2PLevel:          levelOf(getenv("NCCL_P2P_LEVEL")),
 		IgnoreDisabledP2P: int(number("NCCL_IGNORE_DISABLED_P2P", 0)),

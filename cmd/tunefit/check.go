@@ -190,7 +190,7 @@ func explainLintRule(w io.Writer, name string) error {
 	if r.Fixable {
 		fixable = ", --fix"
 	}
-	_, err := fmt.Fprintf(w, "%s (%s%s): %s\n\n%s\n", r.Name, r.Severity, fixable, r.Summary, strings.TrimSpace(r.Explain))
+	_, err := fmt.Fprintf(w, "%s (%s%s): %s\n\n%s\n", r.Name, r.Severity, fixable, r.Summary, r.Explain)
 	return err
 }
 

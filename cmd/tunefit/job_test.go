@@ -26,15 +26,6 @@ type job struct {
 	ranks  []*exec.Cmd
 }
 
-var rankProgram = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(testlib.Library), "rank")
-	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-o", program, filepath.Join(testlib.Root, "tuner/plugin/testhost/rank.c"), filepath.Join(testlib.Root, "internal/host/host.c"), "-ldl").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%v: %s", err, out)
-	}
-	return program, err
-})
-
 // start begins a job of one communicator that makes some 200 calls a second until it
 // is killed.
 func start(t *testing.T, ranks int, policy string, env ...string) *job {
@@ -43,16 +34,12 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	program, err := rankProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
 	seed := rand.Uint32()
 	j := &job{comm: fmt.Sprintf("%#x", uint64(seed)<<8), policy: policy}
 	t.Cleanup(func() { j.kill() })
 	var ready sync.WaitGroup
 	for r := range ranks {
-		cmd := exec.Command(program, testlib.Library, filepath.Join(t.TempDir(), "calls"),
+		cmd := exec.Command(testlib.Rank, testlib.Library, filepath.Join(t.TempDir(), "calls"),
 			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
 		out, err := cmd.StdoutPipe()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
 // asTunefit makes the test binary be tunefit, for what only a process can show.
@@ -27,7 +30,30 @@ func TestMain(m *testing.M) {
 	}
 	// The machine's own NCCL is not the tests' affair.
 	costs.FindNCCL = func() nccl.Version { return nccl.Reference }
+	costs.Tune = tuneOnce()
 	os.Exit(testlib.Run(m))
+}
+
+// tuneOnce is channels.Tune, which remembers what it has found for a machine that is read once,
+// as the one is that commands assume: hundreds of tests ask for its costs.
+func tuneOnce() func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error) {
+	type question struct {
+		machine *topo.Document
+		options channels.TuneOptions
+		hosts   string
+	}
+	found := map[question][]*channels.CommTuning{}
+	return func(doc *topo.Document, options channels.TuneOptions, hosts ...int) ([]*channels.CommTuning, error) {
+		q := question{doc, options, fmt.Sprint(hosts)}
+		if comms, ok := found[q]; ok {
+			return comms, nil
+		}
+		comms, err := channels.Tune(doc, options, hosts...)
+		if err == nil {
+			found[q] = comms
+		}
+		return comms, err
+	}
 }
 
 // tunefit runs the command line and returns what it prints.

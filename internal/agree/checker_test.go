@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // A checker watches the invariants of the protocol while a world runs.
@@ -61,7 +59,7 @@ func (c *checker) violation(invariant int, format string, args ...any) {
 }
 
 // landed keeps which reports and proposals exist.
-func (c *checker) landed(h *memstore.Handle, key string, value []byte) {
+func (c *checker) landed(h *memHandle, key string, value []byte) {
 	c.trace("handle %s puts %s %s", h.Name, key, value)
 	if c.w.landed != nil {
 		c.w.landed(c.w, h.Name, key)

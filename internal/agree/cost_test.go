@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
 // TestCostOfAChange counts what a change asks of the store, and what doing nothing
 // does.
 func TestCostOfAChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	many := 64
 	if os.Getenv(golden.EnvNightly) != "" {
@@ -53,7 +55,7 @@ func TestCostOfAChange(t *testing.T) {
 			{save - time.Millisecond, func(w *world) { before = count(w) }},
 			{save + 20*time.Second, func(w *world) { after = count(w) }},
 		}
-		p.faults = func(int) memstore.Faults { return memstore.Faults{Delay: 2 * time.Millisecond} }
+		p.faults = func(int) memFaults { return memFaults{Delay: 2 * time.Millisecond} }
 		w := simulate(t, p)
 		endsOn("B")(t, w)
 		w.report(t, false)

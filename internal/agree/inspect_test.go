@@ -11,19 +11,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // outside is a simulated world's store under the communicator's proper name.
-type outside struct{ *memstore.Handle }
+type outside struct{ *memHandle }
 
-func (w *world) outside() outside { return outside{w.store.Handle("outside", 0, memstore.Faults{})} }
+func (w *world) outside() outside { return outside{w.store.Handle("outside", 0, memFaults{})} }
 
 var simulated = CommKey(7, 3)
 
 func (o outside) Made(ctx context.Context, dir string) (map[string]time.Time, error) {
-	made, err := o.Handle.Made(ctx, dir)
+	made, err := o.memHandle.Made(ctx, dir)
 	named := map[string]time.Time{}
 	for key, at := range made {
 		named[strings.Replace(key, "comm", simulated, 1)] = at
@@ -32,7 +30,7 @@ func (o outside) Made(ctx context.Context, dir string) (map[string]time.Time, er
 }
 
 func (o outside) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	return o.Handle.Get(ctx, strings.Replace(key, simulated, "comm", 1))
+	return o.memHandle.Get(ctx, strings.Replace(key, simulated, "comm", 1))
 }
 
 // look returns the one communicator of the world.
@@ -180,7 +178,7 @@ func TestInspectDuplicate(t *testing.T) {
 // What is not of the protocol is passed over, what is damaged named.
 func TestInspectForeignRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := memstore.New().Handle("outside", 0, memstore.Faults{})
+		h := newMemStore().Handle("outside", 0, memFaults{})
 		ctx := context.Background()
 		for key, value := range map[string]string{
 			"c/" + simulated + "/init":     `{"content":"x","meaning":"y"}`,
@@ -209,7 +207,7 @@ func TestInspectForeignRecords(t *testing.T) {
 			t.Errorf("%v", f)
 		}
 		h.SetDown(true, false)
-		if _, err := Inspect(h).Communicators(ctx); !errors.Is(err, memstore.ErrDown) {
+		if _, err := Inspect(h).Communicators(ctx); !errors.Is(err, errDown) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -218,7 +216,7 @@ func TestInspectForeignRecords(t *testing.T) {
 // A second look reads what is new only.
 func TestInspectorRemembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := memstore.New().Handle("outside", 0, memstore.Faults{})
+		h := newMemStore().Handle("outside", 0, memFaults{})
 		ctx := context.Background()
 		put := func(key string, value []byte) {
 			if _, err := h.PutOnce(ctx, key, value); err != nil {

@@ -8,19 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // giveNodeStore gives the rank the store of its node.
 func (w *world) giveNodeStore(r *rank) {
 	i := r.id / w.node
 	for len(w.nodes) <= i {
-		s := memstore.New()
-		s.NoRecord = ErrNoRecord
-		w.nodes = append(w.nodes, s)
+		w.nodes = append(w.nodes, newMemStore())
 	}
-	r.local = w.nodes[i].Handle(fmt.Sprint("local ", r.id), w.seed, memstore.Faults{Delay: time.Millisecond})
+	r.local = w.nodes[i].Handle(fmt.Sprint("local ", r.id), w.seed, memFaults{Delay: time.Millisecond})
 }
 
 // aggregate runs an aggregator on each node: its first rank, and after that has crashed
@@ -108,17 +104,16 @@ func TestNodesLoseTheirAggregator(t *testing.T) {
 // token for a sign that records have vanished.
 func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared, local := memstore.New(), memstore.New()
-		shared.NoRecord = ErrNoRecord
+		shared, local := newMemStore(), newMemStore()
 		const decision = "c/comm/d/1.late.5.1"
 		shared.Put(nil, decision, nil)
 		fails := map[string]bool{}
-		h := shared.Handle("rank", 1, memstore.Faults{})
-		h.Tamper = func(op memstore.Op, f memstore.Fate) memstore.Fate {
+		h := shared.Handle("rank", 1, memFaults{})
+		h.Tamper = func(op memOp, f memFate) memFate {
 			f.Lost = fails[op.Kind]
 			return f
 		}
-		n := NewNodeStore(h, local.Handle("local", 1, memstore.Faults{}))
+		n := NewNodeStore(h, local.Handle("local", 1, memFaults{}))
 		for _, kind := range []string{"list", "mark"} {
 			fails[kind] = true
 			if err := n.Move(t.Context(), "c/comm/t/1-0", "c/comm/d/1.stall.0.2"); err == nil || errors.Is(err, ErrNoRecord) {
@@ -139,7 +134,7 @@ func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 // decided: the aggregator must not ask about them for ever, nor remember what is gone.
 func TestAggregatorForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared, local := memstore.New(), memstore.New()
+		shared, local := newMemStore(), newMemStore()
 		proposal := encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2})
 		for i := range 50 {
 			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).proposal(1), proposal)
@@ -149,8 +144,8 @@ func TestAggregatorForgets(t *testing.T) {
 		shared.Put(nil, blobKey("x"), []byte("x"))
 		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
 		local.Put(nil, own.slot(0), []byte("rank"))
-		l := local.Handle("local", 1, memstore.Faults{})
-		a := &aggregator{node: NewNodeStore(shared.Handle("shared", 1, memstore.Faults{}), l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
+		l := local.Handle("local", 1, memFaults{})
+		a := &aggregator{node: NewNodeStore(shared.Handle("shared", 1, memFaults{}), l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
 		for range 2 {
 			a.findProposals(t.Context())
 			time.Sleep(JoinLimit + time.Second)

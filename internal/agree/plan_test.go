@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 )
 
@@ -24,8 +23,8 @@ type plan struct {
 	strict bool
 
 	pace   func(rank, call int, r *rand.Rand) time.Duration // before each call
-	faults func(rank int) memstore.Faults
-	tamper func(rank int, op memstore.Op, drawn memstore.Fate) memstore.Fate
+	faults func(rank int) memFaults
+	tamper func(rank int, op memOp, drawn memFate) memFate
 	own    func(rank int) string        // the file at the start; nil means "A"
 	joinAt func(rank int) time.Duration // when init is called
 	stage  func(rank int, content string) error
@@ -106,7 +105,7 @@ func TestMain(m *testing.M) {
 // usual is a healthy job: three ranks, a call every 20 ms on average, which a GPU runs.
 func usual(seed uint64) plan {
 	return plan{seed: seed, ranks: 3, calls: 500, timing: Local, pace: every(20 * time.Millisecond), ahead: 10,
-		faults: func(int) memstore.Faults { return memstore.Faults{Delay: 5 * time.Millisecond} },
+		faults: func(int) memFaults { return memFaults{Delay: 5 * time.Millisecond} },
 		// Until the others come or the wait for them ends, and some round trips.
 		longest: time.Second}
 }
@@ -178,8 +177,8 @@ func (r *rank) logged(what string) bool {
 }
 
 // delayed makes the first operation of a kind on a key that holds part slow.
-func delayed(kind, part string, rank int, d time.Duration) func(int, memstore.Op, memstore.Fate) memstore.Fate {
-	return func(r int, op memstore.Op, f memstore.Fate) memstore.Fate {
+func delayed(kind, part string, rank int, d time.Duration) func(int, memOp, memFate) memFate {
+	return func(r int, op memOp, f memFate) memFate {
 		if op.Kind == kind && strings.Contains(op.Key, part) && op.Nth == 0 && (rank < 0 || r == rank) {
 			f.Request = d
 		}

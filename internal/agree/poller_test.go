@@ -6,13 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // announcing is a store that tells of new records.
 type announcing struct {
-	*memstore.Handle
+	*memHandle
 	told chan struct{}
 	ends atomic.Bool
 }
@@ -34,9 +32,9 @@ func (a *announcing) Announce(ctx context.Context, dir string, changed func()) {
 // at once, is hardly asked while nothing happens, and is asked anyway now and then.
 func TestAnnouncedProposal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		handle := store.Handle("0", 1, memstore.Faults{})
-		a := &announcing{Handle: handle, told: make(chan struct{})}
+		store := newMemStore()
+		handle := store.Handle("0", 1, memFaults{})
+		a := &announcing{memHandle: handle, told: make(chan struct{})}
 		p := NewPoller(a, RealTime(), Etcd)
 		m := &Member{cfg: Config{Poller: p}, keys: "comm", wake: make(chan struct{}, 1)}
 		p.add(m)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // A rank is a simulated process: a main thread that makes calls, and a member.
@@ -18,8 +16,8 @@ type rank struct {
 	w       *world
 	comm    int
 	id      int // of all communicators together
-	handle  *memstore.Handle
-	local   *memstore.Handle // of the node's store, or nil
+	handle  *memHandle
+	local   *memHandle // of the node's store, or nil
 	counter Counter
 	chance  *rand.Rand
 

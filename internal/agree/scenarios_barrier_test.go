@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // oneApart is a plan in which one of three ranks makes a call of its own about where the barrier is, while a shape comes
@@ -141,7 +139,7 @@ func TestScenario52ForeignDecisionAfterProxy(t *testing.T) {
 				time.AfterFunc(time.Nanosecond, func() { w.store.Put(nil, "c/comm/d/1.stall.0.1", nil) })
 			}
 		}
-		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
 			if op.Kind == "list" && op.Key == "c/comm/d" && rank == 1 {
 				f.Request = 25 * time.Millisecond
 			}

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 func TestScenario22FinalizeAtEveryStep(t *testing.T) {
@@ -183,7 +181,7 @@ func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
 			p.comms = 2
 			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
 			p.saved(time.Second, "B", 0)
-			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			p.tamper = func(rank int, op memOp, f memFate) memFate {
 				f.Lost = f.Lost || rank == 4 && (strings.Contains(op.Key, "/d/") || strings.Contains(op.Key, "p/"))
 				return f
 			}

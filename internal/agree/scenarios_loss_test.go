@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // crashAtStep crashes a rank when it begins its nth operation after the save;
@@ -19,7 +17,7 @@ func crashAtStep(victim, step int, lands bool) func(seed uint64) plan {
 		var w atomic.Pointer[world]
 		p.events = append(p.events, event{time.Second, func(it *world) { w.Store(it) }})
 		var n atomic.Int64
-		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
 			if it := w.Load(); rank == victim && it != nil && n.Add(1) == int64(step) {
 				f.Lost = !lands
 				it.crash(victim)
@@ -134,7 +132,7 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 					comes.Store(true)
 				}
 			}
-			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			p.tamper = func(rank int, op memOp, f memFate) memFate {
 				switch {
 				case mute && op.Kind == "put" && strings.Contains(op.Key, "/m/1/2"): // forces an abort
 					f.Lost = true

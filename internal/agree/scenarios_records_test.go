@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // vanishing removes what drop says when a record with part in its key has landed, one
@@ -41,6 +39,10 @@ func vanishing(seed uint64, part string, spread time.Duration, drop func(key str
 // Somebody empties the rendezvous, in part or as a whole, at once or little by little.
 func TestScenario45RecordsVanish(t *testing.T) {
 	t.Parallel()
+	spreads := []time.Duration{0, 5 * time.Millisecond, time.Second}
+	if testing.Short() {
+		spreads = spreads[1:2]
+	}
 	failed, frozen := 0, 0
 	for _, part := range []string{"p/comm.1", "/t/1", "/a/1", "/m/1", "/d/1"} {
 		for what, drop := range map[string]func(string) bool{
@@ -51,7 +53,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 			"proposals": func(key string) bool { return strings.HasPrefix(key, "p/") },
 			"acks":      isReport,
 		} {
-			for _, spread := range []time.Duration{0, 5 * time.Millisecond, time.Second} {
+			for _, spread := range spreads {
 				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {
 					try(t, 3, func(seed uint64) plan { return vanishing(seed, part, spread, drop) }, func(t *testing.T, w *world) {
 						for _, r := range w.ranks {
@@ -75,7 +77,11 @@ func TestScenario45RecordsVanish(t *testing.T) {
 // An older copy of the rendezvous takes its place.
 func TestScenario46OlderCopyRestored(t *testing.T) {
 	t.Parallel()
-	for _, part := range []string{"/t/1", "/a/1", "/m/1/0", "/m/1/2", "/d/1"} {
+	parts := []string{"/t/1", "/a/1", "/m/1/0", "/m/1/2", "/d/1"}
+	if testing.Short() {
+		parts = parts[1:3]
+	}
+	for _, part := range parts {
 		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond} {
 			try(t, 3, func(seed uint64) plan {
 				p := usual(seed)
@@ -127,7 +133,7 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 					})
 				}
 			}
-			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			p.tamper = func(rank int, op memOp, f memFate) memFate {
 				f.Lost = f.Lost || rank != 0 && op.Kind == "list" && op.Key == "c/comm/d" && blind.Load()
 				return f
 			}
@@ -153,7 +159,7 @@ func TestScenario47OtherVersionOutOfReach(t *testing.T) {
 		p := usual(seed)
 		p.own = func(rank int) string { return []string{"A", "B", "A"}[rank] }
 		p.joinAt = func(rank int) time.Duration { return time.Duration(rank) * time.Second }
-		p.tamper = func(_ int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(_ int, op memOp, f memFate) memFate {
 			if strings.HasPrefix(op.Key, "blob/") {
 				f.Err = ErrRefused
 			}
@@ -179,7 +185,7 @@ func TestScenario48StoreIsFull(t *testing.T) {
 	full := func(seed uint64, at string) plan {
 		p := usual(seed)
 		p.own = func(rank int) string { return string(rune('A' + rank)) }
-		p.tamper = func(_ int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(_ int, op memOp, f memFate) memFate {
 			if op.Kind == "put" && strings.Contains(op.Key, at) {
 				f.Err = ErrRefused
 			}
@@ -211,7 +217,7 @@ func TestScenario48StoreIsFull(t *testing.T) {
 			p := usual(seed)
 			p.comms = 2
 			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
-			p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+			p.tamper = func(rank int, op memOp, f memFate) memFate {
 				if rank >= 3 && op.Kind == "put" {
 					f.Err = ErrRefused
 				}
@@ -230,7 +236,7 @@ func TestScenario49AbortedOutOfSight(t *testing.T) {
 		p := usual(seed)
 		p.calls = 1000
 		comes, looks := false, 0 // to n*, and from then on
-		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
 			switch {
 			case rank == 1 && op.Kind == "put" && strings.Contains(op.Key, "/a/1/"):
 				f.Lost = true // the proposer finds the others slow
@@ -284,7 +290,7 @@ func TestScenario51StoreLostWithTheSlot(t *testing.T) {
 	t.Parallel()
 	try(t, 5, func(seed uint64) plan {
 		p := usual(seed)
-		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
 			f.Lost = f.Lost || rank == 1 && op.Kind == "mark"
 			return f
 		}

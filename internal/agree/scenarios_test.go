@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 func TestScenario01PlainChange(t *testing.T) {
@@ -131,7 +129,7 @@ func TestScenario08AckReplyLost(t *testing.T) {
 	try(t, 50, func(seed uint64) plan {
 		p := usual(seed)
 		p.saved(time.Second, "B")
-		p.tamper = func(rank int, op memstore.Op, f memstore.Fate) memstore.Fate {
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
 			f.ReplyLost = op.Kind == "put" && strings.Contains(op.Key, "/a/") && op.Nth < 3
 			return f
 		}
@@ -163,8 +161,8 @@ func TestScenario10StaleReads(t *testing.T) {
 			p.timing = Shared
 			p.longest = 4 * time.Second
 			p.saved(time.Second, "B")
-			p.faults = func(int) memstore.Faults {
-				return memstore.Faults{Delay: 5 * time.Millisecond, Stale: stale}
+			p.faults = func(int) memFaults {
+				return memFaults{Delay: 5 * time.Millisecond, Stale: stale}
 			}
 			return p
 		}, func(t *testing.T, w *world) {
@@ -195,6 +193,9 @@ func TestScenario11RankLateAtC(t *testing.T) {
 }
 
 func TestScenario12Skew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	for ahead := range 2 {
 		// Only a lead of more than 2000 calls reaches the ranks that are behind.

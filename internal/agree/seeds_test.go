@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // Environment of the long run: how many seeds, and from which on. With one seed
@@ -55,13 +53,13 @@ func randomPlan(seed uint64) plan {
 		}
 		return d
 	}
-	f := memstore.Faults{
+	f := memFaults{
 		Delay:       []time.Duration{time.Millisecond, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[r.IntN(5)],
 		LoseRequest: []float64{0, 0, 0, 0.05, 0.3}[r.IntN(5)],
 		LoseReply:   []float64{0, 0, 0.05, 0.3}[r.IntN(4)],
 		Stale:       []time.Duration{0, 0, 0, time.Second, time.Minute}[r.IntN(5)],
 	}
-	p.faults = func(int) memstore.Faults { return f }
+	p.faults = func(int) memFaults { return f }
 	for range span(0, 5) {
 		at, content := moment(), string(rune('A'+r.IntN(4)))
 		for rank := range p.ranks {
@@ -218,7 +216,7 @@ func (w *world) regain(id int) {
 // repeats one seed of a failure.
 func TestSeeds(t *testing.T) {
 	first := fromEnv(t, envFirst, 1)
-	count := fromEnv(t, envSeeds, map[bool]uint64{false: 1000, true: 300}[testing.Short()])
+	count := fromEnv(t, envSeeds, map[bool]uint64{false: 1000, true: 100}[testing.Short()])
 	if os.Getenv(envFirst) != "" && os.Getenv(envSeeds) == "" {
 		count = 1
 	}

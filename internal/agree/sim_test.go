@@ -9,16 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/memstore"
 )
 
 // A world is a running plan and what has been seen of it.
 type world struct {
 	plan
-	store *memstore.Store
+	store *memStore
 	ranks []*rank
-	nodes []*memstore.Store
+	nodes []*memStore
 	begin time.Time
 	check checker
 	// timers counts the timers that ranks have started.
@@ -51,8 +49,7 @@ func simulate(t *testing.T, p plan) *world {
 
 func (w *world) run() {
 	w.begin = time.Now()
-	w.store = memstore.New()
-	w.store.NoRecord = ErrNoRecord
+	w.store = newMemStore()
 	w.check.w = w
 	w.check.init()
 	w.came = sync.NewCond(&w.coming)
@@ -71,13 +68,13 @@ func (w *world) run() {
 			continue
 		}
 		r := &rank{w: w, id: id, comm: id / w.plan.ranks, chance: rand.New(rand.NewPCG(w.seed, uint64(id)))}
-		var f memstore.Faults
+		var f memFaults
 		if w.faults != nil {
 			f = w.faults(id)
 		}
 		r.handle = w.store.Handle(fmt.Sprint(id), w.seed, f)
 		if w.tamper != nil {
-			r.handle.Tamper = func(op memstore.Op, drawn memstore.Fate) memstore.Fate { return w.tamper(id, op, drawn) }
+			r.handle.Tamper = func(op memOp, drawn memFate) memFate { return w.tamper(id, op, drawn) }
 		}
 		w.ranks = append(w.ranks, r)
 		if w.node > 0 {

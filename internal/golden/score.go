@@ -27,6 +27,14 @@ func (s Score) String() string {
 	return fmt.Sprintf("%d of %d (%.2f %%)", s.agree, s.total, 100*float64(s.agree)/float64(max(1, s.total)))
 }
 
+// Same counts whether two values are equal, and fails the test where they are not.
+func Same[T comparable](t testing.TB, s *Score, field, where string, want, got T) {
+	t.Helper()
+	if s.Add(want == got); want != got {
+		t.Errorf("%s, %s: NCCL %v, here %v", where, field, want, got)
+	}
+}
+
 // Compare scores the leaves of want; a row such as [type, hops, bandwidth] is a leaf. What only got has is not looked
 // at, since large golden files are cut. The first difference is returned.
 func Compare(s *Score, got, want any) (diff string) { return s.compare("", got, want) }

@@ -246,6 +246,9 @@ func withDefault(g *Group, algo nccl.Algo) *Group {
 // TestAblation holds the policy file to its figures. With -v it prints the table of
 // docs/MODEL.md: ways to decide, and the product's without one of its parts each.
 func TestAblation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	sets := realGrids(t)
 	sets["RS1"], sets["RS2"] = withDefault(sets["RS1"], nccl.AlgoRing), withDefault(sets["RS2"], nccl.AlgoRing)
 	for _, w := range ways {

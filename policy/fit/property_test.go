@@ -97,7 +97,10 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 
 // Whatever was measured, a fit gives a model and rows that keep what they promise.
 func TestRowsDecideAsTheModel(t *testing.T) {
-	const seeds = 100
+	seeds := 100
+	if testing.Short() {
+		seeds = 20
+	}
 	decided, rowsSeen := 0, 0
 	for seed := range uint64(seeds) {
 		all := oddSweep(seed)

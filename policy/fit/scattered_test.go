@@ -70,6 +70,9 @@ func logLogScattered(g *Group) chooser {
 // more than all other cells of the grid say, those around it that were left out
 // included. Only measuring finds that.
 func TestWorstOfScatteredCells(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	const unforeseeable = 1.2 // measured / predicted from the rest of the grid
 	grids := realGrids(t)
 	for _, target := range []struct{ share, worst float64 }{{0.5, 1.21}, {0.25, 1.30}} {

@@ -101,6 +101,9 @@ func TestTargetEveryOtherSize(t *testing.T) {
 
 // A policy may leave gains behind; it may not make things worse.
 func TestTargetDoNoHarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	grids := realGrids(t)
 	spoke, harm, worst := 0, 0, 0.0
 	count := func(name string, g *Group, folds []fold) {

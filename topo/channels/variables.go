@@ -84,15 +84,7 @@ var NotCounted = []struct{ Name, Does string }{
 // VariablesFromEnv fills the variables; getenv returns "" for those that are not set. A value that NCCL refuses to start with
 // is an error.
 func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variables, error) {
-	// number is NCCL's NCCL_PARAM: what is out of range counts as not set.
-	number := func(name string, unset int64) int64 {
-		text := getenv(name)
-		n := cnum.Int(text, 0)
-		if text == "" || n == math.MaxInt64 || n == math.MinInt64 {
-			return unset
-		}
-		return n
-	}
+	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	count := func(names ...string) int {
 		for _, name := range names {
 			if n := number(name, -2); n != -2 {

@@ -20,9 +20,7 @@ func TestArm64(t *testing.T) {
 	if runtime.GOARCH == "arm64" {
 		t.Skip("this is arm64: all other tests are that")
 	}
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	compiler, emulate := arm64Tools(t)
 	p, err := build(t.TempDir(), "GOARCH=arm64", "CC="+compiler)
 	if err != nil {

@@ -89,7 +89,7 @@ func (j *job) launch(p programs, id int, arg, env []string) *rank {
 	j.Helper()
 	r := &rank{job: j, id: id, done: make(chan struct{})}
 	path := filepath.Join(j.dir, fmt.Sprint("calls.", id))
-	r.cmd = exec.Command(p.rank, append([]string{p.so, path, fmt.Sprint("id=", id), fmt.Sprint("seed=", j.seed)}, arg...)...)
+	r.cmd = command(p.rank, append([]string{p.so, path, fmt.Sprint("id=", id), fmt.Sprint("seed=", j.seed)}, arg...)...)
 	r.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
 	r.cmd.Env = append(r.cmd.Env, env...)
 	// A test that is killed leaves nobody behind.

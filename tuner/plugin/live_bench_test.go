@@ -20,7 +20,7 @@ func BenchmarkLiveSwitch(b *testing.B) {
 		b.Run(fmt.Sprintf("%d_calls_per_s", rate), func(b *testing.B) {
 			for range b.N {
 				file, env := policyFile(b, 1)
-				j := startJob(b, built.programs, 8, args("ranks=8 comms=2 rate=%d", rate), env)
+				j := startJob(b, built, 8, args("ranks=8 comms=2 rate=%d", rate), env)
 				j.tell("go")
 				waitCalls(0, 2*rate, j.ranks...) // until the rate is known
 				var all []float64
@@ -79,7 +79,7 @@ func BenchmarkLiveCalls(b *testing.B) {
 func benchCalls(b *testing.B, ranks int) {
 	const rounds, rate = 5, 1000
 	file, env := policyFile(b, 1)
-	j := startJob(b, built.programs, ranks, args("ranks=%d rate=%d measure=1", ranks, rate), env)
+	j := startJob(b, built, ranks, args("ranks=%d rate=%d measure=1", ranks, rate), env)
 	j.tell("go")
 	waitCalls(0, rate, j.ranks...)
 	var calls [2][]call // quiet, and while the file is edited
@@ -137,7 +137,7 @@ func BenchmarkLiveIdle(b *testing.B) {
 		b.Run(reload, func(b *testing.B) {
 			for range b.N {
 				_, env := policyFile(b, 1)
-				j := startJob(b, built.programs, 8, args("ranks=8 comms=2"), append(env, "NCCL_TUNER_RELOAD="+reload))
+				j := startJob(b, built, 8, args("ranks=8 comms=2"), append(env, "NCCL_TUNER_RELOAD="+reload))
 				before := j.cpuTime()
 				time.Sleep(10 * time.Second)
 				b.ReportMetric((j.cpuTime()-before).Seconds()*1000/10/8, "cpu-ms/s/process")
@@ -181,7 +181,7 @@ func BenchmarkLiveOpen(b *testing.B) {
 				j := newJob(b)
 				env = append(env, "NCCL_TUNER_RELOAD="+reload)
 				for i := range 2 {
-					r := j.launch(built.programs, i, args("ranks=8 comms=20"), env)
+					r := j.launch(built, i, args("ranks=8 comms=20"), env)
 					opened := r.ready()
 					if i == 0 {
 						j.ranks = append(j.ranks, r)

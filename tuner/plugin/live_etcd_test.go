@@ -21,7 +21,7 @@ import (
 // withEtcd is built with the library of `make etcd`, once and only where there is an
 // etcd to use it with.
 var withEtcd = sync.OnceValues(func() (programs, error) {
-	p := built.programs
+	p := built
 	p.so = filepath.Join(built.dir, "libnccl-tuner-go-etcd.so")
 	out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+built.dir, p.so).CombinedOutput()
 	if err != nil {
@@ -38,9 +38,7 @@ const waits = "for the store to tell the decision"
 // then waits for it, nobody decides alone, and what was saved comes into force
 // afterwards.
 func TestLiveEtcdRestart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	etcd := storetest.StartEtcd(t, "http")
 	programs, err := withEtcd()

@@ -19,12 +19,10 @@ import (
 // A rank that is killed in the middle of a change does not stop the others' calls,
 // and they go on deciding alike. In a real job NCCL would end them.
 func TestLiveKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 4, args("ranks=4 rate=500"), env)
+	j := startJob(t, built, 4, args("ranks=4 rate=500"), env)
 	j.tell("go")
 	j.decided(0, 1)
 	write(t, file, policyText(2))
@@ -49,9 +47,10 @@ func TestLiveKill(t *testing.T) {
 // A rank that stands still for some seconds during a change, as one does that is
 // swapped out or looked at with a debugger.
 func TestLiveStop(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 4, args("ranks=4 rate=200"), env)
+	j := startJob(t, built, 4, args("ranks=4 rate=200"), env)
 	j.tell("go")
 	j.decided(0, 1)
 	write(t, file, policyText(2))
@@ -70,6 +69,7 @@ func TestLiveStop(t *testing.T) {
 // communicators. No call fails, nobody differs, nobody waits longer than for a store
 // that answers, and when there is room again the change comes.
 func TestLiveFullDisk(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, name := range []string{"default", "shared"} {
 		t.Run(name, func(t *testing.T) {
@@ -112,9 +112,7 @@ func TestLiveFullDisk(t *testing.T) {
 // its copy there; a rank with another one than the first's fails init, for it cannot get
 // that.
 func TestLiveFullAtStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	inside, outside := smallShm(t)
 	fill(t, filepath.Join(outside, "filler"))
@@ -160,13 +158,24 @@ func smallShm(t *testing.T) (p programs, outside string) {
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Skip("SKIPPED: a small tmpfs cannot be mounted; this needs root")
 	}
-	return wrapped(t, "nsenter --mount=/proc/%d/ns/mnt", holder.Process.Pid), fmt.Sprintf("/proc/%d/root/dev/shm", holder.Process.Pid)
+	return wrapped(t, built, "nsenter --mount=/proc/%d/ns/mnt", holder.Process.Pid), fmt.Sprintf("/proc/%d/root/dev/shm", holder.Process.Pid)
 }
 
 // wrapped returns programs whose ranks are started by a command.
-func wrapped(t *testing.T, format string, a ...any) programs {
+func wrapped(t *testing.T, p programs, format string, a ...any) programs {
 	t.Helper()
-	return programs{so: built.so, rank: script(t, fmt.Sprintf(format, a...)+" "+built.rank)}
+	return programs{so: p.so, rank: script(t, fmt.Sprintf(format, a...)+" "+p.rank)}
+}
+
+// forOthers returns programs for ranks of a user who may not look into the checkout.
+func forOthers(t *testing.T) programs {
+	t.Helper()
+	p := programsIn(t.TempDir())
+	os.Chmod(filepath.Dir(p.dir), 0o755)
+	if out, err := exec.Command("cp", built.so, built.rank, p.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return p
 }
 
 // script makes a program of a command. No process starts while it is written: that would
@@ -201,6 +210,7 @@ func fill(t *testing.T, path string) {
 // The rendezvous cannot be used for a while in the middle of a change: its
 // permissions are gone, or it is mounted read-only.
 func TestLiveForbidden(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: who is not root cannot run ranks as another user and mount file systems")
@@ -227,7 +237,7 @@ func TestLiveForbidden(t *testing.T) {
 				t.Fatal(err)
 			}
 			file, env := policyFile(t, 1)
-			j := startJob(t, wrapped(t, "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --pdeathsig=KILL"), 4, args("ranks=4 rate=500"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared))
+			j := startJob(t, wrapped(t, forOthers(t), "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --pdeathsig=KILL"), 4, args("ranks=4 rate=500"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared))
 			j.tell("go")
 			j.decided(0, 1)
 			write(t, file, policyText(2))

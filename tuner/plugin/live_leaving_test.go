@@ -16,9 +16,7 @@ import (
 // an end, the other ranks go on, and a rank that leaves a change which it has promised
 // nothing for aborts it. What was decided is in force when the rank learns of it.
 func TestLiveFinalizeBesideWaiting(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	const waited, other = 0, 1 // communicators, and the contexts of each rank
 	file, env := policyFile(t, 1)
@@ -26,14 +24,14 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 	j := newJob(t)
 	shape := args("ranks=4 comms=2 rate=500 haste=2")
 	for i := range 3 {
-		j.ranks = append(j.ranks, j.launch(built.programs, i, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+shared)))
+		j.ranks = append(j.ranks, j.launch(built, i, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+shared)))
 	}
 	for _, r := range j.ranks {
 		r.ready()
 	}
 	view, show := hideDecisions(t, shared, agree.CommKey(j.comm(waited), 4))
 	_, env = policyFile(t, 1) // its own, for it cannot commit what it would propose
-	waiter := j.launch(built.programs, 3, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+view))
+	waiter := j.launch(built, 3, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+view))
 	waiter.ready()
 	others := &job{TB: t, dir: j.dir, seed: j.seed, ranks: j.ranks}
 	j.ranks = append(j.ranks, waiter)

@@ -13,9 +13,10 @@ import (
 // Eight ranks of each communicator in one process, on one thread: one that waits
 // keeps the others from their calls.
 func TestLiveOneThread(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 1, args("ranks=8 contexts=8 comms=2 rate=300"), env)
+	j := startJob(t, built, 1, args("ranks=8 contexts=8 comms=2 rate=300"), env)
 	j.tell("go")
 	for v := 2; v <= 4; v++ {
 		write(t, file, policyText(v))
@@ -137,6 +138,7 @@ func TestLiveSweep(t *testing.T) {
 // A data loader, forked in the middle of a run, ends as it should, and one that lives
 // longer than its parent does not keep the store.
 func TestLiveFork(t *testing.T) {
+	long(t)
 	t.Parallel()
 	inside, shm := smallShm(t)
 	file, env := policyFile(t, 1)
@@ -170,12 +172,10 @@ func TestLiveFork(t *testing.T) {
 // A communicator ends on all ranks while it and another one change, and on one rank
 // before the others.
 func TestLiveFinalize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 4, args("ranks=4 comms=3 rate=500"), env)
+	j := startJob(t, built, 4, args("ranks=4 comms=3 rate=500"), env)
 	j.tell("go")
 	j.decided(0, 1)
 	write(t, file, policyText(2))

@@ -10,7 +10,7 @@ import "testing"
 func TestLiveMisaligned(t *testing.T) {
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 3, args("ranks=3 comms=2 rate=500"), env)
+	j := startJob(t, built, 3, args("ranks=3 comms=2 rate=500"), env)
 	j.tell("go")
 	waitCalls(0, 500, j.ranks...)
 	j.ranks[1].tell("alone 0")

@@ -14,13 +14,14 @@ import (
 // The file is replaced all the time while the ranks start: all of them start on one
 // version and go on to the last.
 func TestLiveStartDuringEdits(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	const ranks = 8
 	j := newJob(t)
 	saved := []int{1}
 	for i := range ranks {
-		j.ranks = append(j.ranks, j.launch(built.programs, i, args("ranks=%d comms=2 rate=500", ranks), env))
+		j.ranks = append(j.ranks, j.launch(built, i, args("ranks=%d comms=2 rate=500", ranks), env))
 		saved = append(saved, i+2)
 		write(t, file, policyText(i+2))
 	}
@@ -69,7 +70,7 @@ func TestLiveOwnFiles(t *testing.T) {
 				if file[i], env = policyFile(t, 1); i == 0 {
 					c.first(file[i])
 				}
-				j.ranks = append(j.ranks, j.launch(built.programs, i, args("ranks=3 rate=500"), env))
+				j.ranks = append(j.ranks, j.launch(built, i, args("ranks=3 rate=500"), env))
 				j.ranks[i].ready()
 			}
 			j.tell("go")
@@ -112,7 +113,7 @@ func TestLiveConfigMap(t *testing.T) {
 	if err := os.Symlink("..data/policy.csv", filepath.Join(dir, "policy.csv")); err != nil {
 		t.Fatal(err)
 	}
-	j := startJob(t, built.programs, 2, args("ranks=2 rate=500"), []string{"NCCL_TUNER_CONFIG_FILE=" + filepath.Join(dir, "policy.csv")})
+	j := startJob(t, built, 2, args("ranks=2 rate=500"), []string{"NCCL_TUNER_CONFIG_FILE=" + filepath.Join(dir, "policy.csv")})
 	j.tell("go")
 	for v := 2; v <= 3; v++ {
 		publish(v)
@@ -143,7 +144,7 @@ func TestLiveNot(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			file, env := policyFile(t, 1)
-			j := startJob(t, built.programs, 2, append(args("ranks=2 comms=2 rate=1000"), c.arg...), append(env, c.env...))
+			j := startJob(t, built, 2, append(args("ranks=2 comms=2 rate=1000"), c.arg...), append(env, c.env...))
 			j.tell("go")
 			write(t, file, policyText(2))
 			waitCalls(0, 2500, j.ranks...) // twice what a change needs
@@ -164,13 +165,11 @@ func TestLiveNot(t *testing.T) {
 
 // Two nodes, as far as the ranks know, with a directory that they share.
 func TestLiveAcrossNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	shared := t.TempDir()
-	j := startJob(t, built.programs, 4, args("ranks=4 nodes=2 rate=300"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_RELOAD=live"))
+	j := startJob(t, built, 4, args("ranks=4 nodes=2 rate=300"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_RELOAD=live"))
 	j.tell("go")
 	waitCalls(0, 400, j.ranks...)
 	write(t, file, policyText(2))
@@ -183,11 +182,12 @@ func TestLiveAcrossNodes(t *testing.T) {
 // With NCCL_TUNER_STRICT=1 a rendezvous that cannot be used fails init, and without it
 // the start version stays, which is said.
 func TestLiveNoRendezvous(t *testing.T) {
+	long(t)
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent", "store")
 	file, env := policyFile(t, 1)
 	env = append(env, "NCCL_TUNER_RENDEZVOUS="+absent)
-	j := startJob(t, built.programs, 1, args("rate=1000"), env)
+	j := startJob(t, built, 1, args("rate=1000"), env)
 	j.tell("go")
 	j.decided(0, 1)
 	j.ranks[0].hears("WARN", "the policy cannot change during the run", "NCCL_TUNER_RENDEZVOUS="+absent)
@@ -197,7 +197,7 @@ func TestLiveNoRendezvous(t *testing.T) {
 	j.end()
 
 	strict := newJob(t)
-	r := strict.launch(built.programs, 0, nil, append(env, "NCCL_TUNER_STRICT=1"))
+	r := strict.launch(built, 0, nil, append(env, "NCCL_TUNER_STRICT=1"))
 	if got := r.answer(); !strings.HasPrefix(got, "opened 0: 5 ") {
 		t.Errorf("strict init: %q", got)
 	}
@@ -209,7 +209,7 @@ func TestLiveNoRendezvous(t *testing.T) {
 func TestLiveBadFile(t *testing.T) {
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 2, args("ranks=2 comms=2 rate=500"), append(env, "NCCL_TUNER_STRICT=1"))
+	j := startJob(t, built, 2, args("ranks=2 comms=2 rate=500"), append(env, "NCCL_TUNER_STRICT=1"))
 	j.tell("go")
 	j.decided(0, 1)
 	write(t, file, []byte("allgather,0,inf,rign,simple,4,-1,-1\nallgather,0,inf,ring,simple,400,-1,-1\n"))

@@ -10,12 +10,10 @@ import (
 // After a change no shape that was known before asks Go again: all were asked for
 // beforehand, and are found in the cache as NCCL asks for them.
 func TestLivePrewarmed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 2, args("ranks=2 rate=1000"), append(env, "NCCL_TUNER_LOG=decisions"))
+	j := startJob(t, built, 2, args("ranks=2 rate=1000"), append(env, "NCCL_TUNER_LOG=decisions"))
 	j.tell("go")
 	// testhost/rank.c has 3 collectives of 16 sizes, with and without registered
 	// buffers: none is missing after so many calls.

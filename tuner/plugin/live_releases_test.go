@@ -7,9 +7,10 @@ import "testing"
 // NCCL 2.31 asks several times about one collective, and on some ranks once more with
 // nothing available. Those are not counted: the ranks stay aligned, and edits come.
 func TestLiveAsksOf231(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built.programs, 3, args("ranks=3 comms=2 rate=500 asks231=1"), env)
+	j := startJob(t, built, 3, args("ranks=3 comms=2 rate=500 asks231=1"), env)
 	j.tell("go")
 	for version := 2; version <= 4; version++ {
 		write(t, file, policyText(version))

@@ -23,7 +23,7 @@ func TestLiveEdits(t *testing.T) {
 	if v := os.Getenv("LIVE_SAVES"); v != "" {
 		saves, _ = strconv.Atoi(v)
 	}
-	editALot(t, built.programs, saves, 500)
+	editALot(t, built, saves, 500)
 }
 
 // editSlowly is for ranks that are emulated or instrumented: they make fewer calls, and

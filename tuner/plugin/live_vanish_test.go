@@ -15,6 +15,7 @@ import (
 // up, a file system mounted over it, an older copy. Calls may fail then, and changes may
 // end; but no call is decided differently.
 func TestLiveVanish(t *testing.T) {
+	long(t)
 	t.Parallel()
 	shell := func(command string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -39,9 +40,6 @@ func TestLiveVanish(t *testing.T) {
 		}},
 	} {
 		for _, moment := range []string{"while ranks get ready", "about when they meet"} {
-			if testing.Short() && moment != "about when they meet" {
-				continue
-			}
 			t.Run(name+" "+moment, func(t *testing.T) {
 				t.Parallel()
 				shared := filepath.Join(t.TempDir(), "meet")
@@ -49,7 +47,7 @@ func TestLiveVanish(t *testing.T) {
 					t.Fatal(err)
 				}
 				file, env := policyFile(t, 1)
-				j := startJob(t, built.programs, 4, args("ranks=4 comms=2 rate=500 haste=2"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_STALL_LIMIT=8"))
+				j := startJob(t, built, 4, args("ranks=4 comms=2 rate=500 haste=2"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_STALL_LIMIT=8"))
 				j.tell("go")
 				waitCalls(0, 500, j.ranks...)
 				write(t, file, policyText(2))

@@ -22,12 +22,12 @@ import (
 
 // built holds what the tests load and run; it is made once, by the Makefile, as
 // users get it.
-var built struct {
-	dir string
-	programs
-}
+var built programs
 
-type programs struct{ so, scenarios, rank string }
+type programs struct{ dir, so, scenarios, rank, handOver string }
+
+// envBuild names the folder where the Makefile has built them already.
+const envBuild = "TEST_BUILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(askLimits) != "" {
@@ -35,15 +35,17 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(func() int {
+		flag.Set("test.parallel", "16") // tests with jobs wait more than they compute
+		if dir := os.Getenv(envBuild); dir != "" {
+			built = programsIn(dir)
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "nccl-tuner-go-test-")
 		if err != nil {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		flag.Set("test.parallel", "16") // tests with jobs wait more than they compute
-		os.Chmod(dir, 0o755)            // some tests run ranks as another user
-		built.dir = dir
-		if built.programs, err = build(dir); err != nil {
+		if built, err = build(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -51,10 +53,15 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+func programsIn(dir string) programs {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return programs{dir, in("libnccl-tuner-go.so"), in("scenarios"), in("rank"), in("hand_over")}
+}
+
 // build makes the library and its hosts with make variables such as SANITIZE=x.
-func build(dir string, variables ...string) (p programs, err error) {
-	p = programs{filepath.Join(dir, "libnccl-tuner-go.so"), filepath.Join(dir, "scenarios"), filepath.Join(dir, "rank")}
-	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank}, variables...)
+func build(dir string, variables ...string) (programs, error) {
+	p := programsIn(dir)
+	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank, p.handOver}, variables...)
 	out, err := exec.Command("make", args...).CombinedOutput()
 	if err != nil {
 		return programs{}, fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -62,11 +69,26 @@ func build(dir string, variables ...string) (p programs, err error) {
 	return p, nil
 }
 
+// long skips a test in `make check`; `make test` runs it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+}
+
+// command runs a program that was built. go test looks at it, too, before it takes a
+// result from its cache.
+func command(program string, args ...string) *exec.Cmd {
+	os.Stat(program)
+	return exec.Command(program, args...)
+}
+
 // scenario runs one scenario of testhost and returns what the plugin
 // logged. Anything on standard error is a failure: a plugin prints nothing.
 func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []string) {
 	t.Helper()
-	cmd := exec.Command(scenarios, so, name)
+	cmd := command(scenarios, so, name)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
 	// The scenarios' communicators have one id and most of their ranks do not exist.
 	cmd.Env = append(append(cmd.Env, "SCENARIO_DIR="+t.TempDir(), "NCCL_TUNER_RELOAD=new"), env...)
@@ -162,9 +184,7 @@ func hardened(t *testing.T, so string) {
 // Two checkouts give the same library, whatever their paths.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	checkout := filepath.Join(t.TempDir(), "another", "path")
 	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C %[1]s -xf -", checkout)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
@@ -286,12 +306,10 @@ func TestLogs(t *testing.T) {
 
 // A panic in Go stays inside: one WARN, then the plugin behaves as if no row matched.
 func TestPanics(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
-			if testing.Short() && function != "decide" {
-				t.Skip("SKIPPED: -short")
-			}
 			dir := t.TempDir()
 			so := filepath.Join(dir, "libnccl-tuner-go.so")
 			if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.panicIn="+function).CombinedOutput(); err != nil {
@@ -318,9 +336,7 @@ func hasSanitizer(names string) bool {
 // ThreadSanitizer. The Go code in the library is not instrumented.
 func TestSanitizers(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
+	long(t)
 	for _, c := range []struct {
 		sanitizers string
 		env        string
@@ -346,6 +362,7 @@ func TestSanitizers(t *testing.T) {
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
 			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env) })
+			t.Run("hand over", func(t *testing.T) { handOver(t, p) })
 		})
 	}
 }

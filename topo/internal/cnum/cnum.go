@@ -24,6 +24,15 @@ func Int(s string, base int) int64 {
 	return int64(n)
 }
 
+// Param reads a variable as NCCL_PARAM does: what is empty or out of range counts as not set.
+func Param(text string, unset int64) int64 {
+	n := Int(text, 0)
+	if text == "" || n == math.MaxInt64 || n == math.MinInt64 {
+		return unset
+	}
+	return n
+}
+
 // Uint reads like strtoull: a minus sign wraps around.
 func Uint(s string, base int) uint64 {
 	neg, n := digits(s, base)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -113,13 +114,16 @@ func (f *Flags) readTuning() (*Model, error) {
 	return m, nil
 }
 
-func hgxH100() (*topo.Document, error) {
+var hgxH100 = sync.OnceValues(func() (*topo.Document, error) {
 	return topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
-}
+})
+
+// Tune is a variable for tests, which ask about the same machine again and again.
+var Tune = channels.Tune
 
 // Derive adds NCCL's costs over so many hosts like the one described.
 func (m *Model) Derive(hosts ...int) error {
-	comms, err := channels.Tune(m.Machine, m.options, hosts...)
+	comms, err := Tune(m.Machine, m.options, hosts...)
 	if err != nil {
 		return err
 	}

@@ -22,26 +22,32 @@ import (
 // Root is the project's folder.
 var Root string
 
-// Library is the tuner library that the tests ask, built by the Makefile.
-var Library string
+// Library is the tuner library that the tests ask, built by the Makefile; Rank is a program that
+// makes calls with it as a rank of a job does. Both are empty in a build that cannot load a library.
+var Library, Rank string
 
-// envLibrary names a library that is built already, for the packages of `make test` to share.
-const envLibrary = "TEST_LIBRARY"
+// envBuild names the folder where both are built already, for the packages of `make test` to share.
+const envBuild = "TEST_BUILD"
 
-// Run builds the library, unless there is one, and runs a package's tests.
+// Run builds both, unless they are there, and runs a package's tests.
 func Run(m *testing.M) (code int) {
 	_, here, _, _ := runtime.Caller(0)
 	Root, _, _ = strings.Cut(filepath.Dir(here), "/cmd/tunefit")
-	if Library = os.Getenv(envLibrary); !host.Supported {
-		Library = ""
-	} else if Library == "" {
-		dir, err := os.MkdirTemp("", "tunefit-test-")
-		if err != nil {
+	if !host.Supported {
+		return m.Run()
+	}
+	dir := os.Getenv(envBuild)
+	built := dir != ""
+	if !built {
+		var err error
+		if dir, err = os.MkdirTemp("", "tunefit-test-"); err != nil {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		Library = filepath.Join(dir, cli.LibraryName)
-		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library).CombinedOutput(); err != nil {
+	}
+	Library, Rank = filepath.Join(dir, cli.LibraryName), filepath.Join(dir, "rank")
+	if !built {
+		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library, Rank).CombinedOutput(); err != nil {
 			os.Stderr.Write(out)
 			return 1
 		}

@@ -1,4 +1,4 @@
-package memstore
+package agree
 
 import (
 	"context"
@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Faults are what goes wrong for one handle by chance.
-type Faults struct {
+// memFaults are what goes wrong for one handle by chance.
+type memFaults struct {
 	Delay       time.Duration // the most that a request needs, and a reply
 	LoseRequest float64       // chance that nothing happens and an error is returned
 	LoseReply   float64       // chance that it happens and an error is returned
 	Stale       time.Duration // the most for which others' records stay unseen
 }
 
-// Op is one operation.
-type Op struct {
+// memOp is one operation.
+type memOp struct {
 	Kind string // put, get, list, made, mark, move or remove
 	Key  string
 	Nth  int // how many times this kind of operation was done on this key before
 }
 
-// Fate is what becomes of an operation. The zero value is a success without delay.
-type Fate struct {
+// memFate is what becomes of an operation. The zero value is a success without delay.
+type memFate struct {
 	Request   time.Duration // until it takes effect, whether or not anyone waits
 	Reply     time.Duration // from then until the caller knows
 	Lost      bool          // it takes no effect and fails
@@ -35,55 +35,55 @@ type Fate struct {
 
 // Errors of operations.
 var (
-	ErrLost = errors.New("memstore: no reply")
-	ErrDown = errors.New("memstore: down")
+	errMemLost = errors.New("no reply")
+	errDown    = errors.New("down")
 )
 
-// Handle is the store as one rank sees it.
-type Handle struct {
+// memHandle is the store as one rank sees it.
+type memHandle struct {
 	// Name is for the test's own use.
 	Name string
 	// Tamper, if not nil, may choose the fate of an operation.
-	Tamper func(op Op, drawn Fate) Fate
+	Tamper func(op memOp, drawn memFate) memFate
 
-	store  *Store
+	store  *memStore
 	seed   uint64
-	faults Faults
+	faults memFaults
 
 	fresh uint64 // records up to this one are seen; under the store's lock
 
 	mu    sync.Mutex
-	done  map[Op]int // by kind and key
+	done  map[memOp]int // by kind and key
 	count map[string]int
 	down  bool
 	hangs bool
 }
 
 // Handle returns a new view of the store.
-func (s *Store) Handle(name string, seed uint64, f Faults) *Handle {
-	return &Handle{Name: name, store: s, seed: seed, faults: f, done: map[Op]int{}, count: map[string]int{}}
+func (s *memStore) Handle(name string, seed uint64, f memFaults) *memHandle {
+	return &memHandle{Name: name, store: s, seed: seed, faults: f, done: map[memOp]int{}, count: map[string]int{}}
 }
 
 // SetDown makes all later operations fail, at once or only when their context
 // ends. Requests that are under way arrive.
-func (h *Handle) SetDown(down, hangs bool) {
+func (h *memHandle) SetDown(down, hangs bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down, h.hangs = down, hangs
 }
 
 // Count returns how many operations of a kind were begun.
-func (h *Handle) Count(kind string) int {
+func (h *memHandle) Count(kind string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.count[kind]
 }
 
 // PutOnce implements the store.
-func (h *Handle) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+func (h *memHandle) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
 	var stands []byte
 	err := h.do(ctx, "put", key, func() { stands = h.store.Put(h, key, value) })
-	if err != nil && err != ErrLost && err != ErrDown && ctx.Err() == nil {
+	if err != nil && err != errMemLost && err != errDown && ctx.Err() == nil {
 		if there, found := h.store.Lookup(key); found { // a full store still has what it has
 			return there, nil
 		}
@@ -95,7 +95,7 @@ func (h *Handle) PutOnce(ctx context.Context, key string, value []byte) ([]byte,
 }
 
 // Get implements the store.
-func (h *Handle) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (h *memHandle) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	var value []byte
 	var found bool
 	err := h.do(ctx, "get", key, func() {
@@ -110,7 +110,7 @@ func (h *Handle) Get(ctx context.Context, key string) ([]byte, bool, error) {
 }
 
 // List implements the store.
-func (h *Handle) List(ctx context.Context, dir string) ([]string, error) {
+func (h *memHandle) List(ctx context.Context, dir string) ([]string, error) {
 	var names []string
 	err := h.do(ctx, "list", dir, func() {
 		h.store.mu.Lock()
@@ -128,7 +128,7 @@ func (h *Handle) List(ctx context.Context, dir string) ([]string, error) {
 }
 
 // Made implements agree.Records.
-func (h *Handle) Made(ctx context.Context, dir string) (made map[string]time.Time, err error) {
+func (h *memHandle) Made(ctx context.Context, dir string) (made map[string]time.Time, err error) {
 	err = h.do(ctx, "made", dir, func() {
 		made = map[string]time.Time{}
 		h.store.mu.Lock()
@@ -143,17 +143,17 @@ func (h *Handle) Made(ctx context.Context, dir string) (made map[string]time.Tim
 }
 
 // Move implements the store.
-func (h *Handle) Move(ctx context.Context, from, to string) error {
+func (h *memHandle) Move(ctx context.Context, from, to string) error {
 	moved := false
 	err := h.do(ctx, "move", to, func() { moved = h.store.Move(h, from, to) })
 	if err == nil && !moved {
-		err = h.store.NoRecord
+		err = ErrNoRecord
 	}
 	return err
 }
 
 // Mark implements the store.
-func (h *Handle) Mark(ctx context.Context, key string) (string, error) {
+func (h *memHandle) Mark(ctx context.Context, key string) (string, error) {
 	mark := ""
 	err := h.do(ctx, "mark", key, func() {
 		h.store.mu.Lock()
@@ -169,20 +169,20 @@ func (h *Handle) Mark(ctx context.Context, key string) (string, error) {
 }
 
 // Remove implements the store.
-func (h *Handle) Remove(ctx context.Context, key string) error {
+func (h *memHandle) Remove(ctx context.Context, key string) error {
 	return h.do(ctx, "remove", key, func() { h.store.Delete(key) })
 }
 
 // do lets act happen on the other side of the network. act must write what it
 // finds to variables that are read only after success.
-func (h *Handle) do(ctx context.Context, kind, key string, act func()) error {
+func (h *memHandle) do(ctx context.Context, kind, key string, act func()) error {
 	fate, down, hangs := h.fate(kind, key)
 	if down {
 		if hangs {
 			<-ctx.Done()
 		}
 		// An error takes a moment too, or retries would stop the simulation's clock.
-		return pause(ctx, fate.Reply+time.Millisecond, ErrDown)
+		return pause(ctx, fate.Reply+time.Millisecond, errDown)
 	}
 	landed := make(chan struct{})
 	time.AfterFunc(fate.Request, func() {
@@ -200,7 +200,7 @@ func (h *Handle) do(ctx context.Context, kind, key string, act func()) error {
 		return pause(ctx, fate.Reply, fate.Err)
 	}
 	if fate.Lost || fate.ReplyLost {
-		return pause(ctx, fate.Reply, ErrLost)
+		return pause(ctx, fate.Reply, errMemLost)
 	}
 	return pause(ctx, fate.Reply, nil)
 }
@@ -216,9 +216,9 @@ func pause(ctx context.Context, d time.Duration, err error) error {
 	}
 }
 
-func (h *Handle) fate(kind, key string) (f Fate, down, hangs bool) {
+func (h *memHandle) fate(kind, key string) (f memFate, down, hangs bool) {
 	h.mu.Lock()
-	op := Op{Kind: kind, Key: key}
+	op := memOp{Kind: kind, Key: key}
 	nth := h.done[op]
 	h.done[op]++
 	h.count[kind]++

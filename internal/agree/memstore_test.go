@@ -1,8 +1,4 @@
-// Package memstore is a store of records in memory that misbehaves on request,
-// for simulations. Each rank has a Handle; its faults are drawn from a seed, or chosen by the
-// test. All waiting is done with package time, so in a
-// synctest bubble it takes no time at all.
-package memstore
+package agree
 
 import (
 	"strings"
@@ -10,31 +6,31 @@ import (
 	"time"
 )
 
-// Store is the truth behind all handles.
-type Store struct {
+// memStore is a store of records in memory that misbehaves on request, for simulations: the
+// truth behind all handles. Each rank has a memHandle; its faults are drawn from a seed, or chosen
+// by the test. All waiting is done with package time, so in a synctest bubble it takes no time at
+// all.
+type memStore struct {
 	// Landed, if not nil, is told of each record that comes to exist. It is called
 	// under the store's lock.
-	Landed func(h *Handle, key string, value []byte)
-
-	// NoRecord is the error of a move of nothing.
-	NoRecord error
+	Landed func(h *memHandle, key string, value []byte)
 
 	mu      sync.Mutex
-	records map[string]record
+	records map[string]memRecord
 	made    uint64                     // records so far
 	dirs    map[string]map[string]bool // last path elements by directory
 }
 
-type record struct {
+type memRecord struct {
 	value []byte
 	at    time.Time
-	by    *Handle
+	by    *memHandle
 	nth   uint64 // of all records ever made
 }
 
-// New returns an empty Store.
-func New() *Store {
-	return &Store{records: map[string]record{}, dirs: map[string]map[string]bool{}}
+// newMemStore returns an empty memStore.
+func newMemStore() *memStore {
+	return &memStore{records: map[string]memRecord{}, dirs: map[string]map[string]bool{}}
 }
 
 func split(key string) (dir, name string) {
@@ -43,18 +39,18 @@ func split(key string) (dir, name string) {
 }
 
 // Put creates a record as h would, without delay and failure, unless it exists.
-func (s *Store) Put(h *Handle, key string, value []byte) (stands []byte) {
+func (s *memStore) Put(h *memHandle, key string, value []byte) (stands []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, ok := s.records[key]; ok {
 		return r.value
 	}
 	s.made++
-	s.add(key, record{append([]byte(nil), value...), time.Now(), h, s.made})
+	s.add(key, memRecord{append([]byte(nil), value...), time.Now(), h, s.made})
 	return value
 }
 
-func (s *Store) add(key string, r record) {
+func (s *memStore) add(key string, r memRecord) {
 	s.records[key] = r
 	dir, name := split(key)
 	if s.dirs[dir] == nil {
@@ -67,7 +63,7 @@ func (s *Store) add(key string, r record) {
 }
 
 // Move gives a record another key, without delay, and reports whether it was there.
-func (s *Store) Move(h *Handle, from, to string) bool {
+func (s *memStore) Move(h *memHandle, from, to string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.records[from]
@@ -82,7 +78,7 @@ func (s *Store) Move(h *Handle, from, to string) bool {
 }
 
 // Lookup returns what is stored, without delay.
-func (s *Store) Lookup(key string) (value []byte, found bool) {
+func (s *memStore) Lookup(key string) (value []byte, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.records[key]
@@ -90,7 +86,7 @@ func (s *Store) Lookup(key string) (value []byte, found bool) {
 }
 
 // Keys returns the keys that begin with prefix.
-func (s *Store) Keys(prefix string) (keys []string) {
+func (s *memStore) Keys(prefix string) (keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.records {
@@ -102,13 +98,13 @@ func (s *Store) Keys(prefix string) (keys []string) {
 }
 
 // Delete removes a record at once.
-func (s *Store) Delete(key string) {
+func (s *memStore) Delete(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delete(key)
 }
 
-func (s *Store) delete(key string) {
+func (s *memStore) delete(key string) {
 	delete(s.records, key)
 	dir, name := split(key)
 	delete(s.dirs[dir], name)
@@ -116,7 +112,7 @@ func (s *Store) delete(key string) {
 
 // Restore puts the records of an older copy, made by Copy, in the place of all that
 // there are: the same contents, but new records.
-func (s *Store) Restore(old map[string][]byte) {
+func (s *memStore) Restore(old map[string][]byte) {
 	for _, key := range s.Keys("") {
 		s.Delete(key)
 	}
@@ -126,7 +122,7 @@ func (s *Store) Restore(old map[string][]byte) {
 }
 
 // Copy returns what is stored.
-func (s *Store) Copy() map[string][]byte {
+func (s *memStore) Copy() map[string][]byte {
 	all := map[string][]byte{}
 	for _, key := range s.Keys("") {
 		all[key], _ = s.Lookup(key)
@@ -135,7 +131,7 @@ func (s *Store) Copy() map[string][]byte {
 }
 
 // seen returns the record as h sees it.
-func (s *Store) seen(h *Handle, key string) (value []byte, ok bool) {
+func (s *memStore) seen(h *memHandle, key string) (value []byte, ok bool) {
 	r, ok := s.records[key]
 	if !ok || r.by != h && r.nth > h.fresh && time.Since(r.at) < h.lag(key) {
 		return nil, false

@@ -1,4 +1,4 @@
-package memstore
+package agree
 
 import (
 	"hash/fnv"
@@ -9,23 +9,23 @@ import (
 
 // draw chooses an operation's fate by its name alone, so that a seed gives the same run in
 // whatever order goroutines ask.
-func (h *Handle) draw(op Op) Fate {
+func (h *memHandle) draw(op memOp) memFate {
 	r := h.chance(op.Kind + " " + op.Key + " " + strconv.Itoa(op.Nth))
-	f := Fate{Request: upTo(r, h.faults.Delay), Reply: upTo(r, h.faults.Delay)}
+	f := memFate{Request: upTo(r, h.faults.Delay), Reply: upTo(r, h.faults.Delay)}
 	f.Lost = r.Float64() < h.faults.LoseRequest
 	f.ReplyLost = r.Float64() < h.faults.LoseReply
 	return f
 }
 
 // lag is how long another's record stays unseen.
-func (h *Handle) lag(key string) time.Duration {
+func (h *memHandle) lag(key string) time.Duration {
 	if h.faults.Stale == 0 {
 		return 0
 	}
 	return upTo(h.chance("lag "+key), h.faults.Stale)
 }
 
-func (h *Handle) chance(what string) *rand.Rand {
+func (h *memHandle) chance(what string) *rand.Rand {
 	sum := fnv.New64a()
 	sum.Write([]byte(h.Name))
 	sum.Write([]byte{0})
