@@ -176,13 +176,13 @@ func (s *Sweep) drift(key fit.Key) (ratio float64, sizes int) {
 func (s *Sweep) unfinished() string {
 	var missing []string
 	for _, key := range s.Keys {
-		if !s.verified(key) {
+		if s.short[key] || !s.verified(key) {
 			missing = append(missing, Subject(key))
 		}
 	}
 	text := fmt.Sprintf("the budget of %v is spent", s.Budget)
 	if len(missing) > 0 {
-		text += "; not verified: " + cli.Few(missing, 8, ", ")
+		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
 	}
 	return text + " (the same command with a larger --budget goes on)"
 }

@@ -47,6 +47,7 @@ func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 	unit := measure.TrimUnit(start.Key)
 	for _, step := range measure.Steps(left, unit) {
 		if s.journal.batches[b].Kind == Measure && s.reserved(start.Key) {
+			s.short[start.Key] = true
 			return nil
 		}
 		if s.Budget > 0 && s.spent()+s.meanRun(start.Key) > s.Budget {

@@ -42,9 +42,10 @@ type Sweep struct {
 	Options
 	journal *journal
 	begun   time.Time
-	before  time.Duration   // that runs took before this process
-	results []*bench.Result // of each run, by ID; nil: nothing could be read
-	proved  bool            // what was left of the last batch was run just now
+	before  time.Duration    // that runs took before this process
+	results []*bench.Result  // of each run, by ID; nil: nothing could be read
+	proved  bool             // what was left of the last batch was run just now
+	short   map[fit.Key]bool // what the rest of the budget was too short for
 	// offered are the algorithms and protocols that NCCL has, as our library saw.
 	offered map[fit.Key]map[fit.FamilyKey]bool
 }
@@ -63,7 +64,7 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), offered: map[fit.Key]map[fit.FamilyKey]bool{}}
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), short: map[fit.Key]bool{}, offered: map[fit.Key]map[fit.FamilyKey]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for i := range j.runs {
 		if r := &j.runs[i]; r.Outcome == Running {
@@ -94,7 +95,7 @@ func (s *Sweep) within(ctx context.Context, do func(context.Context) error) erro
 		defer cancel()
 	}
 	err := do(ctx)
-	if errors.Is(err, errBudget) {
+	if errors.Is(err, errBudget) || err == nil && len(s.short) > 0 {
 		s.Say("%s", s.unfinished())
 		return nil
 	}
@@ -156,7 +157,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 			if len(next.Runs) > 0 && !verified {
 				return Batch{}, errBudget
 			}
-			return Batch{}, nil
+			return Batch{}, nil // there is nothing to verify
 		}
 		return s.verification(key, space.Sizes, space.Contenders(group)), nil
 	}
