@@ -11,22 +11,34 @@ func (g *Group) average(values []repetitions) {
 		logs = append(logs, math.Log(r.Ratio))
 		differences = append(differences, mean(values[i][1])-mean(values[i][0]))
 	}
-	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
 	n := float64(len(logs))
+	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
 	all := rounds(values)
-	s := g.spread(all)
-	s.variance = max(s.variance, leastNoise*leastNoise/n)
-	switch {
-	case s.df > 0:
-		g.Mean.set(g.tTest(all, s))
+	both := g.summaries(all)
+	switch few := min(len(all[0]), len(all[1])); {
+	case few >= 2:
+	case max(both[0].df, both[1].df) > 0: // what one side was repeated, for both
+		both[0].spread, both[1].spread = both[0].orElse(both[1]), both[1].orElse(both[0])
 	case len(logs) >= leastNeighbours:
-		s = spreadOf(differences)
-		g.Mean.set(&tTest{mean(differences), math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df})
+		s := summarize(differences)
+		g.Mean.test = &tTest{s.location, math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df}
 		g.Mean.BySizes = true
+		return
+	default:
+		return
 	}
+	for side := range both {
+		both[side].variance = max(both[side].variance, leastNoise*leastNoise/n)
+	}
+	g.Mean.test = g.test(both[0], both[1])
 }
 
-func (m *Mean) set(t *tTest) { m.t, m.test = t, t }
+func (s summary) orElse(o summary) spread {
+	if s.df > 0 {
+		return s.spread
+	}
+	return spread{o.variance, o.df}
+}
 
 // rounds are the means over sizes of the first repetitions, the second ones and so on, without what sizes differ by.
 func rounds(values []repetitions) (all repetitions) {
@@ -64,19 +76,19 @@ func overall(groups []Group) Mean {
 		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
 		ln += weight * math.Log(g.Mean.Ratio)
 		m.BySizes = m.BySizes || g.Mean.BySizes
-		if g.Mean.t == nil {
+		if g.Mean.test == nil {
 			known = false
 			continue
 		}
-		all.difference += weight * g.Mean.t.difference
-		part := weight * weight * g.Mean.t.se * g.Mean.t.se
+		all.difference += weight * g.Mean.test.difference
+		part := weight * weight * g.Mean.test.se * g.Mean.test.se
 		variance += part
-		below += part * part / g.Mean.t.df
+		below += part * part / g.Mean.test.df
 	}
 	m.Estimate = unknown(ln)
 	if known {
 		all.se, all.df = math.Sqrt(variance), variance*variance/below // Welch and Satterthwaite
-		m.set(all)
+		m.test = all
 	}
 	return m
 }

@@ -161,13 +161,7 @@ type Estimate struct {
 	P         float64 // corrected for the number of ratios in the table; NaN: as above
 	Verdict   Verdict
 
-	test test // nil: nothing tells the noise
-}
-
-// test tells whether a difference of ln(us) is luck.
-type test interface {
-	p() float64 // two-sided
-	interval(level float64) (low, high float64)
+	test *tTest // nil: nothing tells the noise
 }
 
 // unknown is an estimate of which nothing tells the noise.
@@ -182,8 +176,6 @@ type Mean struct {
 	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
 	// different sizes scatter, and does not know of what shifts all of them together.
 	BySizes bool
-
-	t *tTest
 }
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
