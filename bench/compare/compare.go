@@ -16,6 +16,8 @@ type Options struct {
 	Alpha float64
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
+	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
+	Settings [2][]string
 	// Config compares one forced configuration; nil: what ran. Where a side has several configurations at a size,
 	// what ran is NCCL's own choice.
 	Config *Config
@@ -50,6 +52,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	}
 	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
 	t.describe([2][]bench.Sample{before, after}, p)
+	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
 	for _, key := range p.keys() {
 		t.Groups = append(t.Groups, p.group(key, opts))

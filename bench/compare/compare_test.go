@@ -145,6 +145,11 @@ func TestDifferences(t *testing.T) {
 	if fmt.Sprint(table.Differences) != fmt.Sprint(want) || fmt.Sprint(table.Common) != "[hosts a b]" || !strings.Contains(table.Notes[0], "the sides differ in GPU: that may be all of the difference") {
 		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
 	}
+	same := with(bench.Setup{NCCL: "2.29.2"})
+	table = Two(same, same, Options{Settings: [2][]string{{"-t 1 -g 8 -n 20 -w 5"}, {"-t 1 -g 8 -n 100 -w 5", "-t 1 -g 8 -n 20 -w 5"}}})
+	if len(table.Differences) != 1 || fmt.Sprint(table.Common) != "[NCCL 2.29.2]" || !strings.Contains(table.Notes[0], "the sides differ in options of nccl-tests") {
+		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
+	}
 	// What one side does not tell is no difference.
 	if table := Two(with(bench.Setup{NCCL: "2.27.3"}), []bench.Sample{one(nil)}, Options{}); len(table.Differences) != 0 {
 		t.Errorf("%v", table.Differences)
