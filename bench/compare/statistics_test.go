@@ -248,6 +248,11 @@ func TestOneRepetition(t *testing.T) {
 	if f.found+f.wrong != 0 || f.meansFound != 400 || f.meansCovered/400 < 0.9 {
 		t.Errorf("%+v", f)
 	}
+	if table := w.sample(rand.New(rand.NewPCG(1, 1))); table.Groups[0].Mean.Verdict != Slower {
+		t.Errorf("%+v", table.Groups[0].Mean)
+	} else if sizes, mean := table.Slower(); sizes > 0 || mean {
+		t.Error("the mean of single runs is taken for proof")
+	}
 	w.change = same(0)
 	if f := w.figures(5, 400); f.meansFound/400 > 0.08 {
 		t.Errorf("nothing changed, and %.3f of the means have a verdict", f.meansFound/400)

@@ -181,6 +181,8 @@ type Mean struct {
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
 func (e *Estimate) Exceeds(threshold float64) bool { return e.Verdict == Slower && e.Low > 1+threshold }
 
+func (m *Mean) exceeds(threshold float64) bool { return !m.BySizes && m.Exceeds(threshold) }
+
 // Count returns the number of sizes of all groups, and of those with a verdict.
 func (t *Table) Count(v Verdict) (with, all int) {
 	for _, g := range t.Groups {
@@ -193,7 +195,8 @@ func (t *Table) Count(v Verdict) (with, all int) {
 	return with, all
 }
 
-// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
+// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is. A
+// mean that rests on the sizes alone is no proof: of two runs alike one is a little slower as a whole.
 func (t *Table) Slower() (sizes int, mean bool) {
 	for _, g := range t.Groups {
 		for _, r := range g.Rows {
@@ -201,7 +204,7 @@ func (t *Table) Slower() (sizes int, mean bool) {
 				sizes++
 			}
 		}
-		mean = mean || g.Mean.Exceeds(t.Threshold)
+		mean = mean || g.Mean.exceeds(t.Threshold)
 	}
-	return sizes, mean || t.Overall.Exceeds(t.Threshold)
+	return sizes, mean || t.Overall.exceeds(t.Threshold)
 }
