@@ -121,7 +121,7 @@ func (t *Table) remark(p *pool) {
 	}
 	switch {
 	case bySizes:
-		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change (so it decides no exit code)")
+		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change, so it is no proof")
 	case few == 1 && unknown < all:
 		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
 	}
