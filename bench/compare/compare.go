@@ -71,7 +71,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	if len(t.Groups) == 1 {
 		t.Overall = t.Groups[0].Mean
 	}
-	t.remark(p)
+	t.remark(p, opts.Alternating)
 	return t
 }
 

@@ -15,29 +15,21 @@ func (g *Group) average(values []repetitions) {
 	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
 	all := rounds(values)
 	both := g.summaries(all)
-	switch few := min(len(all[0]), len(all[1])); {
-	case few >= 2:
-	case max(both[0].df, both[1].df) > 0: // what one side was repeated, for both
-		both[0].spread, both[1].spread = both[0].orElse(both[1]), both[1].orElse(both[0])
+	floor := leastNoise * leastNoise / n
+	switch known := both[0].pooled(both[1].spread); {
+	case min(len(all[0]), len(all[1])) >= 2:
+		for side := range both {
+			both[side].variance = max(both[side].variance, floor)
+		}
+		g.Mean.test = g.test(both[0], both[1])
+	case known.df > 0: // the noise of the side that was repeated is taken for both
+		error2 := max(known.variance, floor) * (1/both[0].n + 1/both[1].n)
+		g.Mean.test = &tTest{both[1].location - both[0].location, math.Sqrt(error2), known.df}
 	case len(logs) >= leastNeighbours:
 		s := summarize(differences)
 		g.Mean.test = &tTest{s.location, math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df}
 		g.Mean.BySizes = true
-		return
-	default:
-		return
 	}
-	for side := range both {
-		both[side].variance = max(both[side].variance, leastNoise*leastNoise/n)
-	}
-	g.Mean.test = g.test(both[0], both[1])
-}
-
-func (s summary) orElse(o summary) spread {
-	if s.df > 0 {
-		return s.spread
-	}
-	return spread{o.variance, o.df}
 }
 
 // rounds are the means over sizes of the first repetitions, the second ones and so on, without what sizes differ by.

@@ -66,6 +66,9 @@ func moderate(octaves []float64, own []summary) (all []spread) {
 // pooled is the common spread of both.
 func (s spread) pooled(o spread) spread {
 	df := s.df + o.df
+	if df == 0 {
+		return s
+	}
 	return spread{(s.variance*s.df + o.variance*o.df) / df, df}
 }
 

@@ -92,7 +92,7 @@ func (p *pool) has(s *bench.Sample) bool {
 }
 
 // remark says what the reader has to know of the table.
-func (t *Table) remark(p *pool) {
+func (t *Table) remark(p *pool, alternating bool) {
 	if t.simulated > 0 {
 		t.note("%s simulated, not measured", count(t.simulated, "time"))
 	}
@@ -106,9 +106,9 @@ func (t *Table) remark(p *pool) {
 		t.note("the sides differ in %s: that may be all of the difference", strings.Join(doubts, " and "))
 	}
 	unknown, all := t.Count(Unknown)
-	bySizes, paired := false, false
+	bySizes, paired, unpaired := false, false, false
 	for _, g := range t.Groups {
-		bySizes, paired = bySizes || g.Mean.BySizes, paired || g.Paired
+		bySizes, paired, unpaired = bySizes || g.Mean.BySizes, paired || g.Paired, unpaired || !g.Paired
 	}
 	few := min(t.Sides[0].Runs, t.Sides[1].Runs)
 	switch {
@@ -126,6 +126,8 @@ func (t *Table) remark(p *pool) {
 		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
 	}
 	switch {
+	case unpaired && alternating:
+		t.note("made in turns, but not compared pair by pair (needed: as many runs of a size before as after, %d or more)", leastPairs)
 	case paired:
 		t.note("the runs were made in turns and are compared pair by pair: slow drift does not count")
 	case few > 1 && oneAfterTheOther(p.times):

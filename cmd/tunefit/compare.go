@@ -81,7 +81,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 	case dash < 0 && len(args) == 2:
 		return [2][]string{args[:1], args[1:]}, nil
 	case dash < 0:
-		return files, cli.Usagef("%d files given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", len(args))
+		return files, cli.Usagef("%s given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", cli.CountOf(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)", map[bool]string{true: "before", false: "after"}[dash == 0])
 	}

@@ -61,6 +61,10 @@ func TestCompare(t *testing.T) {
 	if m := lacks(out, "of 6 sizes: 1 slower (1 by more than 1 %), 2 faster"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
+	out, _ = tunefit(t, exitSlower, beforeAndAfter(t, "--turns")...)
+	if m := lacks(out, "note: the runs were made in turns and are compared pair by pair"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
 	out, _ = tunefit(t, exitSlower, beforeAndAfter(t, "--all")...)
 	if strings.Count(out, "allreduce 2x4, float sum ") != 2 || !strings.Contains(out, "\nall: geometric mean of 12 ratios ") {
 		t.Error(out)
@@ -86,6 +90,10 @@ func TestCompareFewFiles(t *testing.T) {
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
 	if m := lacks(out, "note: 1 repetition: nothing tells the noise at one size", "what shifts a run as a whole"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
+	if m := lacks(out, "note: made in turns, but not compared pair by pair (needed: as many runs"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, said := tunefit(t, cli.ExitOK, "compare", before, before)
@@ -137,7 +145,7 @@ func TestCompareWrongCalls(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{before}, "1 files given (needed: one before and one after, or -- between"},
+		{[]string{before}, "1 file given (needed: one before and one after, or -- between"},
 		{[]string{before, after, after}, "3 files given"},
 		{[]string{"--", before, after}, "no file before --"},
 		{[]string{before, after, "--"}, "no file after --"},
