@@ -44,21 +44,33 @@ func (t *text) header(line []byte) bool {
 // settings reads "nThread 1 nGpus 8 minBytes 8 ... graph: 0".
 func (t *text) settings(body []byte) {
 	words := tokensOf(body, t.tokens[:])
-	threads, gpus := 0, 0
+	var s settings
 	for i := 0; i+1 < len(words); i++ {
 		switch value := words[i+1]; string(words[i]) {
 		case "nThread":
-			threads = atoi(value)
+			s.threads = atoi(value)
 		case "nGpus":
-			gpus = atoi(value)
+			s.gpus = atoi(value)
+		case "iters:":
+			switch string(words[max(i, 1)-1]) {
+			case "warmup":
+				s.warmUp = atoi(value)
+			case "agg":
+				s.aggregated = atoi(value)
+			default:
+				s.iterations = atoi(value)
+			}
+		case "unalign:":
+			s.skew = atoi(value)
 		case "graph:":
-			if atoi(value) > 0 {
+			if s.graph = atoi(value); s.graph > 0 {
 				t.r.note(t.line, "times are those of CUDA graph launches (-G)")
 			}
 		}
 	}
-	if threads > 0 && gpus > 0 && threads <= 1<<16 && gpus <= 1<<16 {
-		t.run.threads = threads * gpus
+	if s.threads > 0 && s.gpus > 0 && s.threads <= 1<<16 && s.gpus <= 1<<16 {
+		t.run.threads = s.threads * s.gpus
+		t.r.set(s)
 	}
 	if bytes.Contains(body, []byte("side_work: 1")) {
 		t.r.note(t.line, "other work ran beside the operations")

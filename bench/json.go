@@ -20,6 +20,11 @@ type (
 		Threads int `json:"nthreads"`
 		GPUs    int `json:"ngpus"`
 		Graph   int `json:"graph"`
+
+		Iterations int `json:"iterations"`
+		WarmUp     int `json:"warmup_iters"`
+		Aggregated int `json:"aggregated_iterations"`
+
 		Devices []struct {
 			Rank  int    `json:"rank"`
 			Group int    `json:"group"`
@@ -191,6 +196,7 @@ func (j *jsonRun) args(args []string) {
 func (j *jsonRun) config(c jsonConfig) {
 	if c.Threads > 0 && c.GPUs > 0 && c.Threads <= 1<<16 && c.GPUs <= 1<<16 {
 		j.run.threads = c.Threads * c.GPUs
+		j.r.set(settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
 	}
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)

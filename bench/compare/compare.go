@@ -16,6 +16,8 @@ type Options struct {
 	Alpha float64
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
+	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
+	Settings [2][]string
 	// Config compares one forced configuration; nil: what ran. Where a side has several configurations at a size,
 	// what ran is NCCL's own choice.
 	Config *Config
@@ -50,6 +52,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	}
 	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
 	t.describe([2][]bench.Sample{before, after}, p)
+	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
 	for _, key := range p.keys() {
 		t.Groups = append(t.Groups, p.group(key, opts))
@@ -68,7 +71,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	if len(t.Groups) == 1 {
 		t.Overall = t.Groups[0].Mean
 	}
-	t.remark(p)
+	t.remark(p, opts.Alternating)
 	return t
 }
 
@@ -156,50 +159,49 @@ func (c Config) before(o Config) bool {
 
 // estimate fills in what the repetitions of all sizes tell.
 func (g *Group) estimate(values []repetitions) {
-	octaves, own := make([]float64, len(values)), make([]spread, len(values))
+	var octaves []float64
+	var own [2][]summary
 	for i, v := range values {
 		r := &g.Rows[i]
-		octaves[i] = math.Log2(float64(r.Bytes))
+		octaves = append(octaves, math.Log2(float64(r.Bytes)))
 		for side, cell := range []*Cell{&r.Before, &r.After} {
 			cell.Micros = math.Exp(median(v[side]))
 			cell.BusBW /= cell.Micros
 			cell.Reps = len(v[side])
 		}
 		r.Estimate = unknown(math.Log(r.After.Micros / r.Before.Micros))
-		own[i] = g.spread(v)
+		for side, s := range g.summaries(v) {
+			own[side] = append(own[side], s)
+		}
 	}
-	for i, s := range moderate(octaves, own) {
-		g.Rows[i].test = g.test(values[i], s)
+	for side := range own {
+		for i, s := range moderate(octaves, own[side]) {
+			own[side][i].spread = s
+		}
+	}
+	for i, v := range values {
+		// With a single repetition on a side nothing tells a change from a spike.
+		if min(len(v[0]), len(v[1])) >= 2 {
+			g.Rows[i].test = g.test(own[0][i], own[1][i])
+		}
 	}
 	g.average(values)
 }
 
-// spread of one repetition, or of the difference of a pair.
-func (g *Group) spread(v repetitions) spread {
+// summaries of both sides, or of the differences of pairs twice.
+func (g *Group) summaries(v repetitions) [2]summary {
 	if g.Paired {
-		return spreadOf(pairs(v))
+		s := summarize(pairs(v))
+		return [2]summary{s, s}
 	}
-	return spreadOf(v[0]).pooled(spreadOf(v[1]))
+	return [2]summary{summarize(v[0]), summarize(v[1])}
 }
 
-// test compares two sets of repetitions; nil: nothing tells the noise, or with a single repetition on a side a change
-// from a spike.
-func (g *Group) test(v repetitions, s spread) test {
-	switch least := min(len(v[0]), len(v[1])); {
-	case least >= manyReps:
-		return newRankTest(v, g.Paired)
-	case least >= 2 && s.df > 0:
-		return g.tTest(v, s)
+func (g *Group) test(before, after summary) *tTest {
+	if g.Paired {
+		return &tTest{after.location, math.Sqrt(after.error2()), after.df}
 	}
-	return nil
-}
-
-func (g *Group) tTest(v repetitions, s spread) *tTest {
-	before, after := float64(len(v[0])), float64(len(v[1]))
-	if g.Paired { // the difference of the means is the mean of the differences
-		return &tTest{mean(v[1]) - mean(v[0]), math.Sqrt(s.variance / before), s.df}
-	}
-	return &tTest{mean(v[1]) - mean(v[0]), math.Sqrt(s.variance * (1/before + 1/after)), s.df}
+	return welch(before, after)
 }
 
 func pairs(v repetitions) (all []float64) {

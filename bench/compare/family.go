@@ -30,7 +30,7 @@ func judge(all []*Estimate, alpha float64) (tested int) {
 	least := 1.0
 	for i, e := range slices.Backward(known) {
 		low, high := e.test.interval(level)
-		// The test is about means or ranks, the ratio is of medians: where they disagree, both count.
+		// The test is about means, the ratio is of medians: where they disagree, both count.
 		e.Low, e.High = min(math.Exp(low), e.Ratio), max(math.Exp(high), e.Ratio)
 		least = min(least, e.P*m/float64(i+1))
 		e.P = least

@@ -11,22 +11,26 @@ func (g *Group) average(values []repetitions) {
 		logs = append(logs, math.Log(r.Ratio))
 		differences = append(differences, mean(values[i][1])-mean(values[i][0]))
 	}
-	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
 	n := float64(len(logs))
+	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
 	all := rounds(values)
-	s := g.spread(all)
-	s.variance = max(s.variance, leastNoise*leastNoise/n)
-	switch {
-	case s.df > 0:
-		g.Mean.set(g.tTest(all, s))
+	both := g.summaries(all)
+	floor := leastNoise * leastNoise / n
+	switch known := both[0].pooled(both[1].spread); {
+	case min(len(all[0]), len(all[1])) >= 2:
+		for side := range both {
+			both[side].variance = max(both[side].variance, floor)
+		}
+		g.Mean.test = g.test(both[0], both[1])
+	case known.df > 0: // the noise of the side that was repeated is taken for both
+		error2 := max(known.variance, floor) * (1/both[0].n + 1/both[1].n)
+		g.Mean.test = &tTest{both[1].location - both[0].location, math.Sqrt(error2), known.df}
 	case len(logs) >= leastNeighbours:
-		s = spreadOf(differences)
-		g.Mean.set(&tTest{mean(differences), math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df})
+		s := summarize(differences)
+		g.Mean.test = &tTest{s.location, math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df}
 		g.Mean.BySizes = true
 	}
 }
-
-func (m *Mean) set(t *tTest) { m.t, m.test = t, t }
 
 // rounds are the means over sizes of the first repetitions, the second ones and so on, without what sizes differ by.
 func rounds(values []repetitions) (all repetitions) {
@@ -64,19 +68,19 @@ func overall(groups []Group) Mean {
 		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
 		ln += weight * math.Log(g.Mean.Ratio)
 		m.BySizes = m.BySizes || g.Mean.BySizes
-		if g.Mean.t == nil {
+		if g.Mean.test == nil {
 			known = false
 			continue
 		}
-		all.difference += weight * g.Mean.t.difference
-		part := weight * weight * g.Mean.t.se * g.Mean.t.se
+		all.difference += weight * g.Mean.test.difference
+		part := weight * weight * g.Mean.test.se * g.Mean.test.se
 		variance += part
-		below += part * part / g.Mean.t.df
+		below += part * part / g.Mean.test.df
 	}
 	m.Estimate = unknown(ln)
 	if known {
 		all.se, all.df = math.Sqrt(variance), variance*variance/below // Welch and Satterthwaite
-		m.set(all)
+		m.test = all
 	}
 	return m
 }

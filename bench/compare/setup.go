@@ -2,29 +2,31 @@ package compare
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 )
 
-// circumstances are what a log may tell about where and with what it was measured. The first ones are the usual
-// reasons for a comparison, a difference in the others is a doubt about it.
-var circumstances = []struct {
-	what   string
-	of     func(*bench.Setup) string
-	none   string // in words, where a side has none and that means something; empty: the log does not tell
-	reason bool
-}{
-	{"NCCL", func(s *bench.Setup) string { return s.NCCL }, "", true},
-	{"tuner", func(s *bench.Setup) string { return s.Tuner }, "none", true},
-	{"driver", func(s *bench.Setup) string { return s.Driver }, "", true},
-	{"GPU", func(s *bench.Setup) string { return s.GPU }, "", false},
-	{"hosts", func(s *bench.Setup) string { return s.Hosts }, "", false},
-	{"NCCL_MIN_NCHANNELS", func(s *bench.Setup) string { return s.MinChannels }, "unset", false},
-	{"NCCL_MIN_CTAS", func(s *bench.Setup) string { return s.MinCTAs }, "unset", false},
+// circumstance is what a log may tell about where and with what it was measured.
+type circumstance struct {
+	what string
+	of   func(*bench.Setup) string
+	none string // in words, where a log that has none of it tells that; empty: it does not
 }
+
+var circumstances = []circumstance{
+	{"NCCL", func(s *bench.Setup) string { return s.NCCL }, ""},
+	{"tuner", func(s *bench.Setup) string { return s.Tuner }, "none"},
+	{"driver", func(s *bench.Setup) string { return s.Driver }, ""},
+	{"GPU", func(s *bench.Setup) string { return s.GPU }, ""},
+	{"hosts", func(s *bench.Setup) string { return s.Hosts }, ""},
+	{"NCCL_MIN_NCHANNELS", func(s *bench.Setup) string { return s.MinChannels }, "unset"},
+	{"NCCL_MIN_CTAS", func(s *bench.Setup) string { return s.MinCTAs }, "unset"},
+}
+
+// reasons, the first circumstances, are what is compared on purpose; a difference in the others is a doubt.
+const reasons = 3
 
 // describe fills in the sides and what they were measured with.
 func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
@@ -46,34 +48,41 @@ func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
 		t.Sides[side] = s
 	}
 	for _, c := range circumstances {
-		values, told := [2]string{}, [2]bool{}
+		var values [2]string
 		for side := range samples {
-			found := map[string]bool{}
+			var found []string
+			told := false
 			for i := range samples[side] {
 				if s := &samples[side][i]; s.Setup != nil && p.has(s) {
-					told[side] = true
-					found[c.of(s.Setup)] = true
+					told = true
+					if v := c.of(s.Setup); v != "" && !slices.Contains(found, v) {
+						found = append(found, v)
+					}
 				}
 			}
-			if len(found) > 1 || c.none == "" {
-				delete(found, "")
+			if values[side] = joined(found); values[side] == "" && told {
+				values[side] = c.none
 			}
-			values[side] = strings.Join(slices.Sorted(maps.Keys(found)), " and ")
 		}
-		switch {
-		case values[0] == values[1]:
-			if values[0] != "" {
-				t.Common = append(t.Common, c.what+" "+values[0])
-			}
-		case told[0] && told[1] && (c.none != "" || values[0] != "" && values[1] != ""):
-			for side := range values {
-				if values[side] == "" {
-					values[side] = c.none
-				}
-			}
-			t.Differences = append(t.Differences, Difference{c.what, values[0], values[1]})
+		if values[0] != c.none || values[1] != c.none {
+			t.differ(c.what, values[0], values[1])
 		}
 	}
+}
+
+// differ keeps what both have in common or not, as far as both tell.
+func (t *Table) differ(what, before, after string) {
+	switch {
+	case before == "" || after == "":
+	case before == after:
+		t.Common = append(t.Common, what+" "+before)
+	default:
+		t.Differences = append(t.Differences, Difference{what, before, after})
+	}
+}
+
+func joined(values []string) string {
+	return strings.Join(slices.Sorted(slices.Values(values)), " and ")
 }
 
 // has reports whether samples of this kind are still compared.
@@ -83,25 +92,23 @@ func (p *pool) has(s *bench.Sample) bool {
 }
 
 // remark says what the reader has to know of the table.
-func (t *Table) remark(p *pool) {
+func (t *Table) remark(p *pool, alternating bool) {
 	if t.simulated > 0 {
 		t.note("%s simulated, not measured", count(t.simulated, "time"))
 	}
 	var doubts []string
-	for _, c := range circumstances {
-		for _, d := range t.Differences {
-			if d.What == c.what && !c.reason {
-				doubts = append(doubts, d.What)
-			}
+	for _, d := range t.Differences {
+		if !slices.ContainsFunc(circumstances[:reasons], func(c circumstance) bool { return c.what == d.What }) {
+			doubts = append(doubts, d.What)
 		}
 	}
 	if len(doubts) > 0 {
 		t.note("the sides differ in %s: that may be all of the difference", strings.Join(doubts, " and "))
 	}
 	unknown, all := t.Count(Unknown)
-	bySizes, paired := false, false
+	bySizes, paired, unpaired := false, false, false
 	for _, g := range t.Groups {
-		bySizes, paired = bySizes || g.Mean.BySizes, paired || g.Paired
+		bySizes, paired, unpaired = bySizes || g.Mean.BySizes, paired || g.Paired, unpaired || !g.Paired
 	}
 	few := min(t.Sides[0].Runs, t.Sides[1].Runs)
 	switch {
@@ -114,11 +121,13 @@ func (t *Table) remark(p *pool) {
 	}
 	switch {
 	case bySizes:
-		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change")
+		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change, so it is no proof")
 	case few == 1 && unknown < all:
 		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
 	}
 	switch {
+	case unpaired && alternating:
+		t.note("made in turns, but not compared pair by pair (needed: as many runs of a size before as after, %d or more)", leastPairs)
 	case paired:
 		t.note("the runs were made in turns and are compared pair by pair: slow drift does not count")
 	case few > 1 && oneAfterTheOther(p.times):

@@ -25,37 +25,64 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
+// summary is what repetitions tell of their location.
+type summary struct {
+	location float64
+	spread
+	n float64
+}
+
 // spread is the variance of one repetition, with the degrees of freedom that it is known by; 0: not known.
 type spread struct{ variance, df float64 }
 
-// spreadOf is the spread of repetitions around their mean.
-func spreadOf(values []float64) spread {
-	if len(values) < 2 {
-		return spread{}
+// manyReps are enough to leave out a fifth at either end, so that one outlier neither moves the mean nor blows up the
+// variance. Of fewer, an outlier counts: nothing tells it from noise that is large there.
+const manyReps, trimmed = 8, 0.2
+
+// summarize takes the mean of a few, the trimmed mean of many with its variance by the winsorized values (Yuen, 1974).
+func summarize(values []float64) summary {
+	v := slices.Sorted(slices.Values(values))
+	n, cut := len(v), 0
+	if n >= manyReps {
+		cut = int(trimmed * float64(n))
 	}
-	m, sum := mean(values), 0.0
-	for _, v := range values {
-		sum += (v - m) * (v - m)
+	s := summary{mean(v[cut : n-cut]), spread{}, float64(n)}
+	if n < 2 {
+		return s
 	}
-	n := float64(len(values))
-	return spread{sum / (n - 1), n - 1}
+	for i := range cut {
+		v[i], v[n-1-i] = v[cut], v[n-1-cut]
+	}
+	middle, sum, left := mean(v), 0.0, float64(n-2*cut)
+	for _, x := range v {
+		sum += (x - middle) * (x - middle)
+	}
+	s.spread = spread{sum / (left - 1) * s.n / left, left - 1}
+	return s
 }
 
-// pooled is the common spread of both.
-func (s spread) pooled(o spread) spread {
-	df := s.df + o.df
-	if df == 0 {
-		return spread{}
-	}
-	return spread{(s.variance*s.df + o.variance*o.df) / df, df}
-}
+// error2 is the square of the location's standard error.
+func (s summary) error2() float64 { return s.variance / s.n }
 
-// tTest is Student's test of a difference of means, or of a mean of differences.
+// tTest is Student's test of a difference of locations, or of the location of differences.
 type tTest struct {
 	difference, se float64
 	df             float64
 }
 
+// welch compares two whose noise may differ, with the degrees of freedom of Welch and Satterthwaite.
+func welch(a, b summary) *tTest {
+	error2 := a.error2() + b.error2()
+	below := 0.0
+	for _, s := range []summary{a, b} {
+		if s.df > 0 {
+			below += s.error2() * s.error2() / s.df
+		}
+	}
+	return &tTest{b.location - a.location, math.Sqrt(error2), error2 * error2 / below}
+}
+
+// p is two-sided.
 func (t *tTest) p() float64 {
 	return min(1, 2*distuv.StudentsT{Sigma: 1, Nu: t.df}.Survival(math.Abs(t.difference/t.se)))
 }

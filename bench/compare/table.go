@@ -161,13 +161,7 @@ type Estimate struct {
 	P         float64 // corrected for the number of ratios in the table; NaN: as above
 	Verdict   Verdict
 
-	test test // nil: nothing tells the noise
-}
-
-// test tells whether a difference of ln(us) is luck.
-type test interface {
-	p() float64 // two-sided
-	interval(level float64) (low, high float64)
+	test *tTest // nil: nothing tells the noise
 }
 
 // unknown is an estimate of which nothing tells the noise.
@@ -182,12 +176,12 @@ type Mean struct {
 	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
 	// different sizes scatter, and does not know of what shifts all of them together.
 	BySizes bool
-
-	t *tTest
 }
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
 func (e *Estimate) Exceeds(threshold float64) bool { return e.Verdict == Slower && e.Low > 1+threshold }
+
+func (m *Mean) exceeds(threshold float64) bool { return !m.BySizes && m.Exceeds(threshold) }
 
 // Count returns the number of sizes of all groups, and of those with a verdict.
 func (t *Table) Count(v Verdict) (with, all int) {
@@ -201,7 +195,8 @@ func (t *Table) Count(v Verdict) (with, all int) {
 	return with, all
 }
 
-// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
+// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is. A
+// mean that rests on the sizes alone is no proof: of two runs alike one is a little slower as a whole.
 func (t *Table) Slower() (sizes int, mean bool) {
 	for _, g := range t.Groups {
 		for _, r := range g.Rows {
@@ -209,7 +204,7 @@ func (t *Table) Slower() (sizes int, mean bool) {
 				sizes++
 			}
 		}
-		mean = mean || g.Mean.Exceeds(t.Threshold)
+		mean = mean || g.Mean.exceeds(t.Threshold)
 	}
-	return sizes, mean || t.Overall.Exceeds(t.Threshold)
+	return sizes, mean || t.Overall.exceeds(t.Threshold)
 }

@@ -36,15 +36,15 @@ func (t *Table) WriteText(w io.Writer) error {
 func (g *Group) write(out io.Writer, sides [2]Side) {
 	fmt.Fprintf(out, "\n%s\n", g.Key)
 	before, after := cut(sides[0].Name), cut(sides[1].Name)
-	fmt.Fprintf(out, "%9s %10s %10s %8s %8s %6s %-13s %-6s %5s %4s\n", "", before+" us", after+" us", "GB/s", "GB/s", "ratio", "[interval]", "", "p", "reps")
+	fmt.Fprintf(out, "%9s %10s %10s %8s %8s %6s %-13s %-7s %5s %4s\n", "", before+" us", after+" us", "GB/s", "GB/s", "ratio", "[interval]", "", "p", "reps")
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		line := fmt.Sprintf("%9s %10s %10s %8s %8s %s %4s  %s", nccl.FormatBytes(r.Bytes), digits(r.Before.Micros), digits(r.After.Micros),
-			digits(r.Before.BusBW), digits(r.After.BusBW), r.Estimate.columns(), reps(r), r.moved())
+			digits(r.Before.BusBW), digits(r.After.BusBW), r.Estimate.columns(r.Verdict.String()), reps(r), r.moved())
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	if g.Mean.Sizes > 1 {
-		fmt.Fprintf(out, "%9s %39s %s\n", "geomean", "", g.Mean.Estimate.columns())
+		fmt.Fprintf(out, "%9s %39s %s\n", "geomean", "", g.Mean.columns(g.Mean.verdict()))
 	}
 }
 
@@ -52,22 +52,37 @@ func (g *Group) write(out io.Writer, sides [2]Side) {
 func cut(name string) string { return name[:min(len(name), 7)] }
 
 // columns are the ratio, half its interval, the verdict and its probability.
-func (e *Estimate) columns() string {
+func (e *Estimate) columns(verdict string) string {
 	interval, p := "", ""
 	if e.Verdict != Unknown {
 		interval = e.interval()
-		p = strconv.FormatFloat(e.P, 'f', 3, 64)
+		p = probability(e.P)
 	}
-	return fmt.Sprintf("%6.3f %-13s %-6s %5s", e.Ratio, interval, e.Verdict, p)
+	return fmt.Sprintf("%6.3f %-13s %-7s %5s", e.Ratio, interval, verdict, p)
 }
 
 // sentence is a mean in words.
 func (m *Mean) sentence() string {
 	text := fmt.Sprintf("geometric mean of %s %.3f", count(m.Sizes, "ratio"), m.Ratio)
 	if m.Verdict != Unknown {
-		text += fmt.Sprintf(" %s p=%.3f", m.interval(), m.P)
+		text += " " + m.interval() + " p=" + probability(m.P)
 	}
-	return text + " " + m.Verdict.String()
+	return text + " " + m.verdict()
+}
+
+// verdict has a question mark where it is no proof.
+func (m *Mean) verdict() string {
+	if m.BySizes && (m.Verdict == Faster || m.Verdict == Slower) {
+		return m.Verdict.String() + "?"
+	}
+	return m.Verdict.String()
+}
+
+func probability(p float64) string {
+	if p < 0.0005 {
+		return "<.001"
+	}
+	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
 func (e *Estimate) interval() string {

@@ -81,7 +81,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 	case dash < 0 && len(args) == 2:
 		return [2][]string{args[:1], args[1:]}, nil
 	case dash < 0:
-		return files, cli.Usagef("%d files given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", len(args))
+		return files, cli.Usagef("%s given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", cli.CountOf(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)", map[bool]string{true: "before", false: "after"}[dash == 0])
 	}
@@ -157,6 +157,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.FailWith(exitNotCompare, err)
 	}
+	opts.Settings = m.settings
 	t := compare.Two(m.samples[0], m.samples[1], opts)
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
@@ -184,6 +185,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 // measured is what was read of both sides.
 type measured struct {
 	samples, failed [2][]bench.Sample
+	settings        [2][]string
 }
 
 func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, err error) {
@@ -226,6 +228,11 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 				continue
 			}
 			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
+			for _, s := range r.Settings {
+				if !slices.Contains(m.settings[side], s) {
+					m.settings[side] = append(m.settings[side], s)
+				}
+			}
 			for _, rej := range r.Rejected {
 				notes = append(notes, bench.Note{File: file, Line: rej.Line, Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
 			}

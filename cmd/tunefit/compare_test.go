@@ -38,9 +38,9 @@ func lacks(text string, parts ...string) (missing []string) {
 
 func TestCompare(t *testing.T) {
 	out, said := tunefit(t, exitSlower, beforeAndAfter(t)...)
-	if m := lacks(out, "before: 18 times of 3 runs\n", "both: GPU Example GPU, hosts node0 node1\n", "NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
-		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.082,1.119] slower 0.000    3  ring/ll128/16 -> ring/simple/16\n",
-		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.972,1.023] ~      0.755    3\n",
+	if m := lacks(out, "before: 18 times of 3 runs\n", "both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n", "NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
+		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> ring/simple/16\n",
+		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
 		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, the others ~, nothing is proven\n"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
@@ -59,6 +59,10 @@ func TestCompare(t *testing.T) {
 	reversed := append(append([]string{"compare"}, logs(t, "after")...), "--")
 	out, _ = tunefit(t, exitSlower, append(reversed, logs(t, "before")...)...)
 	if m := lacks(out, "of 6 sizes: 1 slower (1 by more than 1 %), 2 faster"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, _ = tunefit(t, exitSlower, beforeAndAfter(t, "--turns")...)
+	if m := lacks(out, "note: the runs were made in turns and are compared pair by pair"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, _ = tunefit(t, exitSlower, beforeAndAfter(t, "--all")...)
@@ -86,6 +90,10 @@ func TestCompareFewFiles(t *testing.T) {
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
 	if m := lacks(out, "note: 1 repetition: nothing tells the noise at one size", "what shifts a run as a whole"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
+	if m := lacks(out, "note: made in turns, but not compared pair by pair (needed: as many runs"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, said := tunefit(t, cli.ExitOK, "compare", before, before)
@@ -137,7 +145,7 @@ func TestCompareWrongCalls(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{before}, "1 files given (needed: one before and one after, or -- between"},
+		{[]string{before}, "1 file given (needed: one before and one after, or -- between"},
 		{[]string{before, after, after}, "3 files given"},
 		{[]string{"--", before, after}, "no file before --"},
 		{[]string{before, after, "--"}, "no file after --"},
@@ -234,5 +242,35 @@ func TestRestore(t *testing.T) {
 	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
 	if _, said := tunefit(t, exitSlower, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said, "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
 		t.Error(said)
+	}
+}
+
+// docs/COMPARE.md shows what is printed.
+func TestComparePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testlib.Root, "docs/COMPARE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _ := tunefit(t, exitSlower, beforeAndAfter(t)...)
+	dir := t.TempDir()
+	for file, release := range map[string]string{"old.csv": "2.28.9", "new.csv": "2.21.5"} {
+		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M", "--nccl", release, "-o", filepath.Join(dir, file))
+	}
+	policy := filepath.Join(dir, "policy.csv")
+	tunefit(t, exitSlower, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"), "--restore", policy)
+	restored, err := os.ReadFile(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if line, ok := strings.CutPrefix(line, "    "); ok {
+			if shown++; !strings.Contains(table+string(restored), line) {
+				t.Errorf("nothing prints %q", line)
+			}
+		}
+	}
+	if shown < 15 {
+		t.Errorf("%d lines are shown", shown)
 	}
 }

@@ -1,0 +1,34 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+)
+
+// settings are the options of nccl-tests that times depend on.
+type settings struct {
+	threads, gpus           int // of one process
+	iterations, warmUp      int
+	aggregated, graph, skew int // -m, -G, and how far buffers are from being aligned
+}
+
+// String is as on a command line. What is not told, or as nccl-tests has it by itself, is left out.
+func (s settings) String() string {
+	text := fmt.Sprintf("-t %d -g %d", s.threads, s.gpus)
+	for _, option := range []struct {
+		name         string
+		value, usual int
+	}{{"-n", s.iterations, 0}, {"-w", s.warmUp, 0}, {"-m", s.aggregated, 1}, {"-G", s.graph, 0}, {"unalign", s.skew, 0}} {
+		if option.value != 0 && option.value != option.usual {
+			text += fmt.Sprintf(" %s %d", option.name, option.value)
+		}
+	}
+	return text
+}
+
+// set keeps the options of a run.
+func (r *Result) set(s settings) {
+	if text := s.String(); s.iterations > 0 && !slices.Contains(r.Settings, text) {
+		r.Settings = append(r.Settings, text)
+	}
+}
