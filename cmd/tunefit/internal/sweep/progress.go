@@ -57,7 +57,7 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 }
 
 // verificationStarts is how many a verification has at most.
-func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + 3) }
+func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + fit.MostContenders) }
 
 // reserved reports that the rest of the budget is for the verification.
 func (s *Sweep) reserved(key fit.Key) bool {
