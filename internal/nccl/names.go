@@ -77,20 +77,28 @@ func (c Coll) String() string  { return Colls.name(c) }
 func (a Algo) String() string  { return Algos.name(a) }
 func (p Proto) String() string { return Protos.name(p) }
 
-// In JSON they have their names, too.
+// MarshalText implements encoding.TextMarshaler: in JSON they have their names, too.
+func (c Coll) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-func (c Coll) MarshalText() ([]byte, error)  { return []byte(c.String()), nil }
-func (a Algo) MarshalText() ([]byte, error)  { return []byte(a.String()), nil }
+// MarshalText implements encoding.TextMarshaler.
+func (a Algo) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// MarshalText implements encoding.TextMarshaler.
 func (p Proto) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (c *Coll) UnmarshalText(text []byte) (err error) {
 	*c, err = Colls.Parse(string(text))
 	return err
 }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (a *Algo) UnmarshalText(text []byte) (err error) {
 	*a, err = Algos.Parse(string(text))
 	return err
 }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Proto) UnmarshalText(text []byte) (err error) {
 	*p, err = Protos.Parse(string(text))
 	return err

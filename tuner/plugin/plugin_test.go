@@ -266,11 +266,13 @@ func TestLogs(t *testing.T) {
 		{"good", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_LOG=decisions"}, []string{
 			`INFO .*good\.csv: 1 row is for operations that NCCL asks no tuner about, without effect`,
 			`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v7\): policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`INFO TUNER/Go: NCCL offers for allreduce: tree/ll, .*, nvls/simple`,
 			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels instead of ring/ll, decided by .*good\.csv:1`,
+			`INFO .* NCCL offers for broadcast: .*`,
 			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
 			`INFO .*: 2 shapes in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 shape`,
 			`INFO .*good\.csv:1 decided 1 shape`,
-			`INFO .* communicator .*`, `INFO .*: allreduce .*`, `INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
+			`INFO .* communicator .*`, `INFO .* offers .*`, `INFO .*: allreduce .*`, `INFO .* offers .*`, `INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
 		}},
 		{"bad model", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_MODEL_FILE=" + badModel}, []string{
 			`INFO .*good\.csv: 1 row is for .*`,

@@ -23,19 +23,18 @@ func Run(ctx context.Context, argv []string, env []string, dir string, out io.Wr
 	// A session of its own tells its processes from all others, also those that launchers put into process groups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.WaitDelay = patience
-	ended := make(chan error, 1)
-	started := make(chan error, 1)
+	started, ended := make(chan error), make(chan struct{})
+	var exit error // once it has ended
 	go func() {
 		runtime.LockOSThread() // the kernel means the thread, not the process, whose death sends the signal
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			err = cmd.Wait()
-			if errors.Is(err, exec.ErrWaitDelay) {
-				err = nil // it ended well, and left a process that holds its output
+			if exit = cmd.Wait(); errors.Is(exit, exec.ErrWaitDelay) {
+				exit = nil // it ended well, and left a process that holds its output
 			}
-			ended <- err
+			close(ended)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -43,11 +42,11 @@ func Run(ctx context.Context, argv []string, env []string, dir string, out io.Wr
 	}
 	defer killSession(cmd.Process.Pid)
 	select {
-	case err := <-ended:
-		return err
+	case <-ended:
+		return exit
 	case <-ctx.Done():
 	}
-	cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
 	case <-time.After(patience):
@@ -63,7 +62,7 @@ func killSession(session int) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		left := ofSession(session)
 		for _, pid := range left {
-			syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if len(left) == 0 {
 			return

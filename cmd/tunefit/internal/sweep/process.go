@@ -32,14 +32,16 @@ func (p process) run(ctx context.Context) error {
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
 	// A group of its own: Ctrl-C is for tunefit, which ends it. Where tunefit is killed it is told, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started, ended := make(chan error), make(chan error, 1)
+	started, ended := make(chan error), make(chan struct{})
+	var exit error // once it has ended
 	go func() {
 		runtime.LockOSThread() // Pdeathsig comes when the thread ends that started it
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			ended <- cmd.Wait()
+			exit = cmd.Wait()
+			close(ended)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -61,8 +63,8 @@ func (p process) run(ctx context.Context) error {
 	defer watch.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return err
+		case <-ended:
+			return exit
 		case <-ctx.Done():
 			return stop(context.Cause(ctx))
 		case now := <-watch.C:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func start(t *testing.T, ctx context.Context, script string, silence time.Duration) (error, string, process) {
+func start(t *testing.T, ctx context.Context, script string, silence time.Duration) (string, error) {
 	t.Helper()
 	output, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -28,7 +28,7 @@ func start(t *testing.T, ctx context.Context, script string, silence time.Durati
 	if left := marked(p.mark); len(left) > 0 {
 		t.Errorf("processes %v are still there", left)
 	}
-	return ended, string(text), p
+	return string(text), ended
 }
 
 func TestProcessEnds(t *testing.T) {
@@ -45,7 +45,7 @@ func TestProcessEnds(t *testing.T) {
 		"with more output than pipes": {"echo out; echo err >&2; head -c 1000000 /dev/zero", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ended, text, _ := start(t, t.Context(), test.script, time.Hour)
+			text, ended := start(t, t.Context(), test.script, time.Hour)
 			if test.code == 0 && ended != nil || test.code != 0 && (!errors.As(ended, &exit) || exit.ExitCode() != test.code) {
 				t.Errorf("it ended with %v", ended)
 			}
@@ -60,14 +60,14 @@ func TestProcessEnds(t *testing.T) {
 func TestProcessIsEnded(t *testing.T) {
 	const deaf = "trap '' TERM INT HUP; echo begun; setsid bash -c \"trap '' TERM HUP; while :; do sleep 1000; done\" & while :; do sleep 1000; done"
 	t.Run("silent", func(t *testing.T) {
-		if ended, text, _ := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) || text != "begun\n" {
+		if text, ended := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) || text != "begun\n" {
 			t.Errorf("%v, %q", ended, text)
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errBudget)
-		if ended, _, _ := start(t, ctx, deaf, time.Hour); !errors.Is(ended, errBudget) {
+		if _, ended := start(t, ctx, deaf, time.Hour); !errors.Is(ended, errBudget) {
 			t.Error(ended)
 		}
 	})

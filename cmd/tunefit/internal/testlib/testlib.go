@@ -22,9 +22,11 @@ import (
 // Root is the project's folder.
 var Root string
 
-// Library is the tuner library that the tests ask, built by the Makefile; Rank is a program that
-// makes calls with it as a rank of a job does. Both are empty in a build that cannot load a library.
-var Library, Rank string
+// Library is the tuner library that the tests ask, built by the Makefile. It is empty in a build that cannot load one.
+var Library string
+
+// Rank is a program that makes calls with the library as a rank of a job does.
+var Rank string
 
 // envBuild names the folder where both are built already, for the packages of `make test` to share.
 const envBuild = "TEST_BUILD"
