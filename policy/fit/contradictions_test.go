@@ -166,7 +166,7 @@ func TestMachinesAreCounted(t *testing.T) {
 	if len(p.Machines) != 2 || p.Machines[0] != (model.MeasuredOn{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00", Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
 		t.Errorf("the model says %+v", p)
 	}
-	if gpus := (&Set{Machines: []Machine{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}}, {Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {
+	if gpus := (&Set{Machines: []MeasuredOn{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}}, {Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {
 		t.Errorf("one GPU under two names counts as %q", gpus)
 	}
 }

@@ -22,17 +22,8 @@ type fold struct {
 	sizes []uint64
 }
 
-// compile fits groups and compiles them as a tuner would.
-func compile(maxNodes int, groups ...*Group) *model.Model {
-	var all []model.Group
-	for _, g := range groups {
-		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest)))
-	}
-	return compiled(maxNodes, all...)
-}
-
-// compileFor is compile for a group that is going to be asked about some sizes
-// only.
+// compileFor fits a group that is going to be asked about some sizes only, and compiles it as a
+// tuner would.
 func compileFor(maxNodes int, g *Group, sizes []uint64) *model.Model {
 	measured := g.allSizes()
 	least, most := measured[0], measured[len(measured)-1]

@@ -127,17 +127,17 @@ func (g *Group) fitJoint(cells []Cell, shared *layouts) *joint {
 	j := &joint{physics: fitPhysics(s, c, us, w), noiseAt: g.noiseAt}
 	points := make([]point, n)
 	for i, cell := range cells {
-		points[i] = point{place{math.Log2(s[i]), math.Log2(c[i]), g.cellNoise(cell)}, math.Log(us[i] / j.physics.micros(s[i], c[i]))}
+		points[i] = point{input{math.Log2(s[i]), math.Log2(c[i]), g.cellNoise(cell)}, math.Log(us[i] / j.physics.micros(s[i], c[i]))}
 		if doubt := cell.doubt(); doubt > 0 {
 			points[i].noise = math.Hypot(points[i].noise, doubt)
 		}
 	}
-	points = thin(points, mostPoints)
-	places, values := make([]place, len(points)), make([]float64, len(points))
+	points = downsample(points, mostPoints)
+	inputs, values := make([]input, len(points)), make([]float64, len(points))
 	for i, p := range points {
-		places[i], values[i] = p.place, p.value
+		inputs[i], values[i] = p.input, p.value
 	}
-	j.process = newProcess(shared.of(places), values)
+	j.process = newProcess(shared.of(inputs), values)
 	return j
 }
 

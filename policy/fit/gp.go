@@ -10,7 +10,7 @@ import (
 )
 
 // process is the Gaussian process that corrects the physics of one family:
-// values at the places of a layout.
+// values at the inputs of a layout.
 type process struct {
 	*layout
 	alpha *mat.VecDense // K^-1 value
@@ -30,7 +30,7 @@ const (
 	priorSizes = 0.75
 )
 
-// newProcess conditions on values, one for each place.
+// newProcess conditions on values, one for each input.
 func newProcess(l *layout, values []float64) *process {
 	p := &process{layout: l, alpha: mat.NewVecDense(len(values), nil)}
 	p.white = mat.NewVecDense(len(values), slices.Clone(values))
@@ -47,7 +47,7 @@ func newProcess(l *layout, values []float64) *process {
 // all its points. Steps between sizes are common to all channel counts, so that
 // only the second sees them. Closed form: Rasmussen and Williams (2006), 5.4.2.
 func (p *process) learnScales() {
-	z := make([]float64, len(p.places))
+	z := make([]float64, len(p.inputs))
 	for i := range z {
 		z[i] = p.alpha.AtVec(i) / math.Sqrt(p.precision[i])
 	}

@@ -20,14 +20,14 @@ const (
 	ownOctaves     = 1.0  // its length in bytes
 )
 
-// place is where ln(us) was seen, and how well.
-type place struct {
+// input is where ln(us) was seen, and how well.
+type input struct {
 	octave   float64 // log2 bytes
 	channels float64 // log2 channels
 	noise    float64 // standard deviation of ln(us), > 0
 }
 
-func covariance(a, b *place) float64 {
+func covariance(a, b *input) float64 {
 	d := a.octave - b.octave
 	x, y := d/smoothOctaves, (a.channels-b.channels)/smoothChannels
 	k := smoothVariance * matern52(math.Sqrt(x*x+y*y))
@@ -37,8 +37,8 @@ func covariance(a, b *place) float64 {
 	return k
 }
 
-// covariances of one place with some sizes of one channel count.
-func covariances(to []float64, p *place, channels float64, octaves []float64) {
+// covariances of one input with some sizes of one channel count.
+func covariances(to []float64, p *input, channels float64, octaves []float64) {
 	y := (p.channels - channels) / smoothChannels
 	for j, octave := range octaves {
 		x := (p.octave - octave) / smoothOctaves
@@ -53,9 +53,9 @@ func covariances(to []float64, p *place, channels float64, octaves []float64) {
 
 // layout is all of a Gaussian process that does not depend on the values: nearly
 // all of the work. The families of one sweep were usually measured at the same
-// places and share it.
+// inputs and share it.
 type layout struct {
-	places    []place
+	inputs    []input
 	chol      mat.Cholesky
 	lower     *mat.TriDense
 	precision []float64   // diagonal of K^-1
@@ -64,43 +64,43 @@ type layout struct {
 	forecasts map[float64]*forecast
 }
 
-// layouts finds the one for some places among those there are.
+// layouts finds the one for some inputs among those there are.
 type layouts []*layout
 
-func (all *layouts) of(places []place) *layout {
+func (all *layouts) of(inputs []input) *layout {
 	for _, l := range *all {
-		if slices.Equal(l.places, places) {
+		if slices.Equal(l.inputs, inputs) {
 			return l
 		}
 	}
-	l := newLayout(places)
+	l := newLayout(inputs)
 	*all = append(*all, l)
 	return l
 }
 
-// newLayout factorises the covariance of places, no two of which are the same.
-func newLayout(places []place) *layout {
-	n := len(places)
+// newLayout factorises the covariance of inputs, no two of which are the same.
+func newLayout(inputs []input) *layout {
+	n := len(inputs)
 	k := mat.NewSymDense(n, nil)
-	for i := range places {
+	for i := range inputs {
 		for j := i; j < n; j++ {
-			v := covariance(&places[i], &places[j])
+			v := covariance(&inputs[i], &inputs[j])
 			if i == j {
-				v += places[i].noise * places[i].noise
+				v += inputs[i].noise * inputs[i].noise
 			}
 			k.SetSym(i, j, v)
 		}
 	}
-	l := &layout{places: places, lower: mat.NewTriDense(n, mat.Lower, nil), precision: make([]float64, n), forecasts: map[float64]*forecast{}}
+	l := &layout{inputs: inputs, lower: mat.NewTriDense(n, mat.Lower, nil), precision: make([]float64, n), forecasts: map[float64]*forecast{}}
 	if !l.chol.Factorize(k) {
-		panic("fit: the covariance of distinct places with noise is not positive definite") // cannot be: noise > 0
+		panic("fit: the covariance of distinct inputs with noise is not positive definite") // cannot be: noise > 0
 	}
 	l.chol.LTo(l.lower)
 	var inverse mat.SymDense
 	// An error means badly conditioned, not singular: good enough to scale by.
 	_ = l.chol.InverseTo(&inverse)
 	bySize := map[float64][]int{}
-	for i, p := range places {
+	for i, p := range inputs {
 		l.precision[i] = inverse.At(i, i)
 		if bySize[p.octave] == nil {
 			l.octaves = append(l.octaves, p.octave)
@@ -114,7 +114,7 @@ func newLayout(places []place) *layout {
 	return l
 }
 
-// sizeBlock tells how well the places of one size are predicted from all others.
+// sizeBlock tells how well the inputs of one size are predicted from all others.
 type sizeBlock struct {
 	at         []int
 	precision  mat.Cholesky // of their block of K^-1
@@ -159,7 +159,7 @@ func (b *sizeBlock) errors(alpha *mat.VecDense) []float64 {
 // forecast is what a layout knows about one channel count at some sizes.
 type forecast struct {
 	octaves    []float64
-	white      *mat.Dense // L^-1 times the covariance of the layout's places and these
+	white      *mat.Dense // L^-1 times the covariance of the layout's inputs and these
 	deviations []float64
 	distances  []float64 // in octaves, to the nearest size of the layout
 }
@@ -169,10 +169,10 @@ func (l *layout) forecast(channels float64, octaves []float64) *forecast {
 	if f := l.forecasts[channels]; f != nil && slices.Equal(f.octaves, octaves) {
 		return f
 	}
-	n, m := len(l.places), len(octaves)
+	n, m := len(l.inputs), len(octaves)
 	f := &forecast{octaves, mat.NewDense(n, m, nil), make([]float64, m), make([]float64, m)}
-	for i := range l.places {
-		covariances(f.white.RawRowView(i), &l.places[i], channels, octaves)
+	for i := range l.inputs {
+		covariances(f.white.RawRowView(i), &l.inputs[i], channels, octaves)
 	}
 	blas64.Trsm(blas.Left, blas.NoTrans, 1, l.lower.RawTriangular(), f.white.RawMatrix())
 	for j, octave := range octaves {

@@ -10,21 +10,21 @@ import (
 
 // count adds an accepted sample to those of its machine.
 func (p *Pool) count(s *bench.Sample) {
-	if p.machine == nil || s.Setup != p.setup {
+	if p.measuredOn == nil || s.Setup != p.setup {
 		var setup bench.Setup
 		if s.Setup != nil {
 			setup = *s.Setup
 		}
 		setup.Time, setup.MinChannels, setup.MinCTAs = "", "", "" // of a run, not of a machine
-		if p.machine = p.setups[setup]; p.machine == nil {
-			p.machine = &Machine{Setup: setup, Source: fileOf(s.Source)}
-			p.setups[setup] = p.machine
+		if p.measuredOn = p.setups[setup]; p.measuredOn == nil {
+			p.measuredOn = &MeasuredOn{Setup: setup, Source: fileOf(s.Source)}
+			p.setups[setup] = p.measuredOn
 		}
 		p.setup = s.Setup
 	}
-	p.machine.Rows++
-	if s.Setup != nil && s.Setup.Time != "" && (p.machine.Time == "" || s.Setup.Time < p.machine.Time) {
-		p.machine.Time = s.Setup.Time
+	p.measuredOn.Rows++
+	if s.Setup != nil && s.Setup.Time != "" && (p.measuredOn.Time == "" || s.Setup.Time < p.measuredOn.Time) {
+		p.measuredOn.Time = s.Setup.Time
 	}
 }
 
@@ -47,8 +47,8 @@ func (p *Pool) source(s *bench.Sample) int32 {
 	return n
 }
 
-// Machine is a setup that accepted samples were measured with.
-type Machine struct {
+// MeasuredOn is a setup that accepted samples were measured with.
+type MeasuredOn struct {
 	bench.Setup        // Time is the earliest
 	Rows        int    // samples
 	Source      string // the file of the first
@@ -57,13 +57,13 @@ type Machine struct {
 // GPUs lists the different models of GPU, as far as they are known. Drivers name one
 // with the vendor's name or without.
 func (s *Set) GPUs() []string {
-	return s.distinct(func(m *Machine) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
+	return s.distinct(func(m *MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
 }
 
 // versions lists the different versions of NCCL, as far as they are known.
-func (s *Set) versions() []string { return s.distinct(func(m *Machine) string { return m.NCCL }) }
+func (s *Set) versions() []string { return s.distinct(func(m *MeasuredOn) string { return m.NCCL }) }
 
-func (s *Set) distinct(of func(*Machine) string) (all []string) {
+func (s *Set) distinct(of func(*MeasuredOn) string) (all []string) {
 	for i := range s.Machines {
 		if name := of(&s.Machines[i]); name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
@@ -77,7 +77,7 @@ func (s *Set) distinct(of func(*Machine) string) (all []string) {
 const mostMachines = 50
 
 // modelMachines are those of which anything is known, as a model's file keeps them.
-func modelMachines(all []Machine) (out []model.MeasuredOn) {
+func modelMachines(all []MeasuredOn) (out []model.MeasuredOn) {
 	for _, m := range all {
 		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {
 			out = append(out, model.MeasuredOn{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver, Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
@@ -87,7 +87,7 @@ func modelMachines(all []Machine) (out []model.MeasuredOn) {
 }
 
 // String names what is known of a machine.
-func (m *Machine) String() string {
+func (m *MeasuredOn) String() string {
 	var known []string
 	library := "NCCL "
 	if strings.HasPrefix(m.NCCL, "RCCL") {

@@ -22,12 +22,12 @@ type Pool struct {
 	failed    map[Key][]Config
 	reached   map[channelsOf]int
 
-	setups  map[bench.Setup]*Machine
-	file    string   // that is being read
-	sources []source // in the order of arrival
-	number  map[source]int32
-	setup   *bench.Setup // of the sample before
-	machine *Machine     // that it is counted for
+	setups     map[bench.Setup]*MeasuredOn
+	file       string   // that is being read
+	sources    []source // in the order of arrival
+	number     map[source]int32
+	setup      *bench.Setup // of the sample before
+	measuredOn *MeasuredOn  // that it is counted for
 }
 
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
@@ -64,7 +64,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*Machine{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}, number: map[source]int32{}}
 }
 
 // Add takes a sample or counts why it does not.
@@ -143,7 +143,7 @@ type Set struct {
 	Refused   []Refusal
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
-	Machines []Machine
+	Machines []MeasuredOn
 	// Failed are configurations that did not run.
 	Failed map[Key][]Config
 }
@@ -196,7 +196,7 @@ func (p *Pool) Set() *Set {
 	for _, m := range p.setups {
 		s.Machines = append(s.Machines, *m)
 	}
-	slices.SortFunc(s.Machines, func(a, b Machine) int {
+	slices.SortFunc(s.Machines, func(a, b MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(fmt.Sprint(a.Setup), fmt.Sprint(b.Setup)))
 	})
 	for reason, n := range refused {
@@ -250,8 +250,8 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 	defaults := map[uint64][]Cell{}
 	var spread []difference
 	var times, within []float64
-	var several []sourcedCell // cells of Cells, by their place until all are there
-	var places []int
+	var several []sourcedCell // cells of Cells, by their index until all are there
+	var indexes []int
 	ownChoice := map[uint64][]reading{}
 	var fresh []Cell
 	vp = vp.withoutOwnChannels()
@@ -275,11 +275,11 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 			continue
 		}
 		if m := vp.medians(readings, &within); len(m) > 1 {
-			several, places = append(several, sourcedCell{medians: m}), append(places, len(g.Cells))
+			several, indexes = append(several, sourcedCell{medians: m}), append(indexes, len(g.Cells))
 		}
 		g.Cells = append(g.Cells, c)
 	}
-	for i, at := range places {
+	for i, at := range indexes {
 		several[i].apart = &g.Cells[at].Apart
 	}
 	g.Noise = assumedNoise

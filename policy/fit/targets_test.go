@@ -47,6 +47,15 @@ func realGrids(t testing.TB) map[string]*Group {
 
 var gridNames = []string{"AR1", "AR2", "RS1", "RS2"}
 
+// compile fits groups and compiles them as a tuner would.
+func compile(maxNodes int, groups ...*Group) *model.Model {
+	var all []model.Group
+	for _, g := range groups {
+		all = append(all, compileGroup(g, axisOf(g.allSizes(), finest)))
+	}
+	return compiled(maxNodes, all...)
+}
+
 // figure prints a measured number beside what it must and what it should be, and
 // fails where it is not what it must be.
 func figure(t *testing.T, what string, got, must, aim float64) {

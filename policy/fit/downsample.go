@@ -2,15 +2,15 @@ package fit
 
 import "math"
 
-// point is a place and what was seen there: ln(us) minus the physics.
+// point is an input of the Gaussian process and what was seen there: ln(us) minus the physics.
 type point struct {
-	place
+	input
 	value float64
 }
 
-// thin merges points of one channel count that are close in size until few
+// downsample merges points of one channel count that are close in size until few
 // enough are left.
-func thin(points []point, most int) []point {
+func downsample(points []point, most int) []point {
 	for width := 1.0 / 16; len(points) > most && width < 64; width *= 1.5 {
 		points = merge(points, width)
 	}
@@ -32,7 +32,7 @@ func merge(points []point, octaves float64) []point {
 			sum.noise += points[i].noise
 			n++
 		}
-		out = append(out, point{place{sum.octave / n, first.channels, sum.noise / n}, sum.value / n})
+		out = append(out, point{input{sum.octave / n, first.channels, sum.noise / n}, sum.value / n})
 	}
 	return out
 }

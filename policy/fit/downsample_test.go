@@ -10,10 +10,10 @@ func TestThin(t *testing.T) {
 	var points []point
 	for c := range 8 {
 		for i := range 300 {
-			points = append(points, point{place{10 + float64(i)/30, float64(c), 0.01}, float64(i)})
+			points = append(points, point{input{10 + float64(i)/30, float64(c), 0.01}, float64(i)})
 		}
 	}
-	thinned := thin(points, 96)
+	thinned := downsample(points, 96)
 	seen := map[float64]int{}
 	for _, p := range thinned {
 		seen[p.channels]++

@@ -1,0 +1,113 @@
+package tuner
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+)
+
+// askedCache keeps what it is told.
+type askedCache struct{ answers []policy.Decision }
+
+func (c *askedCache) Remember(_ policy.Query, d policy.Decision) { c.answers = append(c.answers, d) }
+func (*askedCache) Free()                                        {}
+
+// What another rank proposes is compiled and prewarmed, or refused with the reason; a defect in that refuses the edit, and
+// does not end the job.
+func TestStage(t *testing.T) {
+	var kept askedCache
+	keep := func() (Cache, error) { return &kept, nil }
+	bundle := func(rows string) []byte { return Bundle{Policy: Source{"p.csv", []byte(rows)}}.encode() }
+	for _, c := range []struct {
+		name    string
+		content []byte
+		cache   func() (Cache, error)
+		err     string
+	}{
+		{"rows", bundle(rows(7)), keep, ""},
+		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), keep, "no bundle of policy files"},
+		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], keep, "does not have the length it says"},
+		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), keep, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
+		{"no memory", bundle(rows(7)), func() (Cache, error) { return nil, errors.New("no memory") }, "no memory"},
+		{"a defect", bundle(rows(7)), func() (Cache, error) { panic("odd") }, "a defect in the plugin: odd"},
+	} {
+		kept.answers = nil
+		comm := &Comm{plugin: New(env()), info: eightRanks}
+		comm.info.NewCache = c.cache
+		comm.recent.add(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: treeIsCheaper})
+		s, err := comm.stage(c.content, agree.DigestOf(c.content))
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) || s != nil {
+				t.Errorf("%s: %v, %v; want %q", c.name, s, err, c.err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case len(kept.answers) != 1 || kept.answers[0].Channels != 7:
+			t.Errorf("%s: prewarmed with %+v", c.name, kept.answers)
+		}
+	}
+}
+
+// A communicator that neither rows nor model are for is told so, with the reason.
+func TestNothingForACommunicator(t *testing.T) {
+	dir := t.TempDir()
+	rows, model := filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json")
+	write(t, rows, "allreduce,0,inf,tree,ll128,1,2,16\n")
+	write(t, model, ringModel(nil))
+	var r recorder
+	info := eightRanks
+	info.Ranks = 4
+	if c, err := New(env(EnvConfigFile, rows, EnvModelFile, model)).Open(info, r.log()); err != nil || !c.Idle() {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if want := "no row of " + rows + " is for it, the model " + model + " is silent (another number of ranks per node was measured) (version "; r.count(want) != 1 {
+		t.Errorf("not said: %s\n%s", want, strings.Join(r.lines, "\n"))
+	}
+}
+
+// Versions are told apart by what they mean here, not by their text.
+func TestSameMeaning(t *testing.T) {
+	bundle := func(text string) Bundle { return Bundle{Policy: Source{"p.csv", []byte(text)}} }
+	for _, c := range []struct {
+		other string
+		same  bool
+	}{
+		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false}, {"", false},
+	} {
+		if same := SameMeaning(bundle(rows(1)), bundle(c.other), env()); same != c.same {
+			t.Errorf("%q: %v", c.other, same)
+		}
+	}
+}
+
+// What is wrong in the environment can be found out without NCCL.
+func TestCheckSettings(t *testing.T) {
+	if problems := CheckSettings(env(EnvStrict, "1", EnvReload, "live", EnvStallLimit, "30", EnvLog, "decisions")); problems != nil {
+		t.Errorf("%q", problems)
+	}
+	got := CheckSettings(env(EnvStrict, "yes", EnvReload, "often", EnvStallLimit, "-1", EnvLog, "all"))
+	want := []string{EnvStrict + `="yes"`, EnvReload + `="often"`, EnvStallLimit + `="-1"`, EnvLog + `="all"`}
+	for i, w := range want {
+		if len(got) != len(want) || !strings.HasPrefix(got[i], w+" is not understood (allowed: ") {
+			t.Fatalf("%q", got)
+		}
+	}
+}
+
+func TestFindMachine(t *testing.T) {
+	const file = "../configs/topo/dgx-h100.xml"
+	here, from, err := FindMachine(env(detect.TunerFileVariable, file))
+	if err != nil || here.Summary.GPUs != 8 || here.Fingerprint == "" || from.String() != detect.TunerFileVariable+"="+file {
+		t.Errorf("%+v from %s, %v", here, from, err)
+	}
+	if _, _, err := FindMachine(env(detect.TunerFileVariable, "absent.xml")); err == nil || !strings.Contains(err.Error(), "absent.xml") {
+		t.Errorf("a topology file that is not there: %v", err)
+	}
+}
