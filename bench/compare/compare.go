@@ -134,11 +134,12 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 	counts := map[Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}}
+	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
 		}
+		c.OwnChannels = c.OwnChannels && (r.kind.byDefault || r.kind.Channels == 0)
 		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
 			counts[r.ran]++
 		}

@@ -118,6 +118,8 @@ type Cell struct {
 	Reps   int     // repetitions that count: runs, or times within one run where no side has two
 	// Ran is the configuration as far as a log tells, of several the most frequent.
 	Ran Config
+	// OwnChannels says that NCCL chose the number of channels itself.
+	OwnChannels bool
 }
 
 // Config is a configuration of NCCL.

@@ -197,8 +197,10 @@ func TestRestore(t *testing.T) {
 		{"measured and faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", fast), "allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
 			[]string{"# 128KiB - 256KiB: 1.100 to 1.150 of the time since, tree/ll/8 ran before, ring/ll/8 now; measured now, the former takes 0.870 to 0.909 of the latter's time\n"}},
 		{"faster at one of them", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", [3]float64{20, 33, 40}), "allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
-		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast), "allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast), "allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
 			[]string{"; unproven: the former was not measured since\n"}},
+		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast), "allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+			[]string{"tree/ll/8 ran before, tree/ll/4 now; unproven"}},
 		{"measured and no faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", slow), "",
 			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was measured after, too: 1.000 of the time now, not proven to be faster\n", "nothing of what became slower can be restored"}},
 		{"the same configuration", sweepOf(t, "new.csv", "tree,ll,8", slow, "", slow), "",
@@ -238,6 +240,16 @@ func TestRestore(t *testing.T) {
 				t.Error(said)
 			}
 		})
+	}
+	// What is between two sizes that both became slower is neither's alone.
+	text, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8", "262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
+	tunefit(t, exitSlower, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", policy)
+	if text, err = os.ReadFile(policy); err != nil || len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n", "allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
+		t.Errorf("%v\n%s", err, text)
 	}
 	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
 	if _, said := tunefit(t, exitSlower, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said, "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
