@@ -142,7 +142,7 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	}
 	plan := &planFlags{}
 	env := plan.tuned(f.restore)
-	fmt.Fprintln(notes, "  for rep in 1 2 3; do")
+	fmt.Fprintln(notes, "  for rep in 1 2 3 4 5; do")
 	for _, key := range keys {
 		name := fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks)
 		for _, run := range []struct {
