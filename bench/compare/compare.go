@@ -18,7 +18,7 @@ type Options struct {
 	Threshold float64
 	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
 	Settings [2][]string
-	// Config compares one forced configuration; nil: what ran. Where a side has several configurations at a size,
+	// Config compares one forced configuration, without channels one whose channels NCCL chose; nil: what ran. Where a side has several configurations at a size,
 	// what ran is NCCL's own choice.
 	Config *Config
 	// Defaults compares NCCL's own choice only.

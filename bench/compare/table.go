@@ -157,7 +157,7 @@ func (v Verdict) String() string { return [...]string{"~", "faster", "slower", "
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
 	Ratio float64
-	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see family.
+	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see judge.
 	// NaN: nothing tells the noise.
 	Low, High float64
 	P         float64 // corrected for the number of ratios in the table; NaN: as above
