@@ -18,7 +18,7 @@ type Options struct {
 	Threshold float64
 	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
 	Settings [2][]string
-	// Config compares one forced configuration; nil: what ran. Where a side has several configurations at a size,
+	// Config compares one forced configuration, without channels one whose channels NCCL chose; nil: what ran. Where a side has several configurations at a size,
 	// what ran is NCCL's own choice.
 	Config *Config
 	// Defaults compares NCCL's own choice only.
@@ -134,11 +134,12 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 	counts := map[Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}}
+	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
 		}
+		c.OwnChannels = c.OwnChannels && (r.kind.byDefault || r.kind.Channels == 0)
 		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
 			counts[r.ran]++
 		}

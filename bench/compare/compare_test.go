@@ -115,14 +115,14 @@ func TestTurnsByTheClock(t *testing.T) {
 		paired        bool
 		note          string
 	}{
-		{runs(0, 2, 4), runs(1, 3, 5), true, "pair by pair"},
-		{runs(4, 0, 2), runs(5, 1, 3), true, "pair by pair"}, // whatever the order of the files
-		{runs(0, 3, 4), runs(1, 2, 5), true, "pair by pair"},
-		{runs(0, 1, 2), runs(3, 4, 5), false, "all runs of one side began before those of the other"},
-		{runs(0, 1, 4), runs(2, 3, 5), false, ""},
-		{runs(0, 2), runs(1, 3), false, ""},
-		{runs(0, 2, 4), runs(0, 2, 4), false, ""},
-		{runs(0, 2, 4), []bench.Sample{one(nil)}, false, ""},
+		{runs(0, 2, 4, 6), runs(1, 3, 5, 7), true, "pair by pair"},
+		{runs(4, 0, 6, 2), runs(5, 1, 7, 3), true, "pair by pair"}, // whatever the order of the files
+		{runs(0, 3, 4, 7), runs(1, 2, 5, 6), true, "pair by pair"},
+		{runs(0, 1, 2, 3), runs(4, 5, 6, 7), false, "all runs of one side began before those of the other"},
+		{runs(0, 1, 4, 6), runs(2, 3, 5, 7), false, ""},
+		{runs(0, 2, 4), runs(1, 3, 5), false, ""},
+		{runs(0, 2, 4, 6), runs(0, 2, 4, 6), false, ""},
+		{runs(0, 2, 4, 6), []bench.Sample{one(nil)}, false, ""},
 	} {
 		table := Two(c.before, c.after, Options{})
 		if table.Groups[0].Paired != c.paired || !strings.Contains(strings.Join(table.Notes, "\n"), c.note) {

@@ -118,7 +118,7 @@ func (p *pool) choose(key Key, opts Options) {
 		delete(known, kind{byDefault: true})
 		switch {
 		case opts.Config != nil:
-			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && opts.Config.matches(r.kind.Config) }, "another configuration")
+			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config }, "another configuration")
 		case opts.Defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's own choice")
 		case sweep && defaults:
@@ -128,9 +128,6 @@ func (p *pool) choose(key Key, opts Options) {
 		}
 	}
 }
-
-// matches: a configuration without channels is one whose channels NCCL chose.
-func (c Config) matches(o Config) bool { return c == o }
 
 func few(kinds map[kind]bool) string {
 	var names []string
@@ -177,11 +174,8 @@ func (p *pool) common(key Key) {
 // sizes, of equals the first in order, which is out-of-place. nccl-tests measures both placements, and their times are
 // neither repetitions of one another nor news.
 func (p *pool) mainVariants() {
-	type comm struct {
-		Key
-	}
-	bare := func(k Key) comm { return comm{Key{Coll: k.Coll, Nodes: k.Nodes, Ranks: k.Ranks}} }
-	main := map[comm]Key{}
+	bare := func(k Key) Key { return Key{Coll: k.Coll, Nodes: k.Nodes, Ranks: k.Ranks} }
+	main := map[Key]Key{}
 	for _, k := range p.keys() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {
 			main[bare(k)] = k

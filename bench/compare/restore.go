@@ -11,13 +11,16 @@ import (
 type Restoration struct {
 	Key
 	*Row
+	// Config is what ran before. Where NCCL chose that, it has no channels, so that NCCL chooses them again; but for
+	// where these are all that changed, and where only the exact number was measured after.
 	Config Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
 	// Refused says why the size stays as it is; empty: it can be restored.
 	Refused string
-	// Next says that the size before it in the group is restored by the same configuration on the same grounds.
-	Next bool
+	// Adjacent says that the one before it is of the same group, can be restored, too, and no size was compared between
+	// them; Same that it is so by the same configuration and on the same grounds.
+	Adjacent, Same bool
 }
 
 // Proven reports whether measurements after the change show that the configuration is faster than what runs there now.
@@ -26,12 +29,15 @@ func (r *Restoration) Proven() bool { return r.Check != nil && r.Check.Verdict =
 // Restore looks at each size that is proven to be slower by more than the threshold. The samples are those after
 // the change, among which it looks for the configuration that ran before; failed are what did not run then.
 func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
+	measured := configsAt(after)
+	var last *Restoration
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		for j := range g.Rows {
 			if r := &g.Rows[j]; r.Exceeds(t.Threshold) {
-				restored := Restoration{Key: g.Key, Row: r, Config: r.Before.Ran}
+				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(measured[place{g.Key, r.Bytes}])}
 				restored.Refused = restored.refused(failed)
+				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].Row == &g.Rows[j-1]
 				all = append(all, restored)
 			}
 		}
@@ -40,38 +46,71 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 	for i := range all {
 		r := &all[i]
 		r.judge(check)
-		if i > 0 {
-			last := &all[i-1]
-			r.Next = r.Refused == "" && last.Refused == "" && r.Key == last.Key && r.Config == last.Config && r.Proven() == last.Proven() && t.adjacent(r.Key, last.Bytes, r.Bytes)
+		if r.Adjacent = r.Adjacent && r.Refused == "" && last.Refused == ""; r.Adjacent {
+			r.Same = r.Config == last.Config && r.Proven() == last.Proven() && (r.Check == nil) == (last.Check == nil)
+		}
+		last = r
+	}
+	return all
+}
+
+// place is a size of a group.
+type place struct {
+	key   Key
+	bytes uint64
+}
+
+func placeOf(s *bench.Sample) place {
+	return place{Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}, s.Bytes}
+}
+
+// configsAt are the configurations that were forced at each size.
+func configsAt(samples []bench.Sample) map[place]map[Config]bool {
+	all := map[place]map[Config]bool{}
+	for i := range samples {
+		if k := kindOf(&samples[i]); !k.byDefault {
+			at := placeOf(&samples[i])
+			if all[at] == nil {
+				all[at] = map[Config]bool{}
+			}
+			all[at][k.Config] = true
 		}
 	}
 	return all
 }
 
+// restored is the configuration to ask for, see Restoration.Config.
+func (r *Row) restored(measured map[Config]bool) Config {
+	exact, own := r.Before.Ran, r.Before.Ran
+	own.Channels = 0
+	now := r.After.Ran
+	now.Channels = 0
+	if !r.Before.OwnChannels || own == now || measured[exact] && !measured[own] {
+		return exact
+	}
+	return own
+}
+
 func (r *Restoration) refused(failed []bench.Sample) string {
-	now := r.Row.After.Ran
+	before, now := r.Row.Before.Ran, r.Row.After.Ran
 	switch {
-	case !r.Config.Known():
+	case !before.Known():
 		return "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)"
 	case r.Nodes == 0 || r.Ranks == 0:
 		return "the number of nodes or ranks is not known"
-	case now == r.Config:
-		return r.Config.String() + " ran before and runs now: it is slower by itself"
+	case now == before:
+		return before.String() + " ran before and runs now: it is slower by itself"
 	case slices.ContainsFunc(failed, func(s bench.Sample) bool {
-		same := s.Algo == r.Config.Algo && s.Proto == r.Config.Proto && (s.Channels == 0 || s.Channels == r.Config.Channels)
+		same := s.Algo == before.Algo && s.Proto == before.Proto && (s.Channels == 0 || s.Channels == before.Channels)
 		return same && s.Coll == r.Coll && s.Nodes == r.Nodes && s.Ranks == r.Ranks
 	}):
-		return r.Config.String() + " ran before and does not run any more"
+		return before.String() + " ran before and does not run any more"
 	}
 	return ""
 }
 
 // check compares what runs after the change with what ran before it, as far as that was measured, too.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
-	type place struct {
-		key   Key
-		bytes uint64
-	}
 	wanted := map[place]Config{}
 	for _, r := range all {
 		if r.Refused == "" {
@@ -81,7 +120,7 @@ func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	var now, restored []bench.Sample
 	for i := range after {
 		s := &after[i]
-		config, ok := wanted[place{Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}, s.Bytes}]
+		config, ok := wanted[placeOf(s)]
 		switch k := kindOf(s); {
 		case !ok:
 		case k.byDefault:
@@ -107,14 +146,4 @@ func (r *Restoration) judge(check *Table) {
 	if c := r.Check; c != nil && c.Verdict != Faster && (c.Verdict != Unknown || c.Ratio >= 1) {
 		r.Refused = fmt.Sprintf("%s ran before and was measured after, too: %.3f of the time now, not proven to be faster", r.Config, c.Ratio)
 	}
-}
-
-// adjacent reports whether no size was compared between two.
-func (t *Table) adjacent(key Key, below, above uint64) bool {
-	for _, g := range t.Groups {
-		if g.Key == key {
-			return !slices.ContainsFunc(g.Rows, func(r Row) bool { return below < r.Bytes && r.Bytes < above })
-		}
-	}
-	return false
 }

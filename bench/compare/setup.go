@@ -122,6 +122,8 @@ func (t *Table) remark(p *pool, alternating bool) {
 	switch {
 	case bySizes:
 		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change, so it is no proof")
+	case few == 2:
+		t.note("two runs on a side tell little of what one run differs from another by (measure 3 or more)")
 	case few == 1 && unknown < all:
 		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
 	}

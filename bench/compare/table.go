@@ -118,6 +118,8 @@ type Cell struct {
 	Reps   int     // repetitions that count: runs, or times within one run where no side has two
 	// Ran is the configuration as far as a log tells, of several the most frequent.
 	Ran Config
+	// OwnChannels says that NCCL chose the number of channels itself.
+	OwnChannels bool
 }
 
 // Config is a configuration of NCCL.
@@ -155,7 +157,7 @@ func (v Verdict) String() string { return [...]string{"~", "faster", "slower", "
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
 	Ratio float64
-	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see family.
+	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see judge.
 	// NaN: nothing tells the noise.
 	Low, High float64
 	P         float64 // corrected for the number of ratios in the table; NaN: as above

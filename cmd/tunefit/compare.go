@@ -245,7 +245,16 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 			notes = append(notes, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
 		}
 	}
+	alike := map[string]int{}
 	for _, n := range notes {
+		alike[n.Text]++
+	}
+	for _, n := range notes { // of many logs the same is said once
+		if more := alike[n.Text] - 1; more > 0 {
+			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, cli.CountOf(more, "place")), 0
+		} else if more < 0 {
+			continue
+		}
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
 	return m, errors.Join(failed...)

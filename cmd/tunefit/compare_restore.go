@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
@@ -37,12 +39,17 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 		if !r.Proven() {
 			unproven = append(unproven, *r)
 		}
-		if n := len(rows); n > 0 && r.Next && rows[n-1].Bytes.Max == all[i-1].Row.Bytes {
-			rows[n-1].Bytes.Max = r.Row.Bytes
-			rows[n-1].Why = why(all, i)
+		if n := len(rows); n > 0 && r.Same {
+			rows[n-1].Bytes.Max, rows[n-1].Why = r.Row.Bytes, why(all, i)
 			continue
 		}
-		rows = append(rows, fit.Row{Key: fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)})
+		row := fit.Row{Key: fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
+		if n := len(rows); n > 0 && r.Adjacent { // both sizes became slower, and so did what is between them
+			last := &rows[n-1].Bytes
+			last.Max = uint64(math.Sqrt(float64(last.Max) * float64(row.Bytes.Min)))
+			row.Bytes.Min = last.Max + 1
+		}
+		rows = append(rows, row)
 	}
 	for _, reason := range reasons {
 		fmt.Fprintf(notes, "not restored: %s: %s\n", cli.Few(refused[reason], 4, ", "), reason)
@@ -84,17 +91,15 @@ func settable(r *compare.Restoration) fit.Config {
 // why is the comment of the row that ends with the i-th restoration.
 func why(all []compare.Restoration, i int) string {
 	first := i
-	for all[first].Next {
+	for all[first].Same {
 		first--
 	}
 	from, to := all[first].Row.Ratio, all[first].Row.Ratio
 	gain := [2]float64{}
-	ran := []string{}
+	var before, now []string
 	for k, r := range all[first : i+1] {
 		from, to = min(from, r.Row.Ratio), max(to, r.Row.Ratio)
-		if now := r.Row.After.Ran.String(); len(ran) == 0 || ran[len(ran)-1] != now {
-			ran = append(ran, now)
-		}
+		before, now = append(before, r.Row.Before.Ran.String()), append(now, r.Row.After.Ran.String())
 		if r.Check != nil {
 			if ratio := r.Check.Ratio; k == 0 {
 				gain = [2]float64{ratio, ratio}
@@ -103,7 +108,7 @@ func why(all []compare.Restoration, i int) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", grid.SizeRange(all[first].Row.Bytes, all[i].Row.Bytes), times(from, to), all[i].Config, strings.Join(ran, ", "))
+	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", grid.SizeRange(all[first].Row.Bytes, all[i].Row.Bytes), times(from, to), each(before), each(now))
 	switch {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
@@ -112,6 +117,9 @@ func why(all []compare.Restoration, i int) string {
 	}
 	return text + "unproven: the former was not measured since"
 }
+
+// each joins configurations, those in a row that are alike once.
+func each(configs []string) string { return strings.Join(slices.Compact(configs), ", ") }
 
 func times(from, to float64) string {
 	if a, b := fmt.Sprintf("%.3f", from), fmt.Sprintf("%.3f", to); a != b {
@@ -134,7 +142,7 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	}
 	plan := &planFlags{}
 	env := plan.tuned(f.restore)
-	fmt.Fprintln(notes, "  for rep in 1 2 3; do")
+	fmt.Fprintln(notes, "  for rep in 1 2 3 4 5; do")
 	for _, key := range keys {
 		name := fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks)
 		for _, run := range []struct {
