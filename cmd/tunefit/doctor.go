@@ -1,8 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/spf13/cobra"
 )
 
@@ -10,10 +17,12 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	var own cli.LibraryFlag
 	var o doctor.Options
+	var launcher string
+	var answer bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say whether a job's environment is sound",
-		Long: `Say whether a job would find the tuner, NCCL, its files and its rendezvous in this
+		Long: fmt.Sprintf(`Say whether a job would find the tuner, NCCL, its files and its rendezvous in this
 environment: what is wrong first, with what to do, then what is fine. Run it where the
 job runs and as the job is run (in its container, through its launcher, as its user),
 for the environment counts, and on each node; it takes at most three seconds, and
@@ -21,10 +30,16 @@ leaves nothing behind.
 
 The files' version is a digest of their meaning: it must be the same on all nodes.
 
+With --launch all nodes are examined at once, by a launcher that starts one process on
+each, as the job's does; tunefit is at the same path there. What all nodes found is told
+once, what some found with their names, and where they differ though each for itself is
+sound. A node that has not answered %v after another one did is told as missing.
+
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
-could not be examined.`,
+could not be examined; of several nodes the worst.`, doctor.LateAfter),
 		Example: `  tunefit doctor
-  srun -N 4 tunefit doctor --nodes 4
+  tunefit doctor --launch "srun -N 4"
+  tunefit doctor --launch "mpirun -np 4 --host node1,node2,node3,node4 -x NCCL_TUNER_PLUGIN"
   tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
 		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,14 +49,15 @@ could not be examined.`,
 			if path, err := own.Find(); err == nil {
 				o.Library = path
 			}
-			findings := doctor.Examine(o)
-			var err error
-			if asJSON {
-				err = cli.WriteJSON(cmd.OutOrStdout(), findings)
-			} else {
-				err = doctor.Write(cmd.OutOrStdout(), findings)
+			if launcher != "" {
+				return doctorNodes(cmd, launcher, own, o, asJSON)
 			}
-			if err != nil {
+			findings := doctor.Examine(o)
+			if answer {
+				// It ends well in any case: launchers end all nodes when one fails.
+				return doctor.WriteAnswer(cmd.OutOrStdout(), findings)
+			}
+			if err := printExamined(cmd, findings, asJSON); err != nil {
 				return err
 			}
 			return cli.ExitWith(doctor.ExitCode(findings))
@@ -52,5 +68,58 @@ could not be examined.`,
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object per finding")
 	f.IntVar(&o.Nodes, "nodes", 1, "nodes that the job has")
 	f.StringVar(&o.NCCL, "nccl", "", "libnccl.so.2 that the job uses (default those found)")
+	f.StringVar(&launcher, "launch", "", `examine nodes by this launcher, as "srun -N 4"`)
+	f.BoolVar(&answer, "answer", false, "print for the tunefit that started this one on several nodes")
+	_ = f.MarkHidden("answer")
 	return cmd
+}
+
+func printExamined(cmd *cobra.Command, findings doctor.Findings, asJSON bool) error {
+	if asJSON {
+		return cli.WriteJSON(cmd.OutOrStdout(), findings)
+	}
+	return doctor.Write(cmd.OutOrStdout(), findings)
+}
+
+// doctorNodes examines several nodes, each by a tunefit of its own.
+func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doctor.Options, asJSON bool) error {
+	want := doctor.ExpectedOf(launcher)
+	if cmd.Flags().Changed("nodes") {
+		want = doctor.Expected{Nodes: o.Nodes}
+	}
+	if want.Nodes == 0 {
+		return cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with -N or -np)", launcher)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	command := []string{self, "doctor", "--answer", "--nodes", strconv.Itoa(want.Nodes)}
+	for name, value := range map[string]string{"--plugin": own.Path, "--nccl": o.NCCL} {
+		if value != "" {
+			command = append(command, name+"="+value)
+		}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log := &doctor.Log{Writer: cli.Printable{Writer: cmd.ErrOrStderr()}}
+	answers, err := doctor.AskNodes(ctx, launcher, command, log, doctor.LateAfter)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped after %s", cli.CountOf(answers.Count(), "answer"))
+	}
+	l, err := launch.New(launch.Options{With: launch.Local})
+	if err != nil {
+		return err
+	}
+	findings, verdict := answers.Across(want, l.Blame(log.Text.Bytes()))
+	if err := printExamined(cmd, findings, asJSON); err != nil {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintln(cmd.OutOrStdout(), verdict)
+	}
+	return cli.ExitWith(doctor.ExitCode(findings))
 }

@@ -24,6 +24,16 @@ func (s severity) String() string { return [...]string{"ok", "note", "warning", 
 // MarshalText implements encoding.TextMarshaler.
 func (s severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *severity) UnmarshalText(text []byte) error {
+	for *s = isFine; *s <= isError; *s++ {
+		if s.String() == string(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown severity %q", text)
+}
+
 // finding is what an examination found.
 type finding struct {
 	Check    string   `json:"check"`
@@ -32,6 +42,8 @@ type finding struct {
 	Do       string   `json:"do,omitempty"`
 	// Unknown: it could not be examined.
 	Unknown bool `json:"unknown,omitempty"`
+	// Nodes have found it, where several were examined and others have not.
+	Nodes []string `json:"nodes,omitempty"`
 }
 
 func fine(format string, args ...any) finding {
@@ -53,6 +65,9 @@ func failed(do, format string, args ...any) finding {
 func unknown(format string, args ...any) finding {
 	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
 }
+
+// Findings are what an examination found.
+type Findings = []finding
 
 // ExitCode is the exit code that findings mean.
 func ExitCode(findings []finding) int {
@@ -79,6 +94,9 @@ func Write(w io.Writer, findings []finding) error {
 	var b strings.Builder
 	for _, f := range sorted {
 		counts[f.Severity]++
+		if len(f.Nodes) > 0 {
+			f.Found = hostList(f.Nodes) + ": " + f.Found
+		}
 		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", f.Severity, width, f.Check, strings.ReplaceAll(f.Found, "\n", "\n"+indent))
 		if f.Do != "" {
 			fmt.Fprintf(&b, "%s-> %s\n", indent, f.Do)

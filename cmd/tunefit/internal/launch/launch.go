@@ -1,6 +1,6 @@
 // Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm (in an allocation, or
-// in a job that Prepare submits and waits for), or by a template of a command. It runs a command so that nothing of it stays
-// behind, and finds the nodes that a failed run's output blames. A Launcher is used by one goroutine at a time.
+// in a job that Prepare submits and waits for), or by a template of a command. It finds how a run ended and which nodes its output
+// blames. A Launcher is used by one goroutine at a time. SIGTERM ends what its commands started, on all nodes.
 package launch
 
 import (

@@ -1,10 +1,11 @@
 package launch
 
 import (
-	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,9 +17,52 @@ func launched(t *testing.T, l *Launcher, p Program) (out string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	err = Run(t.Context(), argv, nil, "", &b, time.Minute)
-	return b.String(), err
+	b, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	return string(b), err
+}
+
+// mustEnd starts four ranks, ends their launcher, and looks for what is left.
+func mustEnd(t *testing.T, l *Launcher, rank string) {
+	t.Helper()
+	dir := t.TempDir()
+	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$` + rank + `.tmp"; mv "$0/$` + rank + `.tmp" "$0/$` + rank + `"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "4 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 4 })
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it ended well")
+	}
+	files, _ := filepath.Glob(dir + "/?")
+	for _, f := range files {
+		id, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end of rank "+f, func() bool {
+			cmdline, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/cmdline") // empty of what has ended and is not buried yet
+			return !strings.Contains(string(cmdline), "sleep")
+		})
+	}
+}
+
+// await polls until something is so. The limit is for what never comes.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for start := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 3*time.Minute {
+			t.Errorf("waited 3 minutes for %s", what)
+			return
+		}
+	}
 }
 
 func mustNew(t *testing.T, o Options) *Launcher {
@@ -37,7 +81,7 @@ func mustCommand(t *testing.T, l *Launcher, p Program) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Quote(argv)
+	return quote(argv)
 }
 
 // programs puts files that do nothing but say what they are into a folder, which is the PATH.

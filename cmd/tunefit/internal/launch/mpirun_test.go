@@ -1,9 +1,6 @@
 package launch
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,49 +71,7 @@ func TestMPIRunLosesNode(t *testing.T) {
 
 // A run that is ended leaves nothing behind, on any node.
 func TestMPIRunIsEnded(t *testing.T) {
-	l := openMPINodes(t, "node1", "node2")
-	dir := t.TempDir()
-	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$OMPI_COMM_WORLD_RANK.tmp"; mv "$0/$OMPI_COMM_WORLD_RANK.tmp" "$0/$OMPI_COMM_WORLD_RANK"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer cancel()
-		await(t, "4 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 4 })
-	}()
-	var out bytes.Buffer
-	if err := Run(ctx, argv, nil, "", &out, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v: %s", err, &out)
-	}
-	mustBeGone(t, dir)
-}
-
-// mustBeGone looks for the processes whose ids are in files.
-func mustBeGone(t *testing.T, dir string) {
-	t.Helper()
-	files, _ := filepath.Glob(dir + "/?")
-	for _, f := range files {
-		id, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		await(t, "the end of rank "+f, func() bool {
-			cmdline, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/cmdline") // empty of what has ended and is not buried yet
-			return !strings.Contains(string(cmdline), "sleep")
-		})
-	}
-}
-
-// await polls until something is so. The limit is for what never comes.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for start := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 3*time.Minute {
-			t.Errorf("waited 3 minutes for %s", what)
-			return
-		}
-	}
+	mustEnd(t, openMPINodes(t, "node1", "node2"), "OMPI_COMM_WORLD_RANK")
 }
 
 // What the user says about places and binding stays; the rest is filled in.

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,21 +209,7 @@ func TestSlurmIsEnded(t *testing.T) {
 	testlib.Slurm(t, 2)
 	l := mustNew(t, Options{With: Slurm})
 	prepare(t, l, 2, time.Hour)
-	dir := t.TempDir()
-	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$SLURM_PROCID.tmp"; mv "$0/$SLURM_PROCID.tmp" "$0/$SLURM_PROCID"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer cancel()
-		await(t, "4 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 4 })
-	}()
-	var out bytes.Buffer
-	if err := Run(ctx, argv, nil, "", &out, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v: %s", err, &out)
-	}
-	mustBeGone(t, dir)
+	mustEnd(t, l, "SLURM_PROCID")
 	job := l.job.id
 	if prepare(t, l, 2, time.Hour); l.job.id != job {
 		t.Errorf("job %s, and then %s", job, l.job.id)
@@ -270,7 +255,7 @@ func TestSlurmArguments(t *testing.T) {
 		"--gpus-per-node=8 --mpi=pmix --container-image nccl.sqsh --mem=0 nice env A=b p"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := Quote(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
+	if got, want := quote(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for text, want := range map[string]time.Duration{"59": 59 * time.Second, "1:02": 62 * time.Second, "1:00:01": time.Hour + time.Second,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
 // quotes is in what of the shell's quotes a field of a template stands.
@@ -95,7 +97,7 @@ func quotesAfter(state quotes, text string) (quotes, error) {
 func (l *Launcher) fill(p Program) string {
 	hasEnv := slices.ContainsFunc(l.template, func(t part) bool { return t.field == "env" })
 	values := map[string]string{
-		"command":        Quote(in(p.Dir, l.program(p, !hasEnv))),
+		"command":        quote(in(p.Dir, l.program(p, !hasEnv))),
 		"env":            quoteAssignments(p.environment()),
 		"nodes":          strconv.Itoa(p.Nodes),
 		"ranks":          strconv.Itoa(p.Nodes * p.RanksPerNode),
@@ -119,26 +121,21 @@ func (l *Launcher) fill(p Program) string {
 
 var inDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
 
-// plain is a word that no shell changes.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// Quote writes words so that a shell reads them as they are.
-func Quote(words []string) string {
+// quote writes words so that a shell reads them as they are.
+func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		if quoted[i] = w; !plain.MatchString(w) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		quoted[i] = cli.ShellWord(w)
 	}
 	return strings.Join(quoted, " ")
 }
 
-// quoteAssignments is Quote for NAME=value, which stays an assignment before a command.
+// quoteAssignments is quote for NAME=value, which stays an assignment before a command.
 func quoteAssignments(assignments []string) string {
 	quoted := make([]string, len(assignments))
 	for i, a := range assignments {
 		name, value, _ := strings.Cut(a, "=")
-		quoted[i] = name + "=" + Quote([]string{value})
+		quoted[i] = name + "=" + cli.ShellWord(value)
 	}
 	return strings.Join(quoted, " ")
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,15 +161,19 @@ func (s *Sweep) isOffered(key fit.Key, f fit.FamilyKey) bool {
 	return s.offered[key] == nil || s.offered[key][f]
 }
 
-// offers is what our library says that NCCL has.
-var offers = regexp.MustCompile(`TUNER/Go: NCCL offers for [a-z]+: (.+)`)
-
+// readOffers takes what our library says that NCCL has: "TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple".
 func (s *Sweep) readOffers(key fit.Key, log []byte) {
-	for _, m := range offers.FindAllSubmatch(log, -1) {
+	for {
+		_, said, ok := bytes.Cut(log, []byte("TUNER/Go: NCCL offers for "))
+		if !ok {
+			return
+		}
+		said, log, _ = bytes.Cut(said, []byte("\n"))
 		if s.offered[key] == nil {
 			s.offered[key] = map[fit.FamilyKey]bool{}
 		}
-		for name := range strings.SplitSeq(strings.TrimSpace(string(m[1])), ", ") {
+		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
+		for name := range strings.SplitSeq(names, ", ") {
 			algo, proto, _ := strings.Cut(name, "/")
 			if f, err := measure.ParseFamily(algo, proto); err == nil {
 				s.offered[key][f] = true

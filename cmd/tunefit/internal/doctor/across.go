@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+)
+
+// Expected is how many answers there should be.
+type Expected struct {
+	Nodes     int
+	Processes bool // and not nodes: two answers of a node count as two
+}
+
+// measured is what differs between nodes that are alike: how long something took.
+var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
+
+// ofNode are the checks in which nodes may differ and be alike: what runs there, and how much there is room for.
+var ofNode = []string{"jobs", "limits", "rendezvous"}
+
+// Across makes one list of what the nodes found: what all found once, and else with the nodes that found it. What is missing, and
+// where they differ though each for itself is sound, is a finding. The verdict is a line: "4 nodes agree", or in what they differ.
+func (a *Answers) Across(want Expected, blamed []string) (findings []finding, verdict string) {
+	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
+	var hosts []string
+	type told struct {
+		finding
+		hosts []string
+	}
+	var all []*told
+	for _, n := range a.complete {
+		if slices.Contains(hosts, n.host) {
+			continue // a second process of a node
+		}
+		hosts = append(hosts, n.host)
+		for _, f := range n.findings {
+			same := func(t *told) bool {
+				return t.Check == f.Check && t.Severity == f.Severity && t.Do == f.Do && t.Unknown == f.Unknown &&
+					measured.ReplaceAllString(t.Found, "") == measured.ReplaceAllString(f.Found, "")
+			}
+			if i := slices.IndexFunc(all, same); i >= 0 {
+				if !slices.Contains(all[i].hosts, n.host) {
+					all[i].hosts = append(all[i].hosts, n.host)
+				}
+			} else {
+				all = append(all, &told{f, []string{n.host}})
+			}
+		}
+	}
+	findings = a.missing(want, hosts, blamed)
+	var differ []string
+	for _, check := range examinations {
+		var bad, good int // that some nodes found, and others did not
+		for _, t := range all {
+			if t.Check != check.name {
+				continue
+			}
+			if len(t.hosts) < len(hosts) {
+				t.Nodes = t.hosts
+				if t.Severity >= isWarning {
+					bad++
+				} else {
+					good++
+				}
+			}
+			findings = append(findings, t.finding)
+		}
+		if bad+good == 0 || bad == 0 && slices.Contains(ofNode, check.name) {
+			continue
+		}
+		differ = append(differ, check.name)
+		if good > 1 || bad == 0 {
+			f := warned("give all nodes the same", "the nodes differ")
+			if check.name == "files" {
+				f = failed("put the files where all nodes see the same", "the nodes differ, and ranks with different versions refuse to start together")
+			}
+			f.Check = check.name
+			findings = append(findings, f)
+		}
+	}
+	n := cli.CountOf(len(hosts), "node")
+	switch {
+	case len(differ) > 0:
+		return findings, fmt.Sprintf("%s differ in %s", n, strings.Join(differ, ", "))
+	case len(hosts) == 0:
+		return findings, "no node answered"
+	case len(hosts) == 1:
+		return findings, "1 node answered"
+	}
+	return findings, n + " agree"
+}
+
+// missing says who has not answered.
+func (a *Answers) missing(want Expected, hosts, blamed []string) (found []finding) {
+	answered, what := len(hosts), "nodes"
+	if want.Processes {
+		answered, what = len(a.complete), "processes"
+	}
+	add := func(f finding) {
+		f.Check = "launch"
+		found = append(found, f)
+	}
+	if answered < want.Nodes {
+		text := fmt.Sprintf("%d of %d %s answered", answered, want.Nodes, what)
+		if answered > 0 {
+			text += ": " + hostList(hosts)
+		}
+		if len(blamed) > 0 {
+			text += "; the launcher names " + hostList(blamed)
+		}
+		add(failed("look at what the launcher says, and whether this tunefit is at the same path on all nodes", "%s", text))
+	}
+	for process := range a.begun {
+		host, _, _ := strings.Cut(process, " ")
+		add(failed("start the doctor once more", "the launcher damaged the answer of %s", host))
+	}
+	if len(a.complete) > len(hosts) && want.Processes {
+		add(warned("start one process a node, as with --map-by ppr:1:node", "%d processes answered from %s: %s", len(a.complete), cli.CountOf(len(hosts), "node"), hostList(hosts)))
+	}
+	return found
+}
+
+var numbered = regexp.MustCompile(`^(.*?)([0-9]+)$`)
+
+// compareHosts puts node2 before node10.
+func compareHosts(a, b string) int {
+	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
+	if x != nil && y != nil && x[1] == y[1] && len(x[2]) != len(y[2]) {
+		return len(x[2]) - len(y[2])
+	}
+	return strings.Compare(a, b)
+}
+
+// hostList writes sorted names as Slurm does: node[1-3,7].
+func hostList(hosts []string) string {
+	var parts []string
+	for i := 0; i < len(hosts); {
+		m := numbered.FindStringSubmatch(hosts[i])
+		next := i + 1
+		if m == nil {
+			parts = append(parts, hosts[i])
+			i = next
+			continue
+		}
+		var ranges []string
+		for j := i; j < len(hosts); j = next {
+			first := numbered.FindStringSubmatch(hosts[j])
+			if first == nil || first[1] != m[1] {
+				break
+			}
+			last := first[2]
+			for next = j + 1; next < len(hosts); next++ {
+				n, err := strconv.Atoi(last)
+				if err != nil || hosts[next] != fmt.Sprintf("%s%0*d", m[1], len(last), n+1) {
+					break
+				}
+				last = numbered.FindStringSubmatch(hosts[next])[2]
+			}
+			if r := first[2]; last == r {
+				ranges = append(ranges, r)
+			} else {
+				ranges = append(ranges, r+"-"+last)
+			}
+		}
+		if len(ranges) == 1 && !strings.Contains(ranges[0], "-") {
+			parts = append(parts, hosts[i])
+		} else {
+			parts = append(parts, m[1]+"["+strings.Join(ranges, ",")+"]")
+		}
+		i = next
+	}
+	return strings.Join(parts, ", ")
+}

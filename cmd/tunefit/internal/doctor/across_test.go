@@ -1,0 +1,196 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+// answerOf is what a node prints.
+func answerOf(t *testing.T, host string, findings []finding) string {
+	t.Helper()
+	t.Setenv("SLURMD_NODENAME", host)
+	var b bytes.Buffer
+	if err := WriteAnswer(&b, findings); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func is(check string, f finding) finding {
+	f.Check = check
+	return f
+}
+
+// Lines of answers may come in any order, among others and with a launcher's names before them; none is long.
+func TestAnswersMixed(t *testing.T) {
+	noise := make([]byte, 6000) // that gzip does not shorten
+	for i := range noise {
+		noise[i] = byte('!' + rand.IntN(90))
+	}
+	var lines []string
+	for n := range 20 {
+		text := answerOf(t, fmt.Sprintf("node%d", n+1), []finding{is("nccl", fine("%s", noise[n:])), is("files", warned("do it", "odd \u00b5 text"))})
+		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			if len(line) > 1000 {
+				t.Fatalf("a line of %d bytes", len(line))
+			}
+			lines = append(lines, fmt.Sprintf("[1,%d]<stdout>:%s\r\n", n, line), fmt.Sprintf("%d: node%d:1:2 [0] NCCL INFO\n", n, n))
+		}
+	}
+	rand.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	var a Answers
+	other := 0
+	for _, line := range lines {
+		if !a.Read(line) {
+			other++
+		}
+	}
+	if a.Count() != 20 || len(a.begun) != 0 || other != len(lines)/2 {
+		t.Fatalf("%d answers, %d begun, %d other lines of %d", a.Count(), len(a.begun), other, len(lines))
+	}
+	for _, n := range a.complete {
+		if f := n.findings[1]; len(n.findings) != 2 || f.Severity != isWarning || f.Do != "do it" || f.Found != "odd \u00b5 text" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// across is what a person sees of nodes that found something.
+func across(t *testing.T, want Expected, nodes map[string][]finding) string {
+	t.Helper()
+	var a Answers
+	for host, findings := range nodes {
+		for line := range strings.Lines(answerOf(t, host, findings)) {
+			a.Read(line)
+		}
+	}
+	findings, verdict := a.Across(want, nil)
+	var b bytes.Buffer
+	if err := Write(&b, findings); err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + verdict + "\n"
+}
+
+func TestAcross(t *testing.T) {
+	ok := func(version string) []finding {
+		return []finding{is("files", fine("p.csv, version %s", version)), is("rendezvous", fine("/dev/shm, %dµs for a record", rand.IntN(100))),
+			is("jobs", fine("%d processes", rand.IntN(100)))}
+	}
+	alike := map[string][]finding{"node2": ok("a"), "node1": ok("a"), "node10": ok("a")}
+	for i := range 3 { // what runs on the nodes differs, or not, by chance
+		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("jobs", fine("5 processes"))
+	}
+	got := across(t, Expected{Nodes: 3}, alike)
+	if !strings.HasSuffix(got, "sound\n3 nodes agree\n") || strings.Count(got, "\n") != 5 || strings.Contains(got, "node1") {
+		t.Errorf("%s", got)
+	}
+	alike["node10"][2] = is("jobs", fine("7 processes"))
+	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") || !strings.Contains(got, "node[1,2]: 5") && !strings.Contains(got, "node[1-2]: 5") {
+		t.Errorf("%s", got)
+	}
+	// Each is sound for itself.
+	alike["node2"] = ok("b")
+	alike["node2"][2] = is("jobs", fine("5 processes"))
+	got = across(t, Expected{Nodes: 3}, alike)
+	for _, words := range []string{"error    files       the nodes differ", "ok       files       node2: p.csv, version b", "node[1,10]: p.csv, version a", "1 error, 0 warnings\n3 nodes differ in files\n"} {
+		if !strings.Contains(got, words) {
+			t.Errorf("no %q in\n%s", words, got)
+		}
+	}
+	// One has a fault of its own.
+	alike["node2"] = []finding{is("files", failed("correct the path", "p.csv: no such file"))}
+	got = across(t, Expected{Nodes: 4}, alike)
+	for _, words := range []string{"error    launch      3 of 4 nodes answered: node[1-2,10]", "error    files       node2: p.csv: no such file", "-> correct the path", "2 errors, 0 warnings\n3 nodes differ in files\n"} {
+		if !strings.Contains(got, words) {
+			t.Errorf("no %q in\n%s", words, got)
+		}
+	}
+	if got := across(t, Expected{Nodes: 4}, nil); !strings.Contains(got, "0 of 4 nodes answered\n") || !strings.HasSuffix(got, "no node answered\n") {
+		t.Errorf("%s", got)
+	}
+}
+
+// What a launcher damaged, and a second process of a node, are told.
+func TestAnswersDamaged(t *testing.T) {
+	line := answerOf(t, "node1", []finding{is("files", fine("a"))})
+	var a Answers
+	a.Read(line)
+	if !a.Read(strings.Replace(strings.Replace(line, "node1", "node2", 1), "H4sI", "H4sJ", 1)) || a.Count() != 1 {
+		t.Errorf("%+v", a)
+	}
+	findings, _ := a.Across(Expected{Nodes: 2}, []string{"node2"})
+	mustFind(t, findings, "launch", isError, "1 of 2 nodes answered: node1", "the launcher names node2")
+	mustFind(t, findings, "launch", isError, "damaged the answer of node2")
+	a = Answers{}
+	a.Read(line)
+	a.Read(line)
+	findings, _ = a.Across(Expected{Nodes: 2, Processes: true}, nil)
+	mustFind(t, findings, "launch", isWarning, "2 processes answered from 1 node: node1", "ppr:1:node")
+	for _, bad := range []string{"", "tunefit-answer node1 1 0/1 AAAA", "tunefit-answer node1 1 1/99999999999999999999 AAAA", "tunefit-answer node1 1 3/2 AAAA"} {
+		if a.Read(bad) {
+			t.Errorf("%s", bad)
+		}
+	}
+}
+
+func TestHostList(t *testing.T) {
+	for want, hosts := range map[string][]string{
+		"":                             nil,
+		"a":                            {"a"},
+		"gpu07":                        {"gpu07"},
+		"node[1-3,10]":                 {"node10", "node3", "node1", "node2"},
+		"n[08-11], x7":                 {"n10", "n09", "x7", "n08", "n11"},
+		"a, b, ip-10-0-0-[7-8]":        {"b", "a", "ip-10-0-0-7", "ip-10-0-0-8"},
+		"node1.cluster, node2.cluster": {"node2.cluster", "node1.cluster"},
+	} {
+		slices.SortFunc(hosts, compareHosts)
+		if got := hostList(hosts); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestExpectedOf(t *testing.T) {
+	for launcher, want := range map[string]Expected{
+		"srun -N 4":                       {Nodes: 4},
+		"srun -N4 -n 32":                  {Nodes: 4},
+		"srun --nodes=4 -p gpu":           {Nodes: 4},
+		"/usr/bin/srun --nodes 4":         {Nodes: 4},
+		"srun -n 3":                       {Nodes: 3, Processes: true},
+		"mpirun -np 4 --host a,b,c,d":     {Nodes: 4, Processes: true},
+		"mpirun -N 1 -n 4":                {Nodes: 4, Processes: true},
+		"kubectl exec l -- mpirun --np=4": {Nodes: 4, Processes: true},
+		"srun":                            {},
+		"pdsh -w node[1-4]":               {},
+	} {
+		if got := ExpectedOf(launcher); got != want {
+			t.Errorf("%s: %+v, want %+v", launcher, got, want)
+		}
+	}
+}
+
+// Who does not answer when the others have is not waited for, and what the launcher prints is passed on.
+func TestAskNodesLate(t *testing.T) {
+	answer := testlib.File(t, "answer", answerOf(t, "node1", []finding{is("files", fine("a"))}))
+	launcher := testlib.File(t, "launcher", "echo to standard output; echo \"$0 $*\" >&2; cat "+answer+"; sleep 3600 & wait\n")
+	log := &Log{Writer: io.Discard}
+	a, err := AskNodes(t.Context(), "sh "+launcher+" 'a  b'", []string{"tunefit", "it's"}, log, time.Second)
+	if err != nil || a.Count() != 1 {
+		t.Fatalf("%v: %+v", err, a)
+	}
+	if said := log.Text.String(); !strings.Contains(said, "to standard output\n") || !strings.Contains(said, "a  b tunefit it's\n") || strings.Contains(said, answerMark) {
+		t.Errorf("%s", said)
+	}
+	if a, err := AskNodes(t.Context(), "false", []string{"tunefit"}, log, time.Second); err != nil || a.Count() != 0 {
+		t.Errorf("%v: %+v", err, a)
+	}
+}

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+)
+
+// An answer is what one node found, as lines that pass through a launcher: each says whose it is and which of how many, for launchers put
+// names before them and mix them with those of other nodes; and none is so long that a launcher cuts it (srun does at 1024 bytes).
+const (
+	answerMark  = "tunefit-answer"
+	answerPiece = 800
+)
+
+var answerLine = regexp.MustCompile(answerMark + ` (\S+) ([0-9]+) ([0-9]+)/([0-9]+) ([A-Za-z0-9+/=]+)`)
+
+// WriteAnswer prints what this node found, for Answers.
+func WriteAnswer(w io.Writer, findings []finding) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if name := os.Getenv("SLURMD_NODENAME"); name != "" { // what the site calls it
+		host = name
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(z).Encode(findings); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	text := base64.StdEncoding.EncodeToString(packed.Bytes())
+	var lines bytes.Buffer // written at once: most launchers pass that on in one piece
+	pieces := (len(text) + answerPiece - 1) / answerPiece
+	for i := range pieces {
+		fmt.Fprintf(&lines, "%s %s %d %d/%d %s\n", answerMark, host, os.Getpid(), i+1, pieces, text[i*answerPiece:min((i+1)*answerPiece, len(text))])
+	}
+	_, err = w.Write(lines.Bytes())
+	return err
+}
+
+// Answers collects the answers of nodes.
+type Answers struct {
+	complete []answer
+	begun    map[string][]string // the pieces of a process's answer
+}
+
+type answer struct {
+	host     string
+	findings []finding
+}
+
+// Count is how many processes have answered.
+func (a *Answers) Count() int { return len(a.complete) }
+
+// Read takes a line of a launcher's output, and says whether it belongs to an answer.
+func (a *Answers) Read(line string) bool {
+	m := answerLine.FindStringSubmatch(line)
+	if m == nil {
+		return false
+	}
+	host, piece := m[1], m[5]
+	at, err1 := strconv.Atoi(m[3])
+	of, err2 := strconv.Atoi(m[4])
+	if err1 != nil || err2 != nil || at < 1 || at > of || of > 1000 {
+		return false
+	}
+	if a.begun == nil {
+		a.begun = map[string][]string{}
+	}
+	process := host + " " + m[2]
+	if len(a.begun[process]) != of {
+		a.begun[process] = make([]string, of)
+	}
+	pieces := a.begun[process]
+	pieces[at-1] = piece
+	text := ""
+	for _, p := range pieces {
+		if p == "" {
+			return true
+		}
+		text += p
+	}
+	if findings, err := unpack(text); err == nil {
+		a.complete = append(a.complete, answer{host, findings})
+		delete(a.begun, process)
+	}
+	return true
+}
+
+// unpack returns an error for what a launcher damaged.
+func unpack(text string) (findings []finding, err error) {
+	packed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	return findings, json.Unmarshal(plain, &findings)
+}

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Starts torchrun on one node, with NCCL deciding by a policy that may be edited during the run. On every node alike:
+#   JOB=run7 NODES=4 MASTER=node1 ./torchrun.sh train.py ...
+# SITE is a folder that all nodes see: `make install PREFIX=$SITE`, and the policy beside it.
+set -eu
+SITE=${SITE:-/shared/tuner}
+
+export NCCL_TUNER_PLUGIN="$SITE/lib/libnccl-tuner-go.so"
+export NCCL_TUNER_CONFIG_FILE="$SITE/policy.csv"
+# A policy that is missing or faulty ends the job at once, and not unseen. Without this line NCCL then decides by itself.
+export NCCL_TUNER_STRICT=1
+# Where the ranks agree on the call from which an edit is in force: of this job, and of this user, only. When the job is over, remove it.
+export NCCL_TUNER_RENDEZVOUS="$SITE/live/$JOB"
+mkdir -p "$SITE/live"
+mkdir -p -m 700 "$NCCL_TUNER_RENDEZVOUS"
+# Below WARN, NCCL does not show what the tuner has to say. INFO has a line for each communicator: what it runs on.
+export NCCL_DEBUG="${NCCL_DEBUG:-WARN}"
+
+exec torchrun --nnodes="$NODES" --nproc-per-node="${GPUS:-8}" --rdzv-id="$JOB" --rdzv-backend=c10d --rdzv-endpoint="$MASTER:${PORT:-29500}" "$@"
