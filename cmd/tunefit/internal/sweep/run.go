@@ -279,6 +279,7 @@ func commandLine(argv []string) string {
 // judge says how a run ended.
 func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, ended error) {
 	text, _ := os.ReadFile(filepath.Join(s.Dir, r.Log))
+	code := s.Launcher.ExitCode(ended, text)
 	switch {
 	case ctx.Err() != nil && ended == context.Cause(ctx):
 		r.Outcome, r.Reason = Stopped, ended.Error()
@@ -289,12 +290,10 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, ended er
 		r.Outcome, r.Reason = Refused, "it computed wrong results"
 	case found != nil && len(found.Failed) > 0:
 		r.Outcome, r.Reason = Refused, why(found)
-	case ended != nil || found == nil || len(found.Samples) == 0 || found.Failure != "":
+	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
 		r.Outcome, r.Reason = Failed, why(found)
-		if r.Reason == "" && ended != nil {
-			r.Reason = fmt.Sprintf("%v: %s", ended, lastLine(text))
-		} else if r.Reason == "" {
-			r.Reason = "it measured nothing: " + lastLine(text)
+		if r.Reason == "" {
+			r.Reason = fmt.Sprintf("exit code %d: %s", code, lastLine(text))
 		}
 	default:
 		r.Outcome = Measured
