@@ -150,14 +150,27 @@ func endedFirst(text string) (nodes []string) {
 	return nodes[:min(1, len(nodes))]
 }
 
-// expand lists what Slurm writes as node[01-03,7].
+// expand lists what Slurm writes as node[01-03,7],gpu1.
 func expand(list string) (nodes []string) {
 	list = strings.TrimRight(list, ",.;:")
-	prefix, rest, bracket := strings.Cut(list, "[")
-	inside, suffix, closed := strings.Cut(rest, "]")
-	if !bracket {
-		return strings.Split(list, ",")
+	depth := 0
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return r == ',' && depth == 0
+	}) {
+		nodes = append(nodes, expandRanges(part)...)
 	}
+	return nodes
+}
+
+func expandRanges(list string) (nodes []string) {
+	prefix, rest, _ := strings.Cut(list, "[")
+	inside, suffix, closed := strings.Cut(rest, "]")
 	if !closed {
 		return []string{list}
 	}
