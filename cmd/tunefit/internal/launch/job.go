@@ -32,6 +32,8 @@ var jobName = regexp.MustCompile(`^tunefit-[0-9a-f]{16}$`)
 const (
 	firstAsked  = 200 * time.Millisecond
 	mostBetween = 10 * time.Second
+	// A job that ends at once, as where a node's prolog fails, would be submitted again and again.
+	mostSubmitted = 3
 )
 
 // neverRuns are the reasons of a waiting job that do not go away by themselves.
@@ -54,7 +56,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 		}
 	}
 	l.job.id = ""
-	start, said, pause := time.Now(), "", firstAsked
+	start, said, pause, submitted := time.Now(), "", firstAsked, 0
 	tell := func(text string) {
 		if text != said {
 			said = text
@@ -72,7 +74,10 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 			return ctx.Err()
 		case err != nil: // the controller restarts, or is busy: the job does not end of that
 			tell("Slurm does not answer: " + err.Error())
+		case q == nil && submitted == mostSubmitted:
+			return fmt.Errorf("%d jobs ended before they could be used (look at what Slurm says of the last ones: sacct --name=%s)", submitted, l.job.name)
 		case q == nil:
+			submitted++
 			if err := l.submit(ctx, nodes, limit); err != nil {
 				return err
 			}

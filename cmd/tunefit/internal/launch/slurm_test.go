@@ -150,6 +150,15 @@ func TestSlurmRefuses(t *testing.T) {
 	}
 }
 
+// Jobs that end at once are not submitted for ever.
+func TestSlurmJobsEndAtOnce(t *testing.T) {
+	programs(t, map[string]string{"srun": "", "sbatch": "17", "squeue": "", "scancel": ""})
+	t.Setenv("SLURM_JOB_ID", "")
+	if err := mustNew(t, Options{With: Slurm}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {}); err == nil || !strings.Contains(err.Error(), "3 jobs ended before they could be used") {
+		t.Errorf("%v", err)
+	}
+}
+
 // In an allocation its nodes are used, and nothing is submitted.
 func TestSlurmInAllocation(t *testing.T) {
 	testlib.Slurm(t, 3)

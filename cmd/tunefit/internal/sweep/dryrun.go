@@ -15,6 +15,7 @@ import (
 // out of place, at a bandwidth that few clusters fall short of.
 const (
 	assumedStart     = 10 * time.Second
+	assumedRank      = 5 * time.Millisecond // that its start takes longer by
 	assumedIteration = 21 * 2
 	assumedLatency   = 50 * time.Microsecond
 	assumedBytes     = 10e9 // a second
@@ -23,14 +24,15 @@ const (
 // DryRun prints what would be run and about how long it takes, without a trace.
 func DryRun(w io.Writer, o Options) error {
 	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}}
-	run := assumedStart
+	sizes := time.Duration(0)
 	for _, b := range o.Sizes {
-		run += assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
+		sizes += assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
 	}
 	var out strings.Builder
 	var total time.Duration
 	hours, starts := 0.0, 0
-	fmt.Fprintf(&out, "# a run is taken to last %v: %v to start, then %s; the sweep goes by what runs last\n", run.Round(time.Second), assumedStart, cli.CountOf(len(o.Sizes), "size"))
+	fmt.Fprintf(&out, "# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what runs last\n",
+		assumedStart, assumedRank, sizes.Round(time.Second), cli.CountOf(len(o.Sizes), "size"))
 	tw := cli.Table(&out)
 	fmt.Fprintln(tw, "#\truns, about\ttime\tGPU hours\thow")
 	for _, key := range o.Keys {
@@ -38,7 +40,7 @@ func DryRun(w io.Writer, o Options) error {
 		if s.fewer(key) {
 			how = "the default and the three fastest of each size on fewer nodes"
 		}
-		took := time.Duration(n) * run
+		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
 		gpu := took.Hours() * float64(key.Ranks)
 		total, hours, starts = total+took, hours+gpu, starts+n
 		fmt.Fprintf(tw, "# %s\t%d\t%s\t%.1f\t%s\n", Subject(key), n, minutes(took), gpu, how)
