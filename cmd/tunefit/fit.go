@@ -188,7 +188,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	}
 	if f.csv != "" {
 		if len(in.Rows) == 0 {
-			return fmt.Errorf("%s was not written: no row would improve on the default for sure%s", f.csv, unmeasuredDefault(in.Report))
+			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
 		if err := cli.WriteWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
 			return err
@@ -197,6 +197,9 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	}
 	return nil
 }
+
+// errNoGain is why there is no policy.
+var errNoGain = errors.New("no row would improve on the default for sure")
 
 func unmeasuredDefault(report *fit.Report) string {
 	for _, g := range report.Groups {

@@ -244,16 +244,26 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 	if err := cli.WriteWhole(in("sweep.csv"), true, func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
 		return err
 	}
-	return fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
+	err := fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
 		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, force: true,
 	})
+	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
+		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
+		if err := os.Remove(in("policy.csv")); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return err
 }
 
 // proof compares the policy with the default.
 func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep) error {
 	file := filepath.Join(f.dir, "policy.csv")
 	policy, err := ask.Decider{Policy: file}.Read()
-	if err != nil {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // there is nothing to prove
+	} else if err != nil {
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {

@@ -148,10 +148,12 @@ func (c *cluster) file(name string) string {
 // From nothing to a policy that is proven, on the times of a real cluster: in a part of the time that measuring all takes,
 // near the best that there is, and nowhere slower than the default.
 func TestSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole sweep")
+	}
 	c := newCluster(t)
-	c.env = append(c.env, "STANDIN_NOISE=0.001")
-	_, errs := c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56", "--launch", playedRanks)
-	t.Log("\n" + errs)
+	c.env = append(c.env, "STANDIN_NOISE=0.003", "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts")) // the same noise each time
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56", "--launch", playedRanks)
 	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -174,14 +176,21 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	var judged []struct {
-		Decisions int
-		Regret    struct{ Mean float64 }
+		Nodes  int
+		Policy struct{ Mean, Max float64 }
+		Slower int     `json:"slower_than_default"`
+		Worst  float64 `json:"worst_vs_default"`
 	}
 	out, _ := tunefit(t, cli.ExitOK, "eval", "--json", filepath.Join(c.dir, "policy.csv"), measuredGrid)
 	if err := json.Unmarshal([]byte(out), &judged); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(out)
+	for _, j := range judged {
+		t.Logf("%d nodes: %.4f of the best time, at most %.3f", j.Nodes, j.Policy.Mean, j.Policy.Max)
+		if j.Policy.Mean > 1.012 || j.Slower > 0 {
+			t.Errorf("%d nodes: %.4f of the best time, %d sizes slower than the default, %.3f", j.Nodes, j.Policy.Mean, j.Slower, j.Worst)
+		}
+	}
 	for _, name := range []string{"model.json", "report.html", "sweep.csv", "plan.yaml"} {
 		if c.file(name) == "" {
 			t.Errorf("%s is empty", name)
@@ -192,7 +201,7 @@ func TestSweep(t *testing.T) {
 	if c.done(); len(c.runs()) != before {
 		t.Errorf("%d more runs", len(c.runs())-before)
 	}
-	_, errs = c.done("--prove=2")
+	_, errs := c.done("--prove=2")
 	if after := len(c.runs()) - before; after != 2*2*2 || !strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
 		t.Errorf("%d runs of proof\n%s%s", after, errs, c.file("proof.txt"))
 	}
@@ -285,8 +294,8 @@ func TestSweepWithFailures(t *testing.T) {
 		{"plugin-not-loaded", nil, []string{`ring-ll-32ch failed: .*tuner`}},
 	} {
 		t.Run(test.fail, func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(test.fail, "hang") {
-				t.Skip("waits for what hangs")
+			if testing.Short() && !strings.HasPrefix(test.fail, "crash") {
+				t.Skip("one failure will do")
 			}
 			c := newCluster(t, "STANDIN_FAIL="+test.fail)
 			code, _, errs := c.sweep(append(test.more, args...)...)
@@ -342,6 +351,9 @@ func TestSweepIsInterrupted(t *testing.T) {
 
 // What the budget does not reach is not begun, and what was measured makes a policy.
 func TestSweepBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a budget to be spent")
+	}
 	c := newCluster(t, "STANDIN_SECONDS=0.2")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M", "--budget", "5s")
 	if code != cli.ExitOK && code != cli.ExitFailed || !strings.Contains(errs, "the budget of 5s is spent; not measured to the end: ") || !strings.Contains(errs, "allreduce 2x8") {
@@ -381,6 +393,34 @@ func TestSweepOfManyNodes(t *testing.T) {
 	}
 	if text := c.file("policy.csv"); !strings.Contains(text, ",16,128,") {
 		t.Errorf("nothing for 16 nodes:\n%s", text)
+	}
+}
+
+// few is a sweep of a few runs.
+var few = []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "simple", "--channels", "4,32"}
+
+func TestSweepThroughOpenMPI(t *testing.T) {
+	c := newCluster(t)
+	args := testlib.OpenMPI(t)
+	c.done(append(few, "--launch", "mpirun", "--hosts", "node1,node2", "--launch-args", strings.Join(args, " "))...)
+	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") || !regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
+		t.Errorf("measured was\n%s", text)
+	}
+}
+
+// Outside of an allocation the sweep asks for one, once, and gives it back.
+func TestSweepThroughSlurm(t *testing.T) {
+	testlib.Slurm(t, 3)
+	c := newCluster(t)
+	_, errs := c.done(append(few, "--launch", "slurm")...)
+	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") || !regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
+		t.Errorf("measured was\n%s", text)
+	}
+	if n := strings.Count(errs, " runs, after "); n != 1 || !strings.Contains(errs, "there is no policy: no row would improve") {
+		t.Errorf("%d jobs were submitted\n%s", n, errs)
+	}
+	if out, err := exec.Command("squeue", "--noheader", "--states=PENDING,RUNNING").CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("left in the queue: %s (%v)", out, err)
 	}
 }
 
