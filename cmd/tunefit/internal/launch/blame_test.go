@@ -13,7 +13,7 @@ func TestBlame(t *testing.T) {
 		"srun: error: gpu07: task 24: Segmentation fault (core dumped)\nsrun: error: gpu[01-06]: tasks 0-23: Terminated\n":                                                 {"gpu07"},
 		"srun: error: node1: tasks 0-7: Exited with exit code 3\nsrun: error: node2: tasks 8-15: Exited with exit code 3\n":                                                nil,
 		"srun: error: node1: tasks 0-7: Terminated\n":                                                                                                                      nil,
-		"srun: error: node1: tasks 0-7: Exited with exit code 1\nsrun: error: Node failure on node[08-09,12],gpu1\n":                                                            {"node08", "node09", "node12", "gpu1"},
+		"srun: error: node1: tasks 0-7: Exited with exit code 1\nsrun: error: Node failure on node[08-09,12],gpu1\n":                                                       {"node08", "node09", "node12", "gpu1"},
 		"slurmstepd: error: *** STEP 5.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n":                               nil,
 		"srun: error: Task launch for StepId=5.0 failed on node node3: Communication connection failure\n":                                                                 {"node3"},
 		"ssh: connect to host 10.0.0.7 port 22: No route to host\n":                                                                                                        {"10.0.0.7"},

@@ -199,7 +199,7 @@ func TestSlurmFails(t *testing.T) {
 	}{
 		{`[ $SLURM_PROCID != 3 ] || exit 7; exec sleep 3600`, 7, []string{"node2"}},
 		{`[ $SLURM_PROCID != 5 ] || kill -9 $$; exec sleep 3600`, 128 + 9, []string{"node3"}},
-		{`[ $SLURM_PROCID != 0 ] || kill -SEGV $$; exec sleep 3600`, 128 + 11, []string{"node1"}},
+		{`ulimit -c 0; [ $SLURM_PROCID != 0 ] || kill -SEGV $$; exec sleep 3600`, 128 + 11, []string{"node1"}},
 		{`trap "" TERM; exit 3`, 3, nil},
 		{`exit 0`, 0, nil},
 	} {
