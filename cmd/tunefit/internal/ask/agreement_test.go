@@ -176,6 +176,9 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			}
 		}
 	})
+	if testing.Short() { // few are tried then, and chance may keep the model out of all of them
+		return
+	}
 	if by[policy.ByNCCL] == 0 || by[policy.ByRow] == 0 || by[policy.ByModel] == 0 {
 		t.Errorf("decided by %v: the test is too weak", by)
 	}
