@@ -37,7 +37,7 @@ func DryRun(w io.Writer, o Options) error {
 	fmt.Fprintln(tw, "#\truns, about\ttime\tGPU hours\thow")
 	for _, key := range o.Keys {
 		n, how := s.expected(key), "all that may be faster"
-		if s.fewer(key) {
+		if len(s.before(key)) > 0 {
 			how = "the default and the three fastest of each size on fewer nodes"
 		}
 		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
@@ -54,7 +54,7 @@ func DryRun(w io.Writer, o Options) error {
 	}
 	for _, key := range o.Keys {
 		fmt.Fprintf(&out, "\n# %s\n", Subject(key))
-		if s.fewer(key) {
+		if len(s.before(key)) > 0 {
 			out.WriteString("# its runs depend on what is fastest on fewer nodes\n")
 		}
 		space, err := o.Choices.Space(key, nil)
@@ -67,7 +67,7 @@ func DryRun(w io.Writer, o Options) error {
 				return err
 			}
 		}
-		if s.fewer(key) {
+		if len(s.before(key)) > 0 {
 			continue
 		}
 		out.WriteString("# then, as an example of a configuration:\n")

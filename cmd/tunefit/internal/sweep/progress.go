@@ -86,19 +86,12 @@ func (s *Sweep) expected(key fit.Key) int {
 		return 0
 	}
 	verification := s.verificationStarts()
-	if s.fewer(key) {
+	if len(s.before(key)) > 0 {
 		return verification
 	}
 	// All with most channels, about a half of them with fewest, a third in between, and the default now and then.
 	measured := len(space.Families) * 11 / 6
 	return 1 + measured + measured/defaultEvery + verification
-}
-
-// fewer reports whether a subject is measured by what is fastest on fewer nodes.
-func (s *Sweep) fewer(key fit.Key) bool {
-	return !s.Full && slices.ContainsFunc(s.Keys, func(k fit.Key) bool {
-		return k.Coll == key.Coll && k.Ranks*key.Nodes == key.Ranks*k.Nodes && 1 < k.Nodes && k.Nodes < key.Nodes
-	})
 }
 
 // conclude says what was found out about a subject.

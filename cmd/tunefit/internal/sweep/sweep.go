@@ -42,7 +42,7 @@ type Sweep struct {
 	Options
 	journal *journal
 	begun   time.Time
-	before  time.Duration    // that runs took before this process
+	earlier time.Duration    // that runs took before this process
 	results []*bench.Result  // of each run, by ID; nil: nothing could be read
 	proved  bool             // what was left of the last batch was run just now
 	short   map[fit.Key]bool // what the rest of the budget was too short for
@@ -72,7 +72,7 @@ func Open(o Options) (*Sweep, error) {
 				return nil, err
 			}
 		}
-		s.before += time.Duration(j.runs[i].Seconds * float64(time.Second))
+		s.earlier += time.Duration(j.runs[i].Seconds * float64(time.Second))
 		s.results = append(s.results, s.read(&j.runs[i]))
 	}
 	return s, nil
@@ -91,7 +91,7 @@ func (s *Sweep) Run(ctx context.Context) error {
 func (s *Sweep) within(ctx context.Context, do func(context.Context) error) error {
 	if s.Budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, s.begun.Add(s.Budget-s.before), errBudget)
+		ctx, cancel = context.WithDeadlineCause(ctx, s.begun.Add(s.Budget-s.earlier), errBudget)
 		defer cancel()
 	}
 	err := do(ctx)
@@ -187,12 +187,8 @@ func (s *Sweep) verification(key fit.Key, sizes []uint64, best map[uint64][]fit.
 // smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always
 // among the three fastest on more. One node tells nothing about several.
 func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
-	if s.Full {
-		return nil
-	}
-	for _, k := range s.Keys {
-		alike := k.Coll == key.Coll && k.Ranks*key.Nodes == key.Ranks*k.Nodes && 1 < k.Nodes && k.Nodes < key.Nodes
-		if !alike || best != nil && k.Nodes < best.Nodes {
+	for _, k := range s.before(key) {
+		if best != nil && k.Nodes < best.Nodes {
 			continue
 		}
 		if g, _ := s.group(k); g != nil && len(g.Cells) > 0 {
@@ -202,12 +198,22 @@ func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	return best
 }
 
+// before are the subjects with fewer nodes, but several, that come before one.
+func (s *Sweep) before(key fit.Key) []fit.Key {
+	if s.Full {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Keys[:slices.Index(s.Keys, key)]), func(k fit.Key) bool {
+		return k.Coll != key.Coll || k.Ranks*key.Nodes != key.Ranks*k.Nodes || k.Nodes < 2 || k.Nodes >= key.Nodes
+	})
+}
+
 // hopeless is why the default of a subject cannot be measured, without which nothing tells what is gained.
 func (s *Sweep) hopeless(key fit.Key) (reason string) {
 	for _, i := range s.journal.of(key).runs {
 		r := &s.journal.runs[i]
-		if start := s.journal.start(r); len(start.Rows) > 0 || s.kind(i) == Prove {
-			continue
+		if r.Batch != s.journal.of(key).batches[0] {
+			break
 		}
 		if left, failed, refused := s.left(r.Batch, r.Start); len(left) > 0 && (refused || failed >= attempts) {
 			reason = r.Reason
@@ -305,7 +311,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	return samples, failed
 }
 
-func (s *Sweep) spent() time.Duration { return s.before + time.Since(s.begun) }
+func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) }
 
 func (s *Sweep) mark() string {
 	dir, err := filepath.Abs(s.Dir)
