@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"maps"
 	"strconv"
@@ -36,7 +37,7 @@ type tuningLog struct {
 // refusedAll reports that our tuner decided, and never for a configuration of its own.
 func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 
-// read takes a line's message, and reports whether it is about a choice.
+// read takes a line's message.
 //
 //	AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}  (2.24 on)
 //	AllReduce: 1024 Bytes -> Algo 1 proto 0 time 12.3                   (2.23)
@@ -45,18 +46,20 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
 //	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, 2 channels, decided by tuner.csv:3  (NCCL_TUNER_LOG=decisions)
-func (t *tuningLog) read(process string, message []byte) bool {
+func (t *tuningLog) read(process string, message []byte) {
 	if _, said, ok := bytes.Cut(message, []byte("TUNER/Go: ")); ok {
-		return t.decision(said)
+		t.decision(said)
+		return
 	}
 	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
-		return t.arrow(message, at)
+		t.arrow(message, at)
+		return
 	}
 	switch {
 	case bytes.Contains(message, []byte("Best tuning {")):
 		key, ok := t.pending[process]
 		if !ok {
-			return false
+			return
 		}
 		delete(t.pending, process)
 		l := noLabel
@@ -68,29 +71,26 @@ func (t *tuningLog) read(process string, message []byte) bool {
 			t.symmetric = true
 		}
 		t.vote(key, l)
-		return true
 	case bytes.Contains(message, []byte("Input: {")):
 		n, err := strconv.ParseUint(string(member(message, "nBytes")), 10, 64)
 		if err != nil {
-			return false
+			return
 		}
 		if t.pending == nil {
 			t.pending = map[string]logKey{}
 		}
 		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n}
-		return true
 	}
-	return false
 }
 
 // decision takes what our tuner decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decision(said []byte) bool {
+func (t *tuningLog) decision(said []byte) {
 	call, outcome, ok := strings.Cut(string(said), " pipelined: ")
 	coll, size, ok2 := strings.Cut(call, " ")
 	size, _, ok3 := strings.Cut(size, ",")
 	n, err := nccl.ParseBytes(size)
 	if !ok || !ok2 || !ok3 || err != nil {
-		return false
+		return
 	}
 	l := noLabel
 	if strings.HasSuffix(strings.TrimSpace(outcome), "decided by NCCL") {
@@ -113,10 +113,9 @@ func (t *tuningLog) decision(said []byte) bool {
 		t.decided = map[logKey]label{}
 	}
 	t.decided[logKey{operation(fold(coll)), n}] = l
-	return true
 }
 
-func (t *tuningLog) arrow(message []byte, at int) bool {
+func (t *tuningLog) arrow(message []byte, at int) {
 	head := message[:at]
 	digitsFrom := len(head)
 	for digitsFrom > 0 && head[digitsFrom-1] >= '0' && head[digitsFrom-1] <= '9' {
@@ -124,7 +123,7 @@ func (t *tuningLog) arrow(message []byte, at int) bool {
 	}
 	n, err := strconv.ParseUint(string(head[digitsFrom:]), 10, 64)
 	if err != nil {
-		return false
+		return
 	}
 	key := logKey{bytes: n}
 	name := bytes.TrimSuffix(bytes.TrimSpace(head[:digitsFrom]), []byte(":"))
@@ -161,10 +160,9 @@ func (t *tuningLog) arrow(message []byte, at int) bool {
 	if symmetric {
 		t.symmetric, t.perRank, l = true, true, noLabel
 	} else if l.algo == Unknown || l.proto == Unknown {
-		return false
+		return
 	}
 	t.vote(key, l)
-	return true
 }
 
 func (t *tuningLog) vote(key logKey, l label) {
@@ -226,13 +224,7 @@ func (t *tuningLog) ran(op operation, size, scale uint64) (l label, agreed, foun
 }
 
 func (l label) less(b label) bool {
-	if l.algo != b.algo {
-		return l.algo < b.algo
-	}
-	if l.proto != b.proto {
-		return l.proto < b.proto
-	}
-	return l.channels < b.channels
+	return cmp.Or(cmp.Compare(l.algo, b.algo), cmp.Compare(l.proto, b.proto), cmp.Compare(l.channels, b.channels)) < 0
 }
 
 // scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of

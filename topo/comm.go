@@ -33,20 +33,10 @@ func (s *System) Ranks() []int {
 
 // byRank returns the first GPU with a rank, or nil.
 func (s *System) byRank(rank int) *Node {
-	for _, g := range s.Nodes[NodeGPU] {
-		if g.GPU.Rank == rank {
-			return g
-		}
-	}
-	return nil
+	return s.first(NodeGPU, func(g *Node) bool { return g.GPU.Rank == rank })
 }
 
 // byDevice returns the first GPU of a host with an NVML index, or nil.
 func (s *System) byDevice(system, dev int) *Node {
-	for _, g := range s.Nodes[NodeGPU] {
-		if g.ID.System() == system && g.GPU.Dev == dev {
-			return g
-		}
-	}
-	return nil
+	return s.first(NodeGPU, func(g *Node) bool { return g.ID.System() == system && g.GPU.Dev == dev })
 }

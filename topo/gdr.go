@@ -1,6 +1,9 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // GDRMode says how a NIC reaches the memory of a GPU. The numbers are NCCL's.
 type GDRMode int
@@ -74,12 +77,7 @@ func (s *System) maySend(gpu *Node, set Settings) bool {
 	case set.GDRRead == ToggleOn, gpu.GPU.SM >= 80, len(s.Nodes[NodeGPU]) == 1:
 		return true
 	}
-	for _, peer := range s.Nodes[NodeGPU] {
-		if peer != gpu && gpu.path(peer).Type == PathNVL {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Nodes[NodeGPU], func(peer *Node) bool { return peer != gpu && gpu.path(peer).Type == PathNVL })
 }
 
 // Proxy returns the GPU that talks to a network port for this one: the GPU itself, or the one that a PXN path goes

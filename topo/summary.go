@@ -3,6 +3,7 @@ package topo
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
@@ -104,12 +105,7 @@ func (n *Node) linksByType() (bw [len(linkTypeNames)]float32) {
 }
 
 func (n *Node) hasNVSwitch() bool {
-	for _, l := range n.Links {
-		if l.Type == LinkNVL && l.To.Type == NodeNVS {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Links, func(l Link) bool { return l.Type == LinkNVL && l.To.Type == NodeNVS })
 }
 
 func (s *System) summarizePairs(sum *Summary) {

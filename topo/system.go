@@ -110,10 +110,13 @@ type Net struct {
 
 // find returns the first node of a type with this ID, or nil.
 func (s *System) find(t NodeType, id ID) *Node {
-	for _, n := range s.Nodes[t] {
-		if n.ID == id {
-			return n
-		}
+	return s.first(t, func(n *Node) bool { return n.ID == id })
+}
+
+// first returns the first node of a type for which is holds, or nil.
+func (s *System) first(t NodeType, is func(*Node) bool) *Node {
+	if i := slices.IndexFunc(s.Nodes[t], is); i >= 0 {
+		return s.Nodes[t][i]
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package topo
 
+import "slices"
+
 // LoadStore reports whether two GPUs of the system can use each other's memory by load and store: by CUDA peer access on
 // one host, whatever the distance, and over NVLink between hosts. Only the driver knows whether peer access works over
 // PCI, so comm.PeerAccess decides there; without it, access is taken to work.
@@ -49,10 +51,5 @@ next:
 func (s *System) CanMultimem() bool {
 	const hopper = 90
 	gpus := s.Nodes[NodeGPU]
-	for _, g := range gpus {
-		if g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch() {
-			return false
-		}
-	}
-	return len(gpus) >= 2
+	return len(gpus) >= 2 && !slices.ContainsFunc(gpus, func(g *Node) bool { return g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch() })
 }

@@ -150,7 +150,7 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 		return m.decide(Decision{Abort: Superseded})
 	case c.mine && !c.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(Decision{Abort: Slow})
-	case !c.acked && !m.acknowledge(c):
+	case !c.acked && !m.acknowledge():
 		return m.pollDecision()
 	case c.mine && !c.allAcked:
 		m.lock()
@@ -172,7 +172,7 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 }
 
 // acknowledge puts the record that this rank has staged the version and has promised.
-func (m *Member) acknowledge(c change) bool {
+func (m *Member) acknowledge() bool {
 	m.lock()
 	k, hash := m.k, m.hash
 	m.unlock()

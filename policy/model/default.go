@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -122,15 +123,7 @@ func (d compiledDefault) sameCell(e compiledDefault) bool {
 // defaultsAround returns the measured defaults at or next to a size, twice the same where it was
 // measured itself.
 func (g *compiledGroup) defaultsAround(bytes uint64) (below, above compiledDefault, ok bool) {
-	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int {
-		switch {
-		case d.bytes < b:
-			return -1
-		case d.bytes > b:
-			return 1
-		}
-		return 0
-	})
+	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int { return cmp.Compare(d.bytes, b) })
 	switch {
 	case exact:
 		return g.defaults[i], g.defaults[i], true
