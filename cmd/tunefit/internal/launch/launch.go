@@ -226,7 +226,7 @@ func has(args []string, names ...string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
 		return slices.ContainsFunc(names, func(n string) bool {
-			return name == n || len(n) == 2 && len(arg) > 2 && arg[0] == '-' && arg[1] == n[1] && arg[1] != '-' && !strings.HasPrefix(arg, "--")
+			return name == n || len(n) == 2 && strings.HasPrefix(arg, n)
 		})
 	})
 }
