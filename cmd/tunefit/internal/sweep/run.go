@@ -52,15 +52,27 @@ func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 		if s.Budget > 0 && s.spent()+s.meanRun(start.Key) > s.Budget {
 			return errBudget
 		}
+		asked := time.Now()
 		if err := s.Launcher.Prepare(ctx, start.Key.Nodes, 2*s.Silence, max(s.timeLeft(), time.Hour), func(text string) { s.Say("%s", text) }); err != nil {
 			return err
 		}
-		outcome, err := s.run(ctx, Run{Batch: b, Start: i, Sizes: step.Sizes(unit)}, step)
+		s.waited += time.Since(asked)
+		outcome, err := s.runInTime(ctx, Run{Batch: b, Start: i, Sizes: step.Sizes(unit)}, step)
 		if err != nil || outcome != Measured {
 			return err
 		}
 	}
 	return nil
+}
+
+// runInTime runs within what is left of the budget.
+func (s *Sweep) runInTime(ctx context.Context, r Run, step measure.Step) (Outcome, error) {
+	if s.Budget == 0 {
+		return s.run(ctx, r, step)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Budget-s.spent(), errBudget)
+	defer cancel()
+	return s.run(ctx, r, step)
 }
 
 // left are the sizes of a start that no run has measured, nor ended without; and how its runs failed.

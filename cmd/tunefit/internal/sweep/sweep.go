@@ -44,6 +44,7 @@ type Sweep struct {
 	begun   time.Time
 	earlier time.Duration    // that runs took before this process
 	results []*bench.Result  // of each run, by ID; nil: nothing could be read
+	waited  time.Duration    // for nodes
 	proved  bool             // what was left of the last batch was run just now
 	short   map[fit.Key]bool // what the rest of the budget was too short for
 	// offered are the algorithms and protocols that NCCL has, as our library saw.
@@ -87,13 +88,8 @@ func (s *Sweep) Run(ctx context.Context) error {
 	return s.within(ctx, s.all)
 }
 
-// within runs something within the budget.
+// within says so where something was not done within the budget.
 func (s *Sweep) within(ctx context.Context, do func(context.Context) error) error {
-	if s.Budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, s.begun.Add(s.Budget-s.earlier), errBudget)
-		defer cancel()
-	}
 	err := do(ctx)
 	if errors.Is(err, errBudget) || err == nil && len(s.short) > 0 {
 		s.Say("%s", s.unfinished())
@@ -311,7 +307,8 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	return samples, failed
 }
 
-func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) }
+// spent is the time so far, without that spent waiting for nodes.
+func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) - s.waited }
 
 func (s *Sweep) mark() string {
 	dir, err := filepath.Abs(s.Dir)
