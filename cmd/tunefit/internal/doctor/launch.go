@@ -60,7 +60,7 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 	}()
 	ended := cmd.Wait()
 	feed.Close()
-	<-read
+	_ = <-read // the end of what was printed
 	if exit := (*exec.ExitError)(nil); ended != nil && !errors.As(ended, &exit) && !errors.Is(ended, exec.ErrWaitDelay) && ctx.Err() == nil {
 		return nil, fmt.Errorf("launcher %q: %w", launcher, ended)
 	}
