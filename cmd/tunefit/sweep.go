@@ -209,8 +209,16 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	if o.Library, err = filepath.Abs(o.Library); err != nil {
 		return o, err
 	}
+	if _, err := os.Stat(o.Library); err != nil {
+		return o, cli.Usagef("--plugin: %w", err)
+	}
 	if f.launch == "" {
 		f.launch = launcherFor(o.Keys)
+	}
+	for _, key := range o.Keys {
+		if key.Nodes > 1 && f.launch == launch.Local {
+			return o, cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)", sweep.Subject(key))
+		}
 	}
 	o.Launcher, err = launch.New(launch.Options{
 		With: f.launch, Args: strings.Fields(f.launchArgs), Hosts: f.hosts, Prefix: strings.Fields(f.container),

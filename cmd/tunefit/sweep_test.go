@@ -450,6 +450,7 @@ func TestSweepPlanFile(t *testing.T) {
 		"comm: 1x8\n":                   "--coll and --comm say what to measure",
 		"coll: [\n":                     "plan.yaml:",
 		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
+		"comm: 2x8\ncoll: allreduce\nlaunch: local\n":    "--launch local starts ranks on this machine only (allreduce 2x8 needs",
 		"comm: 1x8\ncoll: allreduce\nby: force\n":        "--by \"force\" (allowed: library, environment)",
 		"comm: 1x8\ncoll: allreduce\nlimit: 1\n":         "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
 	} {

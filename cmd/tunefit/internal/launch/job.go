@@ -71,7 +71,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 		}
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case err != nil: // the controller restarts, or is busy: the job does not end of that
 			tell("Slurm does not answer: " + err.Error())
 		case q == nil && submitted == mostSubmitted:
@@ -110,7 +110,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(pause):
 			pause = min(2*pause, mostBetween)
 		}
