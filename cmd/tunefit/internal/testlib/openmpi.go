@@ -16,9 +16,12 @@ host=$1; shift
 exec %s sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$*"
 `
 
-// OpenMPI returns arguments of mpirun with which it takes hosts of any name for this machine. It skips where there is no Open MPI.
+// OpenMPI returns arguments of mpirun with which it takes hosts of any name for this machine. It skips where there is no Open MPI, and with -short.
 func OpenMPI(t *testing.T) []string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts daemons on nodes")
+	}
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		t.Skip("SKIPPED: there is no Open MPI here (Debian: openmpi-bin): NOTHING IS TESTED WITH A REAL mpirun")
 	}

@@ -55,9 +55,12 @@ type Cluster struct {
 	conf string
 }
 
-// Slurm starts a cluster of node1, node2, ..., which the environment of the test then leads to. It skips where there is no Slurm.
+// Slurm starts a cluster of node1, node2, ..., which the environment of the test then leads to. It skips where there is no Slurm, and with -short.
 func Slurm(t *testing.T, nodes int) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
 	for _, program := range []string{"munged", "slurmctld", "slurmd", "srun", "sbatch"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("SKIPPED: there is no %s here (Debian: slurmctld slurmd slurm-client munge): NOTHING IS TESTED WITH A REAL SLURM", program)
