@@ -33,13 +33,17 @@ var exampleFiles = map[string]string{
 	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
+	"inspector-0.json":                 "bench/profile/testdata/inspector-node0-pid1000.json",
+	"inspector-1.json":                 "bench/profile/testdata/inspector-node0-pid1001.json",
+	"inspector-2.json":                 "bench/profile/testdata/inspector-node1-pid1000.json",
+	"inspector-3.json":                 "bench/profile/testdata/inspector-node1-pid1001.json",
 }
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
 	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
 	if testlib.Library != "" {
-		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand())
+		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand())
 	}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {

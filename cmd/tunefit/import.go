@@ -25,6 +25,9 @@ type importFlags struct {
 	coll    string
 	comm    string
 	pattern string
+
+	profile bool
+	steps   int
 }
 
 func importCommand() *cobra.Command {
@@ -55,7 +58,8 @@ that holds no measurements is an error, and then nothing is written; in a direct
 it is left out. So is a file of which many rows cannot be read, but for --force. A
 file that holds the same as another one is read once.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
-  tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv`,
+  tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
+  tunefit import inspector*.json --steps 8 -o job.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
@@ -73,6 +77,8 @@ file that holds the same as another one is read once.`,
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
 	cmd.Flags().StringVar(&f.pattern, "name", "", "regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "make a job profile, of the inspector's output and of logs with the library's decisions")
+	cmd.Flags().IntVar(&f.steps, "steps", 0, "of a job profile: how many steps of training were recorded (default: not known)")
 	return cmd
 }
 
@@ -118,6 +124,11 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	}
 	if err := errors.Join(cli.NotInput(f.output, files...), cli.MayWrite(f.output, f.force)); err != nil {
 		return err
+	}
+	if job, err := f.ofJob(files); err != nil {
+		return err
+	} else if job {
+		return f.importProfile(cmd, files, found)
 	}
 	var results []*bench.Result
 	var samples [][]bench.Sample

@@ -46,11 +46,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = cli.Printable{Writer: stderr}
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.AddCommand(importCommand(), simulateCommand(), planCommand(), sweepCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
+	root.AddCommand(importCommand(), simulateCommand(), planCommand(), sweepCommand(), fitCommand(), evalCommand(), compareCommand(), profileCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 	for _, c := range root.Commands() {
 		switch c.Name() { // the others' output may be a file
-		case "check", "compare", "diff", "doctor", "eval", "explain", "gc", "push", "show", "test":
+		case "check", "compare", "diff", "doctor", "eval", "explain", "gc", "profile", "push", "show", "test":
 			c.SetOut(cli.Printable{Writer: out})
 		}
 	}

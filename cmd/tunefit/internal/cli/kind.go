@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -25,6 +26,8 @@ const (
 	KindTopology
 	KindMesh
 	KindTests
+	KindInspector
+	KindProfile
 	kindPage
 	kindXML
 	kindJSON
@@ -34,20 +37,22 @@ const (
 
 // kinds say what a file is and what it is for; FILE stands for its name.
 var kinds = [...]struct{ is, use string }{
-	KindPolicy:   {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
-	KindSweep:    {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
-	KindLog:      {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindResults:  {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindModel:    {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
-	KindTuning:   {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
-	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	KindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
-	KindTests:    {"tests of a policy", "tunefit test FILE runs them"},
-	kindPage:     {"a page for a browser", "open it in one"},
-	kindXML:      {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
-	kindJSON:     {"JSON, but nothing that tunefit writes or reads", ""},
-	KindPacked:   {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
-	kindBinary:   {"not a text", ""},
+	KindPolicy:    {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
+	KindSweep:     {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
+	KindLog:       {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindResults:   {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindModel:     {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
+	KindTuning:    {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
+	KindTopology:  {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
+	KindMesh:      {"a mesh of cables", "tunefit topo mesh FILE shows it"},
+	KindTests:     {"tests of a policy", "tunefit test FILE runs them"},
+	KindInspector: {"the output of NCCL's inspector", "tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
+	KindProfile:   {"a job profile", "tunefit profile FILE prints it"},
+	kindPage:      {"a page for a browser", "open it in one"},
+	kindXML:       {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
+	kindJSON:      {"JSON, but nothing that tunefit writes or reads", ""},
+	KindPacked:    {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
+	kindBinary:    {"not a text", ""},
 }
 
 // sniffed is what the beginning of a file tells.
@@ -144,6 +149,8 @@ func Sniff(head []byte) (s sniffed) {
 		switch {
 		case has(model.Format):
 			s.Kind = KindModel
+		case has(`"inspector_output_format_version"`):
+			s.Kind = KindInspector
 		case has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning
 		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
@@ -161,6 +168,8 @@ func Sniff(head []byte) (s sniffed) {
 		default:
 			s.Kind = kindXML
 		}
+	case bytes.HasPrefix(text, []byte(profile.Head)):
+		s.Kind = KindProfile
 	default:
 		if s.lines(head); s.Kind == KindUnknown && testsLine.Match(head) {
 			s.Kind = KindTests

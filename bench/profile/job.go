@@ -1,0 +1,184 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Job collects what the sources of one job tell. Feed it files, then take its Profile.
+type Job struct {
+	comms   map[string]int32
+	entries map[Call]int32
+	found   []found
+	calls   map[callKey]*call
+	series  map[seriesKey]*series
+	ranks   map[place]map[int]bool
+
+	decided map[decisionKey]decision
+	unnamed int // decisions of communicators whose shape the log does not tell
+	others  map[string]int
+	cut     []string
+}
+
+// found is what the records of an inspector tell of calls that are alike.
+type found struct {
+	Call
+	records int // of all ranks
+}
+
+// callKey is one call of a communicator, on all its ranks.
+type callKey struct {
+	comm, entry int32
+	sn          uint64
+}
+
+type call struct {
+	timed int32 // ranks whose kernel's time is known
+	least float32
+}
+
+// seriesKey is what sequence numbers count: the calls of one collective by one rank.
+type seriesKey struct {
+	comm int32
+	coll nccl.Coll
+	rank int
+}
+
+type series struct {
+	Shape
+	first, last uint64
+	records     uint64
+	file        string
+}
+
+// place is a communicator in a process.
+type place struct {
+	comm int32
+	process
+}
+
+type process struct {
+	host string
+	pid  uint64
+}
+
+// NewJob returns an empty one.
+func NewJob() *Job {
+	return &Job{
+		comms: map[string]int32{}, entries: map[Call]int32{}, calls: map[callKey]*call{}, series: map[seriesKey]*series{},
+		ranks: map[place]map[int]bool{}, decided: map[decisionKey]decision{}, others: map[string]int{},
+	}
+}
+
+// recorded is the number of ranks of the job that an inspector recorded: of each process as many as a communicator has there
+// at most.
+func (j *Job) recorded() (n int) {
+	most := map[process]int{}
+	for at, ranks := range j.ranks {
+		most[at.process] = max(most[at.process], len(ranks))
+	}
+	for _, ranks := range most {
+		n += ranks
+	}
+	return n
+}
+
+// Profile is what is known by now. steps is how many steps were recorded; 0: not known.
+func (j *Job) Profile(steps int) (*Profile, error) {
+	p := &Profile{}
+	ranks := float64(j.recorded())
+	perStep := func(calls float64) float64 {
+		if steps == 0 {
+			return 0
+		}
+		return calls / float64(steps)
+	}
+	times, untimed := j.times()
+	for i, f := range j.found {
+		calls := float64(f.records) / ranks
+		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: median(times[int32(i)])})
+	}
+	unknown, missed, err := j.missed()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range unknown {
+		calls := float64(f.records) / ranks
+		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls)})
+	}
+	j.addDecisions(p)
+	if missed > 0 {
+		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known (dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
+	}
+	if untimed > 0 {
+		p.note("%d of %d calls have no time: not all ranks of the communicator recorded the GPU's time of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.others)) {
+		p.note("%d records of %s are left out: tuners are not asked about it", j.others[name], name)
+	}
+	if j.unnamed > 0 {
+		p.note("%d decisions are left out: the log does not tell the shape of their communicator", j.unnamed)
+	}
+	p.Notes = append(p.Notes, j.cut...)
+	p.sort()
+	return p, nil
+}
+
+func (p *Profile) note(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
+func (j *Job) numRecords() (n int) {
+	for _, f := range j.found {
+		n += f.records
+	}
+	return n
+}
+
+// times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
+// others inside, so only the least over all ranks is the collective's own time.
+func (j *Job) times() (times map[int32][]float64, untimed int) {
+	times = map[int32][]float64{}
+	for key, c := range j.calls {
+		if int(c.timed) == j.found[key.entry].Ranks {
+			times[key.entry] = append(times[key.entry], float64(c.least))
+		} else {
+			untimed++
+		}
+	}
+	return times, untimed
+}
+
+// missed are the calls between the first and the last recorded ones of a rank that were not recorded.
+func (j *Job) missed() (unknown []found, sum int, err error) {
+	at := map[Call]int{}
+	for key, s := range j.series {
+		span := s.last - s.first + 1
+		if s.records > span {
+			return nil, 0, fmt.Errorf("%s: %d records of %s by rank %d of one communicator within %d sequence numbers (allowed: one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
+		}
+		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
+			at[Call{Coll: key.coll, Shape: s.Shape, Algo: -1, Proto: -1}] += gap
+			sum += gap
+		}
+	}
+	for c, n := range at {
+		unknown = append(unknown, found{c, n})
+	}
+	return unknown, sum, nil
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	m := len(v) / 2
+	if len(v)%2 == 1 {
+		return v[m]
+	}
+	return (v[m-1] + v[m]) / 2
+}

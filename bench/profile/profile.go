@@ -1,0 +1,177 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Shape is a communicator's number of nodes, and of ranks in all.
+type Shape struct{ Nodes, Ranks int }
+
+func (s Shape) String() string {
+	if s.Ranks%s.Nodes != 0 {
+		return fmt.Sprintf("%d ranks on %d nodes", s.Ranks, s.Nodes)
+	}
+	return fmt.Sprintf("%dx%d", s.Nodes, s.Ranks/s.Nodes)
+}
+
+// Call tells calls apart.
+type Call struct {
+	Coll nccl.Coll
+	Shape
+	Bytes uint64 // as tuners are asked, over all ranks of an AllGather or ReduceScatter; 0: not known
+	// Algo and Proto are what ran; -1: not known.
+	Algo  nccl.Algo
+	Proto nccl.Proto
+}
+
+// Entry is what is known of calls that are alike. 0 is not known, but for Call.
+type Entry struct {
+	Call
+	Calls     float64 // of one rank: the mean over the ranks that were recorded
+	StepCalls float64 // the same, in one step of training
+	Micros    float64 // of one call: the median of the least that a rank took
+	Channels  int     // as the tuner set them
+	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library's log has it
+}
+
+// Profile is what a job does, the heaviest first.
+type Profile struct {
+	Entries []Entry
+	// Notes say what the sources do not tell, for a person.
+	Notes []string
+}
+
+// Weight is how a profile's entries are weighed against each other.
+type Weight int
+
+const (
+	ByNothing Weight = iota // only the shapes of calls are known
+	ByBytes
+	ByTime
+)
+
+// Scale is what a profile's calls are counted and weighed by.
+type Scale struct {
+	Weight
+	// PerStep says that calls are known by the step, wherever they are known at all. Else they are those of all that was
+	// recorded.
+	PerStep bool
+}
+
+// timedEnough is the share of the calls, and of their bytes, whose time has to be known for shares of the time.
+const timedEnough = 0.95
+
+// Scale is what the profile tells of its calls.
+func (p *Profile) Scale() (s Scale) {
+	s.PerStep = slices.ContainsFunc(p.Entries, func(e Entry) bool { return e.StepCalls > 0 }) &&
+		!slices.ContainsFunc(p.Entries, func(e Entry) bool { return e.StepCalls == 0 && e.Calls > 0 })
+	var calls, timedCalls, bytes, timedBytes float64
+	for _, e := range p.Entries {
+		if e.Bytes == 0 {
+			continue
+		}
+		n := s.Count(e)
+		calls, bytes = calls+n, bytes+n*float64(e.Bytes)
+		if e.Micros > 0 {
+			timedCalls, timedBytes = timedCalls+n, timedBytes+n*float64(e.Bytes)
+		}
+	}
+	switch {
+	case calls == 0:
+	case timedCalls < timedEnough*calls || timedBytes < timedEnough*bytes:
+		s.Weight = ByBytes
+	default:
+		s.Weight = ByTime
+	}
+	return s
+}
+
+// Count is how often calls are made; 0: not known.
+func (s Scale) Count(e Entry) float64 {
+	if s.PerStep {
+		return e.StepCalls
+	}
+	return e.Calls
+}
+
+// Of is the weight of an entry: microseconds or bytes. 0: not known.
+func (s Scale) Of(e Entry) float64 {
+	switch s.Weight {
+	case ByTime:
+		return s.Count(e) * e.Micros
+	case ByBytes:
+		return s.Count(e) * float64(e.Bytes)
+	}
+	return 0
+}
+
+// Total is the weight of all.
+func (p *Profile) Total() (sum float64) {
+	w := p.Scale()
+	for _, e := range p.Entries {
+		sum += w.Of(e)
+	}
+	return sum
+}
+
+// sort puts the heaviest first, and among equals the order of the names and the size.
+func (p *Profile) sort() {
+	w := p.Scale()
+	slices.SortFunc(p.Entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(w.Of(b), w.Of(a)), a.Call.compare(b.Call))
+	})
+}
+
+func (c Call) compare(o Call) int {
+	return cmp.Or(cmp.Compare(c.Coll, o.Coll), cmp.Compare(c.Nodes, o.Nodes), cmp.Compare(c.Ranks, o.Ranks),
+		cmp.Compare(c.Bytes, o.Bytes), cmp.Compare(c.Algo, o.Algo), cmp.Compare(c.Proto, o.Proto))
+}
+
+// Group is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.
+type Group struct {
+	Coll nccl.Coll
+	Shape
+	Min     uint64
+	Weight  float64
+	Entries []Entry // by size
+}
+
+// Sizes are the least and the largest.
+func (g *Group) Sizes() (least, most uint64) {
+	return g.Entries[0].Bytes, g.Entries[len(g.Entries)-1].Bytes
+}
+
+// Groups are the entries of known size, put together, the heaviest group first.
+func (p *Profile) Groups() []Group {
+	w := p.Scale()
+	type key struct {
+		coll  nccl.Coll
+		shape Shape
+		min   uint64
+	}
+	at := map[key]int{}
+	var all []Group
+	for _, e := range p.Entries {
+		if e.Bytes == 0 {
+			continue
+		}
+		k := key{e.Coll, e.Shape, 1 << (bits.Len64(e.Bytes) - 1)}
+		i, ok := at[k]
+		if !ok {
+			i = len(all)
+			at[k], all = i, append(all, Group{Coll: k.coll, Shape: k.shape, Min: k.min})
+		}
+		all[i].Weight += w.Of(e)
+		all[i].Entries = append(all[i].Entries, e)
+	}
+	for _, g := range all {
+		slices.SortFunc(g.Entries, func(a, b Entry) int { return a.Call.compare(b.Call) })
+	}
+	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Weight, a.Weight) })
+	return all
+}

@@ -1,0 +1,306 @@
+package profile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// job reads the files of the made-up job: 2 nodes of 2 GPUs, 2 steps.
+func job(t *testing.T, steps int, patterns ...string) *Profile {
+	t.Helper()
+	j := NewJob()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join("testdata", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no files (%v)", pattern, err)
+		}
+		for _, file := range files {
+			in, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			read := j.Inspector
+			if filepath.Ext(file) == ".log" {
+				read = j.Decisions
+			}
+			if err := read(filepath.Base(file), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p, err := j.Profile(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// The inspector tells counts and times, the library who decided; what was made up is found again, the waiting of early
+// ranks, 80 us on average, is not.
+func TestJob(t *testing.T) {
+	p := job(t, 2, "inspector-*.json", "decisions.log")
+	const mib = 1 << 20
+	want := []struct {
+		coll   nccl.Coll
+		bytes  uint64
+		calls  float64
+		micros float64
+		by     string
+	}{
+		{nccl.CollReduceScatter, 12 * mib, 3, 640, ""},
+		{nccl.CollAllGather, 12 * mib, 3, 590, "policy.csv:2"},
+		{nccl.CollAllGather, 8 * mib, 3, 410, "policy.csv:2"},
+		{nccl.CollAllReduce, 64 << 10, 1, 55, "NCCL"},
+		{nccl.CollAllReduce, 8, 0, 0, "NCCL"},
+	}
+	if len(p.Entries) != len(want) {
+		t.Fatalf("%d entries: %+v", len(p.Entries), p.Entries)
+	}
+	for i, w := range want {
+		e := p.Entries[i]
+		if e.Coll != w.coll || e.Shape != (Shape{2, 4}) || e.Bytes != w.bytes || e.StepCalls != w.calls || e.DecidedBy != w.by || e.Micros < 0.97*w.micros || e.Micros > 1.03*w.micros {
+			t.Errorf("entry %d is %+v, want %+v", i, e, w)
+		}
+	}
+	if len(p.Notes) > 0 {
+		t.Errorf("notes on a complete recording: %q", p.Notes)
+	}
+	if s := p.Scale(); s != (Scale{ByTime, true}) {
+		t.Errorf("scale %+v", s)
+	}
+	if g := p.Groups(); len(g) != 4 || g[0].Coll != nccl.CollAllGather || len(g[0].Entries) != 2 {
+		t.Errorf("groups %+v", g)
+	}
+}
+
+// What a source cannot tell stays empty: no time without all ranks, no counts from a log, no steps that nobody named.
+func TestUnknownStaysEmpty(t *testing.T) {
+	p := job(t, 0, "inspector-node0-*.json")
+	for _, e := range p.Entries {
+		if e.Micros != 0 || e.StepCalls != 0 || e.Calls == 0 || e.DecidedBy != "" {
+			t.Errorf("half of the ranks: %+v", e)
+		}
+	}
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "20 of 20 calls have no time") {
+		t.Errorf("notes %q", p.Notes)
+	}
+	if s := p.Scale(); s != (Scale{ByBytes, false}) {
+		t.Errorf("scale %+v", s)
+	}
+	p = job(t, 0, "decisions.log")
+	for _, e := range p.Entries {
+		if e.Calls != 0 || e.Micros != 0 || e.DecidedBy == "" {
+			t.Errorf("a log: %+v", e)
+		}
+	}
+	if len(p.Entries) != 4 || p.Scale() != (Scale{}) || p.Total() != 0 {
+		t.Errorf("a log: %+v", p)
+	}
+}
+
+// record is one of the inspector's, made up.
+func recordText(version, id string, rank, ranks int, perf string) string {
+	return fmt.Sprintf(`{"header":{"id":%q,"rank":%d,"n_ranks":%d,"nnodes":1},"metadata":{"inspector_output_format_version":%q,"hostname":"h","pid":%d},%s}`+"\n", id, rank, ranks, version, 100+rank, perf)
+}
+
+func collText(coll string, sn, bytes, us int, source, more string) string {
+	return fmt.Sprintf(`"coll_perf":{"coll":%q,"coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":%d,"coll_timing_source":%q%s}`, coll, sn, bytes, us, source, more)
+}
+
+func TestInspectorVersions(t *testing.T) {
+	var text strings.Builder
+	for rank := range 2 {
+		// v4.0, without algorithm. Sequence numbers 1 to 3 of the AllReduce, but 2 was lost.
+		text.WriteString(recordText("v4.0", "0xa", rank, 2, collText("AllReduce", 1, 4096, 10+rank, "kernel_gpu", "")))
+		text.WriteString(recordText("v4.0", "0xa", rank, 2, collText("AllReduce", 3, 4096, 20-rank, "kernel_gpu", "")))
+		// The host's clock is no time of the collective.
+		text.WriteString(recordText("v4.0", "0xa", rank, 2, collText("Reduce", 1, 4096, 7, "kernel_cpu", "")))
+		// An AllGather counts one rank's share.
+		text.WriteString(recordText("v4.2", "0xa", rank, 2, collText("AllGather", 1, 4096, 9, "kernel_gpu", `,"coll_algo":"NVLS","coll_proto":"SIMPLE"`)))
+		text.WriteString(recordText("v4.3", "0xa", rank, 2, collText("AllGather", 2, 4096, 9, "kernel_gpu", `,"coll_algo":"unknown","coll_proto":"unknown"`)))
+		// What is no collective, or none that tuners are asked about.
+		text.WriteString(recordText("v4.1", "0xa", rank, 2, `"dump_stats":{"coll_records":1}`))
+		text.WriteString(recordText("v4.3", "0xa", rank, 2, `"proxy_trace":{"record_type":"proxy_op"}`))
+		text.WriteString(recordText("v4.0", "0xa", rank, 2, `"p2p_perf":{"p2p":"Send","p2p_sn":1}`))
+		text.WriteString(recordText("v4.0", "0xb", 0, 1, collText("AllReduce", 1, 4096, 10, "kernel_gpu", "")))
+	}
+	j := NewJob()
+	if err := j.Inspector("x", strings.NewReader(text.String()+`{"header":{"id"`)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := j.Profile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := Shape{1, 2}
+	got := map[Call]Entry{}
+	for _, e := range p.Entries {
+		got[e.Call] = e
+	}
+	for _, want := range []Entry{
+		{Call: Call{nccl.CollAllReduce, one, 4096, -1, -1}, Calls: 2, Micros: (10 + 19) / 2.0},
+		{Call: Call{nccl.CollAllReduce, one, 0, -1, -1}, Calls: 1},
+		{Call: Call{nccl.CollReduce, one, 4096, -1, -1}, Calls: 1},
+		{Call: Call{nccl.CollAllGather, one, 8192, nccl.AlgoNVLS, nccl.ProtoSimple}, Calls: 1, Micros: 9},
+		{Call: Call{nccl.CollAllGather, one, 8192, -1, -1}, Calls: 1, Micros: 9},
+	} {
+		if got[want.Call] != want {
+			t.Errorf("got %+v, want %+v", got[want.Call], want)
+		}
+		delete(got, want.Call)
+	}
+	if len(got) > 0 {
+		t.Errorf("besides %+v", got)
+	}
+	for i, want := range []string{"2 of 12 calls were not recorded", "1 of 5 calls have no time", "2 records of Send", "2 records of collectives of a single rank", "x:19: the last record is not complete"} {
+		if i >= len(p.Notes) || !strings.Contains(p.Notes[i], want) {
+			t.Errorf("note %d is not %q: %q", i, want, p.Notes)
+		}
+	}
+}
+
+func TestInspectorErrors(t *testing.T) {
+	good := recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 4096, 10, "kernel_gpu", ""))
+	for text, want := range map[string]string{
+		good + "oops\n":                "x:2:1: not JSON: invalid character 'o'",
+		good + "{\n  \"header\": 3}\n": "x:3:13: header is a number (needed: an object",
+		good + "{}\n":                  "x:2:1: no header or no metadata",
+		recordText("v5.0", "0xa", 0, 2, collText("AllReduce", 1, 1, 1, "", "")):  `x:1:1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`,
+		recordText("v4.0", "0xa", 2, 2, collText("AllReduce", 1, 1, 1, "", "")):  "x:1:1: rank is 2 (allowed: 0 to 1, as n_ranks is 2)",
+		recordText("v4.0", "0xa", 0, 0, collText("AllReduce", 1, 1, 1, "", "")):  "x:1:1: n_ranks is 0",
+		recordText("v4.0", "", 0, 2, collText("AllReduce", 1, 1, 1, "", "")):     "x:1:1: header.id is empty",
+		recordText("v4.0", "0xa", 0, 2, collText("AllRedux", 1, 1, 1, "", "")):   `x:1:1: coll: unknown collective "AllRedux" (did you mean`,
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 0, 1, "", "")):  "x:1:1: coll_msg_size_bytes is 0 (allowed: 1 to 1024T over all ranks)",
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", -1, 1, 1, "", "")): "coll_perf.coll_sn is a number -1 (needed: a whole number, 0 or more",
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 1, -1, "", "")): "x:1:1: coll_exec_time_us is -1 (allowed: 0 or more)",
+		"{" + strings.Repeat(" \n", 1<<19+1):                                     "x:1:1: a record of more than 1 MiB that does not end",
+	} {
+		if err := NewJob().Inspector("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	twice := NewJob()
+	if err := twice.Inspector("x", strings.NewReader(good+good)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := twice.Profile(0); err == nil || !strings.Contains(err.Error(), "x: 2 records of allreduce by rank 0") {
+		t.Errorf("the same twice: %v", err)
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	const start = "n0:1:2 [0] NCCL INFO TUNER/Go: 0.1.0 communicator of 8 ranks on 1 node (ABI v3): model m.json, version 2bbe\n"
+	const line = "n0:1:2 [0] NCCL INFO TUNER/Go: communicator 0x0: allreduce 8MiB, %d pipelined: %s, decided by m.json\n"
+	j := NewJob()
+	log := start + fmt.Sprintf(line, 1, "nvls_tree/simple, 16 channels instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain by 1.0 %)") +
+		fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 5000) + "\n"
+	log = strings.ReplaceAll(log, "nvls_tree", "nvlstree")
+	if err := j.Decisions("job.log", strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := j.Profile(0)
+	want := Entry{Call: Call{nccl.CollAllReduce, Shape{1, 8}, 8 << 20, nccl.AlgoNVLSTree, nccl.ProtoSimple}, Channels: 16, DecidedBy: "m.json"}
+	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
+		t.Errorf("%v: %+v, want %+v", err, p, want)
+	}
+	// Two shapes without identities: nobody knows which of them a decision is for.
+	j = NewJob()
+	if err := j.Decisions("job.log", strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := j.Profile(0); err != nil || len(p.Entries) != 0 || !strings.Contains(strings.Join(p.Notes, " "), "2 decisions are left out") {
+		t.Errorf("%v: %+v", err, p)
+	}
+	for text, want := range map[string]string{
+		start:                                   "job.log: no decision of the library is in it (needed:",
+		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown algorithm",
+		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB", 1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
+	} {
+		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// What Write writes Read reads.
+func TestRoundTrip(t *testing.T) {
+	p := job(t, 2, "inspector-*.json", "decisions.log")
+	p.Notes = []string{"a note"}
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read("job.csv", out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.Entries, p.Entries) || !strings.Contains(out.String(), "\n# a note\n") {
+		t.Errorf("got %+v, want %+v\n%s", again.Entries, p.Entries, out.String())
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	const head = "# tunefit job profile 1\n# a comment\ncollective,nodes,ranks,bytes,calls,time_us,algorithm,protocol,channels\n"
+	for text, want := range map[string]string{
+		"collective,nodes,ranks\n":  `job.csv:1:1: the first line is "collective,nodes,ranks" (needed: "# tunefit job profile 1")`,
+		"# tunefit job profile 2\n": `job.csv:1:23: version "2" of job profiles (known: 1)`,
+		"# tunefit job profile 1\n": "job.csv: no header",
+		head:                        "job.csv: no rows",
+		"# tunefit job profile 1\ncollective,nodes,rank\n":      `job.csv:2:18: unknown column "rank" (did you mean "ranks"; allowed: `,
+		"# tunefit job profile 1\ncollective,nodes\n":           "job.csv: no column ranks",
+		"# tunefit job profile 1\nnodes,collective,nodes\n":     "job.csv:2:18: column nodes stands twice",
+		head + "allredux,1,8,1M,,,,,\n":                         `job.csv:4:1: collective: unknown collective "allredux" (did you mean`,
+		head + "allreduce,0,8,1M,,,,,\n":                        `job.csv:4:11: nodes: "0" (allowed: 1 to`,
+		head + "allreduce,2,1,1M,,,,,\n":                        `job.csv:4:13: ranks: "1" (allowed: 2 to`,
+		head + "allreduce,1,8,1MB,,,,,\n":                       `job.csv:4:15: bytes: "1MB" is ambiguous`,
+		head + "allreduce,1,8,0,,,,,\n":                         `job.csv:4:15: bytes: "0" (allowed: 1 to 1024T, or nothing: not known)`,
+		head + "allreduce,1,8,1M,-3,,,,\n":                      `job.csv:4:18: calls: "-3" (allowed: a number above 0`,
+		head + "allreduce,1,8,1M,,NaN,,,\n":                     `job.csv:4:19: time_us: "NaN" (allowed: a number above 0`,
+		head + "allreduce,1,8,1M,,,rign,,\n":                    `job.csv:4:20: algorithm: unknown algorithm "rign" (did you mean "ring"`,
+		head + "allreduce,1,8,1M,,,ring,lll,\n":                 `job.csv:4:25: protocol: unknown protocol "lll"`,
+		head + "allreduce,1,8,1M,,,ring,ll,65\n":                `job.csv:4:28: channels: "65" (allowed: 1 to 64)`,
+		head + "allreduce,1,8\n":                                "job.csv:4:1: 3 fields (needed: 9, as in the header)",
+		head + "allreduce,1,8,1M,,,,,\nallreduce,1,8,1M,,,,,\n": "job.csv:5:1: collective: the same collective, communicator, size, algorithm and protocol as in line 4 (allowed: once)",
+		head + "allreduce,1,8,\"1M,,,,,\n":                      "job.csv:4:",
+		head + strings.Repeat("x,1,8,,,,,,\n", 30):              "job.csv: and 10 more",
+	} {
+		if _, err := Read("job.csv", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\ngot %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Read("x", text)
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := p.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read("x", out.Bytes()); err != nil {
+			t.Fatalf("what was written is refused: %v\n%s", err, out.Bytes())
+		}
+	})
+}
+
+func FuzzInspector(f *testing.F) {
+	f.Add(recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 4096, 10, "kernel_gpu", "")))
+	f.Fuzz(func(t *testing.T, text string) {
+		j := NewJob()
+		if j.Inspector("x", strings.NewReader(text)) == nil {
+			j.Profile(1)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+)
+
+// ofJob reports whether a job profile is to be made of files: some are of NCCL's inspector, or it was asked for.
+func (f *importFlags) ofJob(files []string) (job bool, err error) {
+	for _, file := range files {
+		kind, err := cli.FileKind(file)
+		if err == nil && kind == cli.KindInspector { // what else is wrong with a file says who reads it
+			job = true
+		}
+	}
+	job = job || f.profile
+	switch {
+	case job && (f.coll != "" || f.comm != "" || f.pattern != "" || f.asJSON || f.skip):
+		return job, cli.Usagef("--coll, --comm, --name, --skip and --json are for measurements (allowed with a job profile: -o, --force, --steps)")
+	case !job && f.steps != 0:
+		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the inspector's output (--profile takes logs with the library's decisions)", f.steps)
+	}
+	return job, mayCount(f.steps)
+}
+
+// mayCount refuses what is no number of steps.
+func mayCount(steps int) error {
+	if steps < 0 || steps > 1<<40 {
+		return cli.Usagef("--steps %d (allowed: 1 or more, 0: not known)", steps)
+	}
+	return nil
+}
+
+func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found map[string]bool) error {
+	p, err := readJob(cmd, files, found, f.steps)
+	if err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", cli.CountOf(len(p.Entries), "row"))
+	if f.output == "" {
+		return p.Write(cmd.OutOrStdout())
+	}
+	return cli.WriteWhole(f.output, f.force, p.Write)
+}
+
+// readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those found
+// in a directory only the inspector's have to be right.
+func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps int) (*profile.Profile, error) {
+	job := profile.NewJob()
+	known := map[string]bool{}
+	var failed []error
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
+	defer progress.End()
+	for _, file := range files {
+		progress.TurnTo(filepath.Base(file))
+		err := readOfJob(job, file, progress, known)
+		if kind, _ := cli.FileKind(file); err != nil && found[file] && kind != cli.KindInspector {
+			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
+		} else if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("%w\nnothing was written", errors.Join(failed...))
+	}
+	p, err := job.Profile(steps)
+	if err == nil && len(p.Entries) == 0 {
+		err = errors.New("not one collective that tuners are asked about is in these files: nothing was written")
+	}
+	return p, err
+}
+
+func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
+	kind, err := cli.FileKind(file)
+	if err != nil {
+		return err
+	}
+	if file != cli.StandardName { // which is one
+		digest, err := digestOf(file)
+		if err != nil || known[digest] {
+			return err
+		}
+		known[digest] = true
+	}
+	in, err := cli.OpenInput(file, cli.KindInspector, cli.KindLog)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	called := file
+	if file == cli.StandardName {
+		called = "stdin"
+	}
+	if kind == cli.KindInspector {
+		return job.Inspector(called, progress.Reader(in))
+	}
+	return job.Decisions(called, progress.Reader(in))
+}
+
+func digestOf(file string) (string, error) {
+	in, err := cli.OpenInput(file, cli.KindInspector, cli.KindLog)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	hash := sha256.New()
+	_, err = io.Copy(hash, in)
+	return string(hash.Sum(nil)), err
+}

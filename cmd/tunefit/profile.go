@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+)
+
+type profileFlags struct {
+	by     ask.Decider
+	steps  int
+	asJSON bool
+	who    cli.LibraryFlag
+	from   costs.Flags
+}
+
+func profileCommand() *cobra.Command {
+	var f profileFlags
+	cmd := &cobra.Command{
+		Use:   "profile FILE|DIRECTORY...",
+		Short: "Print what a job does with NCCL, and what a policy would make of it",
+		Long: `Print what a job does with NCCL: where its communication time goes, by collective,
+communicator and size, and what runs there now. With --policy, --model or both: what they
+decide there, and what the model expects that to save.
+
+Read is a job profile, or what tunefit import makes one of: the output of NCCL's
+inspector, and a job's log with the library's decisions (NCCL_TUNER_LOG=decisions). All
+files are of one job.
+
+Shares are of the time where that is known of nearly all calls, else of the bytes. A -
+is not known: logs of decisions tell no counts, and times need the files of all ranks.
+Calls are those of one rank, on average over the ranks that were recorded. What is
+expected to be saved is counted only where the job runs what NCCL would choose by itself,
+or where nothing tells what it runs.`,
+		Example: `  tunefit profile job.csv
+  tunefit profile inspector*.json --steps 8 --json
+  tunefit profile job.csv --model model.json`,
+		Args: cli.Args(1, -1, "a job profile, or what the inspector or the library wrote of a job"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	cmd.Flags().StringVar(&f.by.Policy, "policy", "", "policy file: say what it decides")
+	cmd.Flags().StringVar(&f.by.Model, "model", "", "cost model: say what it decides, and what is expected of that")
+	cmd.Flags().IntVar(&f.steps, "steps", 0, "how many steps of training were recorded (default: as the profile says, or not known)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	f.who.Register(cmd, "to ask")
+	f.from.Register(cmd)
+	return cmd
+}
+
+func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
+	if err := mayCount(f.steps); err != nil {
+		return err
+	}
+	p, err := readProfiled(cmd, args, f.steps)
+	if err != nil {
+		return err
+	}
+	v := newProfileView(p)
+	if f.by != (ask.Decider{}) {
+		if err := f.decide(cmd.ErrOrStderr(), v); err != nil {
+			return err
+		}
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	if f.asJSON {
+		return cli.WriteJSON(cmd.OutOrStdout(), v.json())
+	}
+	return v.write(cmd.OutOrStdout())
+}
+
+// readProfiled reads a profile, or makes one of what a job left.
+func readProfiled(cmd *cobra.Command, args []string, steps int) (*profile.Profile, error) {
+	files, found, err := walked(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if kind, err := cli.FileKind(file); err != nil || kind != cli.KindProfile {
+			continue
+		}
+		switch {
+		case len(files) > 1:
+			return nil, cli.Usagef("%s is a job profile and stands alone (needed: one profile, or several files of the inspector or the library)", file)
+		case steps != 0:
+			return nil, cli.Usagef("--steps %d: a job profile says itself what is known of its steps, in calls_per_step (--steps is for tunefit import)", steps)
+		}
+		return readProfile(file)
+	}
+	return readJob(cmd, files, found, steps)
+}
+
+// readProfile reads the file of --profile.
+func readProfile(file string) (*profile.Profile, error) {
+	text, err := cli.ReadInput(file, cli.KindProfile)
+	if err != nil {
+		return nil, err
+	}
+	if file == cli.StandardName {
+		file = "stdin"
+	}
+	return profile.Read(file, text)
+}
+
+// shapeOf is the communicator as the other commands have it.
+func shapeOf(s profile.Shape) grid.Shape { return grid.Shape{Nodes: s.Nodes, Ranks: s.Ranks} }
+
+// decide asks what decides about every call whose size is known.
+func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
+	a, err := ask.NewAsker(f.who, f.from, f.by)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	v.by = f.by
+	var shown []grid.Shape
+	byShape := map[grid.Shape][]ask.Question{}
+	for _, g := range v.groups {
+		for _, e := range g.Entries {
+			s := shapeOf(e.Shape).Through(a.ABI)
+			if byShape[s] == nil {
+				shown = append(shown, s)
+			}
+			byShape[s] = append(byShape[s], ask.Question{Coll: e.Coll, Shape: s, Bytes: e.Bytes, PipeOps: 1})
+		}
+	}
+	outcomes := map[ask.Question]ask.Outcome{}
+	for _, s := range shown {
+		answers, err := a.Ask(f.by, s, byShape[s])
+		if err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+		for i, q := range byShape[s] {
+			outcomes[q] = answers[i]
+		}
+	}
+	for _, g := range v.groups {
+		for _, e := range g.Entries {
+			v.outcomes[e.Call] = outcomes[ask.Question{Coll: e.Coll, Shape: shapeOf(e.Shape).Through(a.ABI), Bytes: e.Bytes, PipeOps: 1}]
+		}
+	}
+	for _, note := range a.About(f.by, shown, false) {
+		fmt.Fprintf(notes, "note: %s\n", note)
+	}
+	a.Note(notes, shown)
+	return nil
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// profileView is a profile as it is printed.
+type profileView struct {
+	*profile.Profile
+	scale    profile.Scale
+	total    float64
+	groups   []profile.Group
+	by       ask.Decider // what else is asked; none: nothing
+	outcomes map[profile.Call]ask.Outcome
+}
+
+func newProfileView(p *profile.Profile) *profileView {
+	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(), outcomes: map[profile.Call]ask.Outcome{}}
+}
+
+// of is what shares are of.
+func (v *profileView) of() string {
+	return [...]string{"calls", "bytes of the communication", "communication time"}[v.scale.Weight]
+}
+
+// per is what is counted: a step, or all that was recorded.
+func (v *profileView) per() string {
+	if v.scale.PerStep {
+		return " a step"
+	}
+	return ""
+}
+
+// amount writes a weight.
+func (v *profileView) amount(weight float64) string {
+	if v.scale.Weight == profile.ByBytes {
+		return about(weight)
+	}
+	return duration(weight)
+}
+
+// about writes a number of bytes that is rounded.
+func about(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	i := 0
+	for bytes >= 1000 && i < len(units)-1 {
+		bytes, i = bytes/1024, i+1
+	}
+	return fmt.Sprintf("%.3g %s", bytes, units[i])
+}
+
+// duration writes microseconds.
+func duration(us float64) string {
+	switch {
+	case us < 1e3:
+		return fmt.Sprintf("%.4g us", us)
+	case us < 1e6:
+		return fmt.Sprintf("%.4g ms", us/1e3)
+	}
+	return fmt.Sprintf("%.5g s", us/1e6)
+}
+
+func (v *profileView) headline() string {
+	if len(v.groups) == 0 {
+		return "no size of a call is known"
+	}
+	g := v.groups[0]
+	what := fmt.Sprintf("%s of %s on %s", g.Coll, grid.SizeRange(g.Sizes()), g.Shape)
+	if v.total == 0 {
+		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known", cli.CountOf(len(v.Entries), "kind"), what)
+	}
+	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.total, v.of(), what, v.amount(g.Weight), v.amount(v.total), v.per())
+}
+
+func (v *profileView) write(w io.Writer) error {
+	fmt.Fprintln(w, v.headline())
+	if line := v.expectation(); line != "" {
+		fmt.Fprintln(w, line)
+	}
+	if len(v.groups) > 0 {
+		g := v.groups[0]
+		fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
+		v.table(w, g.Entries)
+		if len(v.groups) > 1 {
+			fmt.Fprintln(w, "\nall, the heaviest first:")
+			tw := cli.Table(w)
+			fmt.Fprintf(tw, "share\tcollective\tcomm\tsizes\tcalls%s\tbytes%s\ttime%s\t\n", v.per(), v.per(), v.per())
+			for _, g := range v.groups {
+				var calls, bytes, micros float64
+				for _, e := range g.Entries {
+					n := v.scale.Count(e)
+					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"), orDash(bytes, about), orDash(micros, duration))
+			}
+			tw.Flush()
+		}
+	}
+	var unknown []profile.Entry
+	for _, e := range v.Entries {
+		if e.Bytes == 0 {
+			unknown = append(unknown, e)
+		}
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintln(w, "\nof these calls the size is not known, and no share counts them:")
+		tw := cli.Table(w)
+		fmt.Fprintf(tw, "collective\tcomm\tcalls%s\t\n", v.per())
+		for _, e := range unknown {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t\n", e.Coll, e.Shape, known(v.scale.Count(e), "%.4g"))
+		}
+		return tw.Flush()
+	}
+	return nil
+}
+
+// table prints calls of a group, one size a line.
+func (v *profileView) table(w io.Writer, entries []profile.Entry) {
+	tw := cli.Table(w)
+	fmt.Fprintf(tw, "size\tcalls%s\ttime\tbusbw GB/s\truns\tdecided by\t", v.per())
+	if v.by != (ask.Decider{}) {
+		fmt.Fprint(tw, "would run\tsays\texpected\tgain\t")
+	}
+	fmt.Fprintln(tw)
+	for _, e := range entries {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, duration), known(busBW(e), "%.4g"), runs(e), orNone(e.DecidedBy))
+		if o, ok := v.outcomes[e.Call]; ok {
+			expected, gain := "-", "-"
+			if o.Expected != nil {
+				expected, gain = duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", o.Choice(), o.DecidedBy(v.by), expected, gain)
+		}
+		fmt.Fprintln(tw)
+	}
+	tw.Flush()
+}
+
+// busBW is bus bandwidth in GB/s, 0 where the time is not known.
+func busBW(e profile.Entry) float64 {
+	if e.Micros == 0 {
+		return 0
+	}
+	return float64(e.Bytes) / e.Micros / 1e3 * e.Coll.BusFactor(float64(e.Ranks))
+}
+
+// runs is what runs now.
+func runs(e profile.Entry) string {
+	s := "-"
+	if e.Algo >= 0 || e.Proto >= 0 {
+		s = ask.Cell{Algo: e.Algo, Proto: e.Proto}.String()
+	}
+	if e.Channels > 0 {
+		s += fmt.Sprintf(", %d ch", e.Channels)
+	}
+	return s
+}
+
+// known writes a number, or - for 0.
+func known(n float64, format string) string {
+	return orDash(n, func(n float64) string { return fmt.Sprintf(format, n) })
+}
+
+func orDash(n float64, write func(float64) string) string {
+	if n == 0 {
+		return "-"
+	}
+	return write(n)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (v *profileView) share(weight float64) string {
+	if v.total == 0 || weight == 0 {
+		return "-"
+	}
+	return cli.Percent(weight / v.total)
+}
+
+// saving is what the model expects the decisions to save, and of how much of the weight that is known, as it is said how
+// much is decided.
+type saving struct {
+	decided, known, saved float64 // weights
+}
+
+// leavesToNCCL reports whether nothing is decided.
+func leavesToNCCL(o ask.Outcome) bool { return o.Policy == o.NCCL && o.Channels == 0 && o.Chunk == 0 }
+
+func (v *profileView) saving() (s saving) {
+	for _, e := range v.Entries {
+		o, ok := v.outcomes[e.Call]
+		if !ok || leavesToNCCL(o) {
+			continue
+		}
+		w := v.scale.Of(e)
+		s.decided += w
+		if now := (ask.Cell{Algo: e.Algo, Proto: e.Proto}); o.Expected == nil || !(o.Expected.Gain() < 1) || now != ask.NoCell && now != o.NCCL || e.Channels > 0 {
+			continue
+		}
+		s.known += w
+		s.saved += w * o.Expected.Gain()
+	}
+	return s
+}
+
+// expectation says what the policy and the model would save; nothing where none was asked.
+func (v *profileView) expectation() string {
+	if v.by == (ask.Decider{}) || v.total == 0 {
+		return ""
+	}
+	s, by := v.saving(), slices.DeleteFunc([]string{v.by.Policy, v.by.Model}, func(s string) bool { return s == "" })
+	who := by[0]
+	if len(by) > 1 {
+		who += " and " + by[1]
+	}
+	text := fmt.Sprintf("%s: decided is %s of that", who, cli.Percent(s.decided/v.total))
+	switch {
+	case s.decided == 0:
+		return who + ": nothing of that is decided, all is left to NCCL"
+	case v.scale.Weight != profile.ByTime || s.known == 0:
+		return text + "; what that saves is not known"
+	}
+	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total), duration(s.saved), v.per())
+	if s.known < s.decided {
+		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent((s.decided-s.known)/v.total))
+	}
+	return text
+}
