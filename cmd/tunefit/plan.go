@@ -18,6 +18,7 @@ type planFlags struct {
 	launch  string
 	library cli.LibraryFlag
 	asJSON  bool
+	profile string
 
 	verify      bool
 	repetitions int
@@ -66,6 +67,7 @@ default among them, and rows say that they are verified.`,
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
 	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the best predicted, at each size")
 	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
+	flags.StringVar(&f.profile, "profile", "", "job profile: plan what the job calls, the heaviest first, at its sizes (--coll, --comm and --sizes choose among it)")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -91,14 +93,22 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
+	sizesNamed := cmd.Flags().Changed("sizes")
+	var job subjects
 	keys, err := f.subjects(set)
+	if f.profile != "" {
+		job, err = subjectsOf(f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		keys = job.keys
+	}
 	if err != nil {
 		return err
 	}
-	sizesNamed := cmd.Flags().Changed("sizes")
 	var plans []planJSON
 	for _, key := range keys {
-		group := set.Of(key)
+		group, asked, sizesNamed := set.Of(key), asked, sizesNamed
+		if sizes := job.sizes[key]; sizes != nil && !sizesNamed {
+			asked, sizesNamed = sizes, true
+		}
 		space, err := f.choices.Space(key, set.Failed[key])
 		if err != nil {
 			return err

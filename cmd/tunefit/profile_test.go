@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,5 +105,37 @@ func TestProfileDecided(t *testing.T) {
 	var j profileJSON
 	if text, _ := tunefit(t, cli.ExitOK, append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil || *j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
 		t.Errorf("%+v", j)
+	}
+}
+
+// plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.
+func TestProfilePlanned(t *testing.T) {
+	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
+	job := testlib.File(t, "job.csv", head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\nallreduce,1,8,,50,\n")
+	stdout, stderr := tunefit(t, cli.ExitOK, "plan", "--profile", job, "--json")
+	var plans []planJSON
+	if err := json.Unmarshal([]byte(stdout), &plans); err != nil {
+		t.Fatal(err)
+	}
+	const mib = 1 << 20
+	if len(plans) != 2 || plans[0].Collective != "allgather" || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{4 * mib, 8 * mib, 16 * mib}) ||
+		plans[1].Collective != "allreduce" || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{64 << 10, 128 << 10}) {
+		t.Errorf("%+v", plans)
+	}
+	if !strings.Contains(stderr, "0.2 % of the job's communication are left out") {
+		t.Errorf("notes: %s", stderr)
+	}
+	if stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", job, "--coll", "allreduce", "--sizes", "1M", "--json"); !strings.Contains(stdout, `"allreduce"`) || strings.Contains(stdout, "allgather") || !strings.Contains(stdout, "1048576") {
+		t.Errorf("chosen among: %s", stdout)
+	}
+	if _, stderr = tunefit(t, cli.ExitUsage, "plan", "--profile", job, "--comm", "2x8"); !strings.Contains(stderr, "no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
+		t.Errorf("nothing: %s", stderr)
+	}
+	if _, stderr = tunefit(t, cli.ExitFailed, "plan", "--profile", testlib.File(t, "sweep.csv", ringSweep)); !strings.Contains(stderr, "sweep.csv is a sweep: measurements (needed: a job profile)") {
+		t.Errorf("no profile: %s", stderr)
+	}
+	library := testlib.File(t, "lib.so", "")
+	if stdout, stderr = tunefit(t, cli.ExitOK, "sweep", "--profile", job, "--dry-run", "-o", filepath.Join(t.TempDir(), "sweep"), "--plugin", library); !strings.Contains(stdout, "allgather") || strings.Index(stdout, "allgather") > strings.Index(stdout, "allreduce") {
+		t.Errorf("sweep: %s%s", stdout, stderr)
 	}
 }

@@ -39,6 +39,7 @@ type sweepFlags struct {
 	launch     string
 	launchArgs string
 	hosts      []string
+	profile    string
 	container  string
 
 	repetitions int
@@ -93,6 +94,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags := cmd.Flags()
 	flags.SortFlags = false // what matters most comes first, in the plan file, too
 	f.choices.Register(cmd, "")
+	flags.StringVar(&f.profile, "profile", "", "job profile: measure what the job calls, the heaviest first, at its sizes (--coll, --comm and --sizes choose among it)")
 	f.library.Register(cmd, "that runs load")
 	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
 	flags.StringVar(&f.programs, "perf-dir", "", "folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
@@ -189,7 +191,13 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		Silence: f.limit, Budget: f.budget,
 		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
 	}
-	if o.Keys, err = f.choices.Named(); err != nil {
+	var job subjects
+	if f.profile != "" {
+		if job, err = subjectsOf(f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
+			return o, err
+		}
+		o.Keys = job.keys
+	} else if o.Keys, err = f.choices.Named(); err != nil {
 		return o, err
 	}
 	if len(o.Keys) == 0 {
@@ -197,6 +205,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err
+	}
+	if f.profile != "" && !o.SizesNamed {
+		o.Sizes, o.SizesNamed = job.union(), true
 	}
 	for _, key := range o.Keys {
 		if _, err := f.choices.Space(key, nil); err != nil {

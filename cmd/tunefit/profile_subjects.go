@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// worthMeasuring is the share of a job's communication below which a collective's sizes within an octave are not measured
+// for its sake.
+const worthMeasuring = 0.01
+
+// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of each,
+// at every doubling around those that the job has.
+type subjects struct {
+	keys  []fit.Key
+	sizes map[fit.Key][]uint64
+}
+
+// subjectsOf reads a profile. Collectives and communicators are those of them that are named, all if none are.
+func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, err error) {
+	p, err := readProfile(file)
+	if err != nil {
+		return s, err
+	}
+	colls, err := named.ParseColls()
+	if err != nil {
+		return s, err
+	}
+	shapes, err := named.ParseShapes(nil)
+	if err != nil {
+		return s, err
+	}
+	groups, total := p.Groups(), p.Total()
+	weights, light := map[fit.Key]float64{}, 0.0
+	s.sizes = map[fit.Key][]uint64{}
+	for _, g := range groups {
+		key := fit.Key{Coll: g.Coll, Nodes: g.Nodes, Ranks: g.Ranks}
+		switch {
+		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Shapes) > 0 && !slices.Contains(shapes, shapeOf(g.Shape)):
+			continue
+		case total > 0 && g.Weight < worthMeasuring*total:
+			light += g.Weight
+			continue
+		}
+		if weights[key] += g.Weight; s.sizes[key] == nil {
+			s.keys = append(s.keys, key)
+		}
+		least, most := g.Sizes()
+		s.sizes[key] = append(s.sizes[key], doublings(least, most)...)
+	}
+	if len(s.keys) == 0 {
+		return s, cli.Usagef("--profile %s: no call of a known size is in it%s", file, namedToo(named))
+	}
+	for key, sizes := range s.sizes {
+		slices.Sort(sizes)
+		s.sizes[key] = doublings(sizes[0], sizes[len(sizes)-1])
+	}
+	slices.SortStableFunc(s.keys, func(a, b fit.Key) int { return cmp.Compare(weights[b], weights[a]) })
+	if p.Scale().Weight == profile.ByNothing {
+		fmt.Fprintf(notes, "note: %s does not tell how often calls are made: all are measured, in no order\n", file)
+	} else {
+		fmt.Fprintf(notes, "note: of %s, %s of the job's communication are left out: sizes and collectives with less than 1 %% each, and those of which no count is known\n", file, cli.Percent(light/total))
+	}
+	return s, nil
+}
+
+func namedToo(named *grid.Flags) string {
+	if len(named.Colls)+len(named.Shapes) > 0 {
+		return " of the collectives and communicators that --coll and --comm name"
+	}
+	return ""
+}
+
+// union are the sizes of all.
+func (s *subjects) union() (sizes []uint64) {
+	for _, of := range s.sizes {
+		sizes = append(sizes, of...)
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// doublings are the powers of 2 from the one at or below least up to the one at or above most, nccl-tests' own sizes.
+func doublings(least, most uint64) (sizes []uint64) {
+	for n := uint64(1) << (bits.Len64(least) - 1); ; n *= 2 {
+		sizes = append(sizes, n)
+		if n >= most || n > nccl.Inf/4 {
+			return sizes
+		}
+	}
+}
