@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -19,6 +20,7 @@ import (
 
 func evalCommand() *cobra.Command {
 	var asJSON bool
+	var job string
 	cmd := &cobra.Command{
 		Use:   "eval MODEL.json|POLICY.csv SWEEP...",
 		Short: "Compare the decisions of a model or a policy with measurements",
@@ -35,6 +37,16 @@ decision can be judged, the exit code is 1.`,
   tunefit eval rows.csv sweeps/later.csv`,
 		Args: cli.Args(2, -1, "the model or the policy, and one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var p *profile.Profile
+			if job != "" {
+				if asJSON {
+					return cli.Usagef("--profile is printed, and not in --json (allowed: one of both)")
+				}
+				var err error
+				if p, err = readProfile(job); err != nil {
+					return err
+				}
+			}
 			evaluated, err := readEvaluated(args)
 			if err != nil {
 				return err
@@ -52,12 +64,16 @@ decision can be judged, the exit code is 1.`,
 			} else {
 				writeRows(cmd.OutOrStdout(), set, rejected)
 				evaluated.note(cmd.ErrOrStderr(), sources)
+				if p != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "\n%s: %s\n", job, weighedBy(p, results))
+				}
 				err = writeEval(cmd.OutOrStdout(), results)
 			}
 			return errors.Join(err, unjudged(results))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator")
+	cmd.Flags().StringVar(&job, "profile", "", "job profile: say first what the decisions are worth to this job, its calls weighed by their time")
 	return cmd
 }
 

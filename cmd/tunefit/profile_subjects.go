@@ -67,8 +67,8 @@ func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, er
 	slices.SortStableFunc(s.keys, func(a, b fit.Key) int { return cmp.Compare(weights[b], weights[a]) })
 	if p.Scale().Weight == profile.ByNothing {
 		fmt.Fprintf(notes, "note: %s does not tell how often calls are made: all are measured, in no order\n", file)
-	} else {
-		fmt.Fprintf(notes, "note: of %s, %s of the job's communication are left out: sizes and collectives with less than 1 %% each, and those of which no count is known\n", file, cli.Percent(light/total))
+	} else if light > 0 {
+		fmt.Fprintf(notes, "note: of %s, %s of the job's communication are left out: sizes and collectives with less than 1 %% each\n", file, cli.Percent(light/total))
 	}
 	return s, nil
 }

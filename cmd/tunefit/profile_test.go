@@ -139,3 +139,19 @@ func TestProfilePlanned(t *testing.T) {
 		t.Errorf("sweep: %s%s", stdout, stderr)
 	}
 }
+
+// The mean over a job's calls is another than that over the sizes measured.
+func TestProfileWeighed(t *testing.T) {
+	sweep := testlib.File(t, "sweep.csv", "collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+		"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
+		"all_reduce,4194304,float,tree,ll,,1,8,default,100\nall_reduce,4194304,float,ring,ll,8,1,8,forced,90\n")
+	policy := testlib.File(t, "p.csv", "allreduce,0,8388608,ring,ll,8,1,8\n")
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\nallreduce,1,8,1M,1,100\nallreduce,1,8,5M,3,100\nallreduce,1,8,64M,4,100\n")
+	stdout, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job)
+	if want := "job.csv: in this job, policy / default 0.800, policy / best 1.000, over 50.0 % of its communication time; the rest was not measured here\n"; !strings.Contains(stdout, want) {
+		t.Errorf("got\n%s\nwant\n%s", stdout, want)
+	}
+	if _, stderr := tunefit(t, cli.ExitUsage, "eval", policy, sweep, "--profile", job, "--json"); !strings.Contains(stderr, "allowed: one of both") {
+		t.Error(stderr)
+	}
+}

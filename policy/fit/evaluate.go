@@ -14,8 +14,10 @@ type Evaluation struct {
 	Group   *Group
 	Sizes   int
 	Verdict Verdict
-	Silent  []SilentSizes // of a model, most first
-	Left    int           // sizes at which no row of a policy decides
+	// Outcomes are what Verdict sums up, by size.
+	Outcomes []Outcome
+	Silent   []SilentSizes // of a model, most first
+	Left     int           // sizes at which no row of a policy decides
 }
 
 // SilentSizes counts the sizes at which a model is silent for one reason.
@@ -49,7 +51,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 		view := m.For(g.Nodes, g.Ranks)
 		sizes := g.decidedSizes()
 		outcomes := decide(view, g, sizes)
-		e := Evaluation{Group: g, Sizes: len(sizes), Verdict: newVerdict("", outcomes, nil)}
+		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes, nil)}
 		e.Verdict.judgePredictions(view, g, g.Cells)
 		counts := map[model.Silence]int{}
 		for _, o := range outcomes {
@@ -80,7 +82,7 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 	for _, g := range set.Groups {
 		decider, sizes := deciderFor(g.Nodes, g.Ranks), g.decidedSizes()
 		e := Evaluation{Group: g, Sizes: len(sizes)}
-		e.Verdict = newVerdict("", outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
 			c, ok := decider(g.Coll, o.Bytes, costs)
 			if d, known := g.defaultAt(o.Bytes); known && ok && c.Channels == 0 && c.FamilyKey == d.Config.FamilyKey {
 				return c, false // it is the default
@@ -89,7 +91,8 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 				e.Left++
 			}
 			return c, ok
-		}), nil)
+		})
+		e.Verdict = newVerdict("", e.Outcomes, nil)
 		all = append(all, e)
 	}
 	return all
