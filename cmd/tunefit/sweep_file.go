@@ -20,7 +20,7 @@ var notPlanned = []string{"output", "dry-run", "init", "help", "prove"}
 // writePlanFile writes all flags with their values and what they mean.
 func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 	var out strings.Builder
-	out.WriteString("# What tunefit sweep measures, and how. Each setting is an option of the command,\n# which has the last word.\n")
+	out.WriteString("# What tunefit sweep measures, and how. Each setting is an option of the command,\n# which has the last word. A # before a setting leaves it at its default.\n")
 	flags.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notPlanned, f.Name) {
 			return
@@ -33,9 +33,9 @@ func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 		} else if text, err := yaml.Marshal(value); err == nil && f.Value.Type() == "string" {
 			value = strings.TrimSpace(string(text))
 		}
-		set := ""
-		if !f.Changed && (value == "[]" || value == `""`) {
-			set = "#"
+		set := "#" // the default, which may be another where other settings are
+		if f.Changed {
+			set = ""
 		}
 		fmt.Fprintf(&out, "%s%s: %s\n", set, f.Name, value)
 	})
