@@ -36,6 +36,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	rows := testlib.File(t, "p.csv", sample)
 	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
+	job := filepath.Join(dir, "job.csv")
+	tunefit(t, cli.ExitOK, "import", "../../bench/profile/testdata", "-o", job)
 	commands := [][]string{
 		{}, {"--version"}, {"show", "--help"}, {"help"}, {"completion", "bash"},
 		{"check", rows}, {"check", rows, "--json"}, {"check", "--rules"}, {"check", "--explain", "shadowed"},
@@ -46,6 +48,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"gc", "--dry-run", "--rendezvous", dir}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},
+		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"}, {"topo", machine, "--svg"},
