@@ -39,8 +39,9 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 		return nil, fmt.Errorf("launcher %q: %w", launcher, err)
 	}
 	answers := &Answers{}
-	read := make(chan error, 1)
+	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		timer := time.AfterFunc(time.Hour, cancel)
 		timer.Stop()
 		defer timer.Stop()
@@ -53,14 +54,13 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 				_, _ = io.WriteString(log, line)
 			}
 			if err != nil {
-				read <- err
-				return
+				return // the end of what is printed
 			}
 		}
 	}()
 	ended := cmd.Wait()
 	feed.Close()
-	_ = <-read // the end of what was printed
+	<-read
 	if exit := (*exec.ExitError)(nil); ended != nil && !errors.As(ended, &exit) && !errors.Is(ended, exec.ErrWaitDelay) && ctx.Err() == nil {
 		return nil, fmt.Errorf("launcher %q: %w", launcher, ended)
 	}
