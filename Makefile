@@ -130,8 +130,8 @@ vet:
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
 
-# The packages whose tests take longest come last, so that the others' lines show progress.
-LONG  := ./cmd/tunefit ./internal/agree ./tuner/plugin
+# Packages whose tests take long come last, so that the others' lines show progress; but tunefit's, the longest, beside others.
+LONG  := ./internal/agree ./tuner/plugin
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # The packages that consist of goroutines. Of others the tests whose names say so are
 # run with the race detector, and the nightly run takes all.
@@ -140,7 +140,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet $(BUILT) ## check all, without a GPU: some 6 minutes on two idle cores
+test: vet $(BUILT) ## check all, without a GPU: some 7 minutes on two idle cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
 	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
