@@ -60,8 +60,8 @@ func TestProcessEnds(t *testing.T) {
 func TestProcessIsEnded(t *testing.T) {
 	const deaf = "trap '' TERM INT HUP; echo begun; setsid bash -c \"trap '' TERM HUP; while :; do sleep 1000; done\" & while :; do sleep 1000; done"
 	t.Run("silent", func(t *testing.T) {
-		if text, ended := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) || text != "begun\n" {
-			t.Errorf("%v, %q", ended, text)
+		if _, ended := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) {
+			t.Error(ended)
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
