@@ -228,7 +228,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	for _, key := range o.Keys {
 		if key.Nodes > 1 && f.launch == launch.Local {
-			return o, cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)", sweep.Subject(key))
+			return o, cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)", key)
 		}
 	}
 	o.Launcher, err = launch.New(launch.Options{
@@ -288,6 +288,9 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
 		return len(policy.Rules(k.Coll, grid.Shape{Nodes: k.Nodes, Ranks: k.Ranks})) == 0
 	})
+	if len(keys) == 0 {
+		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
+	}
 	before, after, err := s.Prove(ctx, file, keys, f.prove)
 	if err != nil {
 		return f.goesOn(err)
@@ -296,8 +299,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	if len(t.Groups) == 0 {
 		return errors.New("nothing is proven: no run of the default and of the policy came to its end")
 	}
-	print := func(w io.Writer) error { return t.WriteText(w) }
-	if err := errors.Join(cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, print), print(cmd.OutOrStdout())); err != nil {
+	if err := errors.Join(cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, t.WriteText), t.WriteText(cmd.OutOrStdout())); err != nil {
 		return err
 	}
 	if sizes, mean := t.Slower(); sizes > 0 || mean {

@@ -318,6 +318,21 @@ func TestSweepWithFailures(t *testing.T) {
 	}
 }
 
+// A policy of several configurations that computes wrong results in the verification: none of them is trusted any more.
+func TestSweepVerifiesWrongResults(t *testing.T) {
+	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:10")
+	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks)
+	if got := c.outcomes(); len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-verify-rep1-first refused: it computed wrong results") {
+		t.Fatalf("outcomes\n%s", strings.Join(got, "\n"))
+	}
+	for line := range strings.Lines(c.file("policies/allreduce-2n-16r-verify-first.csv")) {
+		fields := strings.Split(line, ",")
+		if config := strings.Join(fields[3:6], ","); strings.Contains(c.file("sweep.csv"), ","+config+",2,16,0,forced,") {
+			t.Errorf("%s computed wrong results, and is learnt from", config)
+		}
+	}
+}
+
 // Where nothing runs it ends soon, and says why.
 func TestSweepWithoutADefault(t *testing.T) {
 	c := newCluster(t, "STANDIN_FAIL=crash")

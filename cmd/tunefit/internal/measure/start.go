@@ -23,11 +23,11 @@ type Start struct {
 
 // Of is the start that measures one configuration, or the default.
 func Of(key fit.Key, r fit.Run) Start {
-	s := Start{Name: name(key) + "-default", Key: key, Sizes: r.Sizes}
+	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes}
 	if r.Default {
 		return s
 	}
-	s.Name = fmt.Sprintf("%s-%s-%s", name(key), r.Config.Algo, r.Config.Proto)
+	s.Name = fmt.Sprintf("%s-%s-%s", Name(key), r.Config.Algo, r.Config.Proto)
 	if r.Config.Channels > 0 {
 		s.Name += fmt.Sprintf("-%dch", r.Config.Channels)
 	}
@@ -36,7 +36,8 @@ func Of(key fit.Key, r fit.Run) Start {
 	return s
 }
 
-func name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
+// Name begins the names of all starts of a subject.
+func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
 
 // contenders are the policies that are verified: of the configuration expected to be the fastest at each size, of the
 // one that promises most beside it, and so on.
@@ -46,7 +47,7 @@ var contenders = [fit.MostContenders]string{"first", "second", "third", "fourth"
 // of three to five policies, whatever the number of sizes and configurations. best holds the configurations at each
 // size, the best first.
 func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, repetitions int) (all []Start) {
-	base := name(key) + "-verify"
+	base := Name(key) + "-verify"
 	for rep := range repetitions {
 		turn := fmt.Sprintf("%s-rep%d-", base, rep+1)
 		all = append(all, Start{Name: turn + "default", Key: key, Sizes: sizes})
@@ -88,7 +89,7 @@ func (s Start) Split() (all []Start) {
 		if i < 0 {
 			i = len(all)
 			named := Of(s.Key, fit.Run{Config: row.Config, Sizes: s.Sizes}).Name
-			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, name(s.Key)), Key: s.Key, Policy: named})
+			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, Name(s.Key)), Key: s.Key, Policy: named})
 		}
 		all[i].Rows = append(all[i].Rows, row)
 		for _, b := range s.Sizes {

@@ -43,7 +43,7 @@ func DryRun(w io.Writer, o Options) error {
 		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
 		gpu := took.Hours() * float64(key.Ranks)
 		total, hours, starts = total+took, hours+gpu, starts+n
-		fmt.Fprintf(tw, "# %s\t%d\t%s\t%.1f\t%s\n", Subject(key), n, minutes(took), gpu, how)
+		fmt.Fprintf(tw, "# %s\t%d\t%s\t%.1f\t%s\n", key.String(), n, minutes(took), gpu, how)
 	}
 	if len(o.Keys) > 1 {
 		fmt.Fprintf(tw, "# total\t%d\t%s\t%.1f\n", starts, minutes(total), hours)
@@ -53,7 +53,7 @@ func DryRun(w io.Writer, o Options) error {
 		fmt.Fprintf(&out, "# that is more than the budget of %v: subjects are finished in this order, and what is not reached is left to NCCL\n", o.Budget)
 	}
 	for _, key := range o.Keys {
-		fmt.Fprintf(&out, "\n# %s\n", Subject(key))
+		fmt.Fprintf(&out, "\n# %s\n", key.String())
 		if len(s.before(key)) > 0 {
 			out.WriteString("# its runs depend on what is fastest on fewer nodes\n")
 		}

@@ -9,20 +9,16 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Subject names a collective on a communicator.
-func Subject(key fit.Key) string {
-	return fmt.Sprintf("%s %s", key.Coll, grid.Shape{Nodes: key.Nodes, Ranks: key.Ranks})
-}
-
 // report is the line of progress about a run that has ended.
 func (s *Sweep) report(r *Run) string {
 	start := s.journal.start(r)
-	what := strings.TrimPrefix(start.Name, fmt.Sprintf("%s-%dn-%dr-", start.Key.Coll, start.Key.Nodes, start.Key.Ranks))
-	text := fmt.Sprintf("%4d  %-16s %-24s %6.1f s", r.ID, Subject(start.Key), what, r.Seconds)
+	what := strings.TrimPrefix(start.Name, measure.Name(start.Key)+"-")
+	text := fmt.Sprintf("%4d  %-17s %-24s %6.1f s", r.ID, start.Key.String(), what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += fmt.Sprintf("  %s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
@@ -97,7 +93,7 @@ func (s *Sweep) expected(key fit.Key) int {
 // conclude says what was found out about a subject.
 func (s *Sweep) conclude(key fit.Key) {
 	group, _ := s.group(key)
-	name := Subject(key)
+	name := key.String()
 	if reason := s.hopeless(key); reason != "" {
 		s.Say("%s is left to NCCL, without its default nothing tells what is gained: %s", name, reason)
 		return
@@ -170,7 +166,7 @@ func (s *Sweep) unfinished() string {
 	var missing []string
 	for _, key := range s.Keys {
 		if s.short[key] || !s.verified(key) {
-			missing = append(missing, Subject(key))
+			missing = append(missing, key.String())
 		}
 	}
 	text := fmt.Sprintf("the budget of %v is spent", s.Budget)

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
-
-const byDefault = "-default"
 
 // Prove runs the default and a policy in alternation on some of the subjects, and returns what both took. A proof of the
 // same policy that was stopped is gone on with.
@@ -28,15 +25,14 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 		b := Batch{Kind: Prove}
 		name := fmt.Sprintf("proved-%d", last) // the policy as it is now
 		for _, key := range keys {
-			base := measure.Of(key, fit.Run{Default: true}).Name
-			base = fmt.Sprintf("%s-%s", strings.TrimSuffix(base, byDefault), name)
+			base := measure.Name(key) + "-" + name
 			sizes := s.Sizes
 			if group, _ := s.group(key); group != nil {
 				sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
 			}
 			for pair := range pairs {
 				b.Starts = append(b.Starts,
-					measure.Start{Name: fmt.Sprintf("%s-rep%d%s", base, pair+1, byDefault), Key: key, Sizes: sizes},
+					measure.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
 					measure.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes, Policy: name})
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
@@ -106,15 +107,16 @@ func (s *Sweep) measured(r *Run) (sizes []uint64) {
 	return sizes
 }
 
-// givenUp are configurations of a subject that failed too often, or in whose place NCCL ran another one.
+// givenUp are configurations of a subject that failed too often or computed wrong results, or in whose place NCCL ran
+// another one. Of a policy of several nobody knows which it was.
 func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i, start := range s.journal.batches[b].Starts {
-			if len(start.Rows) != 1 {
+			if _, failed, refused := s.left(b, i); !refused && failed < attempts {
 				continue
 			}
-			if _, failed, refused := s.left(b, i); refused || failed >= attempts {
-				all = append(all, start.Rows[0].Config)
+			for _, row := range start.Rows {
+				all = append(all, row.Config)
 			}
 		}
 	}
@@ -146,9 +148,9 @@ func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, err
 	p.output, p.env = log, append(cleaned(os.Environ()), p.mark)
 	ended := p.run(ctx)
 	r.Seconds = time.Since(r.Begun).Seconds()
-	found := s.read(&r)
+	found, text := s.read(&r)
 	s.results = append(s.results, found)
-	s.judge(ctx, &r, found, ended)
+	s.judge(ctx, &r, found, text, ended)
 	if err := s.journal.write(line{End: &ending{r.ID, r.End}}); err != nil {
 		return Failed, err
 	}
@@ -194,22 +196,22 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 	}
 }
 
-// read is what a run measured; nil: nothing.
-func (s *Sweep) read(r *Run) *bench.Result {
+// read is what a run measured, nil: nothing, and its log.
+func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 	key := s.journal.start(r).Key
 	text, err := os.ReadFile(filepath.Join(s.Dir, r.Log))
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	s.readOffers(key, text)
-	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
+	found, err = bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
 	if err != nil {
-		return nil
+		return nil, text
 	}
 	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
 		return m.Coll != key.Coll || m.Nodes != key.Nodes || m.Ranks != key.Ranks
 	})
-	return found
+	return found, text
 }
 
 // process is what a start runs: the programs' options, and the environment that decides.
@@ -268,8 +270,24 @@ func (s *Sweep) writePolicy(start *measure.Start) error {
 	})
 }
 
-// decisive are variables that would decide in the place of what is measured.
-var decisive = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "NCCL_DEBUG_FILE", "NCCL_TUNER_MODEL_FILE"}
+// decisive are variables that would decide in the place of what is measured, or hide what ran.
+var decisive = []string{
+	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, "NCCL_DEBUG_FILE",
+}
+
+// noteDecisive says which of them are set, and are kept from the runs.
+func (s *Sweep) noteDecisive() {
+	var set []string
+	for _, name := range decisive {
+		if os.Getenv(name) != "" {
+			set = append(set, name)
+		}
+	}
+	if len(set) > 0 {
+		s.Say("not passed on to runs, as they would decide: %s", strings.Join(set, ", "))
+	}
+}
 
 // cleaned is an environment without them.
 func cleaned(env []string) []string {
@@ -289,8 +307,7 @@ func commandLine(argv []string) string {
 }
 
 // judge says how a run ended.
-func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, ended error) {
-	text, _ := os.ReadFile(filepath.Join(s.Dir, r.Log))
+func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []byte, ended error) {
 	code := s.Launcher.ExitCode(ended, text)
 	switch {
 	case ctx.Err() != nil && ended == context.Cause(ctx):

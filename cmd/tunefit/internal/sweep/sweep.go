@@ -74,7 +74,8 @@ func Open(o Options) (*Sweep, error) {
 			}
 		}
 		s.earlier += time.Duration(j.runs[i].Seconds * float64(time.Second))
-		s.results = append(s.results, s.read(&j.runs[i]))
+		found, _ := s.read(&j.runs[i])
+		s.results = append(s.results, found)
 	}
 	return s, nil
 }
@@ -85,6 +86,7 @@ func (s *Sweep) Close() error { return errors.Join(s.Launcher.Close(), s.journal
 // Run measures until nothing is worth its time, or ctx ends. It returns nil where the sweep is over, or its
 // budget; what then is missing it says.
 func (s *Sweep) Run(ctx context.Context) error {
+	s.noteDecisive()
 	return s.within(ctx, s.all)
 }
 
@@ -208,7 +210,7 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 func (s *Sweep) hopeless(key fit.Key) (reason string) {
 	for _, i := range s.journal.of(key).runs {
 		r := &s.journal.runs[i]
-		if r.Batch != s.journal.of(key).batches[0] {
+		if r.Batch != s.journal.of(key).batches[0] || r.Start > 0 { // the default comes first
 			break
 		}
 		if left, failed, refused := s.left(r.Batch, r.Start); len(left) > 0 && (refused || failed >= attempts) {
@@ -222,7 +224,7 @@ func (s *Sweep) hopeless(key fit.Key) (reason string) {
 func (s *Sweep) Hopeless() (all []string) {
 	for _, key := range s.Keys {
 		if s.hopeless(key) != "" {
-			all = append(all, Subject(key))
+			all = append(all, key.String())
 		}
 	}
 	return all
@@ -276,8 +278,11 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
 func (s *Sweep) kind(run int) Kind { return s.journal.batches[s.journal.runs[run].Batch].Kind }
 
 // trusted tells the measurements of a subject from those of configurations that were given up: what crashes, hangs or
-// computes wrong results at one size must not be chosen at another.
+// computes wrong results at one size must not be chosen at another. Of a hopeless subject nothing counts.
 func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
+	if s.hopeless(key) != "" {
+		return func(*bench.Sample) bool { return false }
+	}
 	given := s.givenUp(key)
 	return func(m *bench.Sample) bool {
 		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c fit.Config) bool {
