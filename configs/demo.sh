@@ -94,8 +94,8 @@ cat <<END
   Look around:   open $demo/report.html in a browser
                  $build/tunefit explain allreduce 2M --comm 2x8 \\
                      --policy $policy --model $model
-  Measure yours: $build/tunefit plan --comm 2x8 (prints what to run with nccl-tests), then
-                 $build/tunefit import logs/* -o sweep.csv, and fit that
+  Measure yours: $build/tunefit sweep --coll allreduce --comm 1x8 -o sweep
+                 (runs nccl-tests; --dry-run says what and how long)
   Use it:        export NCCL_TUNER_PLUGIN=$here/libnccl-tuner-go.so
                  export NCCL_TUNER_CONFIG_FILE=/path/to/your/learned.csv
                  export NCCL_TUNER_MODEL_FILE=/path/to/your/model.json

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,21 +209,11 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(both))
 	for side := range files {
 		for _, file := range files[side] {
-			progress.TurnTo(filepath.Base(file))
-			r, _, same, err := readMeasurements(file, progress, bench.Options{}, digests[side])
-			switch {
-			case err != nil && found[file]: // not everything in a directory is a log
-				notes = append(notes, bench.Note{File: "left out", Text: err.Error()})
-				continue
-			case err != nil:
+			r, err := readNamed(file, found[file], f.force, progress, bench.Options{}, digests[side], &notes)
+			if err != nil {
 				failed = append(failed, err)
-				continue
-			case same != "":
-				notes = append(notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
-				continue
 			}
-			if err := doubt(r, f.force, &r.Notes); err != nil {
-				failed = append(failed, err)
+			if r == nil {
 				continue
 			}
 			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)

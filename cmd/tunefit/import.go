@@ -138,21 +138,11 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	known := map[string]string{}
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
 	for _, file := range files {
-		progress.TurnTo(filepath.Base(file))
-		r, _, same, err := readMeasurements(file, progress, opts, known)
-		switch {
-		case err != nil && found[file]: // not everything in a directory is a log
-			notes = append(notes, bench.Note{File: "left out", Text: err.Error()})
-			continue
-		case err != nil:
+		r, err := readNamed(file, found[file], f.force, progress, opts, known, &notes)
+		if err != nil {
 			failed = append(failed, err)
-			continue
-		case same != "":
-			notes = append(notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
-			continue
 		}
-		if err := doubt(r, f.force, &r.Notes); err != nil {
-			failed = append(failed, err)
+		if r == nil {
 			continue
 		}
 		results = append(results, r)
@@ -186,6 +176,26 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
 	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+}
+
+// readNamed reads a file that was named, or found in a directory that was; nil without an error where it is left out.
+func readNamed(file string, found, anyway bool, progress *cli.Progress, opts bench.Options, known map[string]string, notes *[]bench.Note) (*bench.Result, error) {
+	progress.TurnTo(filepath.Base(file))
+	r, _, same, err := readMeasurements(file, progress, opts, known)
+	switch {
+	case err != nil && found: // not everything in a directory is a log
+		*notes = append(*notes, bench.Note{File: "left out", Text: err.Error()})
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case same != "":
+		*notes = append(*notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
+		return nil, nil
+	}
+	if err := doubt(r, anyway, &r.Notes); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // walked puts the files in directories, and in those below, in the places of the
