@@ -52,6 +52,15 @@ func WriteJSON(w io.Writer, v any) error {
 // Table lines up cells that end with tabs.
 func Table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
+// ShellWords writes words so that a shell reads them as they are.
+func ShellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = ShellWord(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
 // ShellWord quotes a word for a shell where that is needed.
 func ShellWord(word string) string {
 	plain := func(r rune) bool {

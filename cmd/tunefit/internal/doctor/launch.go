@@ -22,13 +22,9 @@ const LateAfter = 30 * time.Second
 // AskNodes runs a command on nodes by a launcher, which is a command line of the shell that the command is put after, and collects
 // the answers. All else that is printed goes to log as it comes. What has not answered when the others have is not waited for.
 func AskNodes(ctx context.Context, launcher string, command []string, log *Log, late time.Duration) (*Answers, error) {
-	words := make([]string, len(command))
-	for i, w := range command {
-		words[i] = cli.ShellWord(w)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+strings.Join(words, " "))
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+cli.ShellWords(command))
 	// Launchers end what they started when they are asked to; those that are started by another one are asked, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

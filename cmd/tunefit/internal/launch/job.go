@@ -240,7 +240,7 @@ func slurmSays(ctx context.Context, argv ...string) (string, error) {
 		if text := strings.TrimSpace(refused.String()); text != "" {
 			err = errors.New(strings.ReplaceAll(text, "\n", "; "))
 		}
-		return "", fmt.Errorf("%s: %w", quote(argv), err)
+		return "", fmt.Errorf("%s: %w", cli.ShellWords(argv), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -41,12 +41,10 @@ type Program struct {
 	Argv         []string
 	Env          map[string]string // besides what the launcher passes on by itself
 	Nodes        int
-	RanksPerNode int           // processes of a node
-	Dir          string        // where it runs, an absolute path; "": where the launcher puts it
-	Limit        time.Duration // it is ended by the caller; launchers that can, end it a minute later, in case nobody else does. 0: none
+	RanksPerNode int // processes of a node
 }
 
-// grace is what launchers give a program after its limit, so that the caller's own limit comes first.
+// grace is what a job of Slurm has left, at the beginning and at the end of a run, beyond what the run may take.
 const grace = time.Minute
 
 // Launcher starts programs in one way.
@@ -149,7 +147,7 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 	if p.Nodes > 1 || p.RanksPerNode > 1 {
 		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
-	return in(p.Dir, l.program(p, true)), nil
+	return l.program(p, true), nil
 }
 
 func (p Program) check() error {
@@ -159,10 +157,7 @@ func (p Program) check() error {
 	if p.Nodes < 1 || p.RanksPerNode < 1 {
 		return fmt.Errorf("%d nodes with %d processes each: there must be at least 1", p.Nodes, p.RanksPerNode)
 	}
-	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
-		return fmt.Errorf("directory %s: not an absolute path", p.Dir)
-	}
-	for _, text := range append(slices.Clone(p.Argv), p.Dir) {
+	for _, text := range p.Argv {
 		if strings.ContainsRune(text, 0) {
 			return fmt.Errorf("%q: a command cannot hold a byte 0", text)
 		}
@@ -195,14 +190,6 @@ func (p Program) environment() (assignments []string) {
 	}
 	slices.Sort(assignments)
 	return assignments
-}
-
-// in starts a command in a directory.
-func in(dir string, argv []string) []string {
-	if dir == "" {
-		return argv
-	}
-	return append([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, dir}, argv...)
 }
 
 // Prepare gets what the next commands need: outside of an allocation of Slurm a job that holds the nodes. It submits one that

@@ -61,12 +61,6 @@ func (l *Launcher) mpirunCommand(p Program) []string {
 		// By default a process is bound to one core, and NCCL's threads with it.
 		argv = append(argv, "--bind-to", "none")
 	}
-	if p.Limit > 0 && !l.says("timeout") {
-		argv = append(argv, "--timeout", strconv.Itoa(int((p.Limit + grace).Seconds())))
-	}
-	if p.Dir != "" {
-		argv = append(argv, "--wdir", p.Dir)
-	}
 	argv = append(argv, l.Args...)
 	return append(argv, l.program(p, true)...)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -28,13 +27,12 @@ func sortedLines(out string) []string {
 // Each node has its ranks, in order, and each rank the environment and the directory.
 func TestMPIRun(t *testing.T) {
 	l := openMPINodes(t, "node1", "node2", "node3")
-	dir := t.TempDir()
 	for nodes := 1; nodes <= 3; nodes++ {
 		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$OMPI_COMM_WORLD_RANK $(hostname) $(` + printsAwkward + `)"`}, Env: awkward,
-			Nodes: nodes, RanksPerNode: 3, Dir: dir, Limit: time.Hour})
+			Nodes: nodes, RanksPerNode: 3})
 		var want []string
 		for rank := range 3 * nodes {
-			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/3, awkwardLine(dir)))
+			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/3, awkwardLine))
 		}
 		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
@@ -81,16 +79,16 @@ func TestMPIRunCommand(t *testing.T) {
 	if os.Geteuid() == 0 {
 		mpirun += " --allow-run-as-root"
 	}
-	p := Program{Argv: []string{"all_reduce_perf"}, Nodes: 2, RanksPerNode: 8, Limit: 10 * time.Minute, Dir: "/data", Env: map[string]string{"NCCL_IB_HCA": "^mlx5_0,mlx5_1"}}
+	p := Program{Argv: []string{"all_reduce_perf"}, Nodes: 2, RanksPerNode: 8, Env: map[string]string{"NCCL_IB_HCA": "^mlx5_0,mlx5_1"}}
 	const end = " env 'NCCL_IB_HCA=^mlx5_0,mlx5_1' all_reduce_perf"
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
-		{Options{}, " -np 16 --map-by ppr:8:node:oversubscribe --bind-to none --timeout 660 --wdir /data" + end},
+		{Options{}, " -np 16 --map-by ppr:8:node:oversubscribe --bind-to none" + end},
 		{Options{Hosts: []string{"a", "b", "c"}, Args: []string{"--bind-to", "numa"}, Prefix: []string{"apptainer", "exec", "--nv", "nccl.sif"}},
-			" -np 16 --host a:8,b:8 --map-by ppr:8:node:oversubscribe --timeout 660 --wdir /data --bind-to numa apptainer exec --nv nccl.sif" + end},
-		{Options{Args: []string{"--rankfile", "ranks"}}, " -np 16 --timeout 660 --wdir /data --rankfile ranks" + end},
+			" -np 16 --host a:8,b:8 --map-by ppr:8:node:oversubscribe --bind-to numa apptainer exec --nv nccl.sif" + end},
+		{Options{Args: []string{"--rankfile", "ranks"}}, " -np 16 --rankfile ranks" + end},
 	} {
 		c.o.With = MPIRun
 		if got := mustCommand(t, mustNew(t, c.o), p); got != mpirun+c.want {

@@ -47,12 +47,6 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	if !has(l.Args, "--export") {
 		argv = append(argv, "--export=ALL") // a job submitted with --export=NONE hands that on
 	}
-	if p.Limit > 0 {
-		argv = append(argv, "--time="+minutes(p.Limit+grace))
-	}
-	if p.Dir != "" {
-		argv = append(argv, "--chdir="+p.Dir)
-	}
 	return append(append(argv, l.stepArgs()...), l.program(p, true)...), nil
 }
 

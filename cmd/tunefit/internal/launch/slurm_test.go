@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // Without an allocation a job is submitted and waited for; each run is a step of it, with as many of its nodes as it needs.
 func TestSlurm(t *testing.T) {
 	testlib.Slurm(t, 4)
-	dir := t.TempDir()
-	state := filepath.Join(dir, "job")
+	state := filepath.Join(t.TempDir(), "job")
 	l := mustNew(t, Options{With: Slurm, StateFile: state, Args: []string{"-p", "main", "--gpus-per-node=8", "--mpi=none"}})
 	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 1, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "Prepare first") {
 		t.Errorf("%v", err)
@@ -28,10 +28,10 @@ func TestSlurm(t *testing.T) {
 	for nodes := 1; nodes <= 3; nodes++ {
 		prepare(t, l, nodes, time.Hour)
 		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$SLURM_PROCID $SLURMD_NODENAME $(` + printsAwkward + `)"`}, Env: awkward,
-			Nodes: nodes, RanksPerNode: 2, Dir: dir, Limit: 10 * time.Minute})
+			Nodes: nodes, RanksPerNode: 2})
 		var want []string
 		for rank := range 2 * nodes {
-			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/2, awkwardLine(dir)))
+			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/2, awkwardLine))
 		}
 		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
@@ -259,12 +259,12 @@ func TestSlurmArguments(t *testing.T) {
 		Args:   []string{"-p", "gpu", "--account=ml", "--gpus-per-node=8", "--mpi=pmix", "--container-image", "nccl.sqsh", "-x", "node[3-4]", "-xnode5", "--mem=0"},
 		Prefix: []string{"nice"}}}
 	t.Setenv("SLURM_JOB_ID", "")
-	got := mustCommand(t, l, Program{Argv: []string{"p"}, Env: map[string]string{"A": "b"}, Nodes: 2, RanksPerNode: 8, Dir: "/d", Limit: 90 * time.Second})
-	if want := "srun --jobid=7 --nodes=2 --ntasks=16 --ntasks-per-node=8 --kill-on-bad-exit=1 --overlap --export=ALL --time=3 --chdir=/d " +
+	got := mustCommand(t, l, Program{Argv: []string{"p"}, Env: map[string]string{"A": "b"}, Nodes: 2, RanksPerNode: 8})
+	if want := "srun --jobid=7 --nodes=2 --ntasks=16 --ntasks-per-node=8 --kill-on-bad-exit=1 --overlap --export=ALL " +
 		"--gpus-per-node=8 --mpi=pmix --container-image nccl.sqsh --mem=0 nice env A=b p"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := quote(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
+	if got, want := cli.ShellWords(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for text, want := range map[string]time.Duration{"59": 59 * time.Second, "1:02": 62 * time.Second, "1:00:01": time.Hour + time.Second,

@@ -97,7 +97,7 @@ func quotesAfter(state quotes, text string) (quotes, error) {
 func (l *Launcher) fill(p Program) string {
 	hasEnv := slices.ContainsFunc(l.template, func(t part) bool { return t.field == "env" })
 	values := map[string]string{
-		"command":        quote(in(p.Dir, l.program(p, !hasEnv))),
+		"command":        cli.ShellWords(l.program(p, !hasEnv)),
 		"env":            quoteAssignments(p.environment()),
 		"nodes":          strconv.Itoa(p.Nodes),
 		"ranks":          strconv.Itoa(p.Nodes * p.RanksPerNode),
@@ -121,16 +121,7 @@ func (l *Launcher) fill(p Program) string {
 
 var inDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
 
-// quote writes words so that a shell reads them as they are.
-func quote(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = cli.ShellWord(w)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// quoteAssignments is quote for NAME=value, which stays an assignment before a command.
+// quoteAssignments quotes NAME=value, which stays an assignment before a command.
 func quoteAssignments(assignments []string) string {
 	quoted := make([]string, len(assignments))
 	for i, a := range assignments {

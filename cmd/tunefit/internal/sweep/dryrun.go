@@ -86,7 +86,7 @@ func (s *Sweep) print(out *strings.Builder, start measure.Start) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, commandLine(p.argv))
+		fmt.Fprintln(out, cli.ShellWords(p.argv))
 	}
 	return nil
 }

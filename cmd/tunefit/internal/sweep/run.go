@@ -132,7 +132,7 @@ func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, err
 	if err := errors.Join(err, s.writePolicy(start)); err != nil {
 		return Failed, err
 	}
-	r.Command = commandLine(p.argv)
+	r.Command = cli.ShellWords(p.argv)
 	log, err := os.OpenFile(filepath.Join(s.Dir, r.Log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return Failed, err
@@ -295,15 +295,6 @@ func cleaned(env []string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(decisive, name)
 	})
-}
-
-// commandLine writes a command down as a shell takes it.
-func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		words[i] = cli.ShellWord(w)
-	}
-	return strings.Join(words, " ")
 }
 
 // judge says how a run ended.
