@@ -1,0 +1,175 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Trial collects the times of steps and judges them after each pair. The zero value is ready.
+type Trial struct {
+	pair  int64
+	steps [2][]float64 // of the open pair: logarithms of seconds
+
+	diffs  []float64 // of closed pairs, A less B
+	noise  []float64 // variance of each that follows from the spread of steps
+	counts int       // steps in closed pairs
+	missed int       // pairs in a row that had too few steps of a side
+}
+
+// Limits of a trial.
+const (
+	minSteps  = 5     // of a side in a pair
+	minPairs  = 6     // before the interval is believed
+	maxPairs  = 100   // then the trial ends with what it has
+	maxMissed = 10    // pairs in a row without a result: sides do not come into force
+	precise   = 0.005 // half the width of the interval, relative, that ends the trial
+	surePairs = 2     // the fewest that end the trial early
+	large     = 0.02  // because a side is so much slower,
+	sure      = 4     // by so many standard errors
+)
+
+// Add adds a step of a pair that was made by one side. Pairs come in order.
+func (t *Trial) Add(pair int64, side Side, took time.Duration) {
+	if pair != t.pair {
+		t.close()
+		t.pair = pair
+	}
+	if took > 0 {
+		t.steps[side] = append(t.steps[side], math.Log(took.Seconds()))
+	}
+}
+
+// Past closes the open pair if it lies before this one. Without steps, time alone tells that.
+func (t *Trial) Past(pair int64) {
+	if pair != t.pair {
+		t.close()
+		t.pair = pair
+	}
+}
+
+func (t *Trial) close() {
+	a, b := t.steps[A], t.steps[B]
+	t.steps = [2][]float64{}
+	if t.pair == 0 {
+		return
+	}
+	if len(a) < minSteps || len(b) < minSteps {
+		t.missed++
+		return
+	}
+	t.missed = 0
+	t.counts += len(a) + len(b)
+	centreA, varianceA := middle(a)
+	centreB, varianceB := middle(b)
+	t.diffs = append(t.diffs, centreA-centreB)
+	t.noise = append(t.noise, varianceA+varianceB)
+}
+
+// middle returns the mean of the middle half of values, which a checkpoint in some step does not move, and its variance.
+func middle(values []float64) (mean, variance float64) {
+	slices.Sort(values)
+	cut := len(values) / 4
+	inner := values[cut : len(values)-cut]
+	for _, v := range inner {
+		mean += v / float64(len(inner))
+	}
+	// The variance of a trimmed mean, from the values with the tails set to the last ones kept.
+	n := float64(len(values))
+	centre := (mean*float64(len(inner)) + float64(cut)*(inner[0]+inner[len(inner)-1])) / n
+	for i := range values {
+		d := inner[min(max(i-cut, 0), len(inner)-1)] - centre
+		variance += d * d
+	}
+	kept := float64(len(inner)) / n
+	return mean, variance / (n - 1) / (n * kept * kept)
+}
+
+// State says whether a trial goes on, or why it has ended.
+type State string
+
+// The states of a trial.
+const (
+	Running  State = "running"
+	Precise  State = "precise"  // the interval is narrow enough
+	Clear    State = "clear"    // one side is slower for sure: the job should not go on trying it
+	Budget   State = "budget"   // it has lasted long enough
+	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
+)
+
+// Result is what a trial knows by now. Step times are compared relatively: -0.03 means that steps of A take 3 % less time than those of B.
+type Result struct {
+	State State   `json:"state"`
+	Pairs int     `json:"pairs"`
+	Steps int     `json:"steps"` // in these pairs
+	Mean  float64 `json:"mean"`  // of A relative to B; 0 without pairs
+	Low   float64 `json:"low"`   // of the 95 % interval
+	High  float64 `json:"high"`
+}
+
+// Faster and Slower report that A's steps are shorter than B's, or longer, by an interval without 0.
+func (r Result) Faster() bool { return r.Known() && r.High < 0 }
+
+// Slower is Faster's opposite; both may be false.
+func (r Result) Slower() bool { return r.Known() && r.Low > 0 }
+
+// Known reports that there are enough pairs for an interval.
+func (r Result) Known() bool { return r.Pairs >= minPairs || r.State == Clear }
+
+func (r Result) String() string {
+	if !r.Known() {
+		return fmt.Sprintf("not known yet, %d of at least %d pairs of blocks", r.Pairs, minPairs)
+	}
+	return fmt.Sprintf("step time %+.1f %% (%+.1f .. %+.1f)", 100*r.Mean, 100*r.Low, 100*r.High)
+}
+
+// Result judges the closed pairs.
+func (t *Trial) Result() Result {
+	n := len(t.diffs)
+	r := Result{State: Running, Pairs: n, Steps: t.counts}
+	if n == 0 {
+		if t.missed >= maxMissed {
+			r.State = NoChange
+		}
+		return r
+	}
+	var mean, within, spread float64
+	for i, d := range t.diffs {
+		mean += d / float64(n)
+		within += t.noise[i] / float64(n*n)
+	}
+	for _, d := range t.diffs {
+		spread += (d - mean) * (d - mean)
+	}
+	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
+	half := 2.2 * math.Sqrt(within)
+	standard := math.Sqrt(within)
+	if n > surePairs {
+		between := math.Sqrt(spread / float64(n-1) / float64(n))
+		standard = max(standard, between)
+		half = max(half, tQuantile(n-1)*between)
+	}
+	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)
+	switch {
+	case n >= minPairs && half <= precise:
+		r.State = Precise
+	case n >= surePairs && math.Abs(mean) > max(sure*standard, large):
+		r.State = Clear
+	case n >= maxPairs:
+		r.State = Budget
+	case t.missed >= maxMissed:
+		r.State = NoChange
+	}
+	return r
+}
+
+// tQuantile returns the 97.5 % quantile of Student's t.
+func tQuantile(df int) float64 {
+	few := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
+	if df <= len(few) {
+		return few[df-1]
+	}
+	n := float64(df)
+	return 1.96 + 2.372/n + 2.823/(n*n) + 2.556/(n*n*n)
+}

@@ -1,0 +1,200 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A job whose steps vary as training's do.
+type job struct {
+	dice   *rand.Rand
+	effect float64 // ln of A's step time over B's
+	noise  float64 // of a step
+	drift  float64 // over 1000 steps
+	step   time.Duration
+	length time.Duration // of a block
+}
+
+// run makes steps until the trial ends, and returns how many.
+func (j job) run(t *Trial, most int) (Result, int) {
+	blocks := Blocks{j.length, j.dice.Uint64()}
+	now := time.Unix(1_000_000, j.dice.Int64N(int64(time.Hour)))
+	phase := 2 * math.Pi * j.dice.Float64()
+	unsettled, last := 0, B
+	for n := range most {
+		pair, side := blocks.At(now)
+		log := math.Log(j.step.Seconds()) + j.noise*j.dice.NormFloat64() + j.drift*math.Sin(phase+float64(n)/150)/2
+		if side == A {
+			log += j.effect
+		}
+		if j.dice.IntN(100) == 0 { // a checkpoint, a hiccup of the file system
+			log += j.dice.ExpFloat64()
+		}
+		took := time.Duration(math.Exp(log) * float64(time.Second))
+		if side != last {
+			unsettled, last = 2, side
+		}
+		if unsettled--; unsettled < 0 {
+			t.Add(pair, side, took)
+		} else {
+			t.Past(pair)
+		}
+		now = now.Add(took)
+		if r := t.Result(); r.State != Running {
+			return r, n + 1
+		}
+	}
+	return t.Result(), most
+}
+
+// many runs jobs of one kind and counts what their trials say.
+type tally struct{ holds, faster, slower, ended, steps int }
+
+func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (c tally) {
+	for i := range n {
+		j := job{rand.New(rand.NewPCG(seed, uint64(i))), effect, noise, drift, 200 * time.Millisecond, time.Duration(inBlock) * 200 * time.Millisecond}
+		r, steps := j.run(&Trial{}, most)
+		truth := math.Expm1(effect)
+		if r.Low <= truth && truth <= r.High {
+			c.holds++
+		}
+		if r.Faster() {
+			c.faster++
+		}
+		if r.Slower() {
+			c.slower++
+		}
+		if r.State != Running {
+			c.ended++
+		}
+		c.steps += steps
+	}
+	return c
+}
+
+// What docs/LIVE.md promises, over jobs of 2 % noise, 1 % hiccups and drift.
+func TestTrials(t *testing.T) {
+	const n = 400
+	percent := func(of int) float64 { return 100 * float64(of) / n }
+	for _, inBlock := range []int{10, 20} {
+		for _, drift := range []float64{0, 0.03} {
+			for i, effect := range []float64{0, -0.01, 0.01, -0.03, 0.05} {
+				c := many(uint64(i), n, 6000, effect, 0.02, drift, inBlock)
+				name := fmt.Sprintf("blocks of %d steps, drift %g, effect %+g", inBlock, drift, effect)
+				if holds := percent(c.holds); holds < 90 || holds > 99 {
+					t.Errorf("%s: %.1f %% of the intervals hold the truth", name, holds)
+				}
+				if c.ended < n {
+					t.Errorf("%s: %d of %d trials have not ended", name, n-c.ended, n)
+				}
+				if effect == 0 && percent(c.faster+c.slower) > 8 {
+					t.Errorf("%s: %.1f %% are called faster or slower", name, percent(c.faster+c.slower))
+				}
+				if effect == 0.05 && (percent(c.slower) < 99 || c.steps > 100*n) {
+					t.Errorf("%s: %.1f %% are called slower, after %d steps", name, percent(c.slower), c.steps/n)
+				}
+				if math.Abs(effect) != 0.01 {
+					continue
+				}
+				short := many(uint64(i), n, 800, effect, 0.02, drift, inBlock)
+				right, wrong := short.faster, short.slower
+				if effect > 0 {
+					right, wrong = wrong, right
+				}
+				if percent(right) < 95 || wrong > 0 {
+					t.Errorf("%s: within 800 steps %.1f %% are called right, %d wrong", name, percent(right), wrong)
+				}
+			}
+		}
+	}
+}
+
+// Where sides never come into force, the trial says so instead of lasting for ever.
+func TestTrialWithoutChanges(t *testing.T) {
+	var trial Trial
+	blocks := Blocks{shortest, 1}
+	now := time.Unix(1000, 0)
+	for range 100 * int(shortest/(100*time.Millisecond)) {
+		pair, side := blocks.At(now)
+		if side == A {
+			trial.Add(pair, side, 100*time.Millisecond)
+		} else {
+			trial.Past(pair)
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if r := trial.Result(); r.State != NoChange || r.Pairs != 0 || r.Known() {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Communicators share nothing but the versions and the clock, and must still agree.
+func TestBlocks(t *testing.T) {
+	b := Blocks{4 * time.Second, Seed("a", "b")}
+	var first [2]int
+	for i := range 1000 {
+		begin := time.Unix(int64(8*i), 0)
+		pair, side := b.At(begin)
+		if pair != int64(i) {
+			t.Fatalf("pair %d at %v", pair, begin)
+		}
+		first[side]++
+		if p, s := b.At(begin.Add(3999 * time.Millisecond)); p != pair || s != side {
+			t.Errorf("pair %d, side %v at the end of a block of pair %d, side %v", p, s, pair, side)
+		}
+		if p, s := b.At(b.Next(begin)); p != pair || s == side {
+			t.Errorf("pair %d, side %v after pair %d, side %v", p, s, pair, side)
+		}
+	}
+	if first[A] < 400 || first[B] < 400 {
+		t.Errorf("A comes first %d times, B %d times", first[A], first[B])
+	}
+	if Seed("a", "b") == Seed("b", "a") {
+		t.Error("the seed does not tell the sides apart")
+	}
+}
+
+func TestLengthFor(t *testing.T) {
+	for _, c := range []struct{ step, change, want time.Duration }{
+		{time.Millisecond, time.Millisecond, 2 * time.Second},
+		{300 * time.Millisecond, time.Second, 4 * time.Second},
+		{300 * time.Millisecond, 8 * time.Second, 16 * time.Second},
+		{time.Minute, time.Second, 1024 * time.Second},
+		{time.Hour, time.Second, 0},
+	} {
+		if got := LengthFor(c.step, c.change); got != c.want {
+			t.Errorf("step %v, change %v: %v, want %v", c.step, c.change, got, c.want)
+		}
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	repeat := func(n int, step ...uint64) []uint64 {
+		var all []uint64
+		for range n {
+			all = append(all, step...)
+		}
+		return all
+	}
+	startUp := []uint64{9, 8, 7, 9, 6, 5}
+	for name, c := range map[string]struct {
+		calls []uint64
+		want  int
+	}{
+		"none":                          {nil, 0},
+		"all alike":                     {repeat(30, 1), 1},
+		"gradients of layers":           {repeat(4, 1, 1, 1, 2, 2, 3), 6},
+		"not often enough":              {repeat(2, 1, 1, 1, 2, 2, 3), 0},
+		"after a start":                 {append(startUp, repeat(10, 1, 2, 1, 3)...), 4},
+		"in the middle of a step":       {append(repeat(10, 1, 2, 1, 3), 1, 2), 4},
+		"a log line's collective in 10": {repeat(3, append(repeat(10, 1, 2, 3), 4)...), 31},
+		"never":                         {[]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 0},
+	} {
+		if got := Period(c.calls); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
