@@ -30,6 +30,10 @@ type CommInfo struct {
 	Counter *agree.Counter
 	// NewCache, if not nil, makes a cache for each version of the policy, on any goroutine.
 	NewCache func() (Cache, error)
+	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
+	// them nothing is compared in the job.
+	Clock     *Clock
+	NewStamps func() *[ClockStamps]Stamp
 }
 
 // Cache keeps the decisions of one version of a communicator's policy in C, where they are
@@ -63,6 +67,7 @@ type Comm struct {
 	rendezvous *rendezvous   // the store of the ranks' records, even while it cannot be used
 	member     *agree.Member // this rank in the agreement; nil: without a store
 	unwatch    func()        // ends the watch on the files, which brings pending edits
+	endTrials  func()        // ends the comparison of versions; nil: there is none
 
 	loggedUnchecked atomic.Bool
 }
@@ -151,6 +156,9 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 
 // leave ends this rank's part in the agreement.
 func (c *Comm) leave() {
+	if c.endTrials != nil {
+		c.endTrials()
+	}
 	if c.unwatch != nil {
 		c.unwatch()
 	}

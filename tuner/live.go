@@ -51,7 +51,7 @@ func (c *Comm) join(own loaded) error {
 	timing := o.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
-		Comm:     agree.CommKey(c.info.ID, c.info.Ranks),
+		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     -1, // NCCL does not tell
 		Identity: newIdentity(),
@@ -95,8 +95,14 @@ func (c *Comm) join(own loaded) error {
 	if !c.member.IsStatic() {
 		c.unwatch = c.plugin.watch(c, own)
 	}
+	if c.member.Slot() == 0 {
+		c.endTrials = c.startTrials()
+	}
 	return nil
 }
+
+// key names the communicator in the ranks' records.
+func (c *Comm) key() string { return agree.CommKey(c.info.ID, c.info.Ranks) }
 
 // stage is agree.Config.Stage: it compiles a version, and prewarms it for this communicator.
 func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error) {

@@ -18,6 +18,7 @@ type Plugin struct {
 	hung    hungCalls
 	garbage garbage
 	watched watchedFiles
+	paces   paces
 
 	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
 	files      map[fileKey]*file

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
@@ -180,6 +181,13 @@ func (r *rendezvous) try(o *opening) error {
 	}
 	o.poller = agree.NewPoller(o.store, r.plugin.clock, o.timing)
 	return nil
+}
+
+// changeTime is about how long a change takes, of an open rendezvous.
+func (r *rendezvous) changeTime() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return 3 * r.last.timing.Settle // until all have promised, from there to the switch, and what comes between
 }
 
 // openDirectory opens a directory that machines share.

@@ -19,6 +19,8 @@ const (
 	EnvReload     = "NCCL_TUNER_RELOAD"
 	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
 	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
+	EnvCompare    = "NCCL_TUNER_COMPARE"
+	EnvCanary     = "NCCL_TUNER_CANARY"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
@@ -39,6 +41,9 @@ var reloads = []string{"live", "new", "off"}
 
 // reloadUniform is "live" for communicators all of whose calls are alike, too.
 const reloadUniform = "uniform"
+
+// compareNCCL as NCCL_TUNER_COMPARE stands for no policy at all.
+const compareNCCL = "nccl"
 
 // settings is what the environment asks for.
 type settings struct {
@@ -68,6 +73,12 @@ type settings struct {
 	trustFiles bool
 	// reloading: the files are read during a run, and a bad one leaves what is in force.
 	reloading bool
+	// compare names what the policy is compared with while the job runs: compareNCCL, or a policy
+	// file; empty for nothing.
+	compare string
+	// canary compares each edit with the version before, and takes it back if the steps are
+	// slower for sure.
+	canary bool
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
 
@@ -106,6 +117,9 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(append(slices.Clone(reloads), reloadUniform), ", "))
 		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
 	}
+	s.compare = getenv(EnvCompare)
+	s.canary = flag(EnvCanary, false)
+	s.mustReload = s.mustReload || s.compare != "" || s.canary
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
 		seconds, err := strconv.ParseUint(v, 10, 31)

@@ -17,8 +17,10 @@ type Communicator struct {
 	Newest  time.Time
 	Keys    []string // of all its records
 	Faults  []error  // records that cannot be read
+	Note    []byte   // see Member.Note; nil: none
 
-	at map[int]int // a slot's place in Slots, while they are collected
+	noted uint64
+	at    map[int]int // a slot's place in Slots, while they are collected
 }
 
 // Slot is one rank of a communicator.

@@ -176,6 +176,10 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		change.Decision, change.Decided = &d, made
 	case "why":
 		c.change(k.number).why = string(value)
+	case "note":
+		if k.number >= c.noted {
+			c.noted, c.Note = k.number, value
+		}
 	case "a", "m":
 		slots, hash, ok := parseReportName(k.rest)
 		if !ok {

@@ -8,13 +8,13 @@ import (
 // parsedKey is the key of one of a communicator's records.
 type parsedKey struct {
 	comm   keys
-	kind   string // init, slot, left, a, m, t, d, why or p
-	number uint64 // of the slot or the change
+	kind   string // init, slot, left, a, m, t, d, why, note or p
+	number uint64 // of the slot, the change or the note
 	rest   string // of a report or a decision
 }
 
 func (k parsedKey) hasValue() bool {
-	return k.kind == "init" || k.kind == "slot" || k.kind == "why" || k.kind == proposals
+	return k.kind == "init" || k.kind == "slot" || k.kind == "why" || k.kind == "note" || k.kind == proposals
 }
 
 // parseKey is the inverse of what keys' methods do.
@@ -32,7 +32,7 @@ func parseKey(key string) (k parsedKey, ok bool) {
 	if k.kind == "init" {
 		return k, len(parts) == 3
 	}
-	length := map[string]int{"slot": 4, "left": 4, "t": 4, "d": 4, "why": 4, "a": 5, "m": 5}[k.kind]
+	length := map[string]int{"slot": 4, "left": 4, "t": 4, "d": 4, "why": 4, "note": 4, "a": 5, "m": 5}[k.kind]
 	if length != len(parts) {
 		return k, false
 	}

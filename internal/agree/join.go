@@ -147,7 +147,7 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 		m.retired = append(m.retired, snapshot)
 		return stagedVersion{}, ErrMixedBuilds
 	}
-	return stagedVersion{v, snapshot, k}, nil
+	return stagedVersion{VersionName: v, snapshot: snapshot, k: k}, nil
 }
 
 // claim claims one slot, and leaves m.slot at -1 if all have other owners.
@@ -245,7 +245,7 @@ func (m *Member) startAlone(reason error) error {
 		if err != nil {
 			return err
 		}
-		m.current = stagedVersion{own, snapshot, 0}
+		m.current = stagedVersion{VersionName: own, snapshot: snapshot}
 	}
 	m.state = static
 	m.logLocked(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)

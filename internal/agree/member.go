@@ -119,6 +119,8 @@ type Member struct {
 	failed   error
 	cancelOp context.CancelFunc
 
+	notes uint64 // of Note alone
+
 	// Of the background alone.
 	tries     int // proposals made
 	rate      rate
@@ -136,6 +138,7 @@ type stagedVersion struct {
 	VersionName
 	snapshot Snapshot
 	k        uint64 // the change that brings it; 0 for the start version
+	from     uint64 // the first call by it, once it is in force
 }
 
 // change is what is known of a proposal. The zero value is none.
@@ -178,6 +181,29 @@ func (m *Member) Offer(v Version) {
 	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
 	m.wakeUp()
 }
+
+// Propose makes a version the pending edit that is not what this rank's own file says, and leaves
+// Offer as it is: the same edit of the file is not offered again. The version in force ends what
+// is pending.
+func (m *Member) Propose(v Version) {
+	m.lock()
+	defer m.unlock()
+	if e := m.pending; e != nil && e.Meaning == v.Meaning {
+		return // it may have been tried, and waits
+	}
+	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
+	m.wakeUp()
+}
+
+// InForce returns what is in force, and the first call that it decides.
+func (m *Member) InForce() (s Snapshot, from uint64) {
+	m.lock()
+	defer m.unlock()
+	return m.current.snapshot, m.current.from
+}
+
+// Slot returns the member's, -1 if it takes no part in changes.
+func (m *Member) Slot() int { return m.slot }
 
 // wakeUp makes the background take its next step now.
 func (m *Member) wakeUp() {

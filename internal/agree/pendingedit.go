@@ -4,11 +4,13 @@ import "time"
 
 // A pendingEdit is a version that this rank's own file has come to, until that version is
 // in force. Only an edit of the file makes one, never a difference between the file and the
-// version in force: otherwise nodes that see an old file would switch back for ever.
+// version in force: otherwise nodes that see an old file would switch back for ever. Propose
+// makes one, too.
 type pendingEdit struct {
 	VersionName
 	content    []byte
-	since      time.Duration // when it was offered
+	since      time.Duration // when it was offered or proposed
+	proposed   bool          // by Propose: nobody has saved a file
 	blobStored bool
 	attempts   int           // proposals of this version that were aborted
 	tooEarly   int           // of them, because a rank needed more time

@@ -181,6 +181,7 @@ func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string
 func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
 func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
 func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
+func (c keys) note(n uint64) string     { return fmt.Sprintf("c/%s/note/%d", string(c), n) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
 
 // ack is the key of the report that ranks, which have the same hash, have promised.

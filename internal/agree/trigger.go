@@ -39,7 +39,7 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.k, m.arrival.at, n))
 		return nil, m.failed
 	case m.state == committed && n == m.arrival.at:
-		m.putInForce(stagedVersion{m.change.VersionName, m.change.snapshot, m.k}, n)
+		m.putInForce(stagedVersion{VersionName: m.change.VersionName, snapshot: m.change.snapshot, k: m.k}, n)
 		m.next(idle)
 		return m.current.snapshot, nil
 	case m.state == static && len(m.past) > 0 && n >= m.past[0].at:
@@ -56,9 +56,12 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.retired = append(m.retired, m.current.snapshot)
 	m.begun = append(m.begun, v.snapshot)
 	m.current = v
+	m.current.from = n
 	since := ""
 	if e := m.pending; e != nil && e.Meaning == v.Meaning {
-		since = fmt.Sprintf(", %v after the save", (m.cfg.Clock.Now() - e.since).Round(time.Millisecond))
+		if !e.proposed {
+			since = fmt.Sprintf(", %v after the save", (m.cfg.Clock.Now() - e.since).Round(time.Millisecond))
+		}
 		m.pending = nil
 	}
 	m.logLocked(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "_cgo_export.h"
 #include "signals.h"
@@ -64,14 +65,17 @@ int comm_open(const struct comm_info *info, void **ctx) {
     c->nodes = info->nodes;
     c->logger = info->logger;
     c->counter.trigger = UINT64_MAX;
+    c->clock.next = UINT64_MAX;
     struct comm_info counted = *info;
     counted.counter = &c->counter;
+    counted.clock = &c->clock;
     struct cache *cache = NULL;
     sigset_t before;
     signals_hold(&before);
     int result = tunergoOpen(&counted, &c->go, &cache);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
+        free(c->clock.stamps);
         free(c);
         return result;
     }
@@ -92,7 +96,10 @@ int comm_close(void *ctx) {
     signals_hold(&before);
     bool closed = tunergoClose(c->go);
     signals_release(&before);
-    if (closed && !waits) free(c); /* another thread may still use it: then it leaks */
+    if (closed && !waits) { /* another thread may still use it: then it leaks */
+        free(c->clock.stamps);
+        free(c);
+    }
     return RESULT_SUCCESS;
 }
 
@@ -146,6 +153,20 @@ static int at_trigger(struct comm *c, uint64_t call) {
     return result;
 }
 
+/* Notes when this call was made. Where Go has not read the stamps before, this one is lost. */
+static void stamp(struct comm *c, uint64_t hash) {
+    struct clock *k = &c->clock;
+    __atomic_load_n(&k->next, __ATOMIC_ACQUIRE); /* Go sets it last */
+    uint64_t call = c->counter.seq, head = k->head, every = __atomic_load_n(&k->every, __ATOMIC_RELAXED);
+    if (head - __atomic_load_n(&k->tail, __ATOMIC_ACQUIRE) < CLOCK_STAMPS) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        k->stamps[head % CLOCK_STAMPS] = (struct stamp){call, hash, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec};
+        __atomic_store_n(&k->head, head + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&k->next, every < UINT64_MAX - call ? call + every : UINT64_MAX, __ATOMIC_RELAXED);
+}
+
 /* Asks Go and caches the answer. Returns NULL after a defect of ours. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     struct answer answer;
@@ -175,6 +196,7 @@ static int ask_alone(struct comm *c, const struct query *q, const struct answer 
         int result = at_trigger(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }
+    if (counts && clock_is_due(c)) stamp(c, call);
     *answer = cache_find(&c->cache, key, q->table);
     if (!*answer) *answer = decide(c, q, key);
     if (*answer && counts) comm_count(c, call);

@@ -48,9 +48,25 @@ struct counter {
     struct promise promise;
 };
 
+/* tuner.Clock: when this thread has made some of its calls. Next and head are written by this
+ * thread while next is reached, all else by Go; what is not next is 0 before Go asks for stamps. */
+struct clock {
+    uint64_t next;  /* the first call that is stamped */
+    uint64_t every; /* calls from one stamp to the next */
+    uint64_t head;  /* stamps made */
+    uint64_t tail;  /* stamps read */
+    struct stamp *stamps;
+};
+struct stamp {
+    uint64_t call, hash; /* the call's number and call_hash */
+    uint64_t nanos;      /* CLOCK_REALTIME: clocks of a job's machines agree by it */
+};
+enum { CLOCK_STAMPS = 1 << 13 };
+
 struct comm {
     struct cache cache; /* of the version of the policy that is in force, here for speed */
     struct counter counter; /* its head beside the cache's: what every call needs lies together */
+    struct clock clock;
     struct cache *owned; /* Go's own, of which cache is a working copy */
     bool idle;           /* nothing will ever be decided, and no call is counted */
     bool waits;          /* a thread is in tunergoAtTrigger, where it may wait for the other ranks */
@@ -73,7 +89,8 @@ struct comm_info {
     abi_logger logger; /* may be NULL */
     int nvl_domains;   /* 0: not told */
     double ring_ll128; /* of NCCL's constants: per channel, Blackwell, one node; NaN: not told */
-    struct counter *counter; /* stays valid until tunergoClose */
+    struct counter *counter; /* stay valid until tunergoClose */
+    struct clock *clock;
 };
 
 /* What the policy is asked, in the words of policy.Query. */
@@ -98,6 +115,10 @@ static inline bool counts_as_call(int pipe_ops) { return pipe_ops != 0; }
 /* Whether a change of the policy needs this thread before the next call. */
 static inline bool comm_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->counter.trigger, __ATOMIC_RELAXED);
+}
+
+static inline bool clock_is_due(const struct comm *c) {
+    return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->clock.next, __ATOMIC_RELAXED);
 }
 
 /* Counts a call that is decided. The C twin of agree.Counter.Add; for the order of memory see
@@ -125,7 +146,7 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
                                                                             int pipe_ops, const volatile int *reg_buff,
                                                                             const float *table, int num_algo, int num_proto) {
     if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
-    if (!counts_as_call(pipe_ops) || comm_is_due(c)) return NULL;
+    if (!counts_as_call(pipe_ops) || comm_is_due(c) || clock_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
     const struct answer *known = cache_peek(&c->cache, hash, bytes, call, reg_buff, table);

@@ -86,6 +86,19 @@ var (
 	_ [agree.PromiseMade]byte                        = [C.PROMISE_MADE]byte{}
 )
 
+// And so must those of the clock.
+var (
+	_ [unsafe.Sizeof(tuner.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
+	_ [unsafe.Offsetof(tuner.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
+	_ [unsafe.Offsetof(tuner.Clock{}.Head)]byte   = [unsafe.Offsetof(C.struct_clock{}.head)]byte{}
+	_ [unsafe.Offsetof(tuner.Clock{}.Tail)]byte   = [unsafe.Offsetof(C.struct_clock{}.tail)]byte{}
+	_ [unsafe.Offsetof(tuner.Clock{}.Stamps)]byte = [unsafe.Offsetof(C.struct_clock{}.stamps)]byte{}
+	_ [unsafe.Sizeof(tuner.Stamp{})]byte          = [C.sizeof_struct_stamp]byte{}
+	_ [unsafe.Offsetof(tuner.Stamp{}.Hash)]byte   = [unsafe.Offsetof(C.struct_stamp{}.hash)]byte{}
+	_ [unsafe.Offsetof(tuner.Stamp{}.Nanos)]byte  = [unsafe.Offsetof(C.struct_stamp{}.nanos)]byte{}
+	_ [tuner.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
+)
+
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Comm
@@ -112,6 +125,11 @@ func (c *cache) Remember(q policy.Query, d policy.Decision) {
 	table := q.Costs.Micros
 	C.cache_remember((*C.struct_cache)(c), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
 		(*C.float)(&table[0]), C.int(len(table)/q.Costs.NumProto), C.int(q.Costs.NumProto), answerOf(q, d))
+}
+
+// newStamps makes a clock's. C frees them with the communicator.
+func newStamps() *[tuner.ClockStamps]tuner.Stamp {
+	return (*[tuner.ClockStamps]tuner.Stamp)(C.calloc(tuner.ClockStamps, C.sizeof_struct_stamp))
 }
 
 // cacheOf returns that of the version in force.
@@ -160,8 +178,10 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		NVLDomains:         int(info.nvl_domains),
 		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), float64(info.ring_ll128)),
 
-		Counter:  (*agree.Counter)(unsafe.Pointer(info.counter)),
-		NewCache: newCache,
+		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
+		NewCache:  newCache,
+		Clock:     (*tuner.Clock)(unsafe.Pointer(info.clock)),
+		NewStamps: newStamps,
 	}, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)

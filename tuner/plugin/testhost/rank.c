@@ -10,6 +10,9 @@
  * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
  * line each with the time in front, standard output the answers to commands:
  *
+ * With step=N the calls repeat after N, as those of training do. With slow=N those with `slower`
+ * channels take so many thousandths longer; 0 are those that no policy has decided.
+ *
  * With asks231=1 a collective is asked about as NCCL 2.31 does: with nothing available,
  * for symmetric kernels, on some ranks; then with pipe_ops 0 and with 1.
  *
@@ -47,7 +50,7 @@
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231;
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, step, slow, slower;
 } set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
@@ -56,7 +59,7 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
-    {"haste", &set.haste},       {"asks231", &set.asks231},
+    {"haste", &set.haste},       {"asks231", &set.asks231}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower},
 };
 
 static struct host host;
@@ -165,7 +168,7 @@ static void call_and_note(int i, uint64_t r, struct host_call *c) {
 }
 
 static void call(int i) {
-    uint64_t n = counts->calls[i];
+    uint64_t n = set.step ? counts->calls[i] % set.step : counts->calls[i];
     uint64_t r = mix(n + (set.seed << 8 | contexts[i].comm) * 1000003);
     /* Whether a buffer is registered, and so whether the shape is known, is each rank's
      * own affair. */
@@ -177,6 +180,7 @@ static void call(int i) {
         ask(i, &c, table, &unlogged);
     }
     for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
+    if (calls[(uint64_t)i * set.calls + counts->calls[i] - 1].channels == set.slower) pace.began += 1000000 * set.slow / set.rate;
 }
 
 /* A call that this rank alone makes, as a program does whose ranks have gone apart. */

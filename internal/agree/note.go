@@ -1,0 +1,20 @@
+package agree
+
+import "context"
+
+// Note replaces what slot 0 tells tools about the communicator, which no member reads. One
+// goroutine may call it at a time, before Close.
+func (m *Member) Note(ctx context.Context, value []byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
+	_, err := m.cfg.Store.PutOnce(ctx, m.keys.note(m.notes+1), value)
+	if err != nil {
+		return err
+	}
+	if m.notes > 0 {
+		_ = m.cfg.Store.Remove(ctx, m.keys.note(m.notes)) // what stays takes room only
+	}
+	m.notes++
+	return nil
+}

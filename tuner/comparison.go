@@ -1,0 +1,312 @@
+package tuner
+
+import (
+	"context"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
+)
+
+// comparison finds out whether a version of the policy makes the job's steps shorter, on the
+// communicator's first slot: NCCL_TUNER_COMPARE and NCCL_TUNER_CANARY. It brings the sides into
+// force by ordinary changes, so it can do no more than somebody who edits the file, and
+// measures the time of steps by a Clock.
+//
+// A comparison runs on one goroutine.
+type comparison struct {
+	comm   *Comm
+	log    Log
+	member versions
+	clock  *Clock
+	change time.Duration // how long a change takes that nothing delays
+
+	other *version // of NCCL_TUNER_COMPARE; nil: only edits are compared
+	sides [2]*version
+	trial *trial.Trial // nil: none is under way
+	// canary: side A is an edit and B what was in force before.
+	canary bool
+	blocks trial.Blocks
+	began  time.Time
+
+	steps   steps
+	history []period // what was in force, the latest last
+	asked   trial.Side
+	askedAt time.Time
+	lag     time.Duration // from the proposal of a side until it is in force
+	told    trial.Result
+	gaveUp  bool // and said that there are no steps
+}
+
+// versions is the part of agree.Member that a comparison uses.
+type versions interface {
+	Propose(agree.Version)
+	InForce() (s agree.Snapshot, from uint64)
+	Note(ctx context.Context, value []byte) error
+}
+
+// period is a version's time in force.
+type period struct {
+	*version
+	from uint64 // its first call
+}
+
+// settled is how many steps after a change count for no side: the job's other communicators
+// change at about the same time, and the GPU still runs what the host launched before.
+const settled = 2
+
+// startTrials starts the comparison that the settings ask for. stop ends it; nil: there is none.
+func (c *Comm) startTrials() (stop func()) {
+	if c.settings.compare == "" && !c.settings.canary || c.info.Clock == nil || c.info.NewStamps == nil {
+		return nil
+	}
+	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, change: c.rendezvous.changeTime()}
+	if c.settings.compare != "" {
+		if d.other = c.compared(); d.other == nil && !c.settings.canary {
+			return nil
+		}
+	}
+	d.lag = d.change
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.survive("nothing is compared any more, and the version in force stays")
+		defer c.plugin.paces.set(d, pace{})
+		for ctx.Err() == nil {
+			d.tick(ctx, time.Now())
+			select {
+			case <-ctx.Done():
+			case <-time.After(d.pause()):
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// compared returns the version that NCCL_TUNER_COMPARE names; nil where it cannot be used, which has been logged.
+func (c *Comm) compared() *version {
+	s := c.settings
+	if s.compare == compareNCCL {
+		v, err := c.plugin.versionFrom(noFiles.content, noFiles.digest, c.log)
+		if err != nil {
+			return nil
+		}
+		return v
+	}
+	s.configFile, s.strict, s.reloading = s.compare, false, true
+	read, err := c.plugin.use(c.plugin.loadFiles(s), s, c.log)
+	if err != nil || !read.valid {
+		c.log.Warnf("%s=%s cannot be used: nothing is compared", EnvCompare, s.compare)
+		return nil
+	}
+	return read.version
+}
+
+const (
+	learnPause = 50 * time.Millisecond
+	idlePause  = time.Second
+)
+
+// pause is the time between two ticks.
+func (d *comparison) pause() time.Duration {
+	switch {
+	case d.trial == nil:
+		return idlePause
+	case d.steps.period == 0:
+		return learnPause
+	}
+	return min(d.blocks.Length/40, idlePause)
+}
+
+// tick takes up what has happened.
+func (d *comparison) tick(ctx context.Context, now time.Time) {
+	stamps := d.clock.read() // before what is in force: that is known before a call by it is stamped
+	d.look()
+	if d.trial == nil {
+		return
+	}
+	for _, s := range stamps {
+		if done, ok := d.steps.add(s); ok {
+			d.judge(done)
+		}
+	}
+	if d.steps.period == 0 {
+		d.learn(now)
+	}
+	if d.steps.period == 0 {
+		return
+	}
+	d.divide(now)
+	d.steer(now)
+	d.conclude(ctx)
+}
+
+// look notes what is in force. A version that is neither side is an edit, with which a comparison begins.
+func (d *comparison) look() {
+	s, from := d.member.InForce()
+	v := s.(*snapshot).version
+	var before *version
+	if n := len(d.history); n > 0 {
+		before = d.history[n-1].version
+		if before.Meaning() == v.Meaning() {
+			return
+		}
+		if before.Meaning() != v.Meaning() && d.trial != nil && v.Meaning() == d.sides[d.asked].Meaning() {
+			took := time.Since(d.askedAt)
+			d.lag = (3*d.lag + took) / 4
+		}
+	}
+	d.history = append(d.history, period{v, from})
+	if len(d.history) > 4 {
+		d.history = d.history[1:]
+	}
+	isSide := d.sides[trial.A] != nil && (v.Meaning() == d.sides[trial.A].Meaning() || v.Meaning() == d.sides[trial.B].Meaning())
+	switch {
+	case isSide:
+	case before == nil && d.other != nil:
+		d.begin(v, d.other, false)
+	case before != nil && d.comm.settings.canary:
+		if d.trial != nil {
+			before = d.sides[trial.A] // not what happens to be tried
+		}
+		d.begin(v, before, true)
+	case before != nil && d.other != nil:
+		d.begin(v, d.other, false)
+	}
+}
+
+// begin begins to compare a, which is in force, with b.
+func (d *comparison) begin(a, b *version, canary bool) {
+	d.end()
+	d.sides, d.canary, d.asked = [2]*version{a, b}, canary, trial.A
+	if a.Meaning() == b.Meaning() {
+		d.log.Infof("nothing to compare: %s and %s mean the same", a, b)
+		return
+	}
+	if !d.clock.stampEvery(1, d.comm.info.NewStamps) {
+		d.log.Warnf("nothing is compared: there is no memory for it")
+		return
+	}
+	d.trial, d.steps, d.told, d.gaveUp = &trial.Trial{}, steps{}, trial.Result{}, false
+	d.blocks, d.began = trial.Blocks{}, time.Now()
+}
+
+// end leaves the comparison under way.
+func (d *comparison) end() {
+	if d.trial == nil {
+		return
+	}
+	d.trial = nil
+	d.clock.stampEvery(never, d.comm.info.NewStamps)
+	d.comm.plugin.paces.set(d, pace{})
+}
+
+// learn looks for the step in the calls.
+func (d *comparison) learn(now time.Time) {
+	d.clock.stampEvery(1, d.comm.info.NewStamps)
+	switch found, gaveUp := d.steps.find(now); {
+	case found:
+		d.clock.stampEvery(d.steps.period, d.comm.info.NewStamps)
+		d.comm.plugin.paces.set(d, pace{d.steps.took, d.change})
+	case gaveUp && !d.gaveUp:
+		d.gaveUp = true
+		d.log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, so nothing tells a step", d.sides[trial.A], d.sides[trial.B])
+	}
+}
+
+// divide begins the trial, and begins it again where the process has learned that steps take
+// longer.
+func (d *comparison) divide(now time.Time) {
+	longest := d.comm.plugin.paces.longest()
+	length := trial.LengthFor(longest.step, longest.change)
+	if length == d.blocks.Length && length > 0 {
+		return
+	}
+	a, b := d.sides[trial.A], d.sides[trial.B]
+	if length == 0 {
+		d.log.Warnf("%s and %s are not compared: a step takes %v", a, b, longest.step.Round(time.Second))
+		d.end()
+		return
+	}
+	*d.trial = trial.Trial{}
+	d.blocks = trial.Blocks{Length: length, Seed: trial.Seed(a.Meaning(), b.Meaning())}
+	d.log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, length,
+		plural(int(d.steps.period), "call", "calls"), d.steps.took.Round(time.Millisecond))
+}
+
+// judge counts a step for the side that made it.
+func (d *comparison) judge(s step) {
+	if d.blocks.Length == 0 {
+		return
+	}
+	pair, planned := d.blocks.At(s.began)
+	d.trial.Past(pair)
+	var in *period
+	for i := range d.history {
+		h := &d.history[i]
+		switch {
+		case h.from <= s.first:
+			in = h
+		case h.from < s.end:
+			return // a change came in this step
+		}
+	}
+	switch {
+	case in == nil, in.version.Meaning() != d.sides[planned].Meaning():
+	case in.from > 0 && s.first < in.from+settled*d.steps.period:
+	default:
+		d.trial.Add(pair, planned, s.took)
+	}
+}
+
+// steer brings the side of the next moments into force: of now and as long as a change takes.
+func (d *comparison) steer(now time.Time) {
+	_, side := d.blocks.At(now.Add(min(d.lag, d.blocks.Length/2)))
+	if side == d.asked {
+		return
+	}
+	d.asked, d.askedAt = side, now
+	d.member.Propose(d.sides[side].shared())
+}
+
+// conclude tells what is known after each pair, and ends the trial.
+func (d *comparison) conclude(ctx context.Context) {
+	r := d.trial.Result()
+	if r == d.told {
+		return
+	}
+	d.told = r
+	stays := trial.A
+	if r.State != trial.Running {
+		if d.comm.settings.canary && r.Slower() {
+			stays = trial.B
+		}
+		d.member.Propose(d.sides[stays].shared())
+		d.asked = stays
+		d.logEnd(r, stays)
+	}
+	d.publish(ctx, r, stays)
+	if r.State != trial.Running {
+		d.end()
+	}
+}
+
+// logEnd says what was found.
+func (d *comparison) logEnd(r trial.Result, stays trial.Side) {
+	a, b := d.sides[trial.A], d.sides[trial.B]
+	how := d.log.Infof
+	outcome := "no difference is proven"
+	switch {
+	case r.State == trial.NoChange:
+		how, outcome = d.log.Warnf, "given up: the sides do not come into force, see what is said of changes above"
+	case r.Faster():
+		outcome = "faster"
+	case r.Slower() && stays == trial.B:
+		how, outcome = d.log.Warnf, "slower, so it is taken back; an edit that changes what it means is tried anew"
+	case r.Slower():
+		how, outcome = d.log.Warnf, "slower"
+	}
+	how("%s against %s: %s, %s of blocks of %v, %d steps: %s; %s stays in force", a, b, r,
+		plural(r.Pairs, "pair", "pairs"), d.blocks.Length, r.Steps, outcome, d.sides[stays])
+}
