@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -19,6 +20,7 @@ type comparison struct {
 	log    Log
 	member versions
 	clock  *Clock
+	now    func() time.Time
 	change time.Duration // how long a change takes that nothing delays
 
 	other *version // of NCCL_TUNER_COMPARE; nil: only edits are compared
@@ -60,7 +62,7 @@ func (c *Comm) startTrials() (stop func()) {
 	if c.settings.compare == "" && !c.settings.canary || c.info.Clock == nil || c.info.NewStamps == nil {
 		return nil
 	}
-	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, change: c.rendezvous.changeTime()}
+	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.rendezvous.changeTime()}
 	if c.settings.compare != "" {
 		if d.other = c.compared(); d.other == nil && !c.settings.canary {
 			return nil
@@ -74,7 +76,7 @@ func (c *Comm) startTrials() (stop func()) {
 		defer c.survive("nothing is compared any more, and the version in force stays")
 		defer c.plugin.paces.set(d, pace{})
 		for ctx.Err() == nil {
-			d.tick(ctx, time.Now())
+			d.tick(ctx, d.now())
 			select {
 			case <-ctx.Done():
 			case <-time.After(d.pause()):
@@ -153,7 +155,7 @@ func (d *comparison) look() {
 			return
 		}
 		if before.Meaning() != v.Meaning() && d.trial != nil && v.Meaning() == d.sides[d.asked].Meaning() {
-			took := time.Since(d.askedAt)
+			took := d.now().Sub(d.askedAt)
 			d.lag = (3*d.lag + took) / 4
 		}
 	}
@@ -189,7 +191,7 @@ func (d *comparison) begin(a, b *version, canary bool) {
 		return
 	}
 	d.trial, d.steps, d.told, d.gaveUp = &trial.Trial{}, steps{}, trial.Result{}, false
-	d.blocks, d.began = trial.Blocks{}, time.Now()
+	d.blocks, d.began = trial.Blocks{}, d.now()
 }
 
 // end leaves the comparison under way.
@@ -284,29 +286,27 @@ func (d *comparison) conclude(ctx context.Context) {
 		}
 		d.member.Propose(d.sides[stays].shared())
 		d.asked = stays
-		d.logEnd(r, stays)
 	}
-	d.publish(ctx, r, stays)
+	found := d.found(r, stays)
+	if r.State != trial.Running {
+		d.logEnd(found, stays)
+	}
+	d.publish(ctx, found)
 	if r.State != trial.Running {
 		d.end()
 	}
 }
 
 // logEnd says what was found.
-func (d *comparison) logEnd(r trial.Result, stays trial.Side) {
-	a, b := d.sides[trial.A], d.sides[trial.B]
-	how := d.log.Infof
-	outcome := "no difference is proven"
+func (d *comparison) logEnd(c Comparison, stays trial.Side) {
+	how, then := d.log.Infof, fmt.Sprintf("%s stays in force", d.sides[stays])
 	switch {
-	case r.State == trial.NoChange:
-		how, outcome = d.log.Warnf, "given up: the sides do not come into force, see what is said of changes above"
-	case r.Faster():
-		outcome = "faster"
-	case r.Slower() && stays == trial.B:
-		how, outcome = d.log.Warnf, "slower, so it is taken back; an edit that changes what it means is tried anew"
-	case r.Slower():
-		how, outcome = d.log.Warnf, "slower"
+	case c.State == trial.NoChange:
+		how = d.log.Warnf
+	case stays == trial.B:
+		how, then = d.log.Warnf, fmt.Sprintf("%s is taken back, and %s in force again; an edit that changes what the file means is tried anew", d.sides[trial.A], d.sides[trial.B])
+	case c.Slower():
+		how = d.log.Warnf
 	}
-	how("%s against %s: %s, %s of blocks of %v, %d steps: %s; %s stays in force", a, b, r,
-		plural(r.Pairs, "pair", "pairs"), d.blocks.Length, r.Steps, outcome, d.sides[stays])
+	how("%s against %s: %s (%s); %s", d.sides[trial.A], d.sides[trial.B], c.Verdict(), c.Effort(), then)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
@@ -45,18 +48,73 @@ func (v *version) String() string {
 	return fmt.Sprintf("%s (version %.12s)", name, v.Meaning())
 }
 
-// publish tells tunefit and others how far the trial is.
-func (d *comparison) publish(ctx context.Context, r trial.Result, stays trial.Side) {
+// found is what is known by now.
+func (d *comparison) found(r trial.Result, stays trial.Side) Comparison {
 	side := func(s trial.Side) Compared { return Compared{d.sides[s].String(), d.sides[s].Meaning()} }
-	text, err := json.Marshal(Comparison{
+	return Comparison{
 		Comm: d.comm.key(), Nodes: d.comm.info.Nodes, Ranks: d.comm.info.Ranks,
-		A: side(trial.A), B: side(trial.B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: time.Now(),
+		A: side(trial.A), B: side(trial.B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
 		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.Length.Seconds(), Result: r,
-	})
+	}
+}
+
+// publish tells tunefit and others how far the trial is.
+func (d *comparison) publish(ctx context.Context, c Comparison) {
+	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // strings, numbers and times
+	}
+	if err := d.save(text); err != nil {
+		d.log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, d.comm.settings.record, err)
 	}
 	if err := d.member.Note(ctx, text); err != nil && ctx.Err() == nil {
 		d.log.Infof("tunefit status cannot show the comparison: %v", err)
 	}
+}
+
+// ComparisonFiles matches the names of files in NCCL_TUNER_RECORD that hold a Comparison.
+const ComparisonFiles = "comparison-*.json"
+
+// save writes the comparison to NCCL_TUNER_RECORD, if that is set: one file for each, replaced as a whole.
+func (d *comparison) save(text []byte) error {
+	if d.comm.settings.record == "" {
+		return nil
+	}
+	name := strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", d.comm.key(), d.began.UnixMilli()), 1)
+	path := filepath.Join(d.comm.settings.record, name)
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+		return reason(err)
+	}
+	return reason(os.Rename(path+".new", path))
+}
+
+// Verdict says what is known, in words.
+func (c Comparison) Verdict() string {
+	switch {
+	case c.State == trial.NoChange && !c.Known():
+		return "given up: the versions did not come into force by turns"
+	case !c.Known() && c.State != trial.Running:
+		return "not known: it has ended too early"
+	}
+	text := c.Result.String()
+	switch {
+	case !c.Known():
+		return text
+	case c.Faster():
+		text += ": faster"
+	case c.Slower():
+		text += ": slower"
+	default:
+		text += ": no difference is proven"
+	}
+	if c.State == trial.Running {
+		text += " so far"
+	}
+	return text
+}
+
+// Effort says what the verdict rests on.
+func (c Comparison) Effort() string {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
+	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural(c.Pairs, "pair", "pairs"), seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
 }

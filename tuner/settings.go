@@ -21,6 +21,7 @@ const (
 	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
 	EnvCompare    = "NCCL_TUNER_COMPARE"
 	EnvCanary     = "NCCL_TUNER_CANARY"
+	EnvRecord     = "NCCL_TUNER_RECORD"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
@@ -79,6 +80,8 @@ type settings struct {
 	// canary compares each edit with the version before, and takes it back if the steps are
 	// slower for sure.
 	canary bool
+	// record is the directory for what is found out about the job; empty for none.
+	record string
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
 
@@ -118,6 +121,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
 	}
 	s.compare = getenv(EnvCompare)
+	s.record = getenv(EnvRecord)
 	s.canary = flag(EnvCanary, false)
 	s.mustReload = s.mustReload || s.compare != "" || s.canary
 	s.stallLimit = agree.DefaultStallLimit

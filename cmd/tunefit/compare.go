@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // exitSlower is the exit code of compare where something is proven to be slower; what cannot be compared
@@ -33,7 +34,7 @@ type compareFlags struct {
 func compareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER...",
+		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
 		Long: `Compare measurements before and after: what became faster, what slower, and what is
 only noise. Read is whatever tunefit import reads: logs, JSON, sweeps, directories of
@@ -54,11 +55,15 @@ left out is said on standard error.
 --restore writes a policy that takes back what became slower: at those sizes it asks for
 the configuration that ran before, as far as the logs before tell it.
 
+With one directory, that of ` + tuner.EnvRecord + `: what jobs with ` + tuner.EnvCompare + ` or
+` + tuner.EnvCanary + ` have found out about their policy by the time of their own steps.
+
 Exit code: 0 if nothing is proven to be slower by more than --threshold, 1 if a size or
 a mean is, 2 if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
-  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv`,
+  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
+  tunefit compare /shared/record`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: f.compare,
 	}
@@ -147,6 +152,9 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 	opts, err := f.options()
 	if err != nil {
 		return err
+	}
+	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
+		return f.compareJob(cmd, args[0])
 	}
 	named, err := sides(cmd, args)
 	if err != nil {

@@ -49,6 +49,7 @@
  *   -DM_DELETE      d[k] is deleted when one rank has read it
  *   -DM_TWICE       d[k] is not put-once: an abort replaces a commit
  *   -DM_STUCK       a rank that has arrived does not put abort (blocked for ever)
+ *   -DM_SCHEDULE    two calls after a commit each rank goes back to the old version by its own count, without another change
  *   -DREACH=v       version v is never reached (shows that the model does switch)
  *   -DREACHPH       no switch happens while a phantom has shifted the ranks (shows that equal shifts, or a phantom at n*, pass)
  */
@@ -104,6 +105,19 @@ byte lost;                              /* bit r: rank r has lost the store */
 #define COUNT(r, x) skip
 #endif
 
+#ifdef M_SCHEDULE
+byte left[R];                           /* calls that the committed version still decides */
+#define DECIDES(r) (left[r] > 0 -> cur[r] : 0)
+#define PASS(r) if :: left[r] > 0 -> left[r]-- :: else fi
+#define TURN(r) left[r] = (cur[r] > 0 -> 2 : 0)
+#define LATER(r) (left[r] > 0)
+#else
+#define DECIDES(r) cur[r]
+#define PASS(r) skip
+#define TURN(r) skip
+#define LATER(r) false
+#endif
+
 /* call seq[r] goes on, decided by cur[r] */
 inline call(r, x, ph) {
     if
@@ -113,10 +127,11 @@ inline call(r, x, ph) {
     if
     :: ph
     :: else ->
-         assert(used[real[r]] == 0 || used[real[r]] == 1 + cur[r]);     /* THE PROPERTY */
-         used[real[r]] = 1 + cur[r];
+         assert(used[real[r]] == 0 || used[real[r]] == 1 + DECIDES(r)); /* THE PROPERTY */
+         used[real[r]] = 1 + DECIDES(r);
          real[r]++
-    fi
+    fi;
+    PASS(r)
 }
 
 /* what all ranks have passed says nothing any more: forget it, for fewer states */
@@ -192,7 +207,7 @@ proctype Rank(byte r) {
                       if :: true -> skip :: known > 1 -> shape = shape | (1 << real[r]) fi
                  fi;
                  x = (shape >> real[r]) & 1
-              :: phantoms > 0 && k[r] <= K && MAYADD(r) -> phantoms--; ph = 1;       /* a call that only this rank makes */
+              :: phantoms > 0 && (k[r] <= K || LATER(r)) && MAYADD(r) -> phantoms--; ph = 1;       /* a call that only this rank makes */
 #ifdef OTHER
                  x = 2
 #else
@@ -245,7 +260,7 @@ proctype Rank(byte r) {
 #ifdef REACHPH
               assert(phantoms == PH);
 #endif
-              cur[r] = k[r]
+              cur[r] = k[r]; TURN(r)
          :: else
          fi;
 #ifdef M_DELETE

@@ -55,6 +55,8 @@ fails agreement.pml -DR=2 -DM_LOCALABORT
 fails agreement.pml -DR=2 -DM_DELETE
 fails agreement.pml -DR=2 -DM_TWICE
 fails agreement.pml -DR=2 -DM_STUCK
+fails agreement.pml -DR=2 -DN=6 -DM_SCHEDULE
+holds agreement.pml -DR=2 -DN=6 -DM_SCHEDULE -DPH=0
 fails agreement.pml -DR=2 -DREACH=1
 fails agreement.pml -DR=2 -DN=7 -DK=2 -DREACH=2
 fails agreement.pml -DR=2 -DREACHPH

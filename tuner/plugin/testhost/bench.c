@@ -165,8 +165,9 @@ static void save(const char *path, int channels) {
 }
 
 /* Known shapes while the policy changes: rounds for a communicator that follows each
- * save, ten a second with time for a change in between, beside one that does not. */
-static void bench_edited(void) {
+ * save, ten a second with time for a change in between, or whose policy takes turns with
+ * NCCL alone, every 64 calls being a step, beside one that does not change. */
+static void bench_changes(bool compared) {
     enum { EDITED_ROUNDS = 1500, SHAPES = USUAL_SHAPES };
     static double ns[2][EDITED_ROUNDS], ratio[EDITED_ROUNDS];
     char path[300];
@@ -177,14 +178,16 @@ static void bench_edited(void) {
     struct host_comm alone = {.id = (uint64_t)getpid() << 32, .ranks = 1, .nodes = 1};
     for (int i = 0; i < 2; i++) {
         setenv("NCCL_TUNER_RELOAD", i ? "live" : "new", 1);
+        if (compared && i) setenv("NCCL_TUNER_COMPARE", "nccl", 1);
         const char *why = host_load(&r[i].host, paths[0], 0);
         if (why || host_init(&r[i].host, &alone, &r[i].ctx)) die(paths[0], why ? why : "init failed");
         known_round(&r[i], SHAPES, 0);
     }
     unsetenv("NCCL_TUNER_RELOAD");
+    unsetenv("NCCL_TUNER_COMPARE");
     pid_t editor = fork();
     for (int n = 1; editor == 0; n++) {
-        save(path, 1 + n % 64);
+        if (!compared) save(path, 1 + n % 64);
         usleep(n % 10 ? 100000 : 2000000);
     }
     int changes = 0, last = 0;
@@ -196,8 +199,8 @@ static void bench_edited(void) {
     }
     kill(editor, SIGKILL);
     waitpid(editor, NULL, 0);
-    printf("known shape, not live %.1f ns; live and edited %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the other %.1f ns), %d changes\n",
-           quantile(ns[0], EDITED_ROUNDS, 0.5), quantile(ns[1], EDITED_ROUNDS, 0.5), quantile(ratio, EDITED_ROUNDS, 0.5), CALLS,
+    printf("known shape, not live %.1f ns; live and %s %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the other %.1f ns), %d changes\n",
+           quantile(ns[0], EDITED_ROUNDS, 0.5), compared ? "compared" : "edited", quantile(ns[1], EDITED_ROUNDS, 0.5), quantile(ratio, EDITED_ROUNDS, 0.5), CALLS,
            quantile(ns[1], EDITED_ROUNDS, 1), quantile(ns[0], EDITED_ROUNDS, 1), changes - 1);
     for (int i = 0; i < 2; i++) host_finalize(&r[i].host, r[i].ctx);
 }
@@ -329,7 +332,8 @@ int main(int argc, char **argv) {
     for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
     bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
     bench_known(write_other(), "no match", USUAL_SHAPES, 0);
-    bench_edited();
+    bench_changes(false);
+    bench_changes(true);
     for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
     bench_new(10000, 1);
     bench_load(argv[0], 10000, 1);

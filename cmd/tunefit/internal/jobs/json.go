@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // CommunicatorJSON is a communicator as status --json prints it.
@@ -21,6 +23,8 @@ type CommunicatorJSON struct {
 	Frozen       bool         `json:"frozen"`
 	Changes      []changeJSON `json:"changes"`
 	Faults       []string     `json:"faults,omitempty"`
+	// Comparison is of the policy, in the running job; left out where none was asked for.
+	Comparison *tuner.Comparison `json:"comparison,omitempty"`
 }
 
 type memberJSON struct {
@@ -66,6 +70,9 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 		Version: c.version.Meaning, Content: c.version.Content, Since: known(c.since), Frozen: c.frozen != nil,
 		Members: []memberJSON{}, Changes: []changeJSON{}}
 	j.Policy, j.Model = c.paths()
+	if found, err := comparison(c); err == nil {
+		j.Comparison = found
+	}
 	for _, m := range c.members {
 		j.Members = append(j.Members, memberJSON{m.slot, m.process.Host, m.process.PID, m.state.String(), m.left})
 	}

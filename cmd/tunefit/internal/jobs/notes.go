@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,10 +46,25 @@ func notes(c *communicator) (notes []string) {
 		}
 		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, why, remedy)
 	}
+	if found, err := comparison(c); err != nil {
+		say("its comparison cannot be read: %v", err)
+	} else if found != nil {
+		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
+	}
 	for _, err := range c.Faults {
 		say("a record cannot be read: %v", err)
 	}
 	return notes
+}
+
+// comparison is what the job compares, or has compared last; nil for nothing.
+func comparison(c *communicator) (*tuner.Comparison, error) {
+	if c.Note == nil {
+		return nil, nil
+	}
+	var found tuner.Comparison
+	err := json.Unmarshal(c.Note, &found)
+	return &found, err
 }
 
 func pendingNote(c *communicator) string {

@@ -1,0 +1,67 @@
+package agree
+
+import (
+	"testing"
+	"time"
+)
+
+// turns makes slot 0 of the first communicator bring version T and its own file's into force by
+// turns, as a comparison does.
+func (p *plan) turns(each time.Duration, times int) {
+	for i := range times {
+		content := []string{"T", "A"}[i%2]
+		p.events = append(p.events, event{time.Duration(i+1) * each, func(w *world) {
+			r := w.rank(0)
+			if r == nil {
+				return
+			}
+			r.mu.Lock()
+			m := r.m
+			r.mu.Unlock()
+			if m != nil {
+				w.check.trace("rank 0 proposes %q", content)
+				m.Propose(Version{Content: []byte(content), Meaning: r.meaning(content)})
+			}
+		}})
+	}
+}
+
+// Whatever happens to a job while versions take turns, its ranks decide each call alike: edits,
+// calls of one rank alone, crashes, lost stores, records that vanish.
+func TestTurns(t *testing.T) {
+	const seeds = 400
+	var all tally
+	for seed := uint64(1); seed <= seeds; seed += uint64(thin) {
+		p := randomPlan(seed)
+		p.calls *= 4 // at the same pace
+		p.turns(time.Duration(4+seed%8)*(p.timing.Settle+2*time.Second), 20)
+		w := simulate(t, p)
+		all.add(w)
+		if w.report(t, false); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%+v", all)
+	if all.Switches < seeds/thin {
+		t.Errorf("too few changes to tell: %+v", all)
+	}
+}
+
+// In a healthy job each turn comes, and an edit of the file comes between them; its version then
+// takes turns with T, not the one before.
+func TestTurnsAndEdit(t *testing.T) {
+	try(t, 40, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 2000
+		p.turns(4*time.Second, 4)
+		p.saved(18*time.Second, "B")
+		return p
+	}, func(t *testing.T, w *world) {
+		endsOn("B")(t, w)
+		for _, r := range w.ranks {
+			if len(r.switches) != 5 {
+				t.Errorf("rank %d has changed at calls %v, want 5 changes", r.id, r.switches)
+			}
+		}
+	})
+}
