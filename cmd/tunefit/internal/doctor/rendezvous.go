@@ -23,7 +23,7 @@ import (
 // reloadMode is what a change of the files does: live, new or off.
 func reloadMode(e *node.Environment) string {
 	switch mode := e.Get(tuner.EnvReload); mode {
-	case "", "live":
+	case "", "live", "uniform":
 		return "live"
 	case "off":
 		return "off"
