@@ -59,7 +59,7 @@ const settled = 2
 
 // startTrials starts the comparison that the settings ask for. stop ends it; nil: there is none.
 func (c *Comm) startTrials() (stop func()) {
-	if c.settings.compare == "" && !c.settings.canary || c.info.Clock == nil || c.info.NewStamps == nil {
+	if !c.settings.compares() || c.info.Clock == nil || c.info.NewStamps == nil {
 		return nil
 	}
 	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.rendezvous.changeTime()}
@@ -304,7 +304,7 @@ func (d *comparison) logEnd(c Comparison, stays trial.Side) {
 	case c.State == trial.NoChange:
 		how = d.log.Warnf
 	case stays == trial.B:
-		how, then = d.log.Warnf, fmt.Sprintf("%s is taken back, and %s in force again; an edit that changes what the file means is tried anew", d.sides[trial.A], d.sides[trial.B])
+		how, then = d.log.Warnf, fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[trial.B])
 	case c.Slower():
 		how = d.log.Warnf
 	}

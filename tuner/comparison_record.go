@@ -104,6 +104,9 @@ func (c Comparison) Verdict() string {
 		text += ": faster"
 	case c.Slower():
 		text += ": slower"
+		if c.Stays == trial.B.String() {
+			text += ", so it was taken back"
+		}
 	default:
 		text += ": no difference is proven"
 	}

@@ -199,7 +199,7 @@ func TestCanary(t *testing.T) {
 	if c := j.last(); !c.Canary || !c.Slower() || c.Stays != "B" || j.inForce != j.versions[fastRows] {
 		t.Errorf("%v is in force after %+v", j.inForce, c)
 	}
-	if j.log.count("is taken back") != 1 {
+	if j.log.count(": slower, so it was taken back") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if c := j.last(); c.Pairs > 3 {

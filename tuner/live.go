@@ -16,6 +16,8 @@ import (
 func (c *Comm) canChange() (ok bool, why string) {
 	s := c.settings
 	switch {
+	case s.compares() && (s.reload != reloadLive || s.configFile == "" && s.modelFile == ""):
+		return false, "so nothing is compared: " + EnvCompare + " and " + EnvCanary + " need " + EnvConfigFile + " or " + EnvModelFile + ", and " + EnvReload + " as live"
 	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
 		return false, ""
 	case c.info.ABI < nccl.ABIComms:

@@ -123,7 +123,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	s.compare = getenv(EnvCompare)
 	s.record = getenv(EnvRecord)
 	s.canary = flag(EnvCanary, false)
-	s.mustReload = s.mustReload || s.compare != "" || s.canary
+	s.mustReload = s.mustReload || s.compares()
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
 		seconds, err := strconv.ParseUint(v, 10, 31)
@@ -144,6 +144,9 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	}
 	return s, ok
 }
+
+// compares reports whether versions are to be compared in the job.
+func (s settings) compares() bool { return s.compare != "" || s.canary }
 
 // files names the files for a message.
 func (s settings) files() string {

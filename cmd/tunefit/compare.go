@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 	case dash < 0 && len(args) == 2:
 		return [2][]string{args[:1], args[1:]}, nil
 	case dash < 0:
-		return files, cli.Usagef("%s given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log)", cli.CountOf(len(args), "file"))
+		return files, cli.Usagef("%s given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")", cli.CountOf(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)", map[bool]string{true: "before", false: "after"}[dash == 0])
 	}
@@ -154,7 +155,9 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
-		return f.compareJob(cmd, args[0])
+		if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+			return f.compareJob(cmd, args[0])
+		}
 	}
 	named, err := sides(cmd, args)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -16,6 +15,11 @@ import (
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
+	for _, flag := range []string{"config", "all", "turns", "alpha", "threshold", "restore", "force"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.FailWith(exitNotCompare, fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has found out)", flag, dir))
+		}
+	}
 	all, err := readComparisons(dir)
 	if err != nil {
 		return cli.FailWith(exitNotCompare, err)
@@ -39,13 +43,6 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
 
 // readComparisons returns those in a directory, the largest communicator's first.
 func readComparisons(dir string) (all []tuner.Comparison, err error) {
-	info, err := os.Stat(dir)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.IsDir():
-		return nil, cli.Usagef("%s is one file (needed: files before and after, or the directory of %s)", dir, tuner.EnvRecord)
-	}
 	files, err := filepath.Glob(filepath.Join(dir, tuner.ComparisonFiles))
 	if err != nil {
 		return nil, err

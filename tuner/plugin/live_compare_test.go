@@ -43,7 +43,7 @@ func TestLiveCanary(t *testing.T) {
 	waitCalls(0, 100, j.ranks...)
 	write(t, file, policyText(2))
 	j.decided(0, 2)
-	j.anyHears("slower, so it is taken back")
+	j.anyHears("slower, so it was taken back")
 	j.decided(0, 1)
 	write(t, file, policyText(3)) // is tried, too
 	j.anyHears("comparing "+file, "with "+file, "by turns")

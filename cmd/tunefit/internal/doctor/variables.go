@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -20,7 +21,7 @@ const (
 
 func (d *doctor) examineEnvironment(context.Context) []finding {
 	e := d.env
-	found := slices.Concat(restrictions(e), debugging(e), tunerVariables(e))
+	found := slices.Concat(restrictions(e), debugging(e), tunerVariables(e), comparing(e))
 	for _, c := range e.Files {
 		found = append(found, variablesFile(c, e)...)
 	}
@@ -86,6 +87,18 @@ func showsTuner(subsystems string) bool {
 		return (slices.Contains(names, name) || slices.Contains(names, "ALL")) != inverted
 	}
 	return shows("INIT") || shows("TUNING")
+}
+
+// comparing is about what the job is to compare its policy with.
+func comparing(e *node.Environment) []finding {
+	with := e.Get(tuner.EnvCompare)
+	if with == "" || with == "nccl" {
+		return nil
+	}
+	if _, err := ask.ReadPolicy(with); err != nil {
+		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared", e.Show(tuner.EnvCompare), err)}
+	}
+	return nil
 }
 
 // tunerVariables finds names and values that nobody understands.

@@ -38,6 +38,7 @@ func TestDoctorEnvironment(t *testing.T) {
 		{"NCCL_TUNER_COLOUR=p.csv", isWarning, []string{"NCCL_TUNER_COLOUR=p.csv"}},
 		{"NCCL_TUNER_RELOAD=maybe", isError, []string{`"maybe"`, "allowed: live, new, off"}},
 		{"NCCL_TUNER_STRICT=yes", isError, []string{"no communicator can be created"}},
+		{"NCCL_TUNER_COMPARE=nowhere.csv", isError, []string{"nowhere.csv", "no such file", "nothing is compared"}},
 		{"NCCL_TUNER_STALL_LIMIT=1m", isError, []string{"seconds"}},
 	} {
 		t.Log(c.variable)

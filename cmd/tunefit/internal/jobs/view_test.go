@@ -74,6 +74,10 @@ func TestStatusSays(t *testing.T) {
 			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with the same id exists, or this one's id was used before.",
 		}},
 		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending", "0x7: 1 of 2 ranks have ended it"}},
+		{"compared", map[string]string{c + "note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL alone"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
+			c + "note/2": "an older one"}, []string{
+			"0x7: p.csv against NCCL alone, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of blocks of 8s, 70 steps of some 500ms)"}},
+		{"compared, damaged", map[string]string{c + "note/3": "?"}, []string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []string{"0x7: a record cannot be read: p/" + comm + ".1: invalid character '?' looking for beginning of value"}},
 		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
 	} {
