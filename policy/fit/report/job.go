@@ -57,12 +57,19 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 	if len(w.Left) > 0 {
 		var names []string
 		for _, e := range w.Left[:min(mostLeft, len(w.Left))] {
-			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Shape, sizeName(e.Bytes), percent(w.Of(e)/w.Total)))
+			of := percent(w.Of(e) / w.Total)
+			if of == "0.0 %" {
+				of = "less than 0.1 %"
+			}
+			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Shape, sizeName(e.Bytes), of))
 		}
 		if n := len(w.Left) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
 		text += "; not measured here: " + strings.Join(names, ", ")
+		if w.Covered < (1-worthwhile)*w.Total {
+			text += " (tunefit plan --profile has what to measure)"
+		}
 	}
 	notes = append(notes, text)
 	if w.Weight == profile.ByBytes && w.Covered > 0 {
@@ -72,4 +79,39 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 		notes = append(notes, fmt.Sprintf("not counted: %.4g calls %s whose size or time is not known", w.Uncounted, jobSpan(w)))
 	}
 	return notes
+}
+
+// jobCard is what decisions are worth to a job, on the page.
+type jobCard struct {
+	Name, Headline, Span string
+	Notes                []string
+	Tone                 string
+	Less                 string // of the default's time; empty: not known
+	Rows                 []jobRow
+}
+
+type jobRow struct {
+	Name, Default, Policy, Best, Less, Covered string
+	Bar                                        float64 // as Span.Bar
+}
+
+func newJobCard(in Input) *jobCard {
+	w := in.Worth
+	if w == nil {
+		return nil
+	}
+	c := &jobCard{Name: in.Job, Headline: JobHeadline(w), Span: jobSpan(w), Notes: JobCoverage(w), Tone: "open"}
+	if w.Covered == 0 {
+		return c
+	}
+	if c.Tone, c.Less = "none", less(w.Policy, w.Default); w.Policy < w.Default {
+		c.Tone = "good"
+	}
+	for _, p := range w.Parts {
+		c.Rows = append(c.Rows, jobRow{
+			p.Key.String(), profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best), less(p.Policy, p.Default),
+			percent(p.Covered / w.Total), Span{Saved: 1 - p.Policy/p.Default}.Bar(),
+		})
+	}
+	return c
 }
