@@ -106,6 +106,13 @@ func TestProfileDecided(t *testing.T) {
 	if text, _ := tunefit(t, cli.ExitOK, append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil || *j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
 		t.Errorf("%+v", j)
 	}
+	// What is decided is said of all calls, not only of the heaviest.
+	policy = testlib.File(t, "p.csv", "allreduce,0,1M,tree,ll,-1,1,8\n")
+	job = testlib.File(t, "job.csv", jobHead+"allgather,1,8,8M,,3,100,,,,\nallreduce,1,8,64K,,3,20,,,,\n")
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--plugin", testlib.Library)
+	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n", "what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, stdout)
+	}
 }
 
 // plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.

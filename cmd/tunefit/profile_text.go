@@ -75,9 +75,14 @@ func (v *profileView) write(w io.Writer) error {
 		fmt.Fprintln(w, line)
 	}
 	if len(v.groups) > 0 {
-		g := v.groups[0]
-		fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
-		v.table(w, g.Entries)
+		inDetail := v.groups[:1]
+		if v.by != (ask.Decider{}) { // all, for what is decided about them
+			inDetail = v.groups
+		}
+		for _, g := range inDetail {
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
+			v.table(w, g.Entries)
+		}
 		if len(v.groups) > 1 {
 			fmt.Fprintln(w, "\nall, the heaviest first:")
 			tw := cli.Table(w)
