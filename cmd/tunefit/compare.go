@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -202,20 +203,40 @@ func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare
 	return compare.Two(m.samples[0], m.samples[1], opts), m, err
 }
 
-// profiles are those of both sides; none where the files are no profiles.
+// profiles are those of both sides; none where the files are no profiles. Beside measurements in a directory a profile is
+// left out, as all is that holds none.
 func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles [2][]*profile.Profile, err error) {
-	other := ""
+	var jobs [2][]string
+	wanted, measured, other := false, false, ""
 	for side := range named {
-		files, _, err := walked(named[side])
+		files, found, err := walked(named[side])
 		if err != nil {
 			return profiles, err
 		}
-		texts := map[string]string{}
 		for _, file := range files {
-			if kind, err := cli.FileKind(file); err != nil || kind != cli.KindProfile {
+			switch kind, err := cli.FileKind(file); {
+			case err == nil && kind == cli.KindProfile:
+				jobs[side], wanted = append(jobs[side], file), wanted || !found[file]
+			case err != nil && !found[file]:
+				return profiles, err
+			case !found[file]:
 				other = file
-				continue
+			default:
+				measured = measured || slices.Contains(sweepKinds, kind)
 			}
+		}
+	}
+	switch {
+	case !wanted && (measured || other != "" || jobs[0] == nil || jobs[1] == nil):
+		return profiles, nil
+	case other != "" || jobs[0] == nil || jobs[1] == nil:
+		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none)", cmp.Or(other, "one side"))
+	case f.config != "" || f.restore != "" || f.all:
+		return profiles, cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
+	}
+	for side := range jobs {
+		texts := map[string]string{}
+		for _, file := range jobs[side] {
 			text, err := cli.ReadInput(file, cli.KindProfile)
 			if err != nil {
 				return profiles, err
@@ -231,13 +252,6 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 			}
 			profiles[side] = append(profiles[side], p)
 		}
-	}
-	switch {
-	case profiles[0] == nil && profiles[1] == nil:
-	case other != "":
-		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none)", other)
-	case f.config != "" || f.restore != "" || f.all:
-		return profiles, cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
 	}
 	return profiles, nil
 }

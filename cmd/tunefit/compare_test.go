@@ -293,11 +293,33 @@ func TestCompareJobs(t *testing.T) {
 	if out, _ := tunefit(t, cli.ExitOK, "compare", "--json", before[0], after[0]); json.Unmarshal([]byte(out), &table) != nil || table.Step.Verdict != "~" || !(table.Step.Before > table.Step.After && table.Step.After > 0) {
 		t.Error(out)
 	}
+	// A directory of profiles is as good as their names; beside logs in a directory a profile is left out.
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	link := func(into string, files ...string) {
+		for _, file := range files {
+			if err := os.Symlink(file, filepath.Join(into, filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	link(dirs[0], before...)
+	link(dirs[1], after...)
+	link(dirs[1], filepath.Join(testlib.Root, "README.md"))
+	want, _ := tunefit(t, cli.ExitOK, sides(before, after)...)
+	if out, _ := tunefit(t, cli.ExitOK, "compare", dirs[0], dirs[1]); out != want {
+		t.Errorf("of directories\n%s", out)
+	}
+	link(dirs[0], logs(t, "before")...)
+	link(dirs[1], logs(t, "after")...)
+	if out, said := tunefit(t, exitSlower, "compare", dirs[0], dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") || !strings.Contains(said, "job-before-1.csv is a job profile") {
+		t.Errorf("%s%s", out, said)
+	}
 	inspector, _ := jobFiles(t)
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
+		{[]string{before[0], "nothing.csv"}, "nothing.csv: no such file"},
 		{[]string{before[0], logs(t, "after")[0]}, "after-1.log is no job profile, others are (needed: job profiles on both sides, or on none)"},
 		{[]string{inspector[0], after[0]}, "is no job profile, others are"},
 		{[]string{before[0], after[0], "--restore", "x.csv"}, "--config, --restore and --all are for measurements"},
