@@ -28,6 +28,8 @@ type Options struct {
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
 	// before, the first of after, the second of before ... Runs whose logs tell when they began need not be told of.
 	Alternating bool
+
+	jobs *jobs // profiles are compared; nil: measurements
 }
 
 // Two compares samples. The order of samples is that of the runs; what cannot be compared is in Table.LeftOut. A table
@@ -64,14 +66,19 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 		}
 		all = append(all, &g.Mean.Estimate)
 	}
-	if t.Overall = overall(t.Groups); len(t.Groups) > 1 {
+	if t.jobs = opts.jobs != nil; t.jobs {
+		t.Overall = opts.jobs.overall(t.Groups)
+	} else {
+		t.Overall = overall(t.Groups)
+	}
+	if len(t.Groups) > 1 {
 		all = append(all, &t.Overall.Estimate)
 	}
 	t.Tested = judge(all, t.Alpha)
 	if len(t.Groups) == 1 {
 		t.Overall = t.Groups[0].Mean
 	}
-	t.remark(p, opts.Alternating)
+	t.remark(p, opts)
 	return t
 }
 
@@ -108,6 +115,11 @@ func (p *pool) group(key Key, opts Options) Group {
 		}
 	}
 	g.estimate(values)
+	if opts.jobs != nil {
+		opts.jobs.sum(&g, values)
+	} else {
+		g.average(values)
+	}
 	return g
 }
 
@@ -186,7 +198,6 @@ func (g *Group) estimate(values []repetitions) {
 			g.Rows[i].test = g.test(own[0][i], own[1][i])
 		}
 	}
-	g.average(values)
 }
 
 // summaries of both sides, or of the differences of pairs twice.

@@ -13,7 +13,8 @@ type tableJSON struct {
 	Common      []string         `json:"common"`
 	Differences []differenceJSON `json:"differences"`
 	Groups      []groupJSON      `json:"groups"`
-	Overall     meanJSON         `json:"geomean"`
+	Overall     *meanJSON        `json:"geomean,omitempty"` // of measurements
+	Step        *stepJSON        `json:"step,omitempty"`    // of job profiles
 	Sizes       int              `json:"sizes"`
 	Faster      int              `json:"faster"`
 	Slower      int              `json:"slower"`
@@ -50,7 +51,8 @@ type groupJSON struct {
 	InPlace    bool      `json:"in_place"`
 	Paired     bool      `json:"paired"`
 	Sizes      []rowJSON `json:"sizes"`
-	Mean       meanJSON  `json:"geomean"`
+	Mean       *meanJSON `json:"geomean,omitempty"`
+	Step       *stepJSON `json:"step,omitempty"`
 }
 
 type rowJSON struct {
@@ -65,6 +67,7 @@ type cellJSON struct {
 	BusBW  float64 `json:"busbw,omitempty"`
 	Reps   int     `json:"repetitions"`
 	Ran    string  `json:"ran,omitempty"` // left out: not known
+	Calls  float64 `json:"calls_per_step,omitempty"`
 }
 
 type estimateJSON struct {
@@ -81,6 +84,14 @@ type meanJSON struct {
 	BySizes bool `json:"sizes_are_repetitions"`
 }
 
+// stepJSON is the communication of a step.
+type stepJSON struct {
+	Before float64 `json:"before_us"`
+	After  float64 `json:"after_us"`
+	Sizes  int     `json:"sizes"`
+	estimateJSON
+}
+
 func (e *Estimate) json() estimateJSON {
 	j := estimateJSON{Ratio: e.Ratio, Verdict: e.Verdict.String()}
 	if !math.IsNaN(e.P) {
@@ -90,10 +101,19 @@ func (e *Estimate) json() estimateJSON {
 	return j
 }
 
-func (m *Mean) json() meanJSON { return meanJSON{m.Sizes, m.Estimate.json(), m.BySizes} }
+// json is one of both: of profiles that do not tell the calls of a step none.
+func (m *Mean) json(jobs bool) (*meanJSON, *stepJSON) {
+	switch {
+	case !jobs:
+		return &meanJSON{m.Sizes, m.Estimate.json(), m.BySizes}, nil
+	case m.Sizes > 0:
+		return nil, &stepJSON{m.Before, m.After, m.Sizes, m.Estimate.json()}
+	}
+	return nil, nil
+}
 
 func (c *Cell) json() cellJSON {
-	j := cellJSON{Micros: c.Micros, BusBW: c.BusBW, Reps: c.Reps}
+	j := cellJSON{Micros: c.Micros, BusBW: c.BusBW, Reps: c.Reps, Calls: c.Calls}
 	if c.Ran.Known() {
 		j.Ran = c.Ran.String()
 	}
@@ -104,10 +124,11 @@ func (c *Cell) json() cellJSON {
 func (t *Table) MarshalJSON() ([]byte, error) {
 	side := func(s Side) sideJSON { return sideJSON{s.Name, s.Runs, s.Readings} }
 	j := tableJSON{
-		Alpha: t.Alpha, Threshold: t.Threshold, Before: side(t.Sides[0]), After: side(t.Sides[1]), Overall: t.Overall.json(),
+		Alpha: t.Alpha, Threshold: t.Threshold, Before: side(t.Sides[0]), After: side(t.Sides[1]),
 		Common: append([]string{}, t.Common...), Notes: append([]string{}, t.Notes...), // empty lists are [], not null
 		Differences: []differenceJSON{}, Groups: []groupJSON{}, LeftOut: []leftOutJSON{},
 	}
+	j.Overall, j.Step = t.Overall.json(t.jobs)
 	for _, d := range t.Differences {
 		j.Differences = append(j.Differences, differenceJSON(d))
 	}
@@ -116,7 +137,8 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired, Mean: g.Mean.json()}
+		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired}
+		of.Mean, of.Step = g.Mean.json(t.jobs)
 		for k := range g.Rows {
 			r := &g.Rows[k]
 			of.Sizes = append(of.Sizes, rowJSON{r.Bytes, r.Before.json(), r.After.json(), r.Estimate.json()})

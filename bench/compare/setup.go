@@ -92,7 +92,7 @@ func (p *pool) has(s *bench.Sample) bool {
 }
 
 // remark says what the reader has to know of the table.
-func (t *Table) remark(p *pool, alternating bool) {
+func (t *Table) remark(p *pool, opts Options) {
 	if t.simulated > 0 {
 		t.note("%s simulated, not measured", count(t.simulated, "time"))
 	}
@@ -114,6 +114,7 @@ func (t *Table) remark(p *pool, alternating bool) {
 	switch {
 	case all == 0:
 		return
+	case opts.jobs != nil && unknown == all:
 	case unknown == all:
 		t.note("1 repetition: nothing tells the noise at one size (measure both sides 3 times or more, in turns)")
 	case unknown > 0:
@@ -127,8 +128,11 @@ func (t *Table) remark(p *pool, alternating bool) {
 	case few == 1 && unknown < all:
 		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
 	}
+	if opts.jobs != nil {
+		opts.jobs.remark(t)
+	}
 	switch {
-	case unpaired && alternating:
+	case unpaired && opts.Alternating:
 		t.note("made in turns, but not compared pair by pair (needed: as many runs of a size before as after, %d or more)", leastPairs)
 	case paired:
 		t.note("the runs were made in turns and are compared pair by pair: slow drift does not count")

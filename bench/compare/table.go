@@ -23,13 +23,14 @@ type Table struct {
 	Notes   []string // what the reader should know: assumptions, doubts
 	LeftOut []LeftOut
 
-	simulated int // of the times in the table
+	simulated int  // of the times in the table
+	jobs      bool // the sides are profiles of jobs
 }
 
 // Side is one of the two sets.
 type Side struct {
 	Name     string
-	Runs     int // logs, or runs within logs
+	Runs     int // logs, or runs within logs, or profiles
 	Readings int // times that are in the table
 }
 
@@ -102,6 +103,8 @@ type Group struct {
 	Mean Mean
 	// Paired says that runs of both sides alternated and are compared pair by pair.
 	Paired bool
+
+	step repetitions // of profiles: the logarithm of a step's microseconds
 }
 
 // Row is a size.
@@ -118,6 +121,8 @@ type Cell struct {
 	Reps   int     // repetitions that count: runs, or times within one run where no side has two
 	// Ran is the configuration as far as a log tells, of several the most frequent.
 	Ran Config
+	// Calls are those of a step, of a job's profile; 0: not known.
+	Calls float64
 	// OwnChannels says that NCCL chose the number of channels itself.
 	OwnChannels bool
 }
@@ -171,10 +176,11 @@ func unknown(ln float64) Estimate {
 	return Estimate{Ratio: math.Exp(ln), Low: math.NaN(), High: math.NaN(), P: math.NaN(), Verdict: Unknown}
 }
 
-// Mean is a geometric mean of ratios over sizes.
+// Mean is a geometric mean of ratios over sizes. Of profiles it is the ratio of the communication of a step.
 type Mean struct {
 	Estimate
-	Sizes int
+	Before, After float64 // microseconds of a step, of profiles; 0: they do not tell it
+	Sizes         int
 	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
 	// different sizes scatter, and does not know of what shifts all of them together.
 	BySizes bool

@@ -39,6 +39,9 @@ type Entry struct {
 	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library's log has it
 }
 
+// ByNCCL is Entry.DecidedBy of what NCCL chose by itself.
+const ByNCCL = "NCCL"
+
 // Profile is what a job does, the heaviest first.
 type Profile struct {
 	Entries []Entry
@@ -108,6 +111,17 @@ func (s Scale) Of(e Entry) float64 {
 		return s.Count(e) * float64(e.Bytes)
 	}
 	return 0
+}
+
+// Duration writes microseconds for a person.
+func Duration(us float64) string {
+	switch {
+	case us < 1e3:
+		return fmt.Sprintf("%.4g us", us)
+	case us < 1e6:
+		return fmt.Sprintf("%.4g ms", us/1e3)
+	}
+	return fmt.Sprintf("%.5g s", us/1e6)
 }
 
 // Total is the weight of all.

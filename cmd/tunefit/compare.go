@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -39,8 +41,8 @@ func compareCommand() *cobra.Command {
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
 		Long: `Compare measurements before and after: what became faster, what slower, and what is
 only noise. Read is whatever tunefit import reads: logs, JSON, sweeps, directories of
-them. With one file or directory a side, name both; with more, -- stands between the
-sides, and flags stand before the files.
+them; or job profiles, on both sides. With one file or directory a side, name both; with
+more, -- stands between the sides, and flags stand before the files.
 
 For each collective, communicator and size: the median times, bus bandwidth, the ratio
 of the times (below 1 is faster) with an interval, and a verdict: faster, slower, or ~
@@ -53,6 +55,9 @@ Compared is what ran, whatever it was. Where a side holds several configurations
 sweep does, NCCL's own choice is compared, or with --config one configuration. What is
 left out is said on standard error.
 
+Of job profiles a step's communication is compared instead of a mean. One profile is one
+repetition: a difference without a test, unless a side has several.
+
 --restore writes a policy that takes back what became slower: at those sizes it asks for
 the configuration that ran before, as far as the logs before tell it.
 
@@ -63,6 +68,7 @@ Exit code: 0 if nothing is proven to be slower by more than --threshold, 1 if a 
 a mean is, 2 if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
+  tunefit compare job-before.csv job-after.csv
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare /shared/record`,
 		Args: func(*cobra.Command, []string) error { return nil },
@@ -163,12 +169,10 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := f.read(cmd, named)
+	t, m, err := f.table(cmd, named, opts)
 	if err != nil {
 		return cli.FailWith(exitNotCompare, err)
 	}
-	opts.Settings = m.settings
-	t := compare.Two(m.samples[0], m.samples[1], opts)
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
 	}
@@ -190,6 +194,77 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		return cli.ExitWith(exitSlower)
 	}
 	return nil
+}
+
+// table compares measurements, or profiles of jobs.
+func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare.Options) (*compare.Table, measured, error) {
+	profiles, err := f.profiles(cmd, named)
+	if err != nil {
+		return nil, measured{}, err
+	}
+	if profiles[0] != nil {
+		t := compare.Jobs(profiles[0], profiles[1], opts)
+		if len(t.Groups) == 0 {
+			err = errors.New("nothing to compare: no size of a collective on a communicator has a time on both sides (tunefit profile shows what a profile holds)")
+		}
+		return t, measured{}, err
+	}
+	m, err := f.read(cmd, named)
+	opts.Settings = m.settings
+	return compare.Two(m.samples[0], m.samples[1], opts), m, err
+}
+
+// profiles are those of both sides; none where the files are no profiles. Beside measurements in a directory a profile is
+// left out, as all is that holds none.
+func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles [2][]*profile.Profile, err error) {
+	var jobs [2][]string
+	wanted, measured, other := false, false, ""
+	for side := range named {
+		files, found, err := walked(named[side])
+		if err != nil {
+			return profiles, err
+		}
+		for _, file := range files {
+			switch kind, err := cli.FileKind(file); {
+			case err == nil && kind == cli.KindProfile:
+				jobs[side], wanted = append(jobs[side], file), wanted || !found[file]
+			case err != nil && !found[file]:
+				return profiles, err
+			case !found[file]:
+				other = file
+			default:
+				measured = measured || slices.Contains(sweepKinds, kind)
+			}
+		}
+	}
+	switch {
+	case !wanted && (measured || other != "" || jobs[0] == nil || jobs[1] == nil):
+		return profiles, nil
+	case other != "" || jobs[0] == nil || jobs[1] == nil:
+		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none)", cmp.Or(other, "one side"))
+	case f.config != "" || f.restore != "" || f.all:
+		return profiles, cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
+	}
+	for side := range jobs {
+		texts := map[string]string{}
+		for _, file := range jobs[side] {
+			text, err := cli.ReadInput(file, cli.KindProfile)
+			if err != nil {
+				return profiles, err
+			}
+			if same, ok := texts[string(text)]; ok {
+				fmt.Fprintln(cmd.ErrOrStderr(), bench.Note{File: file, Text: "the same as " + same + ": read once"})
+				continue
+			}
+			texts[string(text)] = file
+			p, err := profile.Read(file, text)
+			if err != nil {
+				return profiles, err
+			}
+			profiles[side] = append(profiles[side], p)
+		}
+	}
+	return profiles, nil
 }
 
 // measured is what was read of both sides.

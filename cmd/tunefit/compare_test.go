@@ -253,6 +253,86 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// jobProfiles are those of the same job before and after a policy, three of each.
+func jobProfiles(t *testing.T, side string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(testlib.Root, "bench/compare/testdata", "job-"+side+"-*.csv"))
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+func TestCompareJobs(t *testing.T) {
+	before, after := jobProfiles(t, "before"), jobProfiles(t, "after")
+	// One a side: no verdict, whichever way round.
+	for _, args := range [][]string{{before[0], after[0]}, {after[0], before[0]}} {
+		out, _ := tunefit(t, cli.ExitOK, append([]string{"compare"}, args...)...)
+		if m := lacks(out, "before: 5 times of 1 job profile\n", "\na step: 1", "note: differences without a test: "); len(m) > 0 || strings.Contains(out, "~") || strings.Contains(out, "slower") {
+			t.Errorf("no %q in\n%s", m, out)
+		}
+	}
+	sides := func(a, b []string) []string { return append(append(append([]string{"compare"}, a...), "--"), b...) }
+	tunefit(t, cli.ExitOK, sides(before, after)...)
+	out, _ := tunefit(t, exitSlower, sides(after, before)...)
+	if m := lacks(out, "before: 15 times of 3 job profiles\n", "] p=0.006 slower\n", "of 5 sizes: 2 slower (2 by more than 1 %), 0 faster"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	// The same profile again is no repetition.
+	out, said := tunefit(t, cli.ExitOK, sides([]string{before[0], before[0]}, []string{after[0], after[0]})...)
+	if strings.Contains(out, "[0.") || !strings.Contains(said, "the same as "+before[0]+": read once") {
+		t.Errorf("%s%s", out, said)
+	}
+	var table struct {
+		Step struct {
+			Before  float64 `json:"before_us"`
+			After   float64 `json:"after_us"`
+			Verdict string
+		}
+	}
+	if out, _ := tunefit(t, cli.ExitOK, "compare", "--json", before[0], after[0]); json.Unmarshal([]byte(out), &table) != nil || table.Step.Verdict != "~" || !(table.Step.Before > table.Step.After && table.Step.After > 0) {
+		t.Error(out)
+	}
+	// A directory of profiles is as good as their names; beside logs in a directory a profile is left out.
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	link := func(into string, files ...string) {
+		for _, file := range files {
+			if err := os.Symlink(file, filepath.Join(into, filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	link(dirs[0], before...)
+	link(dirs[1], after...)
+	link(dirs[1], filepath.Join(testlib.Root, "README.md"))
+	want, _ := tunefit(t, cli.ExitOK, sides(before, after)...)
+	if out, _ := tunefit(t, cli.ExitOK, "compare", dirs[0], dirs[1]); out != want {
+		t.Errorf("of directories\n%s", out)
+	}
+	link(dirs[0], logs(t, "before")...)
+	link(dirs[1], logs(t, "after")...)
+	if out, said := tunefit(t, exitSlower, "compare", dirs[0], dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") || !strings.Contains(said, "job-before-1.csv is a job profile") {
+		t.Errorf("%s%s", out, said)
+	}
+	inspector, _ := jobFiles(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{before[0], "nothing.csv"}, "nothing.csv: no such file"},
+		{[]string{before[0], logs(t, "after")[0]}, "after-1.log is no job profile, others are (needed: job profiles on both sides, or on none)"},
+		{[]string{inspector[0], after[0]}, "is no job profile, others are"},
+		{[]string{before[0], after[0], "--restore", "x.csv"}, "--config, --restore and --all are for measurements"},
+		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduce,1,8,1M,2,1,200,,,,\n")}, "nothing to compare: no size of a collective on a communicator has a time on both sides"},
+		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduxe,1,8,1M,2,1,200,,,,\n")}, `job.csv:3:1: collective: unknown collective "reduxe"`},
+	} {
+		out, said := tunefit(t, exitNotCompare, append([]string{"compare"}, c.args...)...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q: %s%s", c.args, out, said)
+		}
+	}
+}
+
 // docs/COMPARE.md shows what is printed.
 func TestComparePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testlib.Root, "docs/COMPARE.md"))
@@ -260,6 +340,7 @@ func TestComparePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, _ := tunefit(t, exitSlower, beforeAndAfter(t)...)
+	ofJobs, _ := tunefit(t, cli.ExitOK, append(append(append([]string{"compare"}, jobProfiles(t, "before")...), "--"), jobProfiles(t, "after")...)...)
 	dir := t.TempDir()
 	for file, release := range map[string]string{"old.csv": "2.28.9", "new.csv": "2.21.5"} {
 		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M", "--nccl", release, "-o", filepath.Join(dir, file))
@@ -273,7 +354,7 @@ func TestComparePage(t *testing.T) {
 	shown := 0
 	for line := range strings.Lines(string(page)) {
 		if line, ok := strings.CutPrefix(line, "    "); ok {
-			if shown++; !strings.Contains(table+string(restored), line) {
+			if shown++; !strings.Contains(table+ofJobs+string(restored), line) {
 				t.Errorf("nothing prints %q", line)
 			}
 		}

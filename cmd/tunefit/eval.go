@@ -39,9 +39,6 @@ decision can be judged, the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var p *profile.Profile
 			if job != "" {
-				if asJSON {
-					return cli.Usagef("--profile is printed, and not in --json (allowed: one of both)")
-				}
 				var err error
 				if p, err = readProfile(job); err != nil {
 					return err
@@ -59,21 +56,25 @@ decision can be judged, the exit code is 1.`,
 				return errors.New("not one usable measurement")
 			}
 			results := evaluated.on(set)
+			var worth *fit.Worth
+			if p != nil {
+				worth = fit.NewWorth(p, set, evaluated.decider(), nil)
+			}
 			if asJSON {
-				err = writeEvalJSON(cmd.OutOrStdout(), results)
+				err = writeEvalJSON(cmd.OutOrStdout(), results, worth)
 			} else {
 				writeRows(cmd.OutOrStdout(), set, rejected)
 				evaluated.note(cmd.ErrOrStderr(), sources)
-				if p != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "\n%s: %s\n", job, weighedBy(p, results))
+				if worth != nil {
+					writeWorth(cmd.OutOrStdout(), worth, job, set.Simulated > 0)
 				}
 				err = writeEval(cmd.OutOrStdout(), results)
 			}
 			return errors.Join(err, unjudged(results))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator")
-	cmd.Flags().StringVar(&job, "profile", "", "job profile: say first what the decisions are worth to this job, its calls weighed by their time")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator; with --profile an object of the job and of these")
+	cmd.Flags().StringVar(&job, "profile", "", "job profile: say first what the decisions are worth to this job, in time of its communication a step")
 	return cmd
 }
 
@@ -113,14 +114,22 @@ func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 	if e.model != nil {
 		return fit.Evaluate(e.model, set)
 	}
+	return fit.EvaluateDecisions(e.decider(), set)
+}
+
+// decider is what the model or the rows decide for communicators.
+func (e evaluated) decider() func(nodes, ranks int) fit.Decider {
+	if e.model != nil {
+		return fit.DecideByModel(e.model)
+	}
 	engine := policy.NewEngine(e.policy, nil, nil)
-	return fit.EvaluateDecisions(func(nodes, ranks int) fit.Decider {
+	return func(nodes, ranks int) fit.Decider {
 		view := engine.For(policy.Comm{Nodes: nodes, Ranks: ranks})
 		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (fit.Config, bool) {
 			a := view.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: 1, Costs: costs})
 			return fit.Config{FamilyKey: fit.FamilyKey{Algo: a.Algo, Proto: a.Proto}, Channels: a.Channels}, a.By == policy.ByRow
 		}
-	}, set)
+	}
 }
 
 // note says where the comparison flatters, and what it leaves out.
@@ -234,7 +243,7 @@ func newScoreJSON(s fit.Score) *scoreJSON {
 	return &scoreJSON{s.Decisions, s.Mean, s.Low, s.High, s.P95, s.Max}
 }
 
-func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
+func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) error {
 	all := make([]evalJSON, 0, len(results))
 	for _, e := range results {
 		v := e.Verdict
@@ -250,6 +259,12 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation) error {
 			j.Silent[s.Why.String()] = s.Sizes
 		}
 		all = append(all, j)
+	}
+	if worth != nil {
+		return cli.WriteJSON(w, struct {
+			Job    worthJSON  `json:"job"`
+			Groups []evalJSON `json:"groups"`
+		}{newWorthJSON(worth), all})
 	}
 	return cli.WriteJSON(w, all)
 }

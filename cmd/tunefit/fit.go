@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -30,6 +32,7 @@ type fitFlags struct {
 	verbose        bool
 	shortlist      bool
 	mix            bool
+	profile        string
 }
 
 func fitCommand() *cobra.Command {
@@ -60,6 +63,7 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
 	cmd.Flags().StringVar(&f.report, "report", "", "page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
 	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
+	cmd.Flags().StringVar(&f.profile, "profile", "", "job profile: say first, and on the page, what the policy is worth to this job, in time of its communication a step")
 	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "print tables, too: noise, fit, what decisions cost on data left out; and all that is not covered")
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
@@ -78,8 +82,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.title != "" && f.report == "" {
 		return cli.Usagef("--title needs --report, the page that it names")
 	}
-	if err := f.mayWrite(append(slices.Clone(files), f.topo)...); err != nil {
+	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
 		return err
+	}
+	var job *profile.Profile
+	if f.profile != "" {
+		var err error
+		if job, err = readProfile(f.profile); err != nil {
+			return err
+		}
 	}
 	machine, err := readModelTopology(f.topo)
 	if err != nil {
@@ -109,6 +120,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found, Title: f.title, Date: time.Now(),
 		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
+	}
+	if job != nil {
+		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
 	}
 	writeAnswer(cmd.OutOrStdout(), in)
 	if f.verbose {

@@ -33,6 +33,10 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 
 // writeAnswer prints the verdicts, what they rest on, and what to do next.
 func writeAnswer(w io.Writer, in report.Input) {
+	if in.Worth != nil {
+		writeWorth(w, in.Worth, in.Job, in.Set.Simulated > 0)
+		fmt.Fprintln(w)
+	}
 	verdicts := report.Verdicts(in)
 	tw := cli.Table(w)
 	gains := false

@@ -36,9 +36,11 @@ type entryJSON struct {
 	Outcome *ask.OutcomeJSON `json:"outcome,omitempty"`
 }
 
+func shareOf(s profile.Scale) string { return [...]string{"nothing", "bytes", "time"}[s.Weight] }
+
 func (v *profileView) json() profileJSON {
 	j := profileJSON{
-		Headline: v.headline(), ShareOf: [...]string{"nothing", "bytes", "time"}[v.scale.Weight], PerStep: v.scale.PerStep, Total: v.total,
+		Headline: v.headline(), ShareOf: shareOf(v.scale), PerStep: v.scale.PerStep, Total: v.total,
 		Notes: append([]string{}, v.Notes...), Calls: []entryJSON{},
 	}
 	if s := v.saving(); v.by != (ask.Decider{}) && v.total > 0 {

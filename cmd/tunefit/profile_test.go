@@ -106,6 +106,13 @@ func TestProfileDecided(t *testing.T) {
 	if text, _ := tunefit(t, cli.ExitOK, append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil || *j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
 		t.Errorf("%+v", j)
 	}
+	// What is decided is said of all calls, not only of the heaviest.
+	policy = testlib.File(t, "p.csv", "allreduce,0,1M,tree,ll,-1,1,8\n")
+	job = testlib.File(t, "job.csv", jobHead+"allgather,1,8,8M,,3,100,,,,\nallreduce,1,8,64K,,3,20,,,,\n")
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--plugin", testlib.Library)
+	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n", "what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, stdout)
+	}
 }
 
 // plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.
@@ -140,18 +147,120 @@ func TestProfilePlanned(t *testing.T) {
 	}
 }
 
-// The mean over a job's calls is another than that over the sizes measured.
-func TestProfileWeighed(t *testing.T) {
-	sweep := testlib.File(t, "sweep.csv", "collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+// weighed is a policy that gains 50 % at 1 MiB and 10 % at 4 MiB, where that was measured, and stops short of 6 MiB.
+func weighed(t *testing.T) (policy, sweep string) {
+	sweep = testlib.File(t, "sweep.csv", "collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
 		"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
-		"all_reduce,4194304,float,tree,ll,,1,8,default,100\nall_reduce,4194304,float,ring,ll,8,1,8,forced,90\n")
-	policy := testlib.File(t, "p.csv", "allreduce,0,8388608,ring,ll,8,1,8\n")
-	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\nallreduce,1,8,1M,1,100\nallreduce,1,8,5M,3,100\nallreduce,1,8,64M,4,100\n")
-	stdout, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job)
-	if want := "job.csv: in this job, policy / default 0.800, policy / best 1.000, over 50.0 % of its communication time; the rest was not measured here\n"; !strings.Contains(stdout, want) {
-		t.Errorf("got\n%s\nwant\n%s", stdout, want)
+		"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\nall_reduce,4194304,float,ring,simple,8,1,8,forced,320\n")
+	return testlib.File(t, "p.csv", "allreduce,0,6291455,ring,ll,8,1,8\n"), sweep
+}
+
+const jobHead = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,calls_per_step,time_us,algorithm,protocol,channels,decided_by\n"
+
+// The headline is in time of communication a step; the ratios of the measurements count, the times are the job's.
+func TestProfileWeighed(t *testing.T) {
+	policy, sweep := weighed(t)
+	for _, c := range []struct {
+		name, job string
+		want      []string
+	}{
+		{"a step", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,5M,6,3,500,,,,\nallreduce,1,8,64M,2,1,1700,,,,\n", []string{
+			": 1.7 ms of communication a step by NCCL's own choice, 1.45 ms by the policy (15 % less), 1.3 ms by the best measured\n",
+			"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB (50.0 %) (tunefit plan --profile has what to measure)\n",
+			"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
+		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n", []string{": 400 us of communication in all that was recorded by NCCL's own choice, 200 us by the policy (50 % less)"}},
+		// At 7 MiB no row decides, though one does at the nearest size measured.
+		{"beyond the rows", "allreduce,1,8,7M,2,1,600,,,,\n", []string{": 600 us of communication a step by NCCL's own choice, 600 us by the policy (no gain), 480 us by"}},
+		// What the job runs is known: its time is not that of NCCL's choice.
+		{"a policy runs", "allreduce,1,8,4M,2,1,360,ring,ll,8,old.csv:2\n", []string{": 400 us of communication a step by NCCL's own choice, 360 us by the policy (10 % less), 320 us by the best measured; as the job runs now 360 us\n"}},
+		{"NCCL runs", "allreduce,1,8,4M,2,1,380,ring,ll,,NCCL\n", []string{": 380 us of communication a step by NCCL's own choice, 342 us by the policy"}},
+		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n", []string{": not known: of none of the job's calls it was measured", "  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB (100.0 %) (tunefit plan --profile has what to measure)\n"}},
+		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n", []string{": 200 us of communication a step by NCCL's own choice, 100 us by the policy (50 % less)", "that is of 20.0 % of the job's bytes", "own times are not known"}},
+		{"some of unknown size", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,,7,3.5,,,,,\n", []string{"  not counted: 3.5 calls a step whose size or time is not known\n"}},
+		{"no counts", "allreduce,1,8,1M,,,200,,,,\n", []string{": nothing tells how often the job makes its calls"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := testlib.File(t, "job.csv", jobHead+c.job)
+			stdout, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job)
+			if m := lacks(stdout, c.want...); len(m) > 0 || !strings.Contains(stdout, "\n"+job+": ") {
+				t.Errorf("no %q in\n%s", m, stdout)
+			}
+			var j struct {
+				Job struct {
+					Headline string
+					Covered  float64 `json:"covered_share"`
+					Policy   float64 `json:"policy_us"`
+				}
+				Groups []evalJSON
+			}
+			if text, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job, "--json"); json.Unmarshal([]byte(text), &j) != nil || len(j.Groups) != 1 || !strings.Contains(stdout, job+": "+j.Job.Headline+"\n") || c.name == "a step" && (j.Job.Policy != 1450 || j.Job.Covered != 0.5) {
+				t.Errorf("%+v", j)
+			}
+		})
 	}
-	if _, stderr := tunefit(t, cli.ExitUsage, "eval", policy, sweep, "--profile", job, "--json"); !strings.Contains(stderr, "allowed: one of both") {
+}
+
+// fit says what its policy is worth to a job, and so does its page; the policy is the same as without.
+func TestFitForAJob(t *testing.T) {
+	sweep, job := filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv")
+	dir := t.TempDir()
+	plain, csv, page := filepath.Join(dir, "plain.csv"), filepath.Join(dir, "p.csv"), filepath.Join(dir, "r.html")
+	tunefit(t, cli.ExitOK, "fit", sweep, "--csv", plain)
+	stdout, _ := tunefit(t, cli.ExitOK, "fit", sweep, "--profile", job, "--csv", csv, "--report", page)
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if read(plain) != read(csv) {
+		t.Error("another policy with a profile")
+	}
+	const headline = "8.248 ms of communication a step by NCCL's own choice, 5.446 ms by the policy (34 % less), 5.446 ms by the best measured"
+	if !strings.HasPrefix(stdout, "\nby-hand.csv: "+headline+"\n") {
+		t.Error(stdout)
+	}
+	if m := lacks(read(page), "In the job by-hand.csv", strings.ReplaceAll(headline, "'", "&#39;"), "not measured here: allgather on 2x8 of 8MiB (3.1 %)", "<b>40 % less</b>"); len(m) > 0 {
+		t.Errorf("the page has no %q", m)
+	}
+	// What eval prints is not without the luck of the winners.
+	if stdout, _ := tunefit(t, cli.ExitOK, "eval", csv, sweep, "--profile", job); !strings.Contains(stdout, "5.416 ms by the policy (34 % less), 5.416 ms by the best") {
+		t.Error(stdout)
+	}
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", sweep, "--csv", csv, "--force"); !strings.Contains(stderr, "(needed: a job profile)") {
 		t.Error(stderr)
+	}
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", job, "--csv", job, "--force"); !strings.Contains(stderr, "is read, and would be overwritten") {
+		t.Error(stderr)
+	}
+	if _, stderr := tunefit(t, cli.ExitUsage, "sweep", "--profile", "-", "-o", filepath.Join(dir, "sweep")); !strings.Contains(stderr, "standard input can be read only once") {
+		t.Error(stderr)
+	}
+}
+
+// docs/PROFILE.md shows what is printed.
+func TestProfilePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testlib.Root, "docs/PROFILE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector, log := jobFiles(t)
+	printed, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2", log}, inspector...)...)
+	fitted, _ := tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), "--profile", filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv"))
+	known := map[string]bool{}
+	for line := range strings.Lines(printed + fitted) {
+		known[strings.TrimSpace(line)] = true
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if line, ok := strings.CutPrefix(line, "    "); ok {
+			if shown++; !known[strings.TrimSpace(line)] {
+				t.Errorf("nothing prints %q", line)
+			}
+		}
+	}
+	if shown < 15 {
+		t.Errorf("%d lines are shown", shown)
 	}
 }

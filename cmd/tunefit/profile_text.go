@@ -44,7 +44,7 @@ func (v *profileView) amount(weight float64) string {
 	if v.scale.Weight == profile.ByBytes {
 		return about(weight)
 	}
-	return duration(weight)
+	return profile.Duration(weight)
 }
 
 // about writes a number of bytes that is rounded.
@@ -55,17 +55,6 @@ func about(bytes float64) string {
 		bytes, i = bytes/1024, i+1
 	}
 	return fmt.Sprintf("%.3g %s", bytes, units[i])
-}
-
-// duration writes microseconds.
-func duration(us float64) string {
-	switch {
-	case us < 1e3:
-		return fmt.Sprintf("%.4g us", us)
-	case us < 1e6:
-		return fmt.Sprintf("%.4g ms", us/1e3)
-	}
-	return fmt.Sprintf("%.5g s", us/1e6)
 }
 
 func (v *profileView) headline() string {
@@ -86,9 +75,14 @@ func (v *profileView) write(w io.Writer) error {
 		fmt.Fprintln(w, line)
 	}
 	if len(v.groups) > 0 {
-		g := v.groups[0]
-		fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
-		v.table(w, g.Entries)
+		inDetail := v.groups[:1]
+		if v.by != (ask.Decider{}) { // all, for what is decided about them
+			inDetail = v.groups
+		}
+		for _, g := range inDetail {
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
+			v.table(w, g.Entries)
+		}
 		if len(v.groups) > 1 {
 			fmt.Fprintln(w, "\nall, the heaviest first:")
 			tw := cli.Table(w)
@@ -99,7 +93,7 @@ func (v *profileView) write(w io.Writer) error {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"), orDash(bytes, about), orDash(micros, duration))
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"), orDash(bytes, about), orDash(micros, profile.Duration))
 			}
 			tw.Flush()
 		}
@@ -131,11 +125,11 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	}
 	fmt.Fprintln(tw)
 	for _, e := range entries {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, duration), known(busBW(e), "%.4g"), runs(e), orNone(e.DecidedBy))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration), known(busBW(e), "%.4g"), runs(e), orNone(e.DecidedBy))
 		if o, ok := v.outcomes[e.Call]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
-				expected, gain = duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
+				expected, gain = profile.Duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", o.Choice(), o.DecidedBy(v.by), expected, gain)
 		}
@@ -233,7 +227,7 @@ func (v *profileView) expectation() string {
 	case v.scale.Weight != profile.ByTime || s.known == 0:
 		return text + "; what that saves is not known"
 	}
-	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total), duration(s.saved), v.per())
+	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total), profile.Duration(s.saved), v.per())
 	if s.known < s.decided {
 		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent((s.decided-s.known)/v.total))
 	}

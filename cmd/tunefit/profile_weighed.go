@@ -2,53 +2,77 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
 
-// weighedBy says what decisions are worth to a job: the means of their ratios of times, each call of the job weighed by the
-// time that it takes there. A call counts as the nearest size measured, at most an octave away.
-func weighedBy(p *profile.Profile, results []fit.Evaluation) string {
-	scale, total := p.Scale(), p.Total()
-	if scale.Weight != profile.ByTime {
-		return "no weights: the job's times are not known"
+// writeWorth prints what decisions are worth to a job.
+func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) error {
+	fmt.Fprintf(out, "\n%s: %s\n", job, report.JobHeadline(w))
+	for _, note := range report.JobCoverage(w) {
+		fmt.Fprintf(out, "  %s\n", note)
 	}
-	var judged, toDefault, best, toBest float64
-	for _, e := range p.Entries {
-		o, ok := nearest(results, e)
-		if w := scale.Of(e); ok && w > 0 {
-			judged, toDefault = judged+w, toDefault+w*o.Cautious/o.Default
-			if !math.IsNaN(o.Best) {
-				best, toBest = best+w, toBest+w*o.Cautious/o.Best
-			}
+	if simulated && w.Covered > 0 {
+		fmt.Fprintln(out, "  what was measured here is simulated in part or whole: this says nothing about the job")
+	}
+	if w.Covered == 0 {
+		return nil
+	}
+	tw := cli.Table(out)
+	fmt.Fprintln(tw, "in the job\tdefault\tpolicy\tbest\tpolicy / default\tpolicy / best\tcovered")
+	parts := w.Parts
+	if len(parts) > 1 {
+		parts = append([]fit.WorthPart{w.WorthPart}, parts...)
+	}
+	for _, p := range parts {
+		name := "all"
+		if p.Ranks > 0 {
+			name = p.Key.String()
 		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.3f\t%.3f\t%s\n", name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
+			p.Policy/p.Default, p.Policy/p.Best, cli.Percent(p.Covered/w.Total))
 	}
-	if judged == 0 {
-		return "nothing that the job calls was measured here, the default and what is chosen"
-	}
-	text := fmt.Sprintf("in this job, policy / default %.3f", toDefault/judged)
-	if best > 0 {
-		text += fmt.Sprintf(", policy / best %.3f", toBest/best)
-	}
-	return text + fmt.Sprintf(", over %s of its communication time; the rest was not measured here", cli.Percent(judged/total))
+	return tw.Flush()
 }
 
-// nearest is what came of deciding for a size next to a call's.
-func nearest(results []fit.Evaluation, e profile.Entry) (found fit.Outcome, ok bool) {
-	least := 1.0
-	for _, r := range results {
-		if r.Group.Coll != e.Coll || r.Group.Nodes != e.Nodes || r.Group.Ranks != e.Ranks || e.Bytes == 0 {
-			continue
+// worthJSON is for programs that read what decisions are worth to a job.
+type worthJSON struct {
+	Headline string `json:"headline"`
+	PerStep  bool   `json:"per_step"` // times are those of a step, else of all that was recorded
+	ShareOf  string `json:"share_of"` // time, bytes, or nothing
+	worthPartJSON
+	Parts []worthPartJSON `json:"parts"`
+}
+
+type worthPartJSON struct {
+	Collective string  `json:"collective,omitempty"`
+	Nodes      int     `json:"nodes,omitempty"`
+	Ranks      int     `json:"ranks,omitempty"`
+	Covered    float64 `json:"covered_share"`
+	Now        float64 `json:"now_us"`
+	Default    float64 `json:"default_us"`
+	Policy     float64 `json:"policy_us"`
+	Best       float64 `json:"best_us"`
+}
+
+func newWorthJSON(w *fit.Worth) worthJSON {
+	part := func(p fit.WorthPart) worthPartJSON {
+		j := worthPartJSON{Now: p.Now, Default: p.Default, Policy: p.Policy, Best: p.Best}
+		if w.Total > 0 {
+			j.Covered = p.Covered / w.Total
 		}
-		for _, o := range r.Outcomes {
-			far := math.Abs(math.Log2(float64(o.Bytes) / float64(e.Bytes)))
-			if !math.IsNaN(o.Cautious) && !math.IsNaN(o.Default) && (far < least || !ok && far == least) {
-				found, least, ok = o, far, true
-			}
+		if p.Ranks > 0 {
+			j.Collective, j.Nodes, j.Ranks = p.Coll.String(), p.Nodes, p.Ranks
 		}
+		return j
 	}
-	return found, ok
+	j := worthJSON{Headline: report.JobHeadline(w), PerStep: w.PerStep, ShareOf: shareOf(w.Scale), worthPartJSON: part(w.WorthPart), Parts: []worthPartJSON{}}
+	for _, p := range w.Parts {
+		j.Parts = append(j.Parts, part(p))
+	}
+	return j
 }

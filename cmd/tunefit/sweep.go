@@ -192,6 +192,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
 	}
 	var job subjects
+	if f.profile == cli.StandardName {
+		return o, cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads again)", f.profile)
+	}
 	if f.profile != "" {
 		if job, err = subjectsOf(f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
 			return o, err
@@ -264,7 +267,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 		return err
 	}
 	err := fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
-		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, force: true,
+		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, profile: f.profile, force: true,
 	})
 	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
 		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)

@@ -84,18 +84,21 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 		e := Evaluation{Group: g, Sizes: len(sizes)}
 		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
 			c, ok := decider(g.Coll, o.Bytes, costs)
-			if d, known := g.defaultAt(o.Bytes); known && ok && c.Channels == 0 && c.FamilyKey == d.Config.FamilyKey {
-				return c, false // it is the default
-			}
 			if !ok {
 				e.Left++
 			}
-			return c, ok
+			return c, ok && !g.isDefault(c, o.Bytes)
 		})
 		e.Verdict = newVerdict("", e.Outcomes, nil)
 		all = append(all, e)
 	}
 	return all
+}
+
+// isDefault reports whether NCCL asked for a configuration by itself, where that leaves the channels to it.
+func (g *Group) isDefault(c Config, bytes uint64) bool {
+	d, known := g.defaultAt(bytes)
+	return known && c.Channels == 0 && c.FamilyKey == d.Config.FamilyKey
 }
 
 // decidedSizes are those at which there is something to decide.
@@ -108,14 +111,8 @@ func (g *Group) decidedSizes() []uint64 {
 
 // decideByRows asks the rows of a policy file.
 func (g *Group) decideByRows(rows []Row, sizes []uint64) []Outcome {
-	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
-		for _, r := range rows {
-			if r.Key == g.Key && r.Bytes.Contains(o.Bytes) && costs.Offers(r.Algo, r.Proto) {
-				return r.Config, true
-			}
-		}
-		return Config{}, false
-	})
+	decide := DecideByRows(rows)(g.Nodes, g.Ranks)
+	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) { return decide(g.Coll, o.Bytes, costs) })
 }
 
 // judgePredictions compares predicted with measured times of cells.

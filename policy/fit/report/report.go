@@ -21,9 +21,11 @@ type Input struct {
 	File     *model.File
 	Model    *model.Model
 	Report   *fit.Report
-	Rows     []fit.Row // the policy; none where nothing improves on the default for sure
-	Title    string    // empty: what was measured
-	Date     time.Time // of the page; zero: it says none
+	Rows     []fit.Row  // the policy; none where nothing improves on the default for sure
+	Job      string     // the name of a job's profile; empty: none
+	Worth    *fit.Worth // what Rows are worth to it; nil: none
+	Title    string     // empty: what was measured
+	Date     time.Time  // of the page; zero: it says none
 }
 
 // mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
@@ -38,6 +40,7 @@ const (
 type page struct {
 	Title     string
 	About     []fact
+	Job       *jobCard // nil: no profile was given
 	Cards     []summary
 	MoreCards int
 	Steps     []Step
@@ -73,7 +76,7 @@ const (
 
 func newPage(in Input) (*page, error) {
 	p := &page{
-		Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
+		Job: newJobCard(in), Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
 		Simulated: in.Set.Simulated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
 		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance), About: aboutFacts(in), Terms: Terms,
 	}

@@ -1,0 +1,160 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+)
+
+// Worth is what decisions are worth to a job by what was measured, see NewWorth.
+type Worth struct {
+	profile.Scale
+	Total float64 // the job's communication, weighed by Scale: microseconds or bytes
+	WorthPart
+	Parts []WorthPart     // by collective and communicator, those that take longest first
+	Left  []profile.Entry // calls that are not covered, the heaviest first
+	// Uncounted are the calls without a weight: their size or their time is not known. Total does not count them.
+	Uncounted float64
+}
+
+// WorthPart is about calls that are covered: measurements tell what they take now, by NCCL's own choice and by what is
+// decided. Times are microseconds of communication, of a step or of all that was recorded.
+type WorthPart struct {
+	Key
+	Covered float64 // weighed as Worth.Total
+	CallTimes
+}
+
+// CallTimes are what the same calls take as they run in the job, as NCCL chooses by itself, as is decided, and at best of
+// what was measured.
+type CallTimes struct{ Now, Default, Policy, Best float64 }
+
+func (t *CallTimes) add(o CallTimes, times float64) {
+	t.Now, t.Default, t.Policy, t.Best = t.Now+times*o.Now, t.Default+times*o.Default, t.Policy+times*o.Policy, t.Best+times*o.Best
+}
+
+// NewWorth reckons with the job's own time of a call, and takes from the measurements only ratios to what the job runs. Calls
+// whose time is not known, of jobs of which nearly none is, take what was measured. It is decided about the job's sizes;
+// times are compared at the nearest size that was measured, at most an octave away. NCCL's own choice is what runs where
+// nothing else is known.
+//
+// fitted is the report on a model that the decisions come from, if it was fitted to the same set: the luck of its
+// winners is taken off then. nil: it was not.
+func NewWorth(job *profile.Profile, set *Set, deciderFor func(nodes, ranks int) Decider, fitted *Report) *Worth {
+	w := &Worth{Scale: job.Scale(), Total: job.Total()}
+	for _, e := range job.Entries {
+		weight := w.Of(e)
+		if weight == 0 {
+			w.Uncounted += w.Count(e)
+			continue
+		}
+		key := Key{e.Coll, e.Nodes, e.Ranks}
+		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
+		if i >= 0 {
+			var genuine []float64
+			if fitted != nil {
+				genuine = fitted.Groups[i].Genuine
+			}
+			if t, ok := set.Groups[i].callTimes(e, deciderFor(e.Nodes, e.Ranks), genuine); ok {
+				w.add(key, weight, w.Count(e), t)
+				continue
+			}
+		}
+		w.Left = append(w.Left, e)
+	}
+	slices.SortStableFunc(w.Parts, func(a, b WorthPart) int { return cmp.Compare(b.Default, a.Default) })
+	return w
+}
+
+func (w *Worth) add(key Key, weight, calls float64, t CallTimes) {
+	i := slices.IndexFunc(w.Parts, func(p WorthPart) bool { return p.Key == key })
+	if i < 0 {
+		i, w.Parts = len(w.Parts), append(w.Parts, WorthPart{Key: key})
+	}
+	for _, p := range []*WorthPart{&w.WorthPart, &w.Parts[i]} {
+		p.Covered += weight
+		p.CallTimes.add(t, calls)
+	}
+}
+
+// callTimes are those of one call of a job; false where too little was measured.
+func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t CallTimes, ok bool) {
+	far := func(c Cell) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
+	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Cell) bool { return far(c) > 1 })
+	slices.SortStableFunc(near, func(a, b Cell) int { return cmp.Compare(far(a), far(b)) })
+	for _, d := range near {
+		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+			c, ok := decide(g.Coll, e.Bytes, costs)
+			return c, ok && !g.isDefault(c, o.Bytes)
+		})[0]
+		if t = (CallTimes{g.runsNow(e, d), d.Micros, o.Cautious, o.Best}); math.IsNaN(t.Now + t.Policy + t.Best) {
+			continue
+		}
+		if genuine != nil {
+			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
+			t.Policy, t.Best = withoutLuck(t.Policy, d.Micros, genuine[i]), withoutLuck(t.Best, d.Micros, genuine[i])
+		}
+		one := e.Micros
+		if one == 0 {
+			one = t.Now * g.defaultBetween(e.Bytes) / d.Micros
+		}
+		var scaled CallTimes
+		scaled.add(t, one/t.Now)
+		return scaled, !math.IsNaN(one)
+	}
+	return t, false
+}
+
+// withoutLuck leaves of a gain over the default what is not the luck of a winner, see gain.
+func withoutLuck(micros, byDefault, genuine float64) float64 {
+	return micros + max(0, byDefault-micros)*(1-genuine)
+}
+
+// runsNow is what a job's call takes as it is made now, at the size of a default; NaN where that was not measured.
+func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
+	ran := Config{FamilyKey{e.Algo, e.Proto}, e.Channels}
+	nobodyKnows := e.Algo < 0 || e.DecidedBy == "" && d.Config.Algo < 0
+	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.FamilyKey == d.Config.FamilyKey) {
+		return d.Micros
+	}
+	return g.timeOf(ran, d.Bytes)
+}
+
+// defaultBetween is what the default takes at a size between those at which it was measured: the straight line of the
+// logarithms. NaN beyond them.
+func (g *Group) defaultBetween(bytes uint64) float64 {
+	if bytes < g.Default[0].Bytes || bytes > g.Default[len(g.Default)-1].Bytes {
+		return math.NaN()
+	}
+	ln, _ := newPolyline(g.Default).at(log2(bytes))
+	return math.Exp(ln)
+}
+
+// DecideByModel is what EvaluateDecisions and NewWorth ask of a model.
+func DecideByModel(m *model.Model) func(nodes, ranks int) Decider {
+	return func(nodes, ranks int) Decider {
+		view := m.For(nodes, ranks)
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Config, bool) {
+			c, why := view.Choose(coll, bytes, costs)
+			return configOf(c), why == model.Speaks
+		}
+	}
+}
+
+// DecideByRows asks the rows of a policy file.
+func DecideByRows(rows []Row) func(nodes, ranks int) Decider {
+	return func(nodes, ranks int) Decider {
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Config, bool) {
+			for _, r := range rows {
+				if r.Key == (Key{coll, nodes, ranks}) && r.Bytes.Contains(bytes) && costs.Offers(r.Algo, r.Proto) {
+					return r.Config, true
+				}
+			}
+			return Config{}, false
+		}
+	}
+}
