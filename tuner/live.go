@@ -11,19 +11,28 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// canChange reports whether the communicator's policy may change during the run. If not, why
-// is the obstacle, empty where nobody asks for changes.
-func (c *Comm) canChange() (ok bool, why string) {
+// obstacle is why a communicator's policy cannot change during the run.
+type obstacle struct {
+	label string // for metrics; "": there is no obstacle
+	text  string // for the log; "": nobody asks for changes
+}
+
+// obstacle is what is known before the ranks meet.
+func (c *Comm) obstacle() obstacle {
 	s := c.settings
 	switch {
-	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
-		return false, ""
+	case s.reload != reloadLive:
+		return obstacle{label: "reload_" + reloads[s.reload]}
+	case s.configFile == "" && s.modelFile == "":
+		return obstacle{label: "no_policy"}
+	case c.info.Counter == nil:
+		return obstacle{label: "not_counted"}
 	case c.info.ABI < nccl.ABIComms:
-		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
+		return obstacle{"old_nccl", fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"
+		return obstacle{"no_rendezvous", "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
 	}
-	return true, ""
+	return obstacle{}
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
@@ -65,6 +74,7 @@ func (c *Comm) join(own loaded) error {
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
 		Stage:    c.stage,
+		Observer: &c.plugin.exporter,
 	}
 	// On a goroutine of its own: the callback's is bound to NCCL's thread, which would
 	// sleep and wake for each of the store's operations.

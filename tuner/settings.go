@@ -19,6 +19,7 @@ const (
 	EnvReload     = "NCCL_TUNER_RELOAD"
 	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
 	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
+	EnvMetrics    = "NCCL_TUNER_METRICS"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
@@ -70,6 +71,8 @@ type settings struct {
 	reloading bool
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
+	// metrics is the directory for files that Prometheus reads; empty for none.
+	metrics string
 
 	// envChooses: the user restricts NCCL's choice by NCCL_ALGO or NCCL_PROTO.
 	envChooses bool
@@ -95,6 +98,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	s.trust = flag(EnvTrust, false)
 	s.trustFiles = flag(EnvFilesTrust, false)
 	s.rendezvous = getenv(EnvRendezvous)
+	s.metrics = getenv(EnvMetrics)
 	v := getenv(EnvReload)
 	if s.uniform = v == reloadUniform; s.uniform {
 		v = reloads[reloadLive]

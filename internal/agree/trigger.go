@@ -56,11 +56,13 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.retired = append(m.retired, m.current.snapshot)
 	m.begun = append(m.begun, v.snapshot)
 	m.current = v
-	since := ""
+	since, took := "", time.Duration(0)
 	if e := m.pending; e != nil && e.Meaning == v.Meaning {
-		since = fmt.Sprintf(", %v after the save", (m.cfg.Clock.Now() - e.since).Round(time.Millisecond))
+		took = m.cfg.Clock.Now() - e.since
+		since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
 		m.pending = nil
 	}
+	m.observeCommit(took)
 	m.logLocked(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
 	m.wakeUp()
 }
