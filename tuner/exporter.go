@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
 // exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
@@ -194,7 +195,7 @@ func (f metricsFile) removeStale() {
 
 // metricsOwner reads which process wrote a file.
 func metricsOwner(path string) (Process, error) {
-	file, err := os.Open(path)
+	file, _, err := regular.Open(path)
 	if err != nil {
 		return Process{}, err
 	}
