@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -25,6 +27,9 @@ func (d *doctor) examineMetrics(context.Context) (found []finding) {
 	var probe *os.File
 	if err == nil {
 		probe, err = os.CreateTemp(dir, ".tmp-tunefit-doctor-*")
+	}
+	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the message names it
+		err = at.Err
 	}
 	if err != nil {
 		return append(found, warned(do, "%s: metrics cannot be written: %v", d.env.Show(tuner.EnvMetrics), err))
