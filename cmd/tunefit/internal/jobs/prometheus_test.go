@@ -18,7 +18,9 @@ func TestStatusForPrometheus(t *testing.T) {
 		name   string
 		labels []string
 	}
-	sampled := func(want float64, name string, labels ...string) sample { return sample{want, "nccl_tuner_status_" + name, labels} }
+	sampled := func(want float64, name string, labels ...string) sample {
+		return sample{want, "nccl_tuner_status_" + name, labels}
+	}
 	for _, test := range []struct {
 		name string
 		more map[string]string
