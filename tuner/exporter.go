@@ -108,7 +108,7 @@ func (e *exporter) run(dir string, before, stop, done chan struct{}) {
 	}()
 	<-before
 	file := metricsFile{dir: dir, name: metricsName(ourselves())}
-	withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { file.removeStale(); return nil, nil })
+	withTimeout(e.hung, EnvMetrics+" of others", metricsLimit, func() (any, error) { file.removeStale(); return nil, nil })
 	for {
 		text := e.page()
 		if _, err := withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { return nil, file.write(text) }); err != nil {
