@@ -176,7 +176,8 @@ func (c *Comm) leave() {
 }
 
 // Close sums up the decision log, if there is one, and returns when nothing runs any more for
-// the communicator: after a few milliseconds, or about a second if the ranks' store hangs.
+// the communicator: after a few milliseconds, or about a second if the ranks' store hangs,
+// and another one if the directory of metrics does.
 func (c *Comm) Close() {
 	c.leave()
 	c.plugin.exporter.close(c)
