@@ -41,9 +41,17 @@ type CommInfo struct {
 type Cache interface {
 	// Remember adds a decision while the version is not in force yet. A query may come
 	// twice.
-	Remember(q policy.Query, d policy.Decision)
+	Remember(q policy.Query, d Decision)
+	// Hits counts the calls by Decision.Decider. The thread that calls writes it.
+	Hits() []atomic.Uint64
 	// Free is called once.
 	Free()
+}
+
+// Decision is a decision, and the index of Cache.Hits by which its calls are counted.
+type Decision struct {
+	policy.Decision
+	Decider int
 }
 
 func (c CommInfo) String() string {
@@ -68,6 +76,8 @@ type Comm struct {
 	member     *agree.Member // this rank in the agreement; nil: without a store
 	unwatch    func()        // ends the watch on the files, which brings pending edits
 	endTrials  func()        // ends the comparison of versions; nil: there is none
+
+	metrics commMetrics
 
 	loggedUnchecked atomic.Bool
 }
@@ -98,16 +108,17 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
 		return c, nil
 	}
-	if live, why := c.canChange(); live {
+	if why := c.obstacle(); why.label == "" {
 		err = c.join(own)
 	} else {
-		p.logWhyNotLive(why, settings, log)
+		p.logWhyNotLive(why.text, settings, log)
 		c.current, err = c.prepare(own.version)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.logStart()
+	p.exporter.open(c)
 	opened = true
 	return c, nil
 }
@@ -125,6 +136,7 @@ func (c *Comm) logStart() {
 		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
 	}
 	if view.Empty() && c.member == nil {
+		c.metrics.dropped = c.current
 		c.current.Retire()
 		c.current = nil
 	}
@@ -172,9 +184,11 @@ func (c *Comm) leave() {
 }
 
 // Close sums up the decision log, if there is one, and returns when nothing runs any more for
-// the communicator: after a few milliseconds, or about a second if the ranks' store hangs.
+// the communicator: after a few milliseconds, or about a second if the ranks' store hangs,
+// and another one if the directory of metrics does.
 func (c *Comm) Close() {
 	c.leave()
+	c.plugin.exporter.close(c)
 	if c.member != nil {
 		c.current = c.member.Snapshot().(*snapshot)
 	}
@@ -192,7 +206,7 @@ func (c *Comm) Idle() bool { return c.current == nil }
 func (c *Comm) Cache() Cache { return c.current.cache }
 
 // Decide answers one query; see policy.EngineView.Decide.
-func (c *Comm) Decide(q policy.Query) policy.Decision {
+func (c *Comm) Decide(q policy.Query) Decision {
 	a := c.current.view.Decide(q)
 	if c.current.decisions != nil {
 		c.current.decisions.add(q, a)
@@ -200,5 +214,5 @@ func (c *Comm) Decide(q policy.Query) policy.Decision {
 	if c.member != nil {
 		c.recent.add(q)
 	}
-	return a.Decision
+	return Decision{a.Decision, c.current.deciders.of(a)}
 }

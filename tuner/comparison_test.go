@@ -117,7 +117,7 @@ func (j *playedJob) save(v *version) {
 const (
 	fastRows  = "allreduce,0,inf,ring,simple,8,-1,-1\n"
 	slowRows  = "allreduce,0,inf,ring,simple,4,-1,-1\n"
-	otherRows = "allreduce,0,inf,ring,simple,2,-1,-1\n"
+	thirdRows = "allreduce,0,inf,ring,simple,2,-1,-1\n"
 )
 
 // byVersion is how long calls take, with noise.
@@ -187,8 +187,8 @@ func TestComparisonOfEdit(t *testing.T) {
 
 // A canary compares each edit with what was in force before, and takes back what is slower.
 func TestCanary(t *testing.T) {
-	j := play(t, settings{canary: true}, fastRows, slowRows, otherRows)
-	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500, otherRows: 9900})
+	j := play(t, settings{canary: true}, fastRows, slowRows, thirdRows)
+	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500, thirdRows: 9900})
 	j.run(time.Minute)
 	if j.turns != 0 || j.clock.Next.Load() != never {
 		t.Error("without an edit there is nothing to compare")
@@ -205,9 +205,9 @@ func TestCanary(t *testing.T) {
 	if c := j.last(); c.Pairs > 3 {
 		t.Errorf("it took %d pairs, %d calls", c.Pairs, j.call-before)
 	}
-	j.save(j.versions[otherRows])
+	j.save(j.versions[thirdRows])
 	j.run(20 * time.Minute)
-	if c := j.last(); c.Slower() || c.Stays != "A" || j.inForce != j.versions[otherRows] {
+	if c := j.last(); c.Slower() || c.Stays != "A" || j.inForce != j.versions[thirdRows] {
 		t.Errorf("%v is in force after %+v", j.inForce, c)
 	}
 }

@@ -60,6 +60,16 @@ func ParseProcess(identity string) (p Process, err error) {
 
 func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
 
+// unique is the number of a process as no other one of the machine has it: those of containers
+// come with their namespace.
+func (p Process) unique() string {
+	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of Linux
+	if p.space == first || p.space == 0 {
+		return strconv.Itoa(p.PID)
+	}
+	return fmt.Sprintf("%d-%d", p.PID, p.space)
+}
+
 // ProcessState is what this machine knows of a process.
 type ProcessState int8
 

@@ -11,21 +11,31 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// canChange reports whether the communicator's policy may change during the run. If not, why
-// is the obstacle, empty where nobody asks for changes.
-func (c *Comm) canChange() (ok bool, why string) {
-	s := c.settings
-	switch {
-	case s.compares() && (s.reload != reloadLive || s.configFile == "" && s.modelFile == ""):
-		return false, "so nothing is compared: " + EnvCompare + " and " + EnvCanary + " need " + EnvConfigFile + " or " + EnvModelFile + ", and " + EnvReload + " as live"
-	case s.reload != reloadLive, s.configFile == "" && s.modelFile == "", c.info.Counter == nil:
-		return false, ""
-	case c.info.ABI < nccl.ABIComms:
-		return false, fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)
-	case c.info.Nodes > 1 && s.rendezvous == "":
-		return false, "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"
+// obstacle is why a communicator's policy cannot change during the run.
+type obstacle struct {
+	label string // for metrics; "": there is no obstacle
+	text  string // for the log; "": nobody asks for changes
+}
+
+// obstacle is what is known before the ranks meet.
+func (c *Comm) obstacle() obstacle {
+	s, notCompared := c.settings, ""
+	if s.compares() {
+		notCompared = fmt.Sprintf("so nothing is compared: %s and %s need %s or %s, and %s=live", EnvCompare, EnvCanary, EnvConfigFile, EnvModelFile, EnvReload)
 	}
-	return true, ""
+	switch {
+	case s.reload != reloadLive:
+		return obstacle{"reload_" + reloads[s.reload], notCompared}
+	case s.configFile == "" && s.modelFile == "":
+		return obstacle{"no_policy", notCompared}
+	case c.info.Counter == nil:
+		return obstacle{label: "not_counted"}
+	case c.info.ABI < nccl.ABIComms:
+		return obstacle{"old_nccl", fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)}
+	case c.info.Nodes > 1 && s.rendezvous == "":
+		return obstacle{"no_rendezvous", "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
+	}
+	return obstacle{}
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
@@ -67,6 +77,7 @@ func (c *Comm) join(own loaded) error {
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
 		Stage:    c.stage,
+		Observer: &c.plugin.exporter,
 	}
 	// On a goroutine of its own: the callback's is bound to NCCL's thread, which would
 	// sleep and wake for each of the store's operations.

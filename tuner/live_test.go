@@ -20,9 +20,10 @@ import (
 // countedCache knows how many caches there are.
 type countedCache struct{ n atomic.Int64 }
 
-func (c *countedCache) New() (Cache, error)                  { c.n.Add(1); return c, nil }
-func (c *countedCache) Free()                                { c.n.Add(-1) }
-func (*countedCache) Remember(policy.Query, policy.Decision) {}
+func (c *countedCache) New() (Cache, error)           { c.n.Add(1); return c, nil }
+func (c *countedCache) Free()                         { c.n.Add(-1) }
+func (*countedCache) Remember(policy.Query, Decision) {}
+func (*countedCache) Hits() []atomic.Uint64           { return nil }
 
 // switches are the calls from which on a rank decided otherwise, and how.
 type switches []struct {

@@ -36,6 +36,9 @@ func (p *Plugin) use(f filePair, s settings, log Log) (l loaded, err error) {
 	l = loaded{version: noFiles, read: f}
 	policyOK, modelOK := f.policy.check(s, log), f.model.check(s, log)
 	valid := policyOK && modelOK
+	if !valid {
+		p.exporter.fileRefused()
+	}
 	if s.strict && !valid {
 		return l, errUnusable
 	}

@@ -68,7 +68,7 @@ func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	if c.Idle() {
 		return policy.Decision{Algo: -1}
 	}
-	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper})
+	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper}).Decision
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {

@@ -20,6 +20,8 @@ type Plugin struct {
 	watched watchedFiles
 	paces   paces
 
+	exporter exporter
+
 	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
 	files      map[fileKey]*file
 	versions   []*version // the latest, see find
@@ -41,6 +43,7 @@ func New(getenv func(string) string) *Plugin {
 		unusable:   map[rendezvousKey]time.Time{},
 		logged:     map[string]bool{},
 	}
+	p.exporter.init(&p.hung, getenv)
 	p.watched.byNames = map[[2]string]*watchedSet{}
 	return p
 }

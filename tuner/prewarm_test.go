@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,11 +36,12 @@ func newKeepingCache() (Cache, error) {
 	return &keepingCache{decisions: map[shape]policy.Decision{}}, nil
 }
 
-func (c *keepingCache) Free() {}
-func (c *keepingCache) Remember(q policy.Query, d policy.Decision) {
+func (c *keepingCache) Free()                 {}
+func (c *keepingCache) Hits() []atomic.Uint64 { return nil }
+func (c *keepingCache) Remember(q policy.Query, d Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decisions[shapeOf(q)] = d
+	c.decisions[shapeOf(q)] = d.Decision
 }
 
 // When a version comes into force, the host has its answers to all that was asked

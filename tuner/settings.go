@@ -22,6 +22,7 @@ const (
 	EnvCompare    = "NCCL_TUNER_COMPARE"
 	EnvCanary     = "NCCL_TUNER_CANARY"
 	EnvRecord     = "NCCL_TUNER_RECORD"
+	EnvMetrics    = "NCCL_TUNER_METRICS"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
@@ -84,6 +85,8 @@ type settings struct {
 	record string
 	// logDecisions asks for one INFO line per new decision.
 	logDecisions bool
+	// metrics is the directory for files that Prometheus reads; empty for none.
+	metrics string
 
 	// envChooses: the user restricts NCCL's choice by NCCL_ALGO or NCCL_PROTO.
 	envChooses bool
@@ -109,6 +112,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	s.trust = flag(EnvTrust, false)
 	s.trustFiles = flag(EnvFilesTrust, false)
 	s.rendezvous = getenv(EnvRendezvous)
+	s.metrics = getenv(EnvMetrics)
 	v := getenv(EnvReload)
 	if s.uniform = v == reloadUniform; s.uniform {
 		v = reloads[reloadLive]

@@ -13,8 +13,9 @@ type snapshot struct {
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
-	cache     Cache    // nil: none
-	prewarmed []answer // not logged yet
+	cache     Cache     // nil: none
+	deciders  *deciders // of the calls that cache counts; nil: nobody reads the counts
+	prewarmed []answer  // not logged yet
 }
 
 // prepare makes this communicator's snapshot of a version.
@@ -36,6 +37,10 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 		if s.cache, err = c.info.NewCache(); err != nil {
 			return nil, err
 		}
+		if c.settings.metrics != "" {
+			s.deciders = newDeciders(s.cache.Hits())
+			c.plugin.exporter.follow(s)
+		}
 	}
 	return s, nil
 }
@@ -55,6 +60,7 @@ func (s *snapshot) Retire() {
 	if s.decisions != nil {
 		s.decisions.sumUp()
 	}
+	s.comm.plugin.exporter.fold(s)
 	if s.cache != nil {
 		s.cache.Free()
 	}

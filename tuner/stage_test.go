@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -15,8 +16,9 @@ import (
 // askedCache keeps what it is told.
 type askedCache struct{ answers []policy.Decision }
 
-func (c *askedCache) Remember(_ policy.Query, d policy.Decision) { c.answers = append(c.answers, d) }
-func (*askedCache) Free()                                        {}
+func (c *askedCache) Remember(_ policy.Query, d Decision) { c.answers = append(c.answers, d.Decision) }
+func (*askedCache) Hits() []atomic.Uint64                 { return nil }
+func (*askedCache) Free()                                 {}
 
 // What another rank proposes is compiled and prewarmed, or refused with the reason; a defect in that refuses the edit, and
 // does not end the job.

@@ -27,14 +27,21 @@ is live, the log does not say why not). A version is the digest that the ranks l
 
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status
-  tunefit status --rendezvous . --all --json`,
+  tunefit status --rendezvous . --all --json
+  tunefit status --prometheus`,
 		Args: cli.FlagsOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.Run(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Prometheus && (f.JSON || f.Watch) {
+				return cli.Usagef("--prometheus excludes --json and --watch")
+			}
+			return f.Run(cmd.OutOrStdout())
+		},
 	}
 	flags := cmd.Flags()
 	rendezvousFlag(cmd, &f.Rendezvous)
 	flags.BoolVar(&f.All, "all", false, "also list what communicators that have ended left behind")
 	flags.BoolVar(&f.Watch, "watch", false, "refresh every second until Ctrl-C; not on a terminal: print again after each change")
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object per communicator; with --watch a line for each change")
+	flags.BoolVar(&f.Prometheus, "prometheus", false, "print Prometheus' text format, for a file of node_exporter's textfile collector")
 	return cmd
 }

@@ -32,6 +32,9 @@ type Config struct {
 	// Thread returns a number of the calling thread. nil: its number in Linux.
 	Thread func() int
 
+	// Observer may be nil.
+	Observer Observer
+
 	// Own is this rank's policy file at the moment.
 	Own Version
 	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the

@@ -24,6 +24,7 @@ func (m *Member) obey(d Decision, fromToken bool) {
 		m.release()
 		return
 	}
+	m.observeAbort(d.Abort)
 	c := m.change
 	if c.staged {
 		m.retired = append(m.retired, c.snapshot)

@@ -57,13 +57,15 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.begun = append(m.begun, v.snapshot)
 	m.current = v
 	m.current.from = n
-	since := ""
+	since, took := "", time.Duration(0)
 	if e := m.pending; e != nil && e.Meaning == v.Meaning {
 		if !e.proposed {
-			since = fmt.Sprintf(", %v after the save", (m.cfg.Clock.Now() - e.since).Round(time.Millisecond))
+			took = m.cfg.Clock.Now() - e.since
+			since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
 		}
 		m.pending = nil
 	}
+	m.observeCommit(took)
 	m.logLocked(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
 	m.wakeUp()
 }

@@ -28,10 +28,13 @@ static uint32_t num_slots(const struct cache *c) { return (uint32_t)(c->mask / s
 
 struct cache *cache_new(void) {
     struct cache *c = malloc(sizeof *c);
-    if (c && !open_slots(c, MIN_SLOTS)) {
+    uint64_t *hits = calloc(NUM_DECIDERS, sizeof *hits);
+    if (!c || !hits || !open_slots(c, MIN_SLOTS)) {
+        free(hits);
         free(c);
         return NULL;
     }
+    c->hits = hits;
     return c;
 }
 
@@ -42,6 +45,7 @@ void cache_free(struct cache *c) {
         next = outgrown(table, slots);
         free(table);
     }
+    free(c->hits);
     free(c);
 }
 

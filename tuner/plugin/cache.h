@@ -24,17 +24,19 @@ enum {
     MAX_OFFSET_BITS = 20,
     MAX_LOAD = 8, /* slots per entry: room is cheaper than a second compare */
     WINDOW = 16,
+    NUM_DECIDERS = 1 << 10, /* 8 KiB of counts */
 };
 
 /* A decision. One byte tells the usual one, which writes a cell and sets the channels, from
  * all others. */
 struct answer {
-    uint64_t chunk;     /* 0: NCCL's own */
+    uint32_t chunk;     /* 0: NCCL's own */
     float micros;       /* to be written to `cell` */
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
     bool unusual;       /* cell is -1, or channels is 0, or comm.chunk must be set; the cache fills it in */
+    uint16_t decider;   /* an index of cache.hits; Go knows what it stands for */
 };
 
 /* All that a decision depends on but the cells of the table. */
@@ -67,8 +69,9 @@ _Static_assert(MAX_SLOTS * sizeof(struct cache_entry) == 1 << MAX_OFFSET_BITS, "
 struct cache {
     struct cache_entry *entries;
     uint64_t mask;   /* of the offset of an entry in bytes: (slots - 1) x the size of an entry */
+    uint64_t *hits;  /* calls by what decided them, so that an evicted entry loses none; Go reads them */
     uint32_t used;   /* entries */
-    uint32_t victim; /* the slot of a window to evict next */
+    uint8_t victim;  /* the slot of a window to evict next */
     bool chunks;     /* an answer with a chunk size was added: all are unusual */
 };
 

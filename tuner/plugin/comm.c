@@ -199,7 +199,7 @@ static int ask_alone(struct comm *c, const struct query *q, const struct answer 
     if (counts && clock_is_due(c)) stamp(c, call);
     *answer = cache_find(&c->cache, key, q->table);
     if (!*answer) *answer = decide(c, q, key);
-    if (*answer && counts) comm_count(c, call);
+    if (*answer && counts) comm_count(c, call, *answer);
     return RESULT_SUCCESS;
 }
 

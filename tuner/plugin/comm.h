@@ -121,14 +121,16 @@ static inline bool clock_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->clock.next, __ATOMIC_RELAXED);
 }
 
-/* Counts a call that is decided. The C twin of agree.Counter.Add; for the order of memory see
- * struct counter. */
-static inline void comm_count(struct comm *c, uint64_t hash_of_call) {
+/* Counts a call that is decided, and what has decided it. The C twin of agree.Counter.Add; for
+ * the order of memory see struct counter. */
+static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struct answer *a) {
     uint64_t x = hash_of_call ^ hash_of_call >> 32;
     uint64_t last = __atomic_load_n(&c->counter.last, __ATOMIC_RELAXED), all = __atomic_load_n(&c->counter.all, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.last, (last << 1) + x, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.all, all * (2 * x + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    uint64_t *hits = &c->cache.hits[a->decider];
+    __atomic_store_n(hits, __atomic_load_n(hits, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 /* The C twin of agree.Counter.Hash. */
@@ -150,7 +152,7 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
     const struct answer *known = cache_peek(&c->cache, hash, bytes, call, reg_buff, table);
-    if (known) comm_count(c, hash);
+    if (known) comm_count(c, hash, known);
     return known;
 }
 

@@ -42,6 +42,7 @@ import (
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -121,7 +122,11 @@ func newCache() (tuner.Cache, error) {
 
 func (c *cache) Free() { C.cache_free((*C.struct_cache)(c)) }
 
-func (c *cache) Remember(q policy.Query, d policy.Decision) {
+func (c *cache) Hits() []atomic.Uint64 {
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(c.hits)), C.NUM_DECIDERS)
+}
+
+func (c *cache) Remember(q policy.Query, d tuner.Decision) {
 	table := q.Costs.Micros
 	C.cache_remember((*C.struct_cache)(c), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
 		(*C.float)(&table[0]), C.int(len(table)/q.Costs.NumProto), C.int(q.Costs.NumProto), answerOf(q, d))
@@ -136,9 +141,10 @@ func newStamps() *[tuner.ClockStamps]tuner.Stamp {
 func cacheOf(c *tuner.Comm) *C.struct_cache { return (*C.struct_cache)(c.Cache().(*cache)) }
 
 // answerOf is a decision in the words of cache.h.
-func answerOf(q policy.Query, d policy.Decision) C.struct_answer {
+func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 	cell := q.Costs.Cell(d.Algo, d.Proto)
-	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), chunk: C.uint64_t(d.ChunkBytes)}
+	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), decider: C.uint16_t(d.Decider),
+		chunk: C.uint32_t(min(d.ChunkBytes, math.MaxUint32))} // more than any buffer of NCCL's
 	switch {
 	case d.Algo >= 0:
 		a.chunk_slot = C.uint8_t(C.chunk_slot(C.int(q.Coll), C.int(cell)))

@@ -363,7 +363,7 @@ func TestSanitizers(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
-			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env) })
+			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env, "NCCL_TUNER_METRICS="+t.TempDir()) })
 			t.Run("hand over", func(t *testing.T) { handOver(t, p) })
 		})
 	}

@@ -231,6 +231,38 @@ static void chunks(void) {
     comm_close(c);
 }
 
+/* Calls are counted by what decided them, whatever becomes of their entries, and by version. */
+static void counts(void) {
+    open_one();
+    const uint64_t *hits[2] = {versions[0]->hits, versions[1]->hits};
+    enum { SHAPES = 3 * MAX_SLOTS }; /* the cache grows to its limit, and evicts */
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < SHAPES; i++) {
+            answers[0].decider = (uint16_t)(i % 3);
+            call(i);
+            call(i);
+        }
+    }
+    for (int d = 0; d < 3; d++) CHECK(hits[0][d] == 4 * SHAPES / 3);
+    CHECK(decides > SHAPES && counter->seq == 4 * SHAPES);
+    struct answer known = answers[1];
+    known.decider = NUM_DECIDERS - 1;
+    remember(versions[1], 5, known);
+    switch_now();
+    call(5);
+    counter->trigger = UINT64_MAX;
+    call(5);
+    CHECK(hits[1][NUM_DECIDERS - 1] == 2);
+    for (int d = 0; d < 3; d++) CHECK(hits[0][d] == 4 * SHAPES / 3);
+    /* NCCL asks with 0 pipelined operations first, which is no call. */
+    float table[CELLS];
+    memcpy(table, costs, sizeof table);
+    const struct answer *a;
+    comm_ask(c, &(struct query){.bytes = 5, .table = table, .num_algo = NUM_ALGOS, .num_proto = NUM_PROTOS}, &a);
+    CHECK(a && hits[1][a->decider] == 0 && counter->seq == 4 * SHAPES + 2);
+    comm_close(c);
+}
+
 int main(void) {
     promise();
     late();
@@ -239,5 +271,6 @@ int main(void) {
     fails();
     aborts();
     chunks();
+    counts();
     return failures > 0;
 }

@@ -63,6 +63,7 @@ var examinations = []examination{
 	{"files", (*doctor).examineFiles},
 	{"topology", (*doctor).examineTopology},
 	{"rendezvous", (*doctor).examineRendezvous},
+	{"metrics", (*doctor).examineMetrics},
 	{"limits", (*doctor).examineLimits},
 	{"jobs", (*doctor).examineJobs},
 }

@@ -24,6 +24,7 @@ type View struct {
 	All        bool   // also those that have ended
 	Watch      bool   // again and again
 	JSON       bool
+	Prometheus bool
 }
 
 // rendezvous is the one that is named, or the one of the environment, or "" for the default ones.
@@ -60,6 +61,9 @@ func (f *View) write(w io.Writer, all []communicator) error {
 		default:
 			leftovers++
 		}
+	}
+	if f.Prometheus {
+		return writePrometheus(w, shown)
 	}
 	if f.JSON {
 		return writeStatusJSON(w, shown, f.Watch)

@@ -1,0 +1,42 @@
+package docs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+)
+
+// docs/METRICS.md names every metric with its labels, and no other; its alerts ask for metrics
+// that there are.
+func TestMetrics(t *testing.T) {
+	page := pages(t)["docs/METRICS.md"]
+	table := func(list []metrics.Metric) string {
+		rows := "| metric | kind | labels | what |\n|---|---|---|---|\n"
+		for _, m := range list {
+			labels := ""
+			if len(m.Labels) > 0 {
+				labels = "`" + strings.Join(m.Labels, "`, `") + "` "
+			}
+			rows += fmt.Sprintf("| `%s` | %s | %s| %s |\n", m.Name, m.Kind, labels, m.Help)
+		}
+		return rows
+	}
+	for _, list := range [][]metrics.Metric{metrics.Library, metrics.Status} {
+		if want := table(list); !strings.Contains(page, "\n\n"+want+"\n") {
+			t.Errorf("docs/METRICS.md should say\n%s", want)
+		}
+	}
+	alerts := regexp.MustCompile(`(?m)^ +expr: (.*)$`).FindAllStringSubmatch(page, -1)
+	if len(alerts) < 3 {
+		t.Errorf("%d alerts", len(alerts))
+	}
+	for _, a := range alerts {
+		if err := metricstest.CheckExpr(a[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package metrics_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+)
+
+// The text is as node_exporter wants it, whatever is in a label.
+func TestPage(t *testing.T) {
+	p := metrics.NewPage(metrics.Library, "node", "n1", "rank", "")
+	p.Add(metrics.RowHits, 3, "p.csv:1")
+	p.Add(metrics.Info, 1, "0.1.0")
+	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\nd\xff.csv:2")
+	p.Add(metrics.RowHits, 5, strings.Repeat("x/", 2000)+"p.csv:3")
+	p.AddHistogram(metrics.ChangeTime, []float64{0.5, 1}, []uint64{1, 0, 2}, 7.25)
+	var text strings.Builder
+	if _, err := p.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := `# HELP nccl_tuner_info ` + metrics.Info.Help + `
+# TYPE nccl_tuner_info gauge
+nccl_tuner_info{node="n1",release="0.1.0"} 1
+# HELP nccl_tuner_change_seconds ` + metrics.ChangeTime.Help + `
+# TYPE nccl_tuner_change_seconds histogram
+nccl_tuner_change_seconds_bucket{node="n1",le="0.5"} 1
+nccl_tuner_change_seconds_bucket{node="n1",le="1"} 1
+nccl_tuner_change_seconds_bucket{node="n1",le="+Inf"} 3
+nccl_tuner_change_seconds_sum{node="n1"} 7.25
+nccl_tuner_change_seconds_count{node="n1"} 3
+# HELP nccl_tuner_row_hits_total ` + metrics.RowHits.Help + `
+# TYPE nccl_tuner_row_hits_total counter
+nccl_tuner_row_hits_total{node="n1",row="p.csv:1"} 3
+nccl_tuner_row_hits_total{node="n1",row="a\\b\"c\nd?.csv:2"} 9007199254740992
+nccl_tuner_row_hits_total{node="n1",row="...`
+	if !strings.HasPrefix(text.String(), want) {
+		t.Errorf("%s\nwant\n%s", text.String(), want)
+	}
+	all, err := metricstest.Parse(metrics.Library, text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cut := all.Of("nccl_tuner_row_hits_total")[2].Labels["row"]; len(cut) > 600 || !strings.HasSuffix(cut, "p.csv:3") {
+		t.Errorf("%q", cut)
+	}
+	if _, err := metricstest.Parse(metrics.Library, text.String(), text.String()); err == nil {
+		t.Error("the same samples in two files are not found")
+	}
+}
+
+// Names follow Prometheus' rules, and none is there twice.
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range append(append([]metrics.Metric{}, metrics.Library...), metrics.Status...) {
+		counter := strings.HasSuffix(m.Name, "_total")
+		if !regexp.MustCompile(`^nccl_tuner_[a-z_]+$`).MatchString(m.Name) || seen[m.Name] || counter != (m.Kind == "counter") || !strings.HasSuffix(m.Help, ".") {
+			t.Errorf("%+v", m)
+		}
+		seen[m.Name] = true
+	}
+}

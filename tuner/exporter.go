@@ -1,0 +1,211 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+)
+
+// exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
+// again and again while communicators are open, and removes it with the last. It is a file for
+// node_exporter's textfile collector. What metrics there are is in internal/metrics.
+type exporter struct {
+	hung   *hungCalls
+	getenv func(string) string
+	every  time.Duration // between two writes
+
+	mu     sync.Mutex // guards what follows; held while counts are read
+	dir    string
+	labels []string
+	log    Log // of the first communicator
+	warned bool
+	comms  []*Comm // open ones
+	opened int     // since the process began
+	stop   chan struct{}
+	done   chan struct{} // closed when the last goroutine has ended
+	rows   rowTotals
+
+	events changeTotals
+}
+
+const (
+	metricsEvery = 15 * time.Second
+	// metricsLimit bounds one operation of the directory's file system.
+	metricsLimit = time.Second
+)
+
+func (e *exporter) init(h *hungCalls, getenv func(string) string) {
+	e.hung, e.getenv, e.every = h, getenv, metricsEvery
+	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
+	e.events.refused = map[agree.Reason]uint64{}
+	e.done = make(chan struct{})
+	close(e.done)
+}
+
+// open adds a communicator, if its settings ask for metrics. All of a process go to the directory
+// that the first one names.
+func (e *exporter) open(c *Comm) {
+	if c.settings.metrics == "" {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.opened++
+	c.metrics.number = e.opened
+	e.comms = append(e.comms, c)
+	if len(e.comms) > 1 {
+		return
+	}
+	e.dir, e.log = c.settings.metrics, c.log
+	e.labels = metricsLabels(e.getenv) // here, as no other thread may ask for the environment
+	e.stop = make(chan struct{})
+	before, done := e.done, make(chan struct{})
+	e.done = done
+	go e.run(e.dir, before, e.stop, done)
+}
+
+// close removes a communicator. With the last one the file goes, and nothing runs any more, unless
+// the file system hangs.
+func (e *exporter) close(c *Comm) {
+	e.mu.Lock()
+	was := len(e.comms)
+	for i := range e.comms {
+		if e.comms[i] == c {
+			for _, s := range c.metrics.counting { // in one step, so that no count falls
+				e.keep(s)
+			}
+			e.comms = append(e.comms[:i:i], e.comms[i+1:]...)
+			break
+		}
+	}
+	last := was == 1 && len(e.comms) == 0
+	done := e.done
+	if last {
+		close(e.stop)
+	}
+	e.mu.Unlock()
+	if last {
+		select {
+		case <-done:
+		case <-time.After(3 * metricsLimit):
+		}
+	}
+}
+
+func (e *exporter) run(dir string, before, stop, done chan struct{}) {
+	defer close(done)
+	defer func() {
+		if p := recover(); p != nil {
+			e.warn("a defect in the plugin: %v; there are no more metrics", p)
+		}
+	}()
+	<-before
+	file := metricsFile{dir: dir, name: metricsName(ourselves())}
+	withTimeout(e.hung, EnvMetrics+" of others", metricsLimit, func() (any, error) { file.removeStale(); return nil, nil })
+	for {
+		text := e.page()
+		if _, err := withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { return nil, file.write(text) }); err != nil {
+			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", EnvMetrics, dir, reason(err))
+		}
+		select {
+		case <-stop:
+			withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { return nil, os.Remove(file.path()) })
+			return
+		case <-time.After(e.every):
+		}
+	}
+}
+
+// warn logs one warning in the life of a process: a full disk would bring one every 15 s.
+func (e *exporter) warn(format string, args ...any) {
+	e.mu.Lock()
+	log, warned := e.log, e.warned
+	e.warned = true
+	e.mu.Unlock()
+	if !warned {
+		log.Warnf(format, args...)
+	}
+}
+
+// metricsFile is the file of one process.
+type metricsFile struct{ dir, name string }
+
+const (
+	metricsPrefix = "nccl_tuner_metrics_"
+	metricsSuffix = ".prom"
+	// metricsMark begins the first line, which goes on with the identity of the process.
+	metricsMark = "# nccl-tuner-go "
+)
+
+// metricsName is unlike that of any other process: containers count processes each for itself.
+func metricsName(p Process) string {
+	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.unique(), metricsSuffix)
+}
+
+func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
+
+// write puts the text in the place of the file as a whole, for all to read: node_exporter has a
+// user of its own.
+func (f metricsFile) write(text []byte) (err error) {
+	tmp, err := os.CreateTemp(f.dir, "."+f.name+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+		}
+	}()
+	if _, err = fmt.Fprintf(tmp, "%s%s\n%s", metricsMark, newIdentity(), text); err != nil {
+		return err
+	}
+	if err = tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), f.path())
+}
+
+// removeStale removes what processes of this machine left behind that were killed, whole files
+// and such as were being written. It keeps what it is not sure of.
+func (f metricsFile) removeStale() {
+	mine := metricsPrefix + strings.ReplaceAll(ourselves().Host, "/", "_") + "_"
+	entries, _ := os.ReadDir(f.dir)
+	for _, entry := range entries {
+		name := strings.TrimPrefix(entry.Name(), ".")
+		if !strings.HasPrefix(name, mine) || !entry.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(f.dir, entry.Name())
+		if p, err := metricsOwner(path); err == nil && p.State() == Dead {
+			os.Remove(path)
+		}
+	}
+}
+
+// metricsOwner reads which process wrote a file.
+func metricsOwner(path string) (Process, error) {
+	file, _, err := regular.Open(path)
+	if err != nil {
+		return Process{}, err
+	}
+	defer file.Close()
+	head := make([]byte, 512)
+	n, _ := file.Read(head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	identity, ok := strings.CutPrefix(line, metricsMark)
+	if !ok {
+		return Process{}, errors.New("this is no file of metrics")
+	}
+	return ParseProcess(identity)
+}
