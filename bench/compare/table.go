@@ -75,9 +75,9 @@ func (k Key) Comm() string {
 	case k.Nodes == 0:
 		return fmt.Sprintf("of %d ranks", k.Ranks)
 	case k.Ranks%k.Nodes != 0:
-		return fmt.Sprintf("of %d ranks on %d nodes", k.Ranks, k.Nodes)
+		return "of " + nccl.CommName(k.Nodes, k.Ranks)
 	}
-	return fmt.Sprintf("%dx%d", k.Nodes, k.Ranks/k.Nodes)
+	return nccl.CommName(k.Nodes, k.Ranks)
 }
 
 // variant is what nccl-tests repeats a collective with.

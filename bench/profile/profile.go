@@ -12,12 +12,7 @@ import (
 // Shape is a communicator's number of nodes, and of ranks in all.
 type Shape struct{ Nodes, Ranks int }
 
-func (s Shape) String() string {
-	if s.Ranks%s.Nodes != 0 {
-		return fmt.Sprintf("%d ranks on %d nodes", s.Ranks, s.Nodes)
-	}
-	return fmt.Sprintf("%dx%d", s.Nodes, s.Ranks/s.Nodes)
-}
+func (s Shape) String() string { return nccl.CommName(s.Nodes, s.Ranks) }
 
 // Call tells calls apart.
 type Call struct {

@@ -295,7 +295,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(both))
 	for side := range files {
 		for _, file := range files[side] {
-			r, err := readNamed(file, found[file], f.force, progress, bench.Options{}, digests[side], &notes)
+			r, _, err := readNamed(file, found[file], f.force, progress, bench.Options{}, digests[side], &notes)
 			if err != nil {
 				failed = append(failed, err)
 			}

@@ -35,19 +35,12 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 		known = map[string]string{}
 	}
 	for _, name := range files {
-		progress.TurnTo(filepath.Base(name))
 		pool.Begin(name)
-		r, digest, same, err := readMeasurements(name, progress, bench.Options{Each: pool.Add}, known)
-		switch {
-		case err != nil:
+		r, digest, err := readNamed(name, false, anyway, progress, bench.Options{Each: pool.Add}, known, &notes)
+		if err != nil {
 			failed = append(failed, err)
-			continue
-		case same != "":
-			notes = append(notes, bench.Note{File: name, Text: "the same as " + same + ": read once"})
-			continue
 		}
-		if err := doubt(r, anyway, &notes); err != nil {
-			failed = append(failed, err)
+		if r == nil {
 			continue
 		}
 		for i := range r.Failed {
@@ -74,16 +67,6 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 	return pool.Set(), sources, refusals, nil
 }
 
-// doubt refuses a file of which too little can be read, or else notes why some of its
-// rows cannot.
-func doubt(r *bench.Result, anyway bool, notes *[]bench.Note) error {
-	if err := r.Doubt(); err != nil && !anyway {
-		return fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File)
-	}
-	*notes = append(*notes, r.MalformedNotes()...)
-	return nil
-}
-
 // sweepKinds are what measurements are read from.
 var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
 
@@ -94,7 +77,7 @@ func readMeasurements(name string, p *cli.Progress, opts bench.Options, known ma
 	// Samples may go straight to a pool, so the digest has to come first, but for one
 	// file alone and for what can be read only once.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && known != nil {
-		if digest, err = sweepDigest(name); err != nil {
+		if digest, err = digestOf(name, sweepKinds...); err != nil {
 			return nil, "", "", err
 		}
 		if first, ok := known[digest]; ok {
@@ -123,8 +106,9 @@ func readMeasurements(name string, p *cli.Progress, opts bench.Options, known ma
 	return r, hex.EncodeToString(hash.Sum(nil)), "", nil
 }
 
-func sweepDigest(name string) (string, error) {
-	in, err := cli.OpenInput(name, sweepKinds...)
+// digestOf is the SHA-256 of what a file of some kinds holds, unpacked.
+func digestOf(name string, kinds ...cli.Kind) (string, error) {
+	in, err := cli.OpenInput(name, kinds...)
 	if err != nil {
 		return "", err
 	}

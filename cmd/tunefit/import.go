@@ -138,7 +138,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	known := map[string]string{}
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
 	for _, file := range files {
-		r, err := readNamed(file, found[file], f.force, progress, opts, known, &notes)
+		r, _, err := readNamed(file, found[file], f.force, progress, opts, known, &notes)
 		if err != nil {
 			failed = append(failed, err)
 		}
@@ -178,24 +178,26 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
 }
 
-// readNamed reads a file that was named, or found in a directory that was; nil without an error where it is left out.
-func readNamed(file string, found, anyway bool, progress *cli.Progress, opts bench.Options, known map[string]string, notes *[]bench.Note) (*bench.Result, error) {
+// readNamed reads a file that was named, or found in a directory that was; nil without an error where it is left out. A file
+// of which too little can be read is refused; anyway takes it, too.
+func readNamed(file string, found, anyway bool, progress *cli.Progress, opts bench.Options, known map[string]string, notes *[]bench.Note) (r *bench.Result, digest string, err error) {
 	progress.TurnTo(filepath.Base(file))
-	r, _, same, err := readMeasurements(file, progress, opts, known)
+	r, digest, same, err := readMeasurements(file, progress, opts, known)
 	switch {
 	case err != nil && found: // not everything in a directory is a log
 		*notes = append(*notes, bench.Note{File: "left out", Text: err.Error()})
-		return nil, nil
+		return nil, "", nil
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	case same != "":
 		*notes = append(*notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
-		return nil, nil
+		return nil, "", nil
 	}
-	if err := doubt(r, anyway, &r.Notes); err != nil {
-		return nil, err
+	if err := r.Doubt(); err != nil && !anyway {
+		return nil, "", fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File)
 	}
-	return r, nil
+	r.Notes = append(r.Notes, r.MalformedNotes()...)
+	return r, digest, nil
 }
 
 // walked puts the files in directories, and in those below, in the places of the

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -87,7 +85,7 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 		return err
 	}
 	if file != cli.StandardName { // which is one
-		digest, err := digestOf(file)
+		digest, err := digestOf(file, cli.KindInspector, cli.KindLog)
 		if err != nil || known[digest] {
 			return err
 		}
@@ -106,15 +104,4 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 		return job.Inspector(called, progress.Reader(in))
 	}
 	return job.Decisions(called, progress.Reader(in))
-}
-
-func digestOf(file string) (string, error) {
-	in, err := cli.OpenInput(file, cli.KindInspector, cli.KindLog)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	hash := sha256.New()
-	_, err = io.Copy(hash, in)
-	return string(hash.Sum(nil)), err
 }

@@ -297,23 +297,10 @@ func (s Space) from(sizes []uint64) []uint64 {
 	return s.Sizes[i : j+1]
 }
 
-// edge is a channel count at an end of those to try that wins most sizes, if it
-// wins any, where the machine may have more.
+// edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.
 func (s Space) edge(g *Group) int {
-	wins := map[int]int{}
-	_, fastest := g.winners()
-	for _, c := range fastest {
-		if limit, ok := s.Limits[c.Config.Algo]; !ok || c.Config.Channels < limit {
-			wins[c.Config.Channels]++
-		}
-	}
-	low, high := s.Channels[0], s.Channels[len(s.Channels)-1]
-	switch {
-	case low == high:
-	case high < nccl.MaxChannels && wins[high] > 0:
-		return high
-	case low > 1 && wins[low] > 0:
-		return low
-	}
-	return 0
+	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c Config) bool {
+		limit, ok := s.Limits[c.Algo]
+		return !ok || c.Channels < limit
+	})
 }

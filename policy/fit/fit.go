@@ -179,26 +179,30 @@ func fitError(g *Group, m *model.Group) float64 {
 	return median(off)
 }
 
-// edge returns the channel count at an end of those measured that wins most
-// sizes, if it wins any.
+// edge is the channel count at an end of those measured that wins some size; 0: none.
 func (g *Group) edge() int {
 	var channels []int
 	for _, c := range g.Configs() {
 		channels = append(channels, c.Channels)
 	}
-	low, high := slices.Min(channels), slices.Max(channels)
-	if low == high {
-		return 0
-	}
-	wins := map[int]int{}
+	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(Config) bool { return true })
+}
+
+// edgeOf is low or high where one of them wins at a size, the latter first, and there may be more beyond it. Winners count
+// as may tells.
+func (g *Group) edgeOf(low, high int, may func(Config) bool) int {
+	wins := map[int]bool{}
 	_, fastest := g.winners()
 	for _, c := range fastest {
-		wins[c.Config.Channels]++
+		if may(c.Config) {
+			wins[c.Config.Channels] = true
+		}
 	}
-	if high < nccl.MaxChannels && wins[high] > 0 {
+	switch {
+	case low == high:
+	case high < nccl.MaxChannels && wins[high]:
 		return high
-	}
-	if low > 1 && wins[low] > 0 {
+	case low > 1 && wins[low]:
 		return low
 	}
 	return 0

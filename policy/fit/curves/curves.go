@@ -45,14 +45,6 @@ func KeyOf(g *model.Group) (fit.Key, error) {
 	return fit.Key{Coll: coll, Nodes: g.Nodes, Ranks: g.Ranks}, err
 }
 
-// CommName is a communicator as NODESxRANKS_PER_NODE.
-func CommName(k fit.Key) string {
-	if k.Ranks%k.Nodes != 0 {
-		return fmt.Sprintf("%d ranks on %d nodes", k.Ranks, k.Nodes)
-	}
-	return fmt.Sprintf("%dx%d", k.Nodes, k.Ranks/k.Nodes)
-}
-
 // Best lists the least time measured at each size with any configuration,
 // ascending sizes.
 func Best(g *model.Group) []Point {

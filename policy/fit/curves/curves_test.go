@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -49,7 +50,7 @@ func TestRanked(t *testing.T) {
 	if points, labels := Default(g); len(points) != 2 || labels[0] != "" || labels[1] != "ring/ll 2 ch" {
 		t.Errorf("default %v %q", points, labels)
 	}
-	if key, err := KeyOf(g); err != nil || CommName(key) != "3 ranks on 2 nodes" {
+	if key, err := KeyOf(g); err != nil || nccl.CommName(key.Nodes, key.Ranks) != "3 ranks on 2 nodes" {
 		t.Errorf("%v %v", key, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -103,7 +104,7 @@ const shownAtFirst = 8
 func newGroupData(r *fit.GroupReport, m *model.Group, decisions []decision, rows []fit.Row, share int) (d *groupData, used int, err error) {
 	g := r.Group
 	d = &groupData{
-		Name: g.Key.String(), Coll: g.Coll.String(), Comm: curves.CommName(g.Key), Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
+		Name: g.Key.String(), Coll: g.Coll.String(), Comm: nccl.CommName(g.Nodes, g.Ranks), Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
 		FitError: num(r.FitError), Coverage: newCoverage(g),
 	}
 	if r.DefaultOnly {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 )
 
 // summary is one group's card, and its line in the table. Shares are of the default's
@@ -80,7 +80,7 @@ func titleOf(report *fit.Report) string {
 	var colls, comms []string
 	for _, r := range report.Groups {
 		k := r.Group.Key
-		coll, comm := k.Coll.String(), curves.CommName(k)
+		coll, comm := k.Coll.String(), nccl.CommName(k.Nodes, k.Ranks)
 		if !slices.Contains(colls, coll) {
 			colls = append(colls, coll)
 		}

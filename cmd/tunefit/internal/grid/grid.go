@@ -23,12 +23,7 @@ type Shape struct {
 // MaxRanks is more than any communicator has.
 const MaxRanks = 1 << 24
 
-func (s Shape) String() string {
-	if s.Ranks%s.Nodes != 0 {
-		return fmt.Sprintf("%d ranks on %d nodes", s.Ranks, s.Nodes)
-	}
-	return fmt.Sprintf("%dx%d", s.Nodes, s.Ranks/s.Nodes)
-}
+func (s Shape) String() string { return nccl.CommName(s.Nodes, s.Ranks) }
 
 // Flags choose the questions to ask.
 type Flags struct {
