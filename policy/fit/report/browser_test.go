@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -117,6 +118,11 @@ func drive(t *testing.T, path string, page []byte, flags ...string) driven {
 func TestInBrowser(t *testing.T) {
 	path := browser(t)
 	in := fitted(t, shippedSweeps...)
+	job := &profile.Profile{}
+	for _, g := range in.Set.Groups {
+		job.Entries = append(job.Entries, profile.Entry{Call: profile.Call{Coll: g.Coll, Shape: profile.Shape{Nodes: g.Nodes, Ranks: g.Ranks}, Bytes: 24 << 20, Algo: -1, Proto: -1}, Calls: 1000, StepCalls: 128, Micros: 1234})
+	}
+	in.Job, in.Worth = "pretraining-2026-11-22.csv", fit.NewWorth(job, in.Set, fit.DecideByRows(in.Rows), in.Report)
 	page := written(t, in)
 	_, said := open(t, path, page)
 	if said != "" {
