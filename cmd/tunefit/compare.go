@@ -70,7 +70,7 @@ a mean is, 2 if there is nothing to compare.`,
   tunefit compare --threshold 2% before-*.log -- after-*.log
   tunefit compare job-before.csv job-after.csv
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
-  tunefit compare /shared/record`,
+  tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: f.compare,
 	}

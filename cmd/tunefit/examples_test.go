@@ -34,6 +34,7 @@ var exampleFiles = map[string]string{
 	"job-after.csv":                    "bench/compare/testdata/job-after-1.csv",
 	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
+	"record":                           "docs/testdata/record",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
 	"inspector-0.json":                 "bench/profile/testdata/inspector-node0-pid1000.json",
 	"inspector-1.json":                 "bench/profile/testdata/inspector-node0-pid1001.json",
