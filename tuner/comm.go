@@ -72,10 +72,11 @@ type Comm struct {
 	recent   recentQueries // what a new version is prewarmed with
 
 	// Where the policy may change during the run; nil where not.
-	rendezvous *rendezvous   // the store of the ranks' records, even while it cannot be used
-	member     *agree.Member // this rank in the agreement; nil: without a store
-	unwatch    func()        // ends the watch on the files, which brings pending edits
-	endTrials  func()        // ends the comparison of versions; nil: there is none
+	rendezvous *rendezvous                // the store of the ranks' records, even while it cannot be used
+	member     *agree.Member              // this rank in the agreement; nil: without a store
+	unwatch    func()                     // ends the watch on the files, which brings pending edits
+	endTrials  func()                     // ends the comparison of versions; nil: there is none
+	found      atomic.Pointer[Comparison] // by now; nil: nothing
 
 	metrics commMetrics
 

@@ -233,6 +233,8 @@ func (d *comparison) divide(now time.Time) {
 	}
 	*d.trial = trial.Trial{}
 	d.blocks = trial.Blocks{Length: length, Seed: trial.Seed(a.Meaning(), b.Meaning())}
+	found := d.found(d.trial.Result(), trial.A)
+	d.comm.found.Store(&found)
 	d.log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, length,
 		plural(int(d.steps.period), "call", "calls"), d.steps.took.Round(time.Millisecond))
 }
@@ -288,6 +290,7 @@ func (d *comparison) conclude(ctx context.Context) {
 		d.asked = stays
 	}
 	found := d.found(r, stays)
+	d.comm.found.Store(&found)
 	if r.State != trial.Running {
 		d.logEnd(found, stays)
 	}

@@ -161,7 +161,7 @@ func (e *exporter) fileRefused() {
 	e.events.badFiles++
 }
 
-// page is the text of all metrics. What is to be told besides has its place here.
+// page is the text of all metrics.
 func (e *exporter) page() []byte {
 	p := metrics.NewPage(metrics.Library, e.labels...)
 	p.Add(metrics.Info, 1, Release)
@@ -272,6 +272,14 @@ func (c *Comm) addMetrics(p *metrics.Page, s *snapshot, total decided) {
 		p.Add(metrics.Hits, float64(total.model), with("model")...)
 		p.Add(metrics.Hits, float64(total.nccl), with("nccl")...)
 	}
+	if found := c.found.Load(); found != nil {
+		p.Add(metrics.StepPairs, float64(found.Pairs), with(string(found.State))...)
+		for bound, relative := range map[string]float64{"mean": found.Mean, "low": found.Low, "high": found.High} {
+			if found.Known() {
+				p.Add(metrics.StepTime, 1+relative, with(shortVersion(found.A.Version), shortVersion(found.B.Version), bound)...)
+			}
+		}
+	}
 	if why := c.silence(s); why != "" {
 		p.Add(metrics.Silent, 1, with(why)...)
 	}
@@ -291,6 +299,8 @@ func (c *Comm) silence(s *snapshot) string {
 	switch e := s.engine; {
 	case e == nil && c.settings.configFile == "" && c.settings.modelFile == "":
 		return "no_policy"
+	case e == nil && c.settings.compares(): // NCCL alone has its turn
+		return ""
 	case e == nil:
 		return "policy_unusable"
 	case !s.view.Empty():

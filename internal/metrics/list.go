@@ -42,10 +42,16 @@ var (
 	RowUnused  = Metric{"nccl_tuner_row_unused", "gauge", "1; a row that has decided no call of the process; the first of them.", []string{"row", "policy_version"}}
 )
 
-// Library are all metrics of the library's files, in their order there. A running comparison of
-// two versions has its place at the end.
+// What a comparison of two versions has found out by now, in the process that compares.
+var (
+	StepTime = Metric{"nccl_tuner_step_time_ratio", "gauge", "Time of the job's steps by the version, relative to the time by the other one (against; nothing: NCCL alone); bound: mean, or low and high of the 95 % interval.",
+		ofComm("policy_version", "against", "bound")}
+	StepPairs = Metric{"nccl_tuner_comparison_pairs", "gauge", "Pairs of blocks that are compared; state: running, or why the comparison has ended.", ofComm("state")}
+)
+
+// Library are all metrics of the library's files, in their order there.
 var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending, Changes, ChangeTime,
-	RowHits, Rows, RowsUnused, RowUnused}
+	RowHits, Rows, RowsUnused, RowUnused, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator as the ranks' records tell of it.
 func ofRecords(more ...string) []string {
