@@ -185,14 +185,14 @@ func (m *Member) Offer(v Version) {
 	m.wakeUp()
 }
 
-// Propose makes a version the pending edit that is not what this rank's own file says, and leaves
-// Offer as it is: the same edit of the file is not offered again. The version in force ends what
-// is pending.
+// Propose makes a version the pending edit that is not what this rank's own file says. An edit of
+// the file goes first, and is not offered again afterwards. To propose the version in force
+// withdraws what was proposed.
 func (m *Member) Propose(v Version) {
 	m.lock()
 	defer m.unlock()
-	if e := m.pending; e != nil && e.Meaning == v.Meaning {
-		return // it may have been tried, and waits
+	if e := m.pending; e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+		return
 	}
 	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
 	m.wakeUp()

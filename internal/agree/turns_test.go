@@ -65,3 +65,14 @@ func TestTurnsAndEdit(t *testing.T) {
 		}
 	})
 }
+
+// A turn does not push out an edit that only its own rank has seen.
+func TestTurnAfterEdit(t *testing.T) {
+	try(t, 40, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 2000
+		p.saved(8*time.Second-time.Duration(1+seed)*time.Millisecond, "B", 0)
+		p.turns(4*time.Second, 2)
+		return p
+	}, endsOn("B"))
+}
