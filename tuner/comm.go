@@ -15,7 +15,8 @@ const Release = "0.1.0"
 
 // CommInfo is what NCCL tells about a communicator when it creates it.
 type CommInfo struct {
-	ID    uint64 // equal on all ranks; 0 before ABI v5
+	ID    uint64 // equal on all ranks; 0: not told
+	Rank  int    // -1: not told
 	Ranks int
 	Nodes int
 	ABI   int // 2 to 7
@@ -80,6 +81,8 @@ type Comm struct {
 
 	metrics commMetrics
 
+	recording *recording // who decided what is noted there; nil: nowhere
+
 	loggedUnchecked atomic.Bool
 }
 
@@ -88,7 +91,7 @@ type Comm struct {
 // ends what Open began.
 func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
-	c = &Comm{plugin: p, info: info, log: log, settings: settings}
+	c = &Comm{plugin: p, info: info, log: log, settings: settings, recording: p.recordings.of(info.ID, info.Rank)}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
@@ -138,6 +141,7 @@ func (c *Comm) logStart() {
 	}
 	if view.Empty() && c.member == nil {
 		c.metrics.dropped = c.current
+		c.recording.noteIdle()
 		c.current.Retire()
 		c.current = nil
 	}
@@ -212,6 +216,7 @@ func (c *Comm) Decide(q policy.Query) Decision {
 	if c.current.decisions != nil {
 		c.current.decisions.add(q, a)
 	}
+	c.recording.add(c.current.engine, q, a)
 	if c.member != nil {
 		c.recent.add(q)
 	}

@@ -95,14 +95,18 @@ func offers(q policy.Query) string {
 
 // outcome says what was decided, instead of what, why, and by what.
 func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
-	by := "NCCL"
+	return Reason(l.engine, q, a) + ", decided by " + decidedBy(l.engine, a)
+}
+
+// decidedBy names a row, a model or NCCL.
+func decidedBy(e *policy.Engine, a policy.Answer) string {
 	switch a.By {
 	case policy.ByRow:
-		by = fmt.Sprintf("%s:%d", l.engine.Policy.File, l.engine.Policy.Rules[a.Rule].Line)
+		return fmt.Sprintf("%s:%d", e.Policy.File, e.Policy.Rules[a.Rule].Line)
 	case policy.ByModel:
-		by = "model " + l.engine.Model.Name
+		return "model " + e.Model.Name
 	}
-	return Reason(l.engine, q, a) + ", decided by " + by
+	return "NCCL"
 }
 
 // Reason says what an engine decided instead of what, and why no row did and what the model expects.

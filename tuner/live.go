@@ -30,8 +30,8 @@ func (c *Comm) obstacle() obstacle {
 		return obstacle{"no_policy", notCompared}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
-	case c.info.ABI < nccl.ABIComms:
-		return obstacle{"old_nccl", fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do", c.info.ABI)}
+	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
+		return obstacle{"old_nccl", fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too", c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
 		return obstacle{"no_rendezvous", "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
 	}
@@ -65,7 +65,7 @@ func (c *Comm) join(own loaded) error {
 	config := agree.Config{
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
-		Rank:     -1, // NCCL does not tell
+		Rank:     c.info.Rank,
 		Identity: newIdentity(),
 		Store:    o.store,
 		Poller:   o.poller,

@@ -20,7 +20,9 @@ type Plugin struct {
 	watched watchedFiles
 	paces   paces
 
-	exporter exporter
+	exporter     exporter
+	recordings   recordings
+	saidNoRecord sync.Once
 
 	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
 	files      map[fileKey]*file

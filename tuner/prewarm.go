@@ -72,7 +72,7 @@ func (c *Comm) prewarm(s *snapshot) {
 		}
 		a := s.view.Decide(q)
 		s.cache.Remember(q, Decision{a.Decision, s.deciders.of(a)})
-		if s.decisions != nil {
+		if s.decisions != nil || c.recording != nil {
 			s.prewarmed = append(s.prewarmed, answer{q, a})
 		}
 	}

@@ -12,17 +12,18 @@ import (
 
 // The environment variables that the plugin reads, at each communicator's init.
 const (
-	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
-	EnvModelFile  = "NCCL_TUNER_MODEL_FILE"
-	EnvStrict     = "NCCL_TUNER_STRICT"
-	EnvLog        = "NCCL_TUNER_LOG"
-	EnvReload     = "NCCL_TUNER_RELOAD"
-	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
-	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
-	EnvCompare    = "NCCL_TUNER_COMPARE"
-	EnvCanary     = "NCCL_TUNER_CANARY"
-	EnvRecord     = "NCCL_TUNER_RECORD"
-	EnvMetrics    = "NCCL_TUNER_METRICS"
+	EnvConfigFile    = "NCCL_TUNER_CONFIG_FILE"
+	EnvModelFile     = "NCCL_TUNER_MODEL_FILE"
+	EnvStrict        = "NCCL_TUNER_STRICT"
+	EnvLog           = "NCCL_TUNER_LOG"
+	EnvReload        = "NCCL_TUNER_RELOAD"
+	EnvRendezvous    = "NCCL_TUNER_RENDEZVOUS"
+	EnvStallLimit    = "NCCL_TUNER_STALL_LIMIT"
+	EnvCompare       = "NCCL_TUNER_COMPARE"
+	EnvCanary        = "NCCL_TUNER_CANARY"
+	EnvRecord        = "NCCL_TUNER_RECORD"
+	EnvRecordKernels = "NCCL_TUNER_RECORD_KERNELS" // read at each init of the profiler half
+	EnvMetrics       = "NCCL_TUNER_METRICS"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.

@@ -15,7 +15,7 @@ type snapshot struct {
 	decisions *decisionLog
 	cache     Cache     // nil: none
 	deciders  *deciders // of the calls that cache counts; nil: nobody reads the counts
-	prewarmed []answer  // not logged yet
+	prewarmed []answer  // not logged and recorded yet
 }
 
 // prepare makes this communicator's snapshot of a version.
@@ -45,11 +45,14 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 	return s, nil
 }
 
-// Begin implements agree.Snapshot: it logs the decisions of the prewarm.
+// Begin implements agree.Snapshot: it logs and records the decisions of the prewarm.
 func (s *snapshot) Begin() {
 	defer s.comm.survive("what was decided is not logged in full")
 	for _, a := range slices.Backward(s.prewarmed) {
-		s.decisions.add(a.Query, a.Answer)
+		if s.decisions != nil {
+			s.decisions.add(a.Query, a.Answer)
+		}
+		s.comm.recording.add(s.engine, a.Query, a.Answer)
 	}
 	s.prewarmed = nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// record is one of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings' losses, v4.2
+// inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings' losses, v4.2
 // algorithm and protocol, v4.3 traces of the proxy). Only what is used is named.
-type record struct {
+type inspected struct {
 	Header *struct {
 		ID    string `json:"id"`
 		Rank  int    `json:"rank"`
@@ -120,7 +120,7 @@ func (j *Job) record(name string, line int, text []byte) error {
 		before := text[:min(max(0, int(offset)-1), len(text))]
 		return fmt.Sprintf("%s:%d:%d", name, line+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'))
 	}
-	var r record
+	var r inspected
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch err := json.Unmarshal(text, &r); {
@@ -149,7 +149,7 @@ func wanted(e *json.UnmarshalTypeError) string {
 	return "a whole number, 0 or more"
 }
 
-func (j *Job) take(name string, r *record) error {
+func (j *Job) take(name string, r *inspected) error {
 	h, m := r.Header, r.Metadata
 	switch {
 	case h == nil || m == nil:
@@ -163,11 +163,7 @@ func (j *Job) take(name string, r *record) error {
 	case h.Rank < 0 || h.Rank >= h.Ranks:
 		return fmt.Errorf("rank is %d (allowed: 0 to %d, as n_ranks is %d)", h.Rank, h.Ranks-1, h.Ranks)
 	}
-	comm, ok := j.comms[h.ID]
-	if !ok {
-		comm = int32(len(j.comms))
-		j.comms[h.ID] = comm
-	}
+	comm := j.comm(h.ID)
 	at := place{comm, process{m.Host, m.PID}}
 	if j.ranks[at] == nil {
 		j.ranks[at] = map[int]bool{}
@@ -186,7 +182,7 @@ func (j *Job) take(name string, r *record) error {
 	return j.collective(name, r, comm)
 }
 
-func (j *Job) collective(name string, r *record, comm int32) error {
+func (j *Job) collective(name string, r *inspected, comm int32) error {
 	h, c := r.Header, r.Coll
 	coll, err := nccl.Colls.Parse(c.Name)
 	switch {
@@ -210,20 +206,13 @@ func (j *Job) collective(name string, r *record, comm int32) error {
 	if proto, ok := nccl.Protos.Named(c.Proto); ok {
 		key.Proto = proto
 	}
-	entry, ok := j.entries[key]
-	if !ok {
-		entry = int32(len(j.found))
-		j.entries[key], j.found = entry, append(j.found, found{Call: key})
-	}
+	entry := j.entry(key)
 	j.found[entry].records++
 	one := callKey{comm, entry, c.SN}
-	if j.calls[one] == nil {
+	if c.Source == kernelGPU && c.Micros > 0 {
+		j.time(one, c.Micros)
+	} else if j.calls[one] == nil {
 		j.calls[one] = &call{}
-	}
-	if at := j.calls[one]; c.Source == kernelGPU && c.Micros > 0 {
-		if at.timed++; at.timed == 1 || c.Micros < at.least {
-			at.least = c.Micros
-		}
 	}
 	in := seriesKey{comm, coll, h.Rank}
 	s := j.series[in]

@@ -21,12 +21,19 @@ type Job struct {
 	unnamed int // decisions of communicators whose shape the log does not tell
 	others  map[string]int
 	cut     []string
+
+	unlisted int // calls of which a recorder knows nothing more
 }
 
-// found is what the records of an inspector tell of calls that are alike.
+// found is what the records of an inspector or a recorder tell of calls that are alike.
 type found struct {
 	Call
 	records int // of all ranks
+
+	// As a recorder has them.
+	channels int
+	by       string
+	most     uint64 // calls that these are of
 }
 
 // callKey is one call of a communicator, on all its ranks.
@@ -99,7 +106,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	times, untimed := j.times()
 	for i, f := range j.found {
 		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: median(times[int32(i)])})
+		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: median(times[int32(i)]), Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
@@ -112,6 +119,9 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	j.addDecisions(p)
 	if missed > 0 {
 		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known (dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
+	}
+	if j.unlisted > 0 {
+		p.note("%d calls are left out: a communicator had more shapes of calls than its recorder keeps", j.unlisted)
 	}
 	if untimed > 0 {
 		p.note("%d of %d calls have no time: not all ranks of the communicator recorded the GPU's time of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
@@ -136,6 +146,38 @@ func (j *Job) numRecords() (n int) {
 		n += f.records
 	}
 	return n
+}
+
+// comm returns the number of a communicator.
+func (j *Job) comm(id string) int32 {
+	comm, ok := j.comms[id]
+	if !ok {
+		comm = int32(len(j.comms))
+		j.comms[id] = comm
+	}
+	return comm
+}
+
+// entry returns the place in j.found of calls that are alike.
+func (j *Job) entry(c Call) int32 {
+	entry, ok := j.entries[c]
+	if !ok {
+		entry = int32(len(j.found))
+		j.entries[c], j.found = entry, append(j.found, found{Call: c})
+	}
+	return entry
+}
+
+// time takes how long a call took one rank, by its GPU's clock.
+func (j *Job) time(key callKey, micros float32) {
+	c := j.calls[key]
+	if c == nil {
+		c = &call{}
+		j.calls[key] = c
+	}
+	if c.timed++; c.timed == 1 || micros < c.least {
+		c.least = micros
+	}
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
@@ -166,7 +208,7 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 		}
 	}
 	for c, n := range at {
-		unknown = append(unknown, found{c, n})
+		unknown = append(unknown, found{Call: c, records: n})
 	}
 	return unknown, sum, nil
 }

@@ -30,8 +30,8 @@ type Entry struct {
 	Calls     float64 // of one rank: the mean over the ranks that were recorded
 	StepCalls float64 // the same, in one step of training
 	Micros    float64 // of one call: the median of the least that a rank took
-	Channels  int     // as the tuner set them
-	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library's log has it
+	Channels  int     // as they ran, or as the tuner set them
+	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it
 }
 
 // ByNCCL is Entry.DecidedBy of what NCCL chose by itself.

@@ -77,7 +77,7 @@ file that holds the same as another one is read once.`,
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
 	cmd.Flags().StringVar(&f.pattern, "name", "", "regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
-	cmd.Flags().BoolVar(&f.profile, "profile", false, "make a job profile, of the inspector's output and of logs with the library's decisions")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "of a job profile: how many steps of training were recorded (default: not known)")
 	return cmd
 }

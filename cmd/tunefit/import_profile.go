@@ -11,11 +11,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// ofJob reports whether a job profile is to be made of files: some are of NCCL's inspector, or it was asked for.
+// ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was asked for.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	for _, file := range files {
 		kind, err := cli.FileKind(file)
-		if err == nil && kind == cli.KindInspector { // what else is wrong with a file says who reads it
+		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) { // what else is wrong with a file says who reads it
 			job = true
 		}
 	}
@@ -24,7 +24,7 @@ func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	case job && (f.coll != "" || f.comm != "" || f.pattern != "" || f.asJSON || f.skip):
 		return job, cli.Usagef("--coll, --comm, --name, --skip and --json are for measurements (allowed with a job profile: -o, --force, --steps)")
 	case !job && f.steps != 0:
-		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the inspector's output (--profile takes logs with the library's decisions)", f.steps)
+		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the inspector's output (--profile takes logs with the library's decisions)", f.steps)
 	}
 	return job, mayCount(f.steps)
 }
@@ -53,7 +53,7 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 }
 
 // readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those found
-// in a directory only the inspector's have to be right.
+// in a directory only the recorder's and the inspector's have to be right.
 func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps int) (*profile.Profile, error) {
 	job := profile.NewJob()
 	known := map[string]bool{}
@@ -63,7 +63,7 @@ func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps in
 	for _, file := range files {
 		progress.TurnTo(filepath.Base(file))
 		err := readOfJob(job, file, progress, known)
-		if kind, _ := cli.FileKind(file); err != nil && found[file] && kind != cli.KindInspector {
+		if kind, _ := cli.FileKind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
 		} else if err != nil {
 			failed = append(failed, err)
@@ -91,7 +91,7 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 		}
 		known[digest] = true
 	}
-	in, err := cli.OpenInput(file, cli.KindInspector, cli.KindLog)
+	in, err := cli.OpenInput(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,10 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 	if file == cli.StandardName {
 		called = "stdin"
 	}
-	if kind == cli.KindInspector {
+	switch kind {
+	case cli.KindRecord:
+		return job.Recorder(called, progress.Reader(in))
+	case cli.KindInspector:
 		return job.Inspector(called, progress.Reader(in))
 	}
 	return job.Decisions(called, progress.Reader(in))

@@ -50,6 +50,31 @@ static bool forget_open(const struct comm *c) {
 static bool in_child;
 static void note_child(void) { in_child = true; }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
+bool comm_in_child(void) { return in_child; }
+
+/* What the profiler half was told last on this thread. */
+static _Thread_local struct {
+    bool told;
+    uint64_t id;
+    int rank;
+    size_t ranks, nodes;
+} identity;
+
+void comm_identify(uint64_t id, int rank, int ranks, int nodes) {
+    identity.told = true;
+    identity.id = id, identity.rank = rank;
+    identity.ranks = (size_t)ranks, identity.nodes = (size_t)nodes;
+}
+
+/* Completes what NCCL tells a tuner. */
+static struct comm_info identified(const struct comm_info *info) {
+    struct comm_info all = *info;
+    bool same = identity.told && identity.ranks == info->ranks && identity.nodes == info->nodes && (info->id == 0 || info->id == identity.id);
+    all.rank = same ? identity.rank : -1;
+    if (same) all.id = identity.id;
+    identity.told = false;
+    return all;
+}
 
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* all calls accept that, and NCCL decides */
@@ -66,7 +91,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     c->logger = info->logger;
     c->counter.trigger = UINT64_MAX;
     c->clock.next = UINT64_MAX;
-    struct comm_info counted = *info;
+    struct comm_info counted = identified(info);
     counted.counter = &c->counter;
     counted.clock = &c->clock;
     struct cache *cache = NULL;

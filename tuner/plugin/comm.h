@@ -83,7 +83,8 @@ struct comm {
 };
 
 struct comm_info {
-    uint64_t id; /* 0 before v5 */
+    uint64_t id; /* 0 before v5, unless the profiler half was told */
+    int rank;    /* -1: not told; only the profiler half is */
     size_t ranks, nodes;
     int abi;
     abi_logger logger; /* may be NULL */
@@ -103,6 +104,13 @@ struct query {
     int num_algo, num_proto;
     bool available_only; /* the table tells which cells are available, not what they cost */
 };
+
+/* Tells the next comm_open of this thread what communicator it is for, if ranks and nodes are the
+ * same: NCCL inits a communicator's profiler just before its tuner. */
+void comm_identify(uint64_t id, int rank, int ranks, int nodes);
+
+/* Whether this process was forked from one that had loaded the library: Go does not run here. */
+bool comm_in_child(void);
 
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);

@@ -177,6 +177,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 	provoke("open")
 	c, err := process.Open(tuner.CommInfo{
 		ID:    uint64(info.id),
+		Rank:  int(info.rank),
 		Ranks: int(info.ranks),
 		Nodes: int(info.nodes),
 		ABI:   int(info.abi),

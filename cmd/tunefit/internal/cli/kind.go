@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -27,6 +28,7 @@ const (
 	KindMesh
 	KindTests
 	KindInspector
+	KindRecord
 	KindProfile
 	kindPage
 	kindXML
@@ -47,6 +49,7 @@ var kinds = [...]struct{ is, use string }{
 	KindMesh:      {"a mesh of cables", "tunefit topo mesh FILE shows it"},
 	KindTests:     {"tests of a policy", "tunefit test FILE runs them"},
 	KindInspector: {"the output of NCCL's inspector", "tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
+	KindRecord:    {"a file of the library's recorder", "tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
 	KindProfile:   {"a job profile", "tunefit profile FILE prints it"},
 	kindPage:      {"a page for a browser", "open it in one"},
 	kindXML:       {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
@@ -147,6 +150,8 @@ func Sniff(head []byte) (s sniffed) {
 		s.Kind = kindBinary
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
+		case bytes.HasPrefix(text, []byte(record.Head)):
+			s.Kind = KindRecord
 		case has(model.Format):
 			s.Kind = KindModel
 		case has(`"inspector_output_format_version"`):

@@ -1,0 +1,66 @@
+package profile
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+)
+
+// mostRecorded bounds a recorder's file, which has a few MiB at most.
+const mostRecorded = 64 << 20
+
+// Recorder reads the file that the library's recorder leaves of one process.
+func (j *Job) Recorder(name string, in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, mostRecorded+1))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > mostRecorded {
+		return fmt.Errorf("%s is larger than 64 MiB (needed: a file that the recorder wrote)", name)
+	}
+	f, err := record.Read(name, text)
+	if err != nil {
+		return err
+	}
+	for i := range f.Comms {
+		j.recordedComm(process{f.Host, uint64(f.PID)}, &f.Comms[i])
+	}
+	if f.Left > 0 {
+		j.cut = append(j.cut, fmt.Sprintf("%s: %d communicators are left out: the recorder keeps the latest of a process", name, f.Left))
+	}
+	return nil
+}
+
+func (j *Job) recordedComm(of process, c *record.Comm) {
+	if c.Ranks == 1 {
+		j.others["collectives of a single rank"]++
+		return
+	}
+	comm := j.comm(c.ID)
+	at := place{comm, of}
+	if j.ranks[at] == nil {
+		j.ranks[at] = map[int]bool{}
+	}
+	j.ranks[at][c.Rank] = true
+	for _, r := range c.Calls {
+		key := Call{Coll: r.Coll, Shape: Shape{c.Nodes, c.Ranks}, Bytes: r.Bytes, Algo: -1, Proto: -1}
+		if algo, ok := nccl.Algos.Named(r.Algo); ok {
+			key.Algo = algo
+		}
+		if proto, ok := nccl.Protos.Named(r.Proto); ok {
+			key.Proto = proto
+		}
+		entry := j.entry(key)
+		f := &j.found[entry]
+		f.records += int(r.Calls)
+		if r.Calls > f.most { // of several channel counts, or deciders, the one most used
+			f.most, f.channels, f.by = r.Calls, r.Channels, r.DecidedBy
+		}
+		for _, t := range r.Times {
+			j.time(callKey{comm, entry, t[0]}, float32(t[1])/1e3)
+		}
+	}
+	j.unlisted += int(c.Unlisted)
+}

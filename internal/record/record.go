@@ -1,0 +1,117 @@
+// Package record is the file in which the recorder of one process keeps what its communicators
+// did: the library writes it (package tuner), tunefit reads it (bench/profile).
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Version is the format's.
+const Version = 1
+
+// Head is how a file begins, so that it can be told from other JSON.
+const Head = `{"nccl_tuner_record":`
+
+// File is what one process recorded.
+type File struct {
+	Version int    `json:"nccl_tuner_record"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Comms   []Comm `json:"communicators"`
+	Left    int    `json:"left_out,omitempty"` // communicators that found no room
+}
+
+// Comm is one communicator as one of its ranks saw it.
+type Comm struct {
+	ID    string `json:"id"` // equal on all ranks
+	Rank  int    `json:"rank"`
+	Ranks int    `json:"ranks"`
+	Nodes int    `json:"nodes"`
+	// Kernels says that the kernels were timed, in windows.
+	Kernels bool   `json:"kernels,omitempty"`
+	Calls   []Call `json:"calls"`
+
+	Unlisted   uint64 `json:"unlisted_calls,omitempty"`   // their shape found no room
+	Distrusted uint64 `json:"distrusted_times,omitempty"` // their stamps may be another kernel's
+	Dropped    uint64 `json:"dropped_times,omitempty"`    // they found no room
+}
+
+// Call is what the calls of one kind have in common, and how many there were.
+type Call struct {
+	Coll  nccl.Coll `json:"collective"`
+	Bytes uint64    `json:"bytes"` // as tuners are asked
+	// Algo and Proto are what ran; empty where the tuner has no say, as in symmetric kernels.
+	Algo     string `json:"algorithm,omitempty"`
+	Proto    string `json:"protocol,omitempty"`
+	Channels int    `json:"channels"`
+	Calls    uint64 `json:"calls"`
+
+	// DecidedBy is a row (policy.csv:3), a model or NCCL; Own is NCCL's own choice. Empty where the
+	// tuner was not asked, or has decided otherwise since.
+	DecidedBy string `json:"decided_by,omitempty"`
+	Own       string `json:"nccl_alone,omitempty"`
+
+	Times []Time `json:"times,omitempty"` // the latest
+}
+
+// Time is how long a kernel ran on this rank: the sequence number of the collective, by which
+// the ranks' times are matched, and nanoseconds.
+type Time [2]uint64
+
+// Write puts a file in the place of the one of this name, whole.
+func (f *File) Write(name string) error {
+	f.Version = Version
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	partial := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)) // hidden: tunefit leaves it out
+	if err := os.WriteFile(partial, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(partial, name)
+}
+
+// Read reads a file.
+func Read(name string, text []byte) (*File, error) {
+	var f File
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("%s: not a recorder's file: %w", name, err)
+	}
+	if f.Version != Version {
+		return nil, fmt.Errorf("%s: nccl_tuner_record is %d (known: %d)", name, f.Version, Version)
+	}
+	for i := range f.Comms {
+		if err := f.Comms[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: communicator %d: %w", name, i+1, err)
+		}
+	}
+	return &f, nil
+}
+
+const (
+	mostRanks = 1 << 24
+	mostBytes = 1 << 50
+)
+
+func (c *Comm) check() error {
+	switch {
+	case c.ID == "":
+		return fmt.Errorf("id is empty (needed: the communicator's)")
+	case c.Ranks < 1 || c.Ranks > mostRanks || c.Nodes < 1 || c.Nodes > c.Ranks:
+		return fmt.Errorf("ranks is %d, nodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)", c.Ranks, c.Nodes)
+	case c.Rank < 0 || c.Rank >= c.Ranks:
+		return fmt.Errorf("rank is %d (allowed: 0 to %d)", c.Rank, c.Ranks-1)
+	}
+	for _, call := range c.Calls {
+		if call.Bytes < 1 || call.Bytes > mostBytes {
+			return fmt.Errorf("bytes is %d (allowed: 1 to 1024T)", call.Bytes)
+		}
+	}
+	return nil
+}

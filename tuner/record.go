@@ -1,0 +1,327 @@
+package tuner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// RecordInfo is what NCCL tells the profiler half of a communicator.
+type RecordInfo struct {
+	ID                 uint64
+	Rank, Ranks, Nodes int
+	ABI                int // of the profiler, 4 to 7
+}
+
+// Recorded is what the profiler half has counted of a communicator, in C.
+type Recorded interface {
+	// Read adds what came since the last time to c's calls. It is called by one goroutine at a
+	// time, and not after RecordEnd.
+	Read(c *record.Comm)
+	// Barred says why no kernel is timed any more; "" if that is not so.
+	Barred() string
+}
+
+// recordings keeps and writes what the communicators of this process did. The zero value
+// records nothing yet.
+type recordings struct {
+	mu    sync.Mutex // guards all but writing
+	open  int
+	dir   string
+	comms []*recording
+	left  int
+	stop  chan struct{} // ends the goroutine that writes
+
+	writing sync.Mutex
+}
+
+// A recording is of one communicator.
+type recording struct {
+	info RecordInfo
+	log  Log
+	data record.Comm
+	from Recorded // nil: the communicator is gone
+	said string   // why no kernel is timed
+
+	mu      sync.Mutex // beside recordings.mu: Decide must not wait for a file
+	decided map[shapeKey]shapeDecision
+	idle    bool // NCCL decides everything
+}
+
+type shapeKey struct {
+	coll  nccl.Coll
+	bytes uint64
+}
+
+// shapeDecision is who chose what instead of what.
+type shapeDecision struct {
+	by, own string
+	algo    nccl.Algo // -1: NCCL's own choice
+	proto   nccl.Proto
+}
+
+const (
+	// The bounds of a process's memory and file: some 3 MB at most.
+	maxRecordings    = 256
+	maxRecordedTimes = 4096 // of a communicator: 16 windows
+	maxDecided       = 4096
+
+	// A file is written after so long, then ever more rarely.
+	firstRecord = 10 * time.Second
+	lastRecord  = 10 * time.Minute
+	// recordLimit bounds the wait for a file at the end of the last communicator.
+	recordLimit = 2 * time.Second
+)
+
+// Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
+// written to. kernels says that its kernels are to be timed, too.
+func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *recording, kernels bool) {
+	dir := p.getenv(EnvRecord)
+	if dir == "" {
+		return nil, false
+	}
+	if err := p.canRecord(dir); err != nil {
+		logOnce(&p.saidNoRecord, log, func() { log.Warnf("%s=%s: %v; nothing is recorded", EnvRecord, dir, err) })
+		return nil, false
+	}
+	kernels = p.timesKernels(info.ABI, log)
+	r = &recording{info: info, log: log, from: from, decided: map[shapeKey]shapeDecision{}, data: record.Comm{
+		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Kernels: kernels,
+	}}
+	if !p.recordings.add(r, dir, p.writeRecord) {
+		return nil, false
+	}
+	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
+	return r, kernels
+}
+
+func (p *Plugin) canRecord(dir string) error {
+	_, err := withTimeout(&p.hung, dir, recordLimit, func() (struct{}, error) { return struct{}{}, os.MkdirAll(dir, 0o755) })
+	return reason(err)
+}
+
+// timesKernels says whether kernels are to be timed. Only if asked: where a job replays CUDA graphs, or
+// makes groups of broadcasts with several roots, NCCL may then hang (docs/RECORD.md).
+func (p *Plugin) timesKernels(abi int, log Log) bool {
+	switch v := p.getenv(EnvRecordKernels); {
+	case v == "" || v == "0":
+		return false
+	case v != "1":
+		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvRecordKernels, v)
+		return false
+	case abi < 5:
+		log.Infof("kernels are not timed: this NCCL (profiler ABI v%d) does not tell which stamps to trust; NCCL 2.28.3 to 2.30 do", abi)
+		return false
+	case abi > 6:
+		log.Infof("kernels are not timed: this NCCL (profiler ABI v%d) loses count of them where not all are; NCCL 2.28.3 to 2.30 do not", abi)
+		return false
+	}
+	return true
+}
+
+// add takes a recording in, and starts the goroutine that writes with the first one.
+func (r *recordings) add(one *recording, dir string, write func(*record.File) error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.comms) == maxRecordings {
+		gone := slices.IndexFunc(r.comms, func(c *recording) bool { return c.from == nil })
+		if gone < 0 {
+			r.left++
+			return false
+		}
+		r.comms = slices.Delete(r.comms, gone, gone+1)
+		r.left++
+	}
+	r.comms = append(r.comms, one)
+	r.dir = dir
+	if r.open++; r.open == 1 {
+		r.stop = make(chan struct{})
+		go r.run(r.stop, write)
+	}
+	return true
+}
+
+// run writes the file, soon at first, then ever more rarely, until stop is closed.
+func (r *recordings) run(stop chan struct{}, write func(*record.File) error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.any().Warnf("a defect in the recorder: %v; nothing more is recorded", p)
+		}
+	}()
+	tick := time.NewTicker(firstRecord)
+	defer tick.Stop()
+	interval, next := firstRecord, time.Now().Add(firstRecord)
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-tick.C:
+			r.read()
+			if now.Before(next) {
+				continue
+			}
+			r.writing.Lock()
+			err := write(r.file())
+			r.writing.Unlock()
+			if err != nil {
+				r.any().Warnf("%s: %v; it is tried again", EnvRecord, err)
+			}
+			interval = min(2*interval, lastRecord)
+			next = now.Add(interval)
+		}
+	}
+}
+
+// any is the log of a communicator that is there.
+func (r *recordings) any() Log {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.comms {
+		if c.from != nil {
+			return c.log
+		}
+	}
+	return Log{}
+}
+
+// read takes over what C has counted.
+func (r *recordings) read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.comms {
+		c.read()
+	}
+}
+
+// read is called with recordings.mu held.
+func (c *recording) read() {
+	if c.from == nil {
+		return
+	}
+	c.from.Read(&c.data)
+	times := 0
+	for i := range c.data.Calls {
+		times += len(c.data.Calls[i].Times)
+	}
+	for i := range c.data.Calls { // of each shape its share, so that none is lost
+		if call := &c.data.Calls[i]; times > maxRecordedTimes {
+			keep := max(1, len(call.Times)*maxRecordedTimes/times)
+			call.Times = slices.Clone(call.Times[len(call.Times)-keep:])
+		}
+	}
+	if why := c.from.Barred(); c.data.Kernels && why != c.said {
+		c.said = why
+		c.log.Warnf("communicator %#x: %s", c.info.ID, why)
+	}
+}
+
+// file is what is known by now.
+func (r *recordings) file() *record.File {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := &record.File{Host: ourselves().Host, PID: ourselves().PID, Left: r.left}
+	for _, c := range r.comms {
+		one := c.data
+		one.Calls = slices.Clone(one.Calls)
+		for i := range one.Calls {
+			c.explain(&one.Calls[i])
+		}
+		f.Comms = append(f.Comms, one)
+	}
+	return f
+}
+
+// explain says who decided, unless something else ran.
+func (c *recording) explain(call *record.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.decided[shapeKey{call.Coll, call.Bytes}]
+	switch {
+	case !ok && c.idle:
+		call.DecidedBy = "NCCL"
+	case ok && (d.algo < 0 || d.algo.String() == call.Algo && d.proto.String() == call.Proto):
+		call.DecidedBy, call.Own = d.by, d.own
+	}
+}
+
+// add notes who decided a query. A nil recording notes nothing.
+func (c *recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := shapeKey{q.Coll, q.Bytes}
+	if _, known := c.decided[key]; !known && len(c.decided) == maxDecided {
+		return
+	}
+	d := shapeDecision{by: decidedBy(e, a), algo: a.Algo, proto: a.Proto}
+	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
+		d.own = fmt.Sprintf("%s/%s", algo, proto)
+	}
+	c.decided[key] = d
+}
+
+// noteIdle notes that NCCL decides everything.
+func (c *recording) noteIdle() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = true
+}
+
+// of returns the recording of a communicator that is there, or nil.
+func (r *recordings) of(id uint64, rank int) *recording {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range slices.Backward(r.comms) {
+		if c.from != nil && c.info.ID == id && c.info.Rank == rank {
+			return c
+		}
+	}
+	return nil
+}
+
+// RecordEnd takes over the rest of what was counted, and writes the file after the last
+// communicator.
+func (p *Plugin) RecordEnd(c *recording) {
+	r := &p.recordings
+	r.mu.Lock()
+	c.read()
+	c.from = nil
+	r.open--
+	last := r.open == 0
+	if last {
+		close(r.stop)
+	}
+	r.mu.Unlock()
+	if !last {
+		return
+	}
+	_, err := withTimeout(&p.hung, "the recorder's file", recordLimit, func() (struct{}, error) {
+		r.writing.Lock()
+		defer r.writing.Unlock()
+		return struct{}{}, p.writeRecord(r.file())
+	})
+	if err != nil {
+		c.log.Warnf("%s: %v; what was recorded last is lost", EnvRecord, err)
+	}
+}
+
+// writeRecord writes the one file of this process.
+func (p *Plugin) writeRecord(f *record.File) error {
+	p.recordings.mu.Lock()
+	dir := p.recordings.dir
+	p.recordings.mu.Unlock()
+	self := ourselves()
+	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(self.Host), self.PID, self.started)))
+}
