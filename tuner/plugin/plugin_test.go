@@ -368,6 +368,10 @@ func TestSanitizers(t *testing.T) {
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
 			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env, "NCCL_TUNER_METRICS="+t.TempDir()) })
+			t.Run("recorded", func(t *testing.T) {
+				files, truth := recordJob(t, p, c.env)
+				trusted(t, files, truth)
+			})
 			t.Run("hand over", func(t *testing.T) { handOver(t, p) })
 		})
 	}

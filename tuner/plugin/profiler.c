@@ -238,7 +238,7 @@ static void *begin_kernel(struct prof_comm *c, const void *parent, const struct 
         *s = (struct prof_stamps){.number = number, .shape = LOAD(l->shape), .seq = LOAD(l->seq), .channels = LOAD(l->channels), .first = UINT64_MAX};
     }
     uint64_t bit = 1ull << e->channel;
-    s->bad |= e->timer == 0 || s->started & bit;
+    s->bad |= s->started & bit;
     s->started |= bit;
     if (e->timer < s->first) s->first = e->timer;
     return handle_of(c, KIND_KERNEL, e->channel, number);
@@ -246,7 +246,8 @@ static void *begin_kernel(struct prof_comm *c, const void *parent, const struct 
 
 /* All channels have come. */
 static void keep_time(struct prof_comm *c, struct prof_stamps *s) {
-    if (s->bad || LOAD(c->captured) || LOAD(c->many_roots) || s->last <= s->first || s->last - s->first > UINT32_MAX) {
+    uint64_t nanos = s->last - s->first; /* years, if a start is missing or the stamps run backwards */
+    if (s->bad || LOAD(c->captured) || LOAD(c->many_roots) || nanos == 0 || nanos > UINT32_MAX) {
         STORE(c->distrusted, c->distrusted + 1);
         return;
     }
@@ -255,7 +256,7 @@ static void keep_time(struct prof_comm *c, struct prof_stamps *s) {
         STORE(c->dropped, c->dropped + 1);
         return;
     }
-    c->times[put % TIMES_KEPT] = (struct prof_time){s->seq, (uint32_t)(s->last - s->first), s->shape};
+    c->times[put % TIMES_KEPT] = (struct prof_time){s->seq, (uint32_t)nanos, s->shape};
     __atomic_store_n(&c->times_put, put + 1, __ATOMIC_RELEASE);
 }
 
