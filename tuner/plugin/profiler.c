@@ -160,7 +160,7 @@ static uint32_t begin_coll(struct prof_comm *c, const void *parent, const struct
 
 static int index_of(const char *name, const char *const *names, int n) {
     for (int i = 0; name && i < n; i++)
-        if (names[i] && strcmp(name, names[i]) == 0) return i;
+        if (names[i] && *names[i] == *name && strcmp(name, names[i]) == 0) return i; /* most differ at once */
     return -1;
 }
 
@@ -170,9 +170,10 @@ static const char *const protos[NUM_PROTOS] = {"LL", "LL128", "SIMPLE"};
 
 /* 0: a type not known here. */
 static unsigned size_of(const char *type) {
-    static const char *const types[] = {"ncclInt8", "ncclUint8", "ncclFloat8e4m3", "ncclFloat8e5m2", "ncclFloat16", "ncclBfloat16", NULL, NULL,
-                                        "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"};
-    int i = index_of(type, types, sizeof types / sizeof *types);
+    static const char *const types[] = {"Int8", "Uint8", "Float8e4m3", "Float8e5m2", "Float16", "Bfloat16", NULL, NULL,
+                                        "Int32", "Uint32", "Float32", NULL, "Int64", "Uint64", "Float64"};
+    if (!type || strncmp(type, "nccl", 4) != 0) return 0;
+    int i = index_of(type + 4, types, sizeof types / sizeof *types);
     return i < 0 ? 0 : 1u << i / 4;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../../../internal/host/host.h"
+#include "bench.h"
 #include "costs.h"
 #include "model.h"
 
@@ -332,6 +333,7 @@ int main(int argc, char **argv) {
     for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
     bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
     bench_known(write_other(), "no match", USUAL_SHAPES, 0);
+    bench_record(paths[0], dir);
     bench_changes(false);
     bench_changes(true);
     for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
