@@ -62,7 +62,6 @@ static void calls(const struct profile_v5 *p, void *ctx, int i) {
 }
 
 void bench_record(const char *path, const char *dir) {
-    static double ns[REPEATS];
     setenv("NCCL_TUNER_RECORD", dir, 1);
     setenv("NCCL_TUNER_RECORD_KERNELS", "1", 1);
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
