@@ -63,7 +63,7 @@ func isNot(t *testing.T, all metricstest.Samples, name string, labels ...string)
 
 func open(t *testing.T, p *Plugin, info CommInfo, log Log) *Comm {
 	t.Helper()
-	if info.Counter != nil && info.ID == 0 {
+	if info.Counter != nil && info.ID == 0 && info.ABI >= nccl.ABIComms {
 		info.ID = rand.Uint64()
 	}
 	info.NewCache = newCountingCache
