@@ -20,6 +20,24 @@ func newIdentity() string {
 	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.started, p.boot)
 }
 
+// withRank names a member whose rank is known, -1 if not.
+func withRank(identity string, rank int) string {
+	if rank < 0 {
+		return identity
+	}
+	return fmt.Sprintf("%s rank=%d", identity, rank)
+}
+
+// ParseRank reads the rank of a slot's owner, -1 where nobody told it.
+func ParseRank(identity string) int {
+	_, text, told := strings.Cut(identity, " rank=")
+	rank, err := strconv.Atoi(text)
+	if !told || err != nil || rank < 0 {
+		return -1
+	}
+	return rank
+}
+
 // Process is one that takes part in a job, as the ranks' records name it.
 type Process struct {
 	Host string

@@ -9,7 +9,7 @@ import (
 )
 
 func TestParseProcess(t *testing.T) {
-	p, err := ParseProcess(newIdentity())
+	p, err := ParseProcess(withRank(newIdentity(), 3))
 	if err != nil || p.PID != os.Getpid() || p != self() {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -110,5 +110,14 @@ func TestProcessPath(t *testing.T) {
 	p.boot += "x"
 	if got, ok := p.Path("/x/p.csv"); ok {
 		t.Errorf("%q is known of another machine", got)
+	}
+}
+
+// A rank is known where NCCL's profiler interface told it.
+func TestIdentityHasRank(t *testing.T) {
+	for _, rank := range []int{0, 7, -1} {
+		if got := ParseRank(withRank(newIdentity(), rank)); got != rank {
+			t.Errorf("rank %d is read as %d", rank, got)
+		}
 	}
 }

@@ -66,7 +66,7 @@ func (c *Comm) join(own loaded) error {
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     c.info.Rank,
-		Identity: newIdentity(),
+		Identity: withRank(newIdentity(), c.info.Rank),
 		Store:    o.store,
 		Poller:   o.poller,
 		Clock:    c.plugin.clock,

@@ -186,6 +186,7 @@ func TestWhyNothingCanChange(t *testing.T) {
 		want   string // "" for nothing
 	}{
 		"old NCCL":             {func(i *CommInfo) { i.ABI, i.ID = 4, 0 }, nil, "INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
+		"old NCCL, identified": {func(i *CommInfo) { i.ABI = 4 }, nil, ""},
 		"several nodes":        {func(i *CommInfo) { i.Nodes = 2 }, nil, "INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " + EnvRendezvous},
 		"asked for":            {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "live"}, "WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes"},
 		"only at init":         {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "new"}, ""},

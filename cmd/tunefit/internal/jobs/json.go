@@ -29,6 +29,7 @@ type CommunicatorJSON struct {
 
 type memberJSON struct {
 	Slot int    `json:"slot"`
+	Rank *int   `json:"rank,omitempty"`
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	Life string `json:"life"` // running, stopped, dead, unknown
@@ -74,7 +75,11 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 		j.Comparison = found
 	}
 	for _, m := range c.members {
-		j.Members = append(j.Members, memberJSON{m.slot, m.process.Host, m.process.PID, m.state.String(), m.left})
+		var rank *int
+		if m.rank >= 0 {
+			rank = &m.rank
+		}
+		j.Members = append(j.Members, memberJSON{m.slot, rank, m.process.Host, m.process.PID, m.state.String(), m.left})
 	}
 	for _, change := range c.Changes {
 		x := changeJSON{Number: change.K, State: "pending", Proposed: known(change.Proposed), Decided: known(change.Decided)}

@@ -48,6 +48,7 @@ type communicator struct {
 // member is the owner of a slot.
 type member struct {
 	slot    int
+	rank    int // -1: not known
 	process tuner.Process
 	unnamed bool // the record names no process
 	state   tuner.ProcessState
@@ -123,7 +124,7 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 		}
 	}
 	for _, s := range c.Slots {
-		m := member{slot: s.Index, left: s.Left}
+		m := member{slot: s.Index, rank: tuner.ParseRank(s.Identity), left: s.Left}
 		var err error
 		if m.process, err = tuner.ParseProcess(s.Identity); err != nil {
 			m.unnamed = true
@@ -248,6 +249,14 @@ func (c *communicator) paths() (policy, model string) {
 	return policy, model
 }
 
+// place is the rank, where the job's processes are told theirs, or else the slot.
+func (m member) place() string {
+	if m.rank >= 0 {
+		return fmt.Sprintf("rank %d", m.rank)
+	}
+	return fmt.Sprintf("slot %d", m.slot)
+}
+
 // names lists members for a line.
 func names(members []member) string {
 	list := make([]string, len(members))
@@ -259,7 +268,7 @@ func names(members []member) string {
 		case m.state == tuner.Dead, m.state == tuner.Stopped:
 			state = ", " + m.state.String()
 		}
-		list[i] = fmt.Sprintf("%s (slot %d%s)", m, m.slot, state)
+		list[i] = fmt.Sprintf("%s (%s%s)", m, m.place(), state)
 	}
 	return few(list)
 }

@@ -12,7 +12,7 @@ func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
 	who := fmt.Sprintf("slot %d", d.By)
 	for _, m := range c.members {
 		if m.slot == d.By {
-			who = fmt.Sprintf("%s (slot %d)", m, m.slot)
+			who = fmt.Sprintf("%s (%s)", m, m.place())
 		}
 	}
 	switch d.Abort {
