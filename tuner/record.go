@@ -110,11 +110,9 @@ func (p *Plugin) canRecord(dir string) error {
 // timesKernels says whether kernels are to be timed. Only if asked: where a job replays CUDA graphs, or
 // makes groups of broadcasts with several roots, NCCL may then hang (docs/RECORD.md).
 func (p *Plugin) timesKernels(abi int, log Log) bool {
-	switch v := p.getenv(EnvRecordKernels); {
-	case v == "" || v == "0":
-		return false
-	case v != "1":
-		log.Warnf("%s=%q is not understood (allowed: 0, 1)", EnvRecordKernels, v)
+	s, _ := readSettings(p.getenv, Log{}) // what is not understood says the tuner half, and tunefit doctor
+	switch {
+	case !s.recordKernels:
 		return false
 	case abi < 5:
 		log.Infof("kernels are not timed: this NCCL (profiler ABI v%d) does not tell which stamps to trust; NCCL 2.28.3 to 2.30 do", abi)

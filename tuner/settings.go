@@ -50,6 +50,8 @@ const compareNCCL = "nccl"
 
 // settings is what the environment asks for.
 type settings struct {
+	// recordKernels: the recorder is asked to time kernels.
+	recordKernels bool
 	// configFile is the policy file; empty for none. There is no default: a file
 	// that happens to lie in the working directory must not steer a job.
 	configFile string
@@ -111,6 +113,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	}
 	s.strict = flag(EnvStrict, true) // whoever sets it wants to be stopped
 	s.trust = flag(EnvTrust, false)
+	s.recordKernels = flag(EnvRecordKernels, false)
 	s.trustFiles = flag(EnvFilesTrust, false)
 	s.rendezvous = getenv(EnvRendezvous)
 	s.metrics = getenv(EnvMetrics)

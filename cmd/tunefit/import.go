@@ -56,10 +56,14 @@ a run had stay with the rows. What a tuner decided is never the library's defaul
 Rows that cannot be used are counted, with the reason, on standard error. A file
 that holds no measurements is an error, and then nothing is written; in a directory
 it is left out. So is a file of which many rows cannot be read, but for --force. A
-file that holds the same as another one is read once.`,
+file that holds the same as another one is read once.
+
+The directory of NCCL_TUNER_RECORD, the output of NCCL's inspector, and with --profile
+logs with the library's decisions, make a job profile.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
-  tunefit import inspector*.json --steps 8 -o job.csv`,
+  tunefit import inspector*.json --steps 8 -o job.csv
+  tunefit import record/ --steps 8 -o job.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")

@@ -74,7 +74,7 @@ func TestProfileErrors(t *testing.T) {
 		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
 		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"}, "is read, and would be overwritten"},
 		{cli.ExitUsage, []string{"import", inspector[0], "--comm", "1x8"}, "are for measurements (allowed with a job profile"},
-		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"}, "none of the files is the inspector's output"},
+		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"}, "none of the files is the recorder's or the inspector's output"},
 		{cli.ExitFailed, []string{"fit", job}, "job.csv is a job profile (needed: a sweep"},
 		{cli.ExitFailed, []string{"fit", inspector[0]}, "is the output of NCCL's inspector (needed: a sweep"},
 	} {

@@ -1,0 +1,69 @@
+package profile
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// The files of all ranks together tell how long a call takes: the least that a rank took, where all have it.
+func TestRecorder(t *testing.T) {
+	job := NewJob()
+	files, _ := filepath.Glob("testdata/record/*.json")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := job.Recorder(file, bytes.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := job.Profile(20)
+	if err != nil || len(files) != 2 {
+		t.Fatal(err, files)
+	}
+	shape := Shape{2, 2}
+	want := []Entry{
+		{Call{nccl.CollAllReduce, shape, 64 << 20, nccl.AlgoRing, nccl.ProtoSimple}, 120, 6, 1000, 24, "policy.csv:3"},
+		{Call{nccl.CollAllGather, shape, 1 << 20, nccl.AlgoRing, nccl.ProtoLL128}, 240, 12, 51, 16, "NCCL"},
+		{Call{nccl.CollReduceScatter, shape, 1 << 20, nccl.AlgoRing, nccl.ProtoLL128}, 240, 12, 0, 16, "NCCL"},
+	}
+	for _, w := range want {
+		found := false
+		for _, e := range p.Entries {
+			found = found || e == w
+		}
+		if !found {
+			t.Errorf("no %+v in %+v", w, p.Entries)
+		}
+	}
+	if len(p.Entries) != len(want) {
+		t.Errorf("%d entries", len(p.Entries))
+	}
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "1 of 7 calls have no time: not all ranks") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+func TestRecorderRefuses(t *testing.T) {
+	comm := func(text string) string { return `{"nccl_tuner_record":1,"communicators":[` + text + `]}` }
+	for text, want := range map[string]string{
+		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON",
+		`{"nccl_tuner_record":2}`:                         "nccl_tuner_record is 2 (known: 1)",
+		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
+		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":3}`): "ranks is 2, nodes 3",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):           "bytes is 0",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):            "alreduce",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"times":7}]}`): "x: not a recorder's file",
+	} {
+		if err := NewJob().Recorder("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v (want: %s)", text, err, want)
+		}
+	}
+}
