@@ -85,7 +85,7 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 		return err
 	}
 	if file != cli.StandardName { // which is one
-		digest, err := digestOf(file, cli.KindInspector, cli.KindLog)
+		digest, err := digestOf(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
 		if err != nil || known[digest] {
 			return err
 		}
