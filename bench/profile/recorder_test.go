@@ -13,7 +13,7 @@ import (
 // The files of all ranks together tell how long a call takes: the least that a rank took, where all have it.
 func TestRecorder(t *testing.T) {
 	job := NewJob()
-	files, _ := filepath.Glob("testdata/record/*.json")
+	files, _ := filepath.Glob("../../docs/testdata/recorded/*.json")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

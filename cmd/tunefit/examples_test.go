@@ -36,7 +36,7 @@ var exampleFiles = map[string]string{
 	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"record":                           "docs/testdata/record",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
-	"recorded":                         "bench/profile/testdata/record",
+	"recorded":                         "docs/testdata/recorded",
 	"inspector-0.json":                 "bench/profile/testdata/inspector-node0-pid1000.json",
 	"inspector-1.json":                 "bench/profile/testdata/inspector-node0-pid1001.json",
 	"inspector-2.json":                 "bench/profile/testdata/inspector-node1-pid1000.json",

@@ -63,7 +63,7 @@ logs with the library's decisions, make a job profile.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
   tunefit import inspector*.json --steps 8 -o job.csv
-  tunefit import recorded/ --steps 8 -o job.csv`,
+  tunefit import recorded/ --steps 8 -o recorded.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
