@@ -165,15 +165,24 @@ func (r *recordings) run(stop chan struct{}, write func(*record.File) error) {
 			if now.Before(next) {
 				continue
 			}
-			r.writing.Lock()
-			err := write(r.file())
-			r.writing.Unlock()
-			if err != nil {
+			if err := r.write(stop, write); err != nil {
 				r.any().Warnf("%s: %v; it is tried again", EnvRecord, err)
 			}
 			interval = min(2*interval, lastRecord)
 			next = now.Add(interval)
 		}
+	}
+}
+
+// write writes the file, unless RecordEnd does.
+func (r *recordings) write(stop chan struct{}, write func(*record.File) error) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	select {
+	case <-stop:
+		return nil
+	default:
+		return write(r.file())
 	}
 }
 
@@ -261,6 +270,9 @@ func (c *recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
 		return
 	}
 	d := shapeDecision{by: decidedBy(e, a), algo: a.Algo, proto: a.Proto}
+	if a.By == policy.ByNCCL {
+		d.algo = -1 // whatever it takes
+	}
 	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
 		d.own = fmt.Sprintf("%s/%s", algo, proto)
 	}

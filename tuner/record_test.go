@@ -1,0 +1,137 @@
+package tuner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// counts stands for what is counted in C.
+type counts struct{ calls []record.Call }
+
+func (c *counts) Read(to *record.Comm) {
+	if to.Calls == nil {
+		to.Calls = c.calls
+	}
+	for i := range to.Calls {
+		to.Calls[i].Calls++
+		for range 600 {
+			to.Calls[i].Times = append(to.Calls[i].Times, record.Time{uint64(len(to.Calls[i].Times)), 1000})
+		}
+	}
+}
+
+func (c *counts) Barred() string { return "" }
+
+func readRecord(t *testing.T, dir string) *record.File {
+	t.Helper()
+	names, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(names) != 1 {
+		t.Fatalf("%q (want one file)", names)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := record.Read(names[0], text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// The file says who decided and what NCCL alone would have taken, is there before the end, and has bounds.
+func TestRecord(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "allreduce,0,inf,tree,ll,1,-1,-1\n")
+	synctest.Test(t, func(t *testing.T) {
+		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, filepath.Join(dir, "made"), EnvRecordKernels, "1"))
+		from := &counts{[]record.Call{
+			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048, Algo: "ring", Proto: "ll"},
+			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"}, {Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
+		}}
+		r, kernels := p.Record(RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 6}, from, Log{})
+		if r == nil || !kernels {
+			t.Fatal("nothing is recorded")
+		}
+		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
+		for i := range table {
+			table[i] = float32(100 - i)
+		}
+		for _, q := range []policy.Query{{Coll: nccl.CollAllReduce, Bytes: 1024}, {Coll: nccl.CollAllReduce, Bytes: 2048}, {Coll: nccl.CollReduce, Bytes: 1024}} {
+			q.PipeOps, q.Costs = 1, nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
+			c.Decide(q)
+		}
+		time.Sleep(firstRecord + time.Second)
+		synctest.Wait()
+		calls := readRecord(t, filepath.Join(dir, "made")).Comms[0].Calls
+		got := ""
+		for _, call := range calls {
+			got += fmt.Sprintln(call.Coll, call.Bytes, call.DecidedBy == file+":1", call.DecidedBy == "NCCL", call.Own)
+		}
+		// The second ran otherwise than the row wants, and the last was never asked about.
+		if want := "allreduce 1024 true false pat/simple\nallreduce 2048 false false \nreduce 1024 false true pat/simple\nreduce 99 false false \n"; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		c.Close()
+		for range 10 {
+			time.Sleep(firstRecord)
+		}
+		p.RecordEnd(r)
+		comm := readRecord(t, filepath.Join(dir, "made")).Comms[0]
+		times := 0
+		for _, call := range comm.Calls {
+			times += len(call.Times)
+			if call.Calls != 12 || call.Times[len(call.Times)-1][0] < 1000 {
+				t.Errorf("%s %d: %d calls, the last time is %v", call.Coll, call.Bytes, call.Calls, call.Times[len(call.Times)-1])
+			}
+		}
+		if times > maxRecordedTimes || times < maxRecordedTimes/2 {
+			t.Errorf("%d times are kept", times)
+		}
+		synctest.Wait()
+	})
+}
+
+// No kernel is timed unless that is asked for, nor by releases of NCCL that lose count.
+func TestKernelsAreTimedOnRequest(t *testing.T) {
+	for _, c := range []struct {
+		abi   int
+		asked string
+		want  bool
+	}{{5, "", false}, {5, "1", true}, {6, "1", true}, {6, "0", false}, {6, "yes", false}, {4, "1", false}, {7, "1", false}} {
+		p := New(env(EnvRecord, t.TempDir(), EnvRecordKernels, c.asked))
+		r, kernels := p.Record(RecordInfo{Ranks: 2, Nodes: 1, ABI: c.abi}, &counts{}, Log{})
+		if kernels != c.want {
+			t.Errorf("ABI v%d, %s=%q: %v", c.abi, EnvRecordKernels, c.asked, kernels)
+		}
+		p.RecordEnd(r)
+	}
+}
+
+// A process that makes ever new communicators keeps the latest.
+func TestRecordIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	p := New(env(EnvRecord, dir))
+	first, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, &counts{}, Log{})
+	for id := range uint64(maxRecordings + 10) {
+		r, _ := p.Record(RecordInfo{ID: 100 + id, Ranks: 2, Nodes: 1, ABI: 6}, &counts{}, Log{})
+		p.RecordEnd(r)
+	}
+	p.RecordEnd(first)
+	f := readRecord(t, dir)
+	if len(f.Comms) != maxRecordings || f.Left != 11 || f.Comms[0].ID != "0x1" || f.Comms[maxRecordings-1].ID != fmt.Sprintf("%#x", 100+maxRecordings+9) {
+		t.Errorf("%d communicators, %d left out, from %s on", len(f.Comms), f.Left, f.Comms[0].ID)
+	}
+}
