@@ -81,7 +81,7 @@ type Comm struct {
 
 	metrics commMetrics
 
-	recording *recording // who decided what is noted there; nil: nowhere
+	recording *Recording // who decided what is noted there; nil: nowhere
 
 	loggedUnchecked atomic.Bool
 }

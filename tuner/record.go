@@ -35,15 +35,15 @@ type recordings struct {
 	mu    sync.Mutex // guards all but writing
 	open  int
 	dir   string
-	comms []*recording
+	comms []*Recording
 	left  int
 	stop  chan struct{} // ends the goroutine that writes
 
 	writing sync.Mutex
 }
 
-// A recording is of one communicator.
-type recording struct {
+// A Recording is of one communicator.
+type Recording struct {
 	info RecordInfo
 	log  Log
 	data record.Comm
@@ -82,7 +82,7 @@ const (
 
 // Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
 // written to. kernels says that its kernels are to be timed, too.
-func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *recording, kernels bool) {
+func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, kernels bool) {
 	dir := p.getenv(EnvRecord)
 	if dir == "" {
 		return nil, false
@@ -92,7 +92,7 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *recording, 
 		return nil, false
 	}
 	kernels = p.timesKernels(info.ABI, log)
-	r = &recording{info: info, log: log, from: from, decided: map[shapeKey]shapeDecision{}, data: record.Comm{
+	r = &Recording{info: info, log: log, from: from, decided: map[shapeKey]shapeDecision{}, data: record.Comm{
 		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Kernels: kernels,
 	}}
 	if !p.recordings.add(r, dir, p.writeRecord) {
@@ -125,11 +125,11 @@ func (p *Plugin) timesKernels(abi int, log Log) bool {
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
-func (r *recordings) add(one *recording, dir string, write func(*record.File) error) bool {
+func (r *recordings) add(one *Recording, dir string, write func(*record.File) error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.comms) == maxRecordings {
-		gone := slices.IndexFunc(r.comms, func(c *recording) bool { return c.from == nil })
+		gone := slices.IndexFunc(r.comms, func(c *Recording) bool { return c.from == nil })
 		if gone < 0 {
 			r.left++
 			return false
@@ -208,7 +208,7 @@ func (r *recordings) read() {
 }
 
 // read is called with recordings.mu held.
-func (c *recording) read() {
+func (c *Recording) read() {
 	if c.from == nil {
 		return
 	}
@@ -246,7 +246,7 @@ func (r *recordings) file() *record.File {
 }
 
 // explain says who decided, unless something else ran.
-func (c *recording) explain(call *record.Call) {
+func (c *Recording) explain(call *record.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, ok := c.decided[shapeKey{call.Coll, call.Bytes}]
@@ -259,7 +259,7 @@ func (c *recording) explain(call *record.Call) {
 }
 
 // add notes who decided a query. A nil recording notes nothing.
-func (c *recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
+func (c *Recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
 	if c == nil {
 		return
 	}
@@ -280,7 +280,7 @@ func (c *recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
 }
 
 // noteIdle notes that NCCL decides everything.
-func (c *recording) noteIdle() {
+func (c *Recording) noteIdle() {
 	if c == nil {
 		return
 	}
@@ -290,7 +290,7 @@ func (c *recording) noteIdle() {
 }
 
 // of returns the recording of a communicator that is there, or nil.
-func (r *recordings) of(id uint64, rank int) *recording {
+func (r *recordings) of(id uint64, rank int) *Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range slices.Backward(r.comms) {
@@ -303,7 +303,7 @@ func (r *recordings) of(id uint64, rank int) *recording {
 
 // RecordEnd takes over the rest of what was counted, and writes the file after the last
 // communicator.
-func (p *Plugin) RecordEnd(c *recording) {
+func (p *Plugin) RecordEnd(c *Recording) {
 	r := &p.recordings
 	r.mu.Lock()
 	c.read()
