@@ -77,15 +77,23 @@ const ComparisonFiles = "comparison-*.json"
 
 // save writes the comparison to NCCL_TUNER_RECORD, if that is set: one file for each, replaced as a whole.
 func (d *comparison) save(text []byte) error {
-	if d.comm.settings.record == "" {
+	dir := d.comm.settings.record
+	if dir == "" {
 		return nil
 	}
 	name := strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", d.comm.key(), d.began.UnixMilli()), 1)
-	path := filepath.Join(d.comm.settings.record, name)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return reason(err)
-	}
-	return reason(os.Rename(path+".new", path))
+	path := filepath.Join(dir, name)
+	// The end of the communicator waits for this, and a file server may be away.
+	_, err := withTimeout(&d.comm.plugin.hung, path, recordLimit, func() (struct{}, error) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return struct{}{}, err
+		}
+		if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, os.Rename(path+".new", path)
+	})
+	return reason(err)
 }
 
 // Verdict says what is known, in words.
