@@ -10,6 +10,7 @@ import (
 // A job compares its policy with NCCL alone while it runs, and finds that the policy's steps are
 // shorter; all ranks have been on the same side at each call.
 func TestLiveCompare(t *testing.T) {
+	long(t)
 	t.Parallel()
 	_, env := policyFile(t, 1)
 	j := startJob(t, built, 4, args("ranks=4 comms=2 rate=500 haste=4 step=40 slow=200"), append(env, "NCCL_TUNER_COMPARE=nccl"))
@@ -36,6 +37,7 @@ func TestLiveCompare(t *testing.T) {
 
 // An edit that makes steps slower is taken back, if asked for.
 func TestLiveCanary(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	j := startJob(t, built, 4, args("ranks=4 rate=500 haste=4 step=40 slow=200 slower=%d", channelsOf(2)), append(env, "NCCL_TUNER_CANARY=1"))

@@ -13,6 +13,9 @@
  * With step=N the calls repeat after N, as those of training do. With slow=N those with `slower`
  * channels take so many thousandths longer; 0 are those that no policy has decided.
  *
+ * With profiled=1 the profiler half of the library is told of each communicator first, by the version
+ * that NCCL 2.27 has.
+ *
  * With asks231=1 a collective is asked about as NCCL 2.31 does: with nothing available,
  * for symmetric kernels, on some ranks; then with pipe_ops 0 and with 1.
  *
@@ -27,6 +30,7 @@
  *   end               finalize all contexts and exit; so does the end of the input
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,6 +47,7 @@
 #include <unistd.h>
 
 #include "../../../internal/host/host.h"
+#include "../profiler_abi.h"
 #include "costs.h"
 #include "proc.h"
 #include "rank_log.h"
@@ -50,7 +55,7 @@
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, step, slow, slower;
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, step, slow, slower, profiled;
 } set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
@@ -59,7 +64,7 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
-    {"haste", &set.haste},       {"asks231", &set.asks231}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower},
+    {"haste", &set.haste},       {"asks231", &set.asks231}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower}, {"profiled", &set.profiled},
 };
 
 static struct host host;
@@ -112,11 +117,22 @@ static void logger(int level, unsigned long flags, const char *file, int line, c
     if (write(STDERR_FILENO, whole, (size_t)n) != n) _exit(1);
 }
 
+/* As NCCL does just before it opens the tuner, on the same thread. */
+static void tell_profiler(const struct host_comm *c) {
+    const struct profile_v4 *p = dlsym(host.lib, "ncclProfiler_v4");
+    void *ctx = NULL;
+    int mask = 0;
+    if (!p) die("profiled", "the library has no profiler");
+    p->init(&ctx, &mask, "", c->id, (int)c->nodes, (int)c->ranks, (int)set.id, logger);
+    if (ctx || mask) die("profiled", "it records although nobody has asked");
+}
+
 static void open_context(uint64_t comm) {
     if (num_contexts == MAX_CONTEXTS) die("open", "too many contexts");
     struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
     struct host_comm c = {.id = set.seed << 8 | comm, .ranks = set.ranks, .nodes = set.nodes, .logger = logger, .constants = &not_set_yet};
     contexts[num_contexts].comm = comm;
+    if (set.profiled) tell_profiler(&c);
     uint64_t t = nanos(CLOCK_MONOTONIC);
     int result = host_init(&host, &c, &contexts[num_contexts].ctx);
     printf("opened %d: %d after %lu ns\n", num_contexts, result, nanos(CLOCK_MONOTONIC) - t);
