@@ -13,7 +13,7 @@ func TestLiveCompare(t *testing.T) {
 	long(t)
 	t.Parallel()
 	_, env := policyFile(t, 1)
-	j := startJob(t, built, 4, args("ranks=4 comms=2 rate=500 haste=4 step=40 slow=200"), append(env, "NCCL_TUNER_COMPARE=nccl"))
+	j := startJob(t, built, 4, args("ranks=4 comms=2 rate=250 haste=4 step=40 slow=500"), append(env, "NCCL_TUNER_COMPARE=nccl"))
 	j.tell("go")
 	for comm := range 2 {
 		j.anyHears(j.about(comm), "against NCCL alone: step time -", ": faster (")
@@ -40,7 +40,7 @@ func TestLiveCanary(t *testing.T) {
 	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
-	j := startJob(t, built, 4, args("ranks=4 rate=500 haste=4 step=40 slow=200 slower=%d", channelsOf(2)), append(env, "NCCL_TUNER_CANARY=1"))
+	j := startJob(t, built, 4, args("ranks=4 rate=250 haste=4 step=40 slow=500 slower=%d", channelsOf(2)), append(env, "NCCL_TUNER_CANARY=1"))
 	j.tell("go")
 	waitCalls(0, 100, j.ranks...)
 	write(t, file, policyText(2))
