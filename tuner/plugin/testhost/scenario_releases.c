@@ -165,16 +165,18 @@ static void *rearch_group(void *rank) {
     return NULL;
 }
 
-/* The call from which on a rank says that the second version is in force. */
-static atomic_int rearch_switches, rearch_call[REARCH_RANKS];
+/* The call from which on a rank says that the second version is in force. Ranks say so at the same
+ * time. */
+static atomic_int rearch_places, rearch_switches, rearch_call[REARCH_RANKS];
 static void note_switch(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)level, (void)flags, (void)file, (void)line;
     va_list args;
     va_start(args, fmt);
     const char *at = strstr(va_arg(args, const char *), "is in force from call ");
     int call;
-    if (at && sscanf(at, "is in force from call %d", &call) == 1 && rearch_switches < REARCH_RANKS) {
-        rearch_call[rearch_switches] = call;
+    if (at && sscanf(at, "is in force from call %d", &call) == 1) {
+        int place = rearch_places++;
+        if (place < REARCH_RANKS) rearch_call[place] = call;
         rearch_switches++;
     }
     va_end(args);
