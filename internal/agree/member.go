@@ -102,6 +102,7 @@ type Member struct {
 	k        uint64 // the change that comes next
 	current  stagedVersion
 	pending  *pendingEdit
+	unseen   bool   // an edit has come into force since InForce was last asked
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
 	past     []pastCommit
@@ -185,13 +186,14 @@ func (m *Member) Offer(v Version) {
 	m.wakeUp()
 }
 
-// Propose makes a version the pending edit that is not what this rank's own file says. An edit of
-// the file goes first, and is not offered again afterwards. To propose the version in force
-// withdraws what was proposed.
+// Propose makes a version the pending edit that is not what this rank's own file says. To propose
+// the version in force withdraws what was proposed. An edit of any rank's file goes first: Propose
+// does nothing while this rank's waits, nor after one has come into force that InForce has not
+// told yet, and one that comes into force withdraws what was proposed.
 func (m *Member) Propose(v Version) {
 	m.lock()
 	defer m.unlock()
-	if e := m.pending; e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+	if e := m.pending; m.unseen || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
 		return
 	}
 	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
@@ -202,6 +204,7 @@ func (m *Member) Propose(v Version) {
 func (m *Member) InForce() (s Snapshot, from uint64) {
 	m.lock()
 	defer m.unlock()
+	m.unseen = false
 	return m.current.snapshot, m.current.from
 }
 

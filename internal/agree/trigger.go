@@ -58,11 +58,15 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.current = v
 	m.current.from = n
 	since, took := "", time.Duration(0)
-	if e := m.pending; e != nil && e.Meaning == v.Meaning {
-		if !e.proposed {
-			took = m.cfg.Clock.Now() - e.since
-			since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
-		}
+	e := m.pending
+	own := e != nil && !e.proposed && e.Meaning == v.Meaning
+	if own {
+		took = m.cfg.Clock.Now() - e.since
+		since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
+	}
+	edited := own || !m.change.mine // what other ranks propose are edits
+	m.unseen = m.unseen || edited
+	if e != nil && (e.Meaning == v.Meaning || e.proposed && edited) {
 		m.pending = nil
 	}
 	m.observeCommit(took)

@@ -20,6 +20,7 @@ func (p *plan) turns(each time.Duration, times int) {
 			r.mu.Unlock()
 			if m != nil {
 				w.check.trace("rank 0 proposes %q", content)
+				m.InForce()
 				m.Propose(Version{Content: []byte(content), Meaning: r.meaning(content)})
 			}
 		}})
@@ -73,6 +74,33 @@ func TestTurnAfterEdit(t *testing.T) {
 		p.calls = 2000
 		p.saved(8*time.Second-time.Duration(1+seed)*time.Millisecond, "B", 0)
 		p.turns(4*time.Second, 2)
+		return p
+	}, endsOn("B"))
+}
+
+// A turn that waits does not push out an edit that another rank has proposed meanwhile.
+func TestEditBeforeTurn(t *testing.T) {
+	try(t, 40, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 1000
+		p.saved(4*time.Second-time.Duration(1+5*seed)*time.Millisecond, "B", 1)
+		p.turns(4*time.Second, 1)
+		return p
+	}, endsOn("B"))
+}
+
+// Nor does one that is proposed by somebody who does not know of the edit yet.
+func TestTurnUnawareOfEdit(t *testing.T) {
+	try(t, 40, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 1000
+		p.saved(2*time.Second, "B", 1)
+		p.events = append(p.events, event{8 * time.Second, func(w *world) {
+			r := w.rank(0)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.m.Propose(Version{Content: []byte("T"), Meaning: r.meaning("T")})
+		}})
 		return p
 	}, endsOn("B"))
 }
