@@ -145,16 +145,18 @@ func (t *Trial) Result() Result {
 	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
 	half := 2.2 * math.Sqrt(within)
 	standard := math.Sqrt(within)
-	if n > surePairs {
+	if n > 1 {
 		between := math.Sqrt(spread / float64(n-1) / float64(n))
 		standard = max(standard, between)
-		half = max(half, tQuantile(n-1)*between)
+		if n > surePairs {
+			half = max(half, tQuantile(n-1)*between)
+		}
 	}
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)
 	switch {
 	case n >= minPairs && half <= precise:
 		r.State = Precise
-	case n >= surePairs && math.Abs(mean) > max(sure*standard, large):
+	case n >= surePairs && math.Abs(mean) > max(sure*standard, half, large):
 		r.State = Clear
 	case n >= maxPairs:
 		r.State = Budget

@@ -112,6 +112,45 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// A disturbance as long as a block, such as another job's burst, makes one pair differ, not the version.
+func TestTrialWithBurst(t *testing.T) {
+	blocks := Blocks{4 * time.Second, 1}
+	now := blocks.Next(blocks.Next(time.Unix(1_000_000, 0)))
+	first, _ := blocks.At(now)
+	dice := rand.New(rand.NewPCG(1, 2))
+	var trial Trial
+	for {
+		pair, side := blocks.At(now)
+		took := time.Duration((1 + 0.01*dice.NormFloat64()) * 0.2e9)
+		if pair == first && side == A {
+			took += took / 10
+		}
+		trial.Add(pair, side, took)
+		now = now.Add(took)
+		if r := trial.Result(); r.State != Running {
+			if r.Slower() || r.Faster() {
+				t.Errorf("%+v", r)
+			}
+			return
+		}
+	}
+}
+
+// What is clear has an interval without 0: else the trial would end and nothing come of it.
+func TestClear(t *testing.T) {
+	for seed := range uint64(2000) {
+		dice := rand.New(rand.NewPCG(3, seed))
+		var trial Trial
+		for trial.Result().State == Running {
+			trial.diffs = append(trial.diffs, 0.03+0.02*dice.NormFloat64())
+			trial.noise = append(trial.noise, 1e-6)
+		}
+		if r := trial.Result(); r.State == Clear && !r.Slower() && !r.Faster() {
+			t.Fatalf("seed %d: %+v", seed, r)
+		}
+	}
+}
+
 // Where sides never come into force, the trial says so instead of lasting for ever.
 func TestTrialWithoutChanges(t *testing.T) {
 	var trial Trial
