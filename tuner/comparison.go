@@ -222,7 +222,7 @@ func (d *comparison) learn(now time.Time) {
 func (d *comparison) divide(now time.Time) {
 	longest := d.comm.plugin.paces.longest()
 	length := trial.LengthFor(longest.step, longest.change)
-	if length == d.blocks.Length && length > 0 {
+	if length > 0 && length <= d.blocks.Length { // longer blocks than needed serve as well
 		return
 	}
 	a, b := d.sides[trial.A], d.sides[trial.B]

@@ -247,6 +247,21 @@ func TestComparisonWithExtraCalls(t *testing.T) {
 	}
 }
 
+// A comparison that ends on a communicator with longer steps leaves the others as they are.
+func TestComparisonKeepsBlocks(t *testing.T) {
+	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
+	slower := &comparison{}
+	j.d.comm.plugin.paces.set(slower, pace{step: time.Second})
+	j.run(2 * time.Minute)
+	before := j.last()
+	j.d.comm.plugin.paces.set(slower, pace{})
+	j.run(time.Minute)
+	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
+		t.Errorf("%+v\nafter %+v", c, before)
+	}
+}
+
 func TestComparisonSays(t *testing.T) {
 	c := Comparison{BlockSeconds: 16, StepSeconds: 0.5123, Result: trial.Result{State: trial.Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {
