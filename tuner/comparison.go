@@ -32,6 +32,7 @@ type comparison struct {
 	began  time.Time
 
 	steps   steps
+	kind    uint64   // of the steps of the trial's open pair
 	history []period // what was in force, the latest last
 	asked   trial.Side
 	askedAt time.Time
@@ -209,6 +210,10 @@ func (d *comparison) learn(now time.Time) {
 	d.clock.stampEvery(1, d.comm.info.NewStamps)
 	switch found, gaveUp := d.steps.find(now); {
 	case found:
+		if d.steps.kind != d.kind { // as in an evaluation: a pair is of steps of one kind
+			d.kind = d.steps.kind
+			d.trial.Drop()
+		}
 		d.clock.stampEvery(d.steps.period, d.comm.info.NewStamps)
 		d.comm.plugin.paces.set(d, pace{d.steps.took, d.change})
 	case gaveUp && !d.gaveUp:

@@ -262,6 +262,26 @@ func TestComparisonKeepsBlocks(t *testing.T) {
 	}
 }
 
+// Steps of an evaluation are not compared with those of training.
+func TestComparisonWithEvaluation(t *testing.T) {
+	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j.byVersion(map[string]float64{fastRows: 990, "": 1000})
+	j.run(5 * time.Second)
+	phases := [][]uint64{{7, 8}, {1, 1, 2, 1, 3}}
+	for i := range 4 {
+		for j.d.blocks.Next(j.now).UnixNano()/int64(j.d.blocks.Length)%2 == 0 { // until the first block of a pair
+			j.run(j.d.blocks.Next(j.now).Sub(j.now))
+		}
+		j.run(j.d.blocks.Next(j.now).Sub(j.now) + 300*time.Millisecond)
+		j.calls = phases[i%2]
+		j.run(10 * time.Second)
+	}
+	j.run(3 * time.Minute)
+	if c := j.last(); c.State != trial.Precise || !c.Faster() {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestComparisonSays(t *testing.T) {
 	c := Comparison{BlockSeconds: 16, StepSeconds: 0.5123, Result: trial.Result{State: trial.Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {

@@ -11,6 +11,7 @@ import (
 type steps struct {
 	period uint64        // calls in a step; 0: not known yet
 	took   time.Duration // a step in the mean, as the period was found
+	kind   uint64        // equal for steps of the same calls, wherever a step begins
 
 	last    Stamp
 	started bool // last is a stamp
@@ -71,6 +72,9 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 	if p := trial.Period(s.calls); p > 0 {
 		s.period = uint64(p)
 		s.took = at(s.last).Sub(s.since) * time.Duration(p) / time.Duration(len(s.calls)-1)
+		for _, hash := range s.calls[len(s.calls)-p:] {
+			s.kind += hash
+		}
 		s.calls, s.started = nil, false
 		return true, false
 	}

@@ -49,9 +49,12 @@ func (t *Trial) Past(pair int64) {
 	}
 }
 
+// Drop forgets the steps of the open pair: the next ones are of another kind.
+func (t *Trial) Drop() { t.steps = [2][]float64{} }
+
 func (t *Trial) close() {
 	a, b := t.steps[A], t.steps[B]
-	t.steps = [2][]float64{}
+	t.Drop()
 	if t.pair == 0 {
 		return
 	}
