@@ -44,7 +44,7 @@ type comparison struct {
 // versions is the part of agree.Member that a comparison uses.
 type versions interface {
 	Propose(agree.Version)
-	InForce() (s agree.Snapshot, from uint64)
+	InForce() agree.InForce
 	Note(ctx context.Context, value []byte) error
 }
 
@@ -125,7 +125,7 @@ func (d *comparison) pause() time.Duration {
 // tick takes up what has happened.
 func (d *comparison) tick(ctx context.Context, now time.Time) {
 	stamps := d.clock.read() // before what is in force: that is known before a call by it is stamped
-	d.look()
+	d.look(ctx)
 	if d.trial == nil {
 		return
 	}
@@ -145,38 +145,60 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	d.conclude(ctx)
 }
 
-// look notes what is in force. A version that is neither side is an edit, with which a comparison begins.
-func (d *comparison) look() {
-	s, from := d.member.InForce()
-	v := s.(*snapshot).version
-	var before *version
+// look notes what is in force. A comparison begins with an edit, and ends where one means side B:
+// whoever goes back to what was in force before wants it to stay.
+func (d *comparison) look(ctx context.Context) {
+	f := d.member.InForce()
+	v := f.Snapshot.(*snapshot).version
+	var before *version // what was to stay in force
+	changed := true
 	if n := len(d.history); n > 0 {
 		before = d.history[n-1].version
-		if before.Meaning() == v.Meaning() {
-			return
-		}
-		if before.Meaning() != v.Meaning() && d.trial != nil && v.Meaning() == d.sides[d.asked].Meaning() {
+		changed = before.Meaning() != v.Meaning()
+	}
+	if changed {
+		if d.trial != nil && v.Meaning() == d.sides[d.asked].Meaning() {
 			took := d.now().Sub(d.askedAt)
 			d.lag = (3*d.lag + took) / 4
 		}
-	}
-	d.history = append(d.history, period{v, from})
-	if len(d.history) > 4 {
-		d.history = d.history[1:]
-	}
-	isSide := d.sides[trial.A] != nil && (v.Meaning() == d.sides[trial.A].Meaning() || v.Meaning() == d.sides[trial.B].Meaning())
-	switch {
-	case isSide:
-	case before == nil && d.other != nil:
-		d.begin(v, d.other, false)
-	case before != nil && d.comm.settings.canary:
-		if d.trial != nil {
-			before = d.sides[trial.A] // not what happens to be tried
+		d.history = append(d.history, period{v, f.From})
+		if len(d.history) > 4 {
+			d.history = d.history[1:]
 		}
+	}
+	switch {
+	case d.trial != nil:
+		before = d.sides[trial.A] // not what happens to be tried
+	case d.sides[trial.A] != nil:
+		before = d.sides[d.asked]
+	}
+	switch {
+	case d.trial != nil && f.Wanted == d.sides[trial.B].Meaning():
+		d.goBack(ctx)
+	case before != nil && v.Meaning() == before.Meaning():
+	case f.Proposed && d.trial == nil:
+		d.member.Propose(before.shared()) // an edit that was given up had kept it out
+	case f.Proposed || !changed:
+	case before != nil && d.comm.settings.canary:
 		d.begin(v, before, true)
-	case before != nil && d.other != nil:
+	case d.other != nil:
 		d.begin(v, d.other, false)
 	}
+}
+
+// goBack ends the comparison because an edit means side B.
+func (d *comparison) goBack(ctx context.Context) {
+	d.log.Infof("%s is compared with %s no longer: an edit means the latter, which stays in force", d.sides[trial.A], d.sides[trial.B])
+	d.asked = trial.B
+	d.member.Propose(d.sides[trial.B].shared())
+	if d.blocks.Length > 0 {
+		r := d.trial.Result()
+		r.State = trial.Edited
+		found := d.found(r, trial.B)
+		d.comm.found.Store(&found)
+		d.publish(ctx, found)
+	}
+	d.end()
 }
 
 // begin begins to compare a, which is in force, with b.

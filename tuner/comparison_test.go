@@ -27,6 +27,8 @@ type playedJob struct {
 
 	inForce  *version
 	from     uint64
+	proposed bool   // it has come by a turn
+	wanted   string // the meaning of the latest edit
 	pending  *version
 	comes    time.Time
 	refuses  bool // no change ever comes
@@ -37,7 +39,7 @@ type playedJob struct {
 }
 
 func (j *playedJob) Propose(v agree.Version) {
-	if j.refuses {
+	if j.refuses || j.pending == j.versions[v.Meaning] {
 		return
 	}
 	j.pending, j.comes = j.versions[v.Meaning], j.now.Add(700*time.Millisecond)
@@ -46,7 +48,9 @@ func (j *playedJob) Propose(v agree.Version) {
 	}
 }
 
-func (j *playedJob) InForce() (agree.Snapshot, uint64) { return &snapshot{version: j.inForce}, j.from }
+func (j *playedJob) InForce() agree.InForce {
+	return agree.InForce{Snapshot: &snapshot{version: j.inForce}, From: j.from, Proposed: j.proposed, Wanted: j.wanted}
+}
 
 func (j *playedJob) Note(_ context.Context, text []byte) error {
 	var c Comparison
@@ -88,7 +92,9 @@ func (j *playedJob) run(d time.Duration) {
 	end, tick := j.now.Add(d), j.now
 	for j.now.Before(end) {
 		if j.pending != nil && !j.now.Before(j.comes) {
+			wanted := j.wanted
 			j.save(j.pending)
+			j.proposed, j.wanted = true, wanted
 		}
 		if j.call >= j.clock.Next.Load() {
 			head := j.clock.Head.Load()
@@ -108,9 +114,10 @@ func (j *playedJob) run(d time.Duration) {
 	}
 }
 
-// save brings a version into force.
+// save brings a version into force, as an edit.
 func (j *playedJob) save(v *version) {
 	j.inForce, j.from, j.pending = v, j.call, nil
+	j.proposed, j.wanted = false, v.Meaning()
 	j.turns++
 }
 
@@ -208,6 +215,56 @@ func TestCanary(t *testing.T) {
 	j.save(j.versions[thirdRows])
 	j.run(20 * time.Minute)
 	if c := j.last(); c.Slower() || c.Stays != "A" || j.inForce != j.versions[thirdRows] {
+		t.Errorf("%v is in force after %+v", j.inForce, c)
+	}
+}
+
+// An edit that goes back to what was in force before stays, whichever side is in force just then.
+func TestCanaryOfEditThatGoesBack(t *testing.T) {
+	for _, after := range []time.Duration{20 * time.Second, 21 * time.Second, 22 * time.Second, 23 * time.Second} {
+		j := play(t, settings{canary: true}, fastRows, thirdRows)
+		j.byVersion(map[string]float64{fastRows: 10000, thirdRows: 10000})
+		j.run(time.Second)
+		j.save(j.versions[thirdRows])
+		j.run(after)
+		j.wanted = j.versions[fastRows].Meaning() // the member drops an edit that means what is in force
+		if j.inForce != j.versions[fastRows] {
+			j.save(j.versions[fastRows])
+		}
+		j.run(time.Minute)
+		if j.inForce != j.versions[fastRows] || j.last().State != trial.Edited || j.last().Stays != "B" {
+			t.Errorf("%v is in force after %+v", j.inForce, j.last())
+		}
+	}
+}
+
+// A rank that sees an edit late brings it into force again after it was taken back: it is tried anew.
+func TestCanaryOfLateEdit(t *testing.T) {
+	j := play(t, settings{canary: true}, fastRows, slowRows)
+	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500})
+	j.run(time.Second)
+	for range 2 {
+		j.save(j.versions[slowRows])
+		j.run(5 * time.Minute)
+		if j.inForce != j.versions[fastRows] {
+			t.Fatalf("%v is in force after %+v", j.inForce, j.last())
+		}
+	}
+}
+
+// An edit that comes before the policy has followed NCCL alone is tried against the policy.
+func TestCanaryAfterComparison(t *testing.T) {
+	j := play(t, settings{canary: true, compare: compareNCCL}, fastRows, "", slowRows)
+	j.byVersion(map[string]float64{fastRows: 9000, slowRows: 10000, "": 10500})
+	for len(j.notes) == 0 || j.last().State == trial.Running || j.inForce == j.versions[fastRows] {
+		j.run(10 * time.Millisecond)
+		if len(j.notes) > 0 && j.last().State != trial.Running && j.pending == nil {
+			t.Fatal("it has ended with the policy in force: another seed is needed")
+		}
+	}
+	j.save(j.versions[slowRows])
+	j.run(5 * time.Minute)
+	if c := j.last(); !c.Canary || c.B.Version != j.versions[fastRows].Meaning() || j.inForce != j.versions[fastRows] {
 		t.Errorf("%v is in force after %+v", j.inForce, c)
 	}
 }

@@ -103,6 +103,7 @@ type Member struct {
 	current  stagedVersion
 	pending  *pendingEdit
 	unseen   bool   // an edit has come into force since InForce was last asked
+	wanted   string // see InForce
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
 	past     []pastCommit
@@ -143,6 +144,7 @@ type stagedVersion struct {
 	snapshot Snapshot
 	k        uint64 // the change that brings it; 0 for the start version
 	from     uint64 // the first call by it, once it is in force
+	proposed bool   // see InForce
 }
 
 // change is what is known of a proposal. The zero value is none.
@@ -181,7 +183,7 @@ func (m *Member) Offer(v Version) {
 	if v.Meaning == m.lastRead {
 		return
 	}
-	m.lastRead = v.Meaning
+	m.lastRead, m.wanted = v.Meaning, v.Meaning
 	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
 	m.wakeUp()
 }
@@ -200,12 +202,22 @@ func (m *Member) Propose(v Version) {
 	m.wakeUp()
 }
 
-// InForce returns what is in force, and the first call that it decides.
-func (m *Member) InForce() (s Snapshot, from uint64) {
+// InForce is the version that is in force.
+type InForce struct {
+	Snapshot Snapshot
+	From     uint64 // the first call that it decides
+	Proposed bool   // Propose has brought it, no edit
+	// Wanted is the meaning of the latest edit, of this rank's file or one that has come into
+	// force from another's.
+	Wanted string
+}
+
+// InForce returns what is in force.
+func (m *Member) InForce() InForce {
 	m.lock()
 	defer m.unlock()
 	m.unseen = false
-	return m.current.snapshot, m.current.from
+	return InForce{m.current.snapshot, m.current.from, m.current.proposed, m.wanted}
 }
 
 // Slot returns the member's, -1 if it takes no part in changes.

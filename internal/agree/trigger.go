@@ -65,7 +65,10 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 		since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
 	}
 	edited := own || !m.change.mine // what other ranks propose are edits
-	m.unseen = m.unseen || edited
+	m.current.proposed = !edited
+	if edited {
+		m.unseen, m.wanted = true, v.Meaning
+	}
 	if e != nil && (e.Meaning == v.Meaning || e.proposed && edited) {
 		m.pending = nil
 	}

@@ -98,6 +98,7 @@ const (
 	Precise  State = "precise"  // the interval is narrow enough
 	Clear    State = "clear"    // one side is slower for sure: the job should not go on trying it
 	Budget   State = "budget"   // it has lasted long enough
+	Edited   State = "edited"   // one side was given up by an edit
 	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
 )
 
