@@ -140,7 +140,9 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	if d.steps.period == 0 {
 		return
 	}
-	d.divide(now)
+	if d.divide(now); d.trial == nil {
+		return
+	}
 	d.steer(now)
 	d.conclude(ctx)
 }
@@ -238,7 +240,11 @@ func (d *comparison) learn(now time.Time) {
 		}
 		d.clock.stampEvery(d.steps.period, d.comm.info.NewStamps)
 		d.comm.plugin.paces.set(d, pace{d.steps.took, d.change})
-	case gaveUp && !d.gaveUp:
+	case gaveUp:
+		d.ask(trial.A, now)
+		if d.gaveUp {
+			return
+		}
 		d.gaveUp = true
 		d.log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, so nothing tells a step", d.sides[trial.A], d.sides[trial.B])
 	}
@@ -255,6 +261,7 @@ func (d *comparison) divide(now time.Time) {
 	a, b := d.sides[trial.A], d.sides[trial.B]
 	if length == 0 {
 		d.log.Warnf("%s and %s are not compared: a step takes %v", a, b, longest.step.Round(time.Second))
+		d.ask(trial.A, now)
 		d.end()
 		return
 	}
@@ -294,6 +301,11 @@ func (d *comparison) judge(s step) {
 // steer brings the side of the next moments into force: of now and as long as a change takes.
 func (d *comparison) steer(now time.Time) {
 	_, side := d.blocks.At(now.Add(min(d.lag, d.blocks.Length/2)))
+	d.ask(side, now)
+}
+
+// ask proposes a side unless it was the last one.
+func (d *comparison) ask(side trial.Side, now time.Time) {
 	if side == d.asked {
 		return
 	}

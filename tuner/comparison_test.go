@@ -290,6 +290,30 @@ func TestComparisonThatCannotBe(t *testing.T) {
 	}
 }
 
+// The side that is tried does not stay in force where steps can no longer be told, or take too long.
+func TestComparisonThatCannotGoOn(t *testing.T) {
+	for name, stop := range map[string]func(*playedJob){
+		"calls do not repeat": func(j *playedJob) {
+			j.calls = make([]uint64, 1<<20)
+			for i := range j.calls {
+				j.calls[i] = uint64(i)
+			}
+		},
+		"steps are long": func(j *playedJob) { j.d.comm.plugin.paces.set(&comparison{}, pace{step: time.Hour}) },
+	} {
+		j := play(t, settings{compare: compareNCCL}, fastRows, "")
+		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
+		for j.turns == 0 || j.inForce == j.versions[fastRows] {
+			j.run(10 * time.Millisecond)
+		}
+		stop(j)
+		j.run(25 * time.Minute)
+		if j.inForce != j.versions[fastRows] {
+			t.Errorf("%s: %v is in force; the log: %v", name, j.inForce, j.log)
+		}
+	}
+}
+
 // A call that no other step has, as for a log line, costs a step, not the comparison.
 func TestComparisonWithExtraCalls(t *testing.T) {
 	j := play(t, settings{compare: compareNCCL}, fastRows, "")
