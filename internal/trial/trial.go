@@ -27,7 +27,7 @@ const (
 	precise   = 0.005 // half the width of the interval, relative, that ends the trial
 	surePairs = 2     // the fewest that end the trial early
 	large     = 0.02  // because a side is so much slower,
-	sure      = 4     // by so many standard errors
+	sure      = 4     // by so many standard errors, and more where few pairs tell these
 )
 
 // Add adds a step of a pair that was made by one side. Pairs come in order.
@@ -148,19 +148,21 @@ func (t *Trial) Result() Result {
 	}
 	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
 	half := 2.2 * math.Sqrt(within)
-	standard := math.Sqrt(within)
+	clear := sure * math.Sqrt(within)
 	if n > 1 {
 		between := math.Sqrt(spread / float64(n-1) / float64(n))
-		standard = max(standard, between)
 		if n > surePairs {
 			half = max(half, tQuantile(n-1)*between)
+			clear = max(clear, sure/2*tQuantile(n-1)*between)
+		} else {
+			clear = max(clear, 1.5*sure*between)
 		}
 	}
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)
 	switch {
 	case n >= minPairs && half <= precise:
 		r.State = Precise
-	case n >= surePairs && math.Abs(mean) > max(sure*standard, half, large):
+	case n >= surePairs && math.Abs(mean) > max(clear, half, large):
 		r.State = Clear
 	case n >= maxPairs:
 		r.State = Budget

@@ -136,6 +136,36 @@ func TestTrialWithBurst(t *testing.T) {
 	}
 }
 
+// Where blocks differ by more than their steps tell, as on a shared network, a policy that changes
+// nothing is seldom called faster or slower.
+func TestTrialOfNoisyBlocks(t *testing.T) {
+	const n, length = 400, 4 * time.Second
+	called := 0
+	for seed := range uint64(n) {
+		dice := rand.New(rand.NewPCG(9, seed))
+		blocks := Blocks{length, seed}
+		now := blocks.Next(time.Unix(1_000_000, 0))
+		var end time.Time
+		var level float64
+		var trial Trial
+		for trial.Result().State == Running {
+			if !now.Before(end) {
+				level, end = 0.03*dice.NormFloat64(), blocks.Next(now)
+			}
+			pair, side := blocks.At(now)
+			took := time.Duration(math.Exp(level+0.02*dice.NormFloat64()) * 0.2e9)
+			trial.Add(pair, side, took)
+			now = now.Add(took)
+		}
+		if r := trial.Result(); r.Faster() || r.Slower() {
+			called++
+		}
+	}
+	if called > n*18/100 {
+		t.Errorf("%d of %d are called faster or slower", called, n)
+	}
+}
+
 // What is clear has an interval without 0: else the trial would end and nothing come of it.
 func TestClear(t *testing.T) {
 	for seed := range uint64(2000) {
