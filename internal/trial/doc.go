@@ -10,6 +10,6 @@
 // ran the better version, steps would wait for the others. Nothing is sent for that. Blocks follow
 // the wall clock, and the order of a pair follows from the versions and the pair's number.
 //
-// The package knows neither NCCL nor policies. docs/LIVE.md tells users what it does for them,
+// The package knows neither NCCL nor policies. docs/TRIAL.md tells users what it does for them,
 // docs/PROTOCOL.md why sides change as any policy does.
 package trial
