@@ -161,7 +161,10 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
-		if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+		switch info, err := os.Stat(args[0]); {
+		case err != nil:
+			return cli.FailWith(exitNotCompare, err)
+		case info.IsDir():
 			return f.compareJob(cmd, args[0])
 		}
 	}
