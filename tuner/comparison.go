@@ -38,6 +38,7 @@ type comparison struct {
 	lag     time.Duration // from the proposal of a side until it is in force
 	told    trial.Result
 	gaveUp  bool // and said that there are no steps
+	unsaved bool // and said that the file cannot be written
 }
 
 // versions is the part of agree.Member that a comparison uses.

@@ -266,6 +266,12 @@ func TestComparisonRefused(t *testing.T) {
 	if j.log.count("WARN") != 1 || j.log.count("mean the same") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
+	j = play(t, settings{compare: compareNCCL, record: bad}, fastRows, "")
+	j.byVersion(map[string]float64{fastRows: 9900, "": 10000})
+	j.run(10 * time.Minute)
+	if len(j.notes) < 3 || j.log.count("WARN TUNER/Go: NCCL_TUNER_RECORD="+bad+": the comparison is not written: not a directory") != 1 {
+		t.Errorf("%d notes, the log: %v", len(j.notes), j.log)
+	}
 	for want, s := range map[string]settings{
 		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, configFile: "p.csv", reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
