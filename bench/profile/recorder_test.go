@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,24 @@ func TestRecorder(t *testing.T) {
 	}
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "1 of 7 calls have no time: not all ranks") {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+// Files of several jobs in one directory would be averaged: that is said.
+func TestRecorderOfSeveralJobs(t *testing.T) {
+	job := NewJob()
+	for i, comms := range []string{"ab", "bc", "c", "d", "d"} {
+		text := ""
+		for _, comm := range comms {
+			text += fmt.Sprintf(`,{"id":"%c","rank":%d,"ranks":8,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":1}]}`, comm, i)
+		}
+		if err := job.Recorder("x", strings.NewReader(fmt.Sprintf(`{"nccl_tuner_record":1,"host":"n","pid":%d,"communicators":[%s]}`, i, text[1:]))); err != nil {
+			t.Fatal(err)
+		}
+		p, err := job.Profile(0)
+		if notes := fmt.Sprint(p.Notes); err != nil || strings.Contains(notes, "these are 2 groups of processes that have no communicator in common") != (i >= 3) {
+			t.Errorf("%d processes: %v %s", i+1, err, notes)
+		}
 	}
 }
 
