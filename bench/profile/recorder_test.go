@@ -72,7 +72,7 @@ func TestRecorderOfSeveralJobs(t *testing.T) {
 func TestRecorderRefuses(t *testing.T) {
 	comm := func(text string) string { return `{"nccl_tuner_record":1,"communicators":[` + text + `]}` }
 	for text, want := range map[string]string{
-		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON",
+		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON input (the recorder writes its files whole: copy it again",
 		`{"nccl_tuner_record":2}`:                         "nccl_tuner_record is 2 (known: 1)",
 		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
 		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
