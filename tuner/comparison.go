@@ -39,6 +39,7 @@ type comparison struct {
 	lag     time.Duration // from the proposal of a side until it is in force
 	told    trial.Result
 	gaveUp  bool // and said that there are no steps
+	unsaved bool // and said that the file cannot be written
 }
 
 // versions is the part of agree.Member that a comparison uses.
@@ -97,10 +98,12 @@ func (c *Comm) compared() *version {
 		}
 		return v
 	}
-	s.configFile, s.strict, s.reloading = s.compare, false, true
-	read, err := c.plugin.use(c.plugin.loadFiles(s), s, c.log)
+	s.configFile, s.strict, s.reloading = "", false, true
+	files := c.plugin.loadFiles(s)
+	files.policy = c.plugin.loadFile(comparedKind, s.compare, s)
+	read, err := c.plugin.use(files, s, c.log)
 	if err != nil || !read.valid {
-		c.log.Warnf("%s=%s cannot be used: nothing is compared", EnvCompare, s.compare)
+		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, s.compare, compareNCCL)
 		return nil
 	}
 	return read.version
@@ -208,7 +211,7 @@ func (d *comparison) begin(a, b *version, canary bool) {
 	d.end()
 	d.sides, d.canary, d.asked = [2]*version{a, b}, canary, trial.A
 	if a.Meaning() == b.Meaning() {
-		d.log.Infof("nothing to compare: %s and %s mean the same", a, b)
+		d.log.Warnf("nothing is compared: %s and %s mean the same", a, b)
 		return
 	}
 	if !d.clock.stampEvery(1, d.comm.info.NewStamps) {

@@ -64,7 +64,8 @@ func (d *comparison) publish(ctx context.Context, c Comparison) {
 	if err != nil {
 		panic(err) // strings, numbers and times
 	}
-	if err := d.save(text); err != nil {
+	if err := d.save(text); err != nil && !d.unsaved {
+		d.unsaved = true // once, not after each pair
 		d.log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, d.comm.settings.record, err)
 	}
 	if err := d.member.Note(ctx, text); err != nil && ctx.Err() == nil {

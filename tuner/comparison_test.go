@@ -363,6 +363,41 @@ func TestComparisonWithEvaluation(t *testing.T) {
 	}
 }
 
+// Whoever asked for a comparison that cannot be hears why: a warning, with the variable.
+func TestComparisonRefused(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.csv")
+	write(t, bad, "collective,algorithm\nallreduce,rign\n")
+	for _, compare := range []string{bad, bad + ".none"} {
+		j := play(t, settings{compare: compare}, fastRows, fastRows)
+		if v := j.d.comm.compared(); v != nil {
+			t.Errorf("%s: %v", compare, v)
+		}
+		if j.log.count("WARN") < 2 || j.log.count("WARN TUNER/Go: NCCL_TUNER_COMPARE="+compare+" cannot be used") != 1 || j.log.count(EnvConfigFile) != 0 {
+			t.Errorf("the log: %v", j.log)
+		}
+	}
+	j := play(t, settings{compare: "p.csv"}, fastRows, fastRows)
+	j.byVersion(map[string]float64{fastRows: 9000})
+	j.run(time.Minute)
+	if j.log.count("WARN") != 1 || j.log.count("mean the same") != 1 {
+		t.Errorf("the log: %v", j.log)
+	}
+	j = play(t, settings{compare: compareNCCL, record: bad}, fastRows, "")
+	j.byVersion(map[string]float64{fastRows: 9900, "": 10000})
+	j.run(10 * time.Minute)
+	if len(j.notes) < 3 || j.log.count("WARN TUNER/Go: NCCL_TUNER_RECORD="+bad+": the comparison is not written: not a directory") != 1 {
+		t.Errorf("%d notes, the log: %v", len(j.notes), j.log)
+	}
+	for want, s := range map[string]settings{
+		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, configFile: "p.csv", reload: reloadNew},
+		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
+	} {
+		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {
+			t.Errorf("%q, want %q", o.text, want)
+		}
+	}
+}
+
 func TestComparisonSays(t *testing.T) {
 	c := Comparison{BlockSeconds: 16, StepSeconds: 0.5123, Result: trial.Result{State: trial.Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {

@@ -58,15 +58,18 @@ type fileKind struct {
 }
 
 var (
-	policyKind = &fileKind{EnvConfigFile, "policy", "tunefit show", func(f *file, text []byte) (err error) {
-		f.policy, err = policy.ReadCSV(f.path, text)
-		return err
-	}}
-	modelKind = &fileKind{EnvModelFile, "model", "tunefit show --model", func(f *file, text []byte) (err error) {
+	policyKind   = &fileKind{EnvConfigFile, "policy", "tunefit show", parsePolicy}
+	comparedKind = &fileKind{EnvCompare, "policy", "tunefit show", parsePolicy}
+	modelKind    = &fileKind{EnvModelFile, "model", "tunefit show --model", func(f *file, text []byte) (err error) {
 		f.model, err = model.Read(f.path, text)
 		return err
 	}}
 )
+
+func parsePolicy(f *file, text []byte) (err error) {
+	f.policy, err = policy.ReadCSV(f.path, text)
+	return err
+}
 
 type fileKey struct {
 	kind *fileKind

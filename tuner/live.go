@@ -19,15 +19,18 @@ type obstacle struct {
 
 // obstacle is what is known before the ranks meet.
 func (c *Comm) obstacle() obstacle {
-	s, notCompared := c.settings, ""
-	if s.compares() {
-		notCompared = fmt.Sprintf("so nothing is compared: %s and %s need %s or %s, and %s=live", EnvCompare, EnvCanary, EnvConfigFile, EnvModelFile, EnvReload)
+	s := c.settings
+	notCompared := func(format string, args ...any) string {
+		if !s.compares() {
+			return ""
+		}
+		return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)", EnvCompare, EnvCanary)
 	}
 	switch {
 	case s.reload != reloadLive:
-		return obstacle{"reload_" + reloads[s.reload], notCompared}
+		return obstacle{"reload_" + reloads[s.reload], notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
 	case s.configFile == "" && s.modelFile == "":
-		return obstacle{"no_policy", notCompared}
+		return obstacle{"no_policy", notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:

@@ -93,6 +93,29 @@ func (j *Job) recorded() (n int) {
 	return n
 }
 
+// groups counts the groups of processes that communicators join. Nearly every job has a communicator of all
+// ranks, and so one group.
+func (j *Job) groups() int {
+	joined, of, roots := map[process]process{}, map[int32]process{}, map[process]bool{}
+	root := func(p process) process {
+		for next, ok := joined[p]; ok; next, ok = joined[p] {
+			p = next
+		}
+		return p
+	}
+	for at := range j.ranks {
+		if first, ok := of[at.comm]; !ok {
+			of[at.comm] = at.process
+		} else if a, b := root(first), root(at.process); a != b {
+			joined[a] = b
+		}
+	}
+	for at := range j.ranks {
+		roots[root(at.process)] = true
+	}
+	return len(roots)
+}
+
 // Profile is what is known by now. steps is how many steps were recorded; 0: not known.
 func (j *Job) Profile(steps int) (*Profile, error) {
 	p := &Profile{}
@@ -122,6 +145,9 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	if j.unlisted > 0 {
 		p.note("%d calls are left out: a communicator had more shapes of calls than its recorder keeps", j.unlisted)
+	}
+	if n := j.groups(); n > 1 {
+		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: the files of one)", n)
 	}
 	if untimed > 0 {
 		p.note("%d of %d calls have no time: not all ranks of the communicator recorded the GPU's time of the kernel (needed: the files of all ranks)", untimed, len(j.calls))

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,10 +51,28 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// Files of several jobs in one directory would be averaged: that is said.
+func TestRecorderOfSeveralJobs(t *testing.T) {
+	job := NewJob()
+	for i, comms := range []string{"ab", "bc", "c", "d", "d"} {
+		text := ""
+		for _, comm := range comms {
+			text += fmt.Sprintf(`,{"id":"%c","rank":%d,"ranks":8,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":1}]}`, comm, i)
+		}
+		if err := job.Recorder("x", strings.NewReader(fmt.Sprintf(`{"nccl_tuner_record":1,"host":"n","pid":%d,"communicators":[%s]}`, i, text[1:]))); err != nil {
+			t.Fatal(err)
+		}
+		p, err := job.Profile(0)
+		if notes := fmt.Sprint(p.Notes); err != nil || strings.Contains(notes, "these are 2 groups of processes that have no communicator in common") != (i >= 3) {
+			t.Errorf("%d processes: %v %s", i+1, err, notes)
+		}
+	}
+}
+
 func TestRecorderRefuses(t *testing.T) {
 	comm := func(text string) string { return `{"nccl_tuner_record":1,"communicators":[` + text + `]}` }
 	for text, want := range map[string]string{
-		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON",
+		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON input (the recorder writes its files whole: copy it again",
 		`{"nccl_tuner_record":2}`:                         "nccl_tuner_record is 2 (known: 1)",
 		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
 		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",

@@ -161,7 +161,10 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
-		if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+		switch info, err := os.Stat(args[0]); {
+		case err != nil:
+			return cli.FailWith(exitNotCompare, err)
+		case info.IsDir():
 			return f.compareJob(cmd, args[0])
 		}
 	}
@@ -241,7 +244,12 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 	case !wanted && (measured || other != "" || jobs[0] == nil || jobs[1] == nil):
 		return profiles, nil
 	case other != "" || jobs[0] == nil || jobs[1] == nil:
-		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none)", cmp.Or(other, "one side"))
+		for side, of := range named {
+			if jobs[side] == nil {
+				other = cmp.Or(other, strings.Join(of, ", "))
+			}
+		}
+		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none; tunefit import makes one of a recorder's directory)", other)
 	case f.config != "" || f.restore != "" || f.all:
 		return profiles, cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
 	}

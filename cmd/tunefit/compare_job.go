@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -43,20 +45,20 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
 
 // readComparisons returns those in a directory, the largest communicator's first.
 func readComparisons(dir string) (all []tuner.Comparison, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, tuner.ComparisonFiles))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		text, err := cli.ReadRegular(file)
-		if err != nil {
-			return nil, err
+	var failed []error
+	for _, entry := range entries {
+		if matches, _ := filepath.Match(tuner.ComparisonFiles, entry.Name()); !matches {
+			continue
 		}
-		var c tuner.Comparison
-		if err := json.Unmarshal(text, &c); err != nil {
-			return nil, fmt.Errorf("%s: this is no comparison: %w", file, err)
-		}
-		all = append(all, c)
+		c, err := readComparison(filepath.Join(dir, entry.Name()))
+		all, failed = append(all, c), append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)", dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
@@ -65,6 +67,20 @@ func readComparisons(dir string) (all []tuner.Comparison, err error) {
 		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Comm, b.Comm))
 	})
 	return all, nil
+}
+
+func readComparison(file string) (c tuner.Comparison, err error) {
+	text, err := cli.ReadRegular(file)
+	if err != nil {
+		return c, err
+	}
+	if err = json.Unmarshal(text, &c); err == nil && (c.A.Name == "" || c.B.Name == "" || c.Ranks < 1 || c.Nodes < 1) {
+		err = errors.New("it does not name what is compared on which ranks")
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or remove it)", file, err)
+	}
+	return c, nil
 }
 
 func writeComparisons(w cli.Printable, all []tuner.Comparison) error {

@@ -30,17 +30,24 @@ overrides.csv (version 2bbe3b12c537) against overrides.csv (version 9f2c01d4a7be
 }
 
 func TestCompareJobWithout(t *testing.T) {
-	dir := t.TempDir()
+	const running = `{"a":{"name":"p.csv"},"b":{"name":"NCCL alone"},"nodes":1,"ranks":8,"state":"running","pairs":2}`
+	dir := filepath.Join(t.TempDir(), "[record]") // no pattern
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, text string
 		code       int
 		args, want []string
 	}{
 		{"", "", exitNotCompare, []string{dir}, []string{"no job has left a comparison here", "NCCL_TUNER_COMPARE=nccl"}},
-		{"", "", exitNotCompare, []string{filepath.Join(dir, "nothing")}, []string{"1 file given", "NCCL_TUNER_RECORD"}},
+		{"", "", exitNotCompare, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
 		{"comparison-1.json", "{", exitNotCompare, []string{dir}, []string{"comparison-1.json: this is no comparison: unexpected end"}},
-		{"comparison-1.json", `{"state":"running","pairs":2}`, exitNotCompare, []string{dir}, []string{"nothing is known yet"}},
-		{"", "", exitNotCompare, []string{filepath.Join(dir, "comparison-1.json")}, []string{"1 file given"}},
+		{"comparison-1.json", "{}", exitNotCompare, []string{dir}, []string{"comparison-1.json: this is no comparison", "remove it"}},
+		{"comparison-2.json", "null", exitNotCompare, []string{dir}, []string{"comparison-1.json: this", "comparison-2.json: this"}},
+		{"comparison-2.json", running, exitNotCompare, []string{dir}, []string{"comparison-1.json: this"}},
+		{"comparison-1.json", running, exitNotCompare, []string{dir}, []string{"nothing is known yet"}},
+		{"", "", exitNotCompare, []string{filepath.Join(dir, "comparison-1.json")}, []string{"1 file given", "NCCL_TUNER_RECORD"}},
 		{"", "", exitNotCompare, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
 	} {
 		if test.name != "" {
@@ -52,5 +59,19 @@ func TestCompareJobWithout(t *testing.T) {
 		if m := lacks(said, test.want...); len(m) > 0 {
 			t.Errorf("%q: no %q in %s", test.args, m, said)
 		}
+	}
+}
+
+// A directory that cannot be read is not an empty one.
+func TestCompareJobUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadDir(dir); err == nil {
+		t.Skip("root reads whatever it likes")
+	}
+	if _, said := tunefit(t, exitNotCompare, "compare", dir); !strings.Contains(said, "permission denied") {
+		t.Error(said)
 	}
 }

@@ -315,13 +315,15 @@ func TestCompareJobs(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	inspector, _ := jobFiles(t)
+	recorded := filepath.Join(testlib.Root, "docs/testdata/recorded")
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
 		{[]string{before[0], "nothing.csv"}, "nothing.csv: no such file"},
-		{[]string{before[0], logs(t, "after")[0]}, "after-1.log is no job profile, others are (needed: job profiles on both sides, or on none)"},
+		{[]string{before[0], logs(t, "after")[0]}, "after-1.log is no job profile, others are (needed: job profiles on both sides, or on none; "},
 		{[]string{inspector[0], after[0]}, "is no job profile, others are"},
+		{[]string{recorded, after[0]}, recorded + " is no job profile, others are"},
 		{[]string{before[0], after[0], "--restore", "x.csv"}, "--config, --restore and --all are for measurements"},
 		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduce,1,8,1M,2,1,200,,,,\n")}, "nothing to compare: no size of a collective on a communicator has a time on both sides"},
 		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduxe,1,8,1M,2,1,200,,,,\n")}, `job.csv:3:1: collective: unknown collective "reduxe"`},

@@ -40,7 +40,7 @@ func mayCount(steps int) error {
 func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found map[string]bool) error {
 	p, err := readJob(cmd, files, found, f.steps)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nnothing was written", err)
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
@@ -70,11 +70,11 @@ func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps in
 		}
 	}
 	if len(failed) > 0 {
-		return nil, fmt.Errorf("%w\nnothing was written", errors.Join(failed...))
+		return nil, errors.Join(failed...)
 	}
 	p, err := job.Profile(steps)
 	if err == nil && len(p.Entries) == 0 {
-		err = errors.New("not one collective that tuners are asked about is in these files: nothing was written")
+		err = errors.New("not one collective that tuners are asked about is in these files")
 	}
 	return p, err
 }

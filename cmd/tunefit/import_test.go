@@ -91,7 +91,10 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 		{"import", zero, "-o", out},
 		{"import", log, "-o", filepath.Join(dir, "no", "such", "dir.csv")},
 	} {
-		tunefit(t, cli.ExitFailed, args...)
+		_, stderr := tunefit(t, cli.ExitFailed, args...)
+		if strings.Contains(stderr, "/.dir.csv") {
+			t.Errorf("a temporary file is named: %s", stderr)
+		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%v left %v", args, left)
 		}

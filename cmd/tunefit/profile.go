@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 type profileFlags struct {
@@ -30,9 +31,9 @@ func profileCommand() *cobra.Command {
 communicator and size, and what runs there now. With --policy, --model or both: what they
 decide there, and what the model expects that to save.
 
-Read is a job profile, or what tunefit import makes one of: the output of NCCL's
-inspector, and a job's log with the library's decisions (NCCL_TUNER_LOG=decisions). All
-files are of one job.
+Read is a job profile, or what tunefit import makes one of: the directory of
+` + tuner.EnvRecord + `, the output of NCCL's inspector, and a job's log with the library's
+decisions (NCCL_TUNER_LOG=decisions). All files are of one job.
 
 Shares are of the time where that is known of nearly all calls, else of the bytes. A -
 is not known: logs of decisions tell no counts, and times need the files of all ranks.
@@ -40,6 +41,7 @@ Calls are those of one rank, on average over the ranks that were recorded. What 
 expected to be saved is counted only where the job runs what NCCL would choose by itself,
 or where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
+  tunefit profile recorded/ --steps 8
   tunefit profile inspector*.json --steps 8 --json
   tunefit profile job.csv --model model.json`,
 		Args: cli.Args(1, -1, "a job profile, or what the inspector or the library wrote of a job"),

@@ -72,13 +72,14 @@ func TestProfileErrors(t *testing.T) {
 		{cli.ExitFailed, []string{"profile", sweep}, "sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's inspector or a log of measurements)"},
 		{cli.ExitFailed, []string{"import", broken, "-o", out}, `broken.json:1:1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
 		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
+		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o", out}, "is what a job found out about its policy (needed: "},
 		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"}, "is read, and would be overwritten"},
 		{cli.ExitUsage, []string{"import", inspector[0], "--comm", "1x8"}, "are for measurements (allowed with a job profile"},
 		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"}, "none of the files is the recorder's or the inspector's output"},
 		{cli.ExitFailed, []string{"fit", job}, "job.csv is a job profile (needed: a sweep"},
 		{cli.ExitFailed, []string{"fit", inspector[0]}, "is the output of NCCL's inspector (needed: a sweep"},
 	} {
-		if _, stderr := tunefit(t, c.code, c.args...); !strings.Contains(stderr, c.want) {
+		if _, stderr := tunefit(t, c.code, c.args...); !strings.Contains(stderr, c.want) || c.args[0] == "profile" && strings.Contains(stderr, "written") {
 			t.Errorf("%q: got\n%s\nwant %s", c.args, stderr, c.want)
 		}
 		if _, err := os.Stat(out); err == nil {

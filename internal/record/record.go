@@ -81,7 +81,7 @@ func (f *File) Write(name string) error {
 func Read(name string, text []byte) (*File, error) {
 	var f File
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("%s: not a recorder's file: %w", name, err)
+		return nil, fmt.Errorf("%s: not a recorder's file: %w (the recorder writes its files whole: copy it again, or leave it out)", name, err)
 	}
 	if f.Version != Version {
 		return nil, fmt.Errorf("%s: nccl_tuner_record is %d (known: %d)", name, f.Version, Version)

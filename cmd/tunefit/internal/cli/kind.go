@@ -29,6 +29,7 @@ const (
 	KindTests
 	KindInspector
 	KindRecord
+	kindTrial
 	KindProfile
 	kindPage
 	kindXML
@@ -50,6 +51,7 @@ var kinds = [...]struct{ is, use string }{
 	KindTests:     {"tests of a policy", "tunefit test FILE runs them"},
 	KindInspector: {"the output of NCCL's inspector", "tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
 	KindRecord:    {"a file of the library's recorder", "tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
+	kindTrial:     {"what a job found out about its policy", "tunefit compare DIRECTORY shows all such files of a directory"},
 	KindProfile:   {"a job profile", "tunefit profile FILE prints it"},
 	kindPage:      {"a page for a browser", "open it in one"},
 	kindXML:       {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
@@ -156,6 +158,8 @@ func Sniff(head []byte) (s sniffed) {
 			s.Kind = KindModel
 		case has(`"inspector_output_format_version"`):
 			s.Kind = KindInspector
+		case has(`"step_calls"`) && has(`"block_seconds"`):
+			s.Kind = kindTrial
 		case has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning
 		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):

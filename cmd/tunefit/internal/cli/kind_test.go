@@ -16,6 +16,8 @@ func TestKindsOfFiles(t *testing.T) {
 		"../../../../configs/mesh/*.csv":             KindMesh,
 		"../../../../bench/testdata/launcher_*.txt":  KindLog,
 		"../../../../bench/testdata/*.json":          KindResults,
+		"../../../../docs/testdata/record/*.json":    kindTrial,
+		"../../../../docs/testdata/recorded/*.json":  KindRecord,
 		"../../../../bench/testdata/*.csv":           KindSweep,
 		"../../../../../shared/data/sweeps/*.csv":    KindSweep,
 		"../../../../../shared/data/formats/*.txt":   KindLog,

@@ -54,7 +54,9 @@ func SameFile(a, b string) bool {
 // WriteWhole makes a file whole or not at all.
 func WriteWhole(name string, force bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the user has named no temporary file
+		return &fs.PathError{Op: "write", Path: name, Err: at.Err}
+	} else if err != nil {
 		return err
 	}
 	defer func() {

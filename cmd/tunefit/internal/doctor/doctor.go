@@ -64,6 +64,7 @@ var examinations = []examination{
 	{"topology", (*doctor).examineTopology},
 	{"rendezvous", (*doctor).examineRendezvous},
 	{"metrics", (*doctor).examineMetrics},
+	{"record", (*doctor).examineRecord},
 	{"limits", (*doctor).examineLimits},
 	{"jobs", (*doctor).examineJobs},
 }

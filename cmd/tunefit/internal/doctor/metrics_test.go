@@ -23,7 +23,7 @@ func TestMetricsDirectory(t *testing.T) {
 		{good, "can be written to"},
 		{shut, "is not for all to read (-rwx------)"},
 		{filepath.Join(good, "missing"), "metrics cannot be written: no such file or directory"},
-		{testlib.File(t, "file", ""), "metrics cannot be written, it is not a directory"},
+		{testlib.File(t, "file", ""), "metrics cannot be written: it is not a directory"},
 		{"/proc", "metrics cannot be written: "},
 		{".", "depends on the folder"},
 	} {

@@ -92,6 +92,10 @@ func showsTuner(subsystems string) bool {
 // comparing is about what the job is to compare its policy with.
 func comparing(e *node.Environment) []finding {
 	with := e.Get(tuner.EnvCompare)
+	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
+		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison", "%s: nothing is compared, although %s or %s asks for it",
+			e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)}
+	}
 	if with == "" || with == "nccl" {
 		return nil
 	}

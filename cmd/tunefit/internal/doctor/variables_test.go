@@ -40,9 +40,11 @@ func TestDoctorEnvironment(t *testing.T) {
 		{"NCCL_TUNER_STRICT=yes", isError, []string{"no communicator can be created"}},
 		{"NCCL_TUNER_COMPARE=nowhere.csv", isError, []string{"nowhere.csv", "no such file", "nothing is compared"}},
 		{"NCCL_TUNER_STALL_LIMIT=1m", isError, []string{"seconds"}},
+		{"NCCL_TUNER_COMPARE=nccl NCCL_TUNER_RELOAD=new", isError, []string{"NCCL_TUNER_RELOAD=new: nothing is compared"}},
+		{"NCCL_TUNER_CANARY=1 NCCL_TUNER_RELOAD=off", isError, []string{"NCCL_TUNER_RELOAD=off: nothing is compared"}},
 	} {
 		t.Log(c.variable)
-		d := testDoctor(t, "NCCL_DEBUG=INFO", c.variable)
+		d := testDoctor(t, append([]string{"NCCL_DEBUG=INFO"}, strings.Fields(c.variable)...)...)
 		mustFind(t, d.examine(t.Context(), only("environment")), "environment", c.want, c.words...)
 	}
 }
