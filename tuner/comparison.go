@@ -249,7 +249,7 @@ func (d *comparison) learn(now time.Time) {
 			return
 		}
 		d.gaveUp = true
-		d.log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, so nothing tells a step", d.sides[trial.A], d.sides[trial.B])
+		d.log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about the same time, so nothing tells a step", d.sides[trial.A], d.sides[trial.B])
 	}
 }
 

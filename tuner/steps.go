@@ -16,7 +16,8 @@ type steps struct {
 	last    Stamp
 	started bool // last is a stamp
 	first   uint64
-	calls   []uint64 // their hashes, while the period is not known
+	calls   []uint64 // their hashes, and when they were made, while the period is not known
+	nanos   []uint64
 	since   time.Time
 	tried   int // len(calls) when a period was last looked for
 }
@@ -43,9 +44,9 @@ func (s *steps) add(stamp Stamp) (done step, ok bool) {
 	s.last, s.started = stamp, true
 	if s.period == 0 {
 		if !started || stamp.Call != last.Call+1 {
-			s.calls, s.since, s.tried = s.calls[:0], at(stamp), 0
+			s.calls, s.nanos, s.since, s.tried = s.calls[:0], s.nanos[:0], at(stamp), 0
 		}
-		s.calls = append(s.calls, stamp.Hash)
+		s.calls, s.nanos = append(s.calls, stamp.Hash), append(s.nanos, stamp.Nanos)
 		return step{}, false
 	}
 	switch {
@@ -69,13 +70,18 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 		return false, false
 	}
 	s.tried = len(s.calls)
-	if p := trial.Period(s.calls); p > 0 {
-		s.period = uint64(p)
-		s.took = at(s.last).Sub(s.since) * time.Duration(p) / time.Duration(len(s.calls)-1)
+	p, times := trial.Period(s.calls), 0
+	if p > 0 {
+		times = trial.Steady(s.nanos, p)
+	}
+	if times > 0 {
+		s.period = uint64(p * times)
+		s.took = at(s.last).Sub(s.since) * time.Duration(p*times) / time.Duration(len(s.calls)-1)
 		for _, hash := range s.calls[len(s.calls)-p:] {
 			s.kind += hash
 		}
-		s.calls, s.started = nil, false
+		s.kind += uint64(times)
+		s.calls, s.nanos, s.started = nil, nil, false
 		return true, false
 	}
 	if len(s.calls) < mostCalls && long < mostTime {

@@ -267,3 +267,34 @@ func TestPeriod(t *testing.T) {
 		}
 	}
 }
+
+func TestSteady(t *testing.T) {
+	times := func(n int, took func(call int) uint64) (nanos []uint64) {
+		var at uint64
+		for call := range n {
+			nanos = append(nanos, at)
+			at += took(call)
+		}
+		return nanos
+	}
+	for name, c := range map[string]struct {
+		nanos []uint64
+		want  int
+	}{
+		"a step is a period": {times(1000, func(call int) uint64 { return 1 + 100*uint64((call%5)/4) }), 1},
+		// Ten periods are launched at once, then the GPU works.
+		"a step is ten periods": {times(2000, func(call int) uint64 {
+			if call%50 == 49 {
+				return 1000
+			}
+			return 1
+		}), 32}, // three or four of them
+		"it varies by less than half": {times(1000, func(call int) uint64 { return 100 + uint64(call/5%3)*20 }), 1},
+		"ever longer":                 {times(200, func(call int) uint64 { return 1 << min(62, call/3) }), 0},
+		"too few":                     {times(30, func(int) uint64 { return 1 }), 0},
+	} {
+		if got := Steady(c.nanos, 5); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
