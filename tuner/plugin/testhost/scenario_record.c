@@ -274,7 +274,8 @@ void unrecorded(void) {
         int mask = 0;
         size_t before = mallinfo2().uordblks;
         CHECK(p->init(&ctx, 1, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS && !ctx && mask == 0, "v%d: mask %x", abi, mask);
-        if (!getenv("NCCL_TUNER_RECORD")) CHECK(mallinfo2().uordblks <= before, "v%d: %zu bytes", abi, mallinfo2().uordblks - before);
+        /* A communicator's tables take 52 KiB. A thread of Go's that starts meanwhile takes a few. */
+        if (!getenv("NCCL_TUNER_RECORD")) CHECK(mallinfo2().uordblks < before + (32 << 10), "v%d: %zu bytes", abi, mallinfo2().uordblks - before);
         struct profile_event_v5 e = {.type = PROFILE_COLL, .coll = {.func = "AllReduce"}};
         CHECK(p->start(NULL, &handle, &e) == RESULT_SUCCESS && !handle, "an event");
         CHECK(p->stop(NULL) == RESULT_SUCCESS && p->state(NULL, PROFILE_KERNEL_CH_STOP, NULL) == RESULT_SUCCESS && p->finalize(NULL) == RESULT_SUCCESS, "nothing");
