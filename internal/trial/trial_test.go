@@ -30,6 +30,9 @@ func (j job) run(t *Trial, most int) (Result, int) {
 		if side == A {
 			log += j.effect
 		}
+		if j.dice.IntN(20) == 0 { // a straggler
+			log += 0.1 * j.dice.Float64()
+		}
 		if j.dice.IntN(100) == 0 { // a checkpoint, a hiccup of the file system
 			log += j.dice.ExpFloat64()
 		}
@@ -240,6 +243,24 @@ func TestLengthFor(t *testing.T) {
 	}
 }
 
+// dataParallel is a step of DDP: buckets of gradients, the last one smaller, and the loss.
+func dataParallel() []uint64 {
+	step := make([]uint64, 26)
+	step[24], step[25] = 1, 2
+	return step
+}
+
+// sharded is a step of FSDP: layers are gathered, forward and again backward, where their gradients are scattered; then the norm.
+func sharded(layers int) (step []uint64) {
+	for range layers {
+		step = append(step, 1)
+	}
+	for range layers {
+		step = append(step, 1, 2)
+	}
+	return append(step, 3)
+}
+
 func TestPeriod(t *testing.T) {
 	repeat := func(n int, step ...uint64) []uint64 {
 		var all []uint64
@@ -259,6 +280,10 @@ func TestPeriod(t *testing.T) {
 		"not often enough":              {repeat(2, 1, 1, 1, 2, 2, 3), 0},
 		"after a start":                 {append(startUp, repeat(10, 1, 2, 1, 3)...), 4},
 		"in the middle of a step":       {append(repeat(10, 1, 2, 1, 3), 1, 2), 4},
+		"data parallel":                 {repeat(4, dataParallel()...), 26},
+		"sharded":                       {repeat(4, sharded(48)...), 48 + 2*48 + 1},
+		"tensor parallel":               {repeat(20, 5, 5), 1},
+		"pipeline, microbatches":        {repeat(4, append(repeat(8, 1, 2, 3, 4), 9)...), 33},
 		"a log line's collective in 10": {repeat(3, append(repeat(10, 1, 2, 3), 4)...), 31},
 		"never":                         {[]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 0},
 	} {
