@@ -140,7 +140,7 @@ RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 
 .PHONY: test
-test: vet $(BUILT) ## check all, without a GPU: some 9 minutes on two idle cores
+test: vet $(BUILT) ## check all, without a GPU: some 7 minutes on two idle cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
 	$(TEST) ./tuner/plugin
 	@# What is built otherwise with etcd and without cgo; the rest is alike.
