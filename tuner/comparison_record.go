@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
 )
 
 // Comparison is what a job has found out about two versions of its policy. Ranks publish it as JSON.
@@ -89,10 +90,7 @@ func (d *comparison) save(text []byte) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return struct{}{}, err
 		}
-		if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, os.Rename(path+".new", path)
+		return struct{}{}, whole.Write(path, append(text, '\n'))
 	})
 	return reason(err)
 }

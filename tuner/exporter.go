@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
 )
 
 // exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
@@ -153,27 +154,8 @@ func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
 
 // write puts the text in the place of the file as a whole, for all to read: node_exporter has a
 // user of its own.
-func (f metricsFile) write(text []byte) (err error) {
-	tmp, err := os.CreateTemp(f.dir, "."+f.name+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-		}
-	}()
-	if _, err = fmt.Fprintf(tmp, "%s%s\n%s", metricsMark, newIdentity(), text); err != nil {
-		return err
-	}
-	if err = tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), f.path())
+func (f metricsFile) write(text []byte) error {
+	return whole.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, newIdentity(), text))
 }
 
 // removeStale removes what processes of this machine left behind that were killed, whole files

@@ -5,10 +5,9 @@ package record
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
 )
 
 // Version is the format's.
@@ -70,11 +69,7 @@ func (f *File) Write(name string) error {
 	if err != nil {
 		return err
 	}
-	partial := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)) // hidden: tunefit leaves it out
-	if err := os.WriteFile(partial, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(partial, name)
+	return whole.Write(name, append(text, '\n')) // tunefit leaves hidden files out
 }
 
 // Read reads a file.

@@ -28,14 +28,15 @@ const (
 	surePairs = 2     // the fewest that end the trial early
 	large     = 0.02  // because a side is so much slower,
 	sure      = 4     // by so many standard errors, and more where few pairs tell these
+
+	// withinQuantile is the 97.5 % quantile of a mean over steps, of which a block has few: a
+	// little above the normal distribution's 1.96.
+	withinQuantile = 2.2
 )
 
 // Add adds a step of a pair that was made by one side. Pairs come in order.
 func (t *Trial) Add(pair int64, side Side, took time.Duration) {
-	if pair != t.pair {
-		t.close()
-		t.pair = pair
-	}
+	t.Past(pair)
 	if took > 0 {
 		t.steps[side] = append(t.steps[side], math.Log(took.Seconds()))
 	}
@@ -147,22 +148,22 @@ func (t *Trial) Result() Result {
 		spread += (d - mean) * (d - mean)
 	}
 	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
-	half := 2.2 * math.Sqrt(within)
-	clear := sure * math.Sqrt(within)
+	half := withinQuantile * math.Sqrt(within)
+	clearly := sure * math.Sqrt(within)
 	if n > 1 {
 		between := math.Sqrt(spread / float64(n-1) / float64(n))
 		if n > surePairs {
 			half = max(half, tQuantile(n-1)*between)
-			clear = max(clear, sure/2*tQuantile(n-1)*between)
+			clearly = max(clearly, sure/2*tQuantile(n-1)*between)
 		} else {
-			clear = max(clear, 1.5*sure*between)
+			clearly = max(clearly, 1.5*sure*between) // two pairs tell hardly how pairs differ
 		}
 	}
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)
 	switch {
 	case n >= minPairs && half <= precise:
 		r.State = Precise
-	case n >= surePairs && math.Abs(mean) > max(clear, half, large):
+	case n >= surePairs && math.Abs(mean) > max(clearly, half, large):
 		r.State = Clear
 	case n >= maxPairs:
 		r.State = Budget

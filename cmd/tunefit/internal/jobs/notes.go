@@ -64,6 +64,7 @@ func comparison(c *communicator) (*tuner.Comparison, error) {
 	}
 	var found tuner.Comparison
 	err := json.Unmarshal(c.Note, &found)
+	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	return &found, err
 }
 
