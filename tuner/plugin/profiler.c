@@ -131,6 +131,39 @@ enum prof_bar prof_barred(const struct prof_comm *c) {
     return LOAD(stuck) ? BAR_CAPTURE_IN_WINDOW : BAR_CAPTURE;
 }
 
+/*
+ * Names. NCCL's are constants (src/collectives.cc), so one that was met before is known by its address. Comparing
+ * characters takes longer than all else that is done for a call.
+ */
+enum { NUM_NAMES = 16 };
+struct names {
+    const char *known[NUM_NAMES];
+    const char *met[NUM_NAMES]; /* where NCCL has them */
+};
+
+static struct names coll_names = {.known = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}};
+static struct names algo_names = {.known = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"}};
+static struct names proto_names = {.known = {"LL", "LL128", "SIMPLE"}};
+static struct names type_names = {.known = { /* four of each size */
+    "ncclInt8", "ncclUint8", "ncclFloat8e4m3", "ncclFloat8e5m2", "ncclFloat16", "ncclBfloat16", NULL, NULL,
+    "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"}};
+
+static int meet(struct names *n, const char *name) {
+    for (int i = 0; name && i < NUM_NAMES; i++)
+        if (n->known[i] && strcmp(name, n->known[i]) == 0) {
+            STORE(n->met[i], name);
+            return i;
+        }
+    return -1;
+}
+
+/* Its index, or -1. */
+static inline int index_of(struct names *n, const char *name) {
+    for (int i = 0; name && i < NUM_NAMES; i++)
+        if (LOAD(n->met[i]) == name) return i;
+    return meet(n, name);
+}
+
 /* Calls of the API, on the user's thread. */
 
 static uint32_t begin_call(struct prof_comm *c, const void *parent, bool captured) {
@@ -147,7 +180,7 @@ static uint32_t begin_call(struct prof_comm *c, const void *parent, bool capture
 static uint32_t begin_coll(struct prof_comm *c, const void *parent, const struct profile_coll_api *call) {
     uint32_t number = begin_call(c, parent, call->captured);
     uint32_t colls = ++c->colls;
-    if (call->func && strcmp(call->func, "Broadcast") == 0) {
+    if (index_of(&coll_names, call->func) == COLL_BROADCAST) {
         if (c->roots_group == c->group && c->root != call->root && !LOAD(c->many_roots)) bar(c, &c->many_roots);
         c->roots_group = c->group;
         c->root = call->root;
@@ -157,25 +190,6 @@ static uint32_t begin_coll(struct prof_comm *c, const void *parent, const struct
 }
 
 /* Collectives, on the thread that launches. */
-
-static int index_of(const char *name, const char *const *names, int n) {
-    for (int i = 0; name && i < n; i++)
-        if (names[i] && *names[i] == *name && strcmp(name, names[i]) == 0) return i; /* most differ at once */
-    return -1;
-}
-
-static const char *const colls[NUM_COLLS] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
-static const char *const algos[NUM_ALGOS] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
-static const char *const protos[NUM_PROTOS] = {"LL", "LL128", "SIMPLE"};
-
-/* 0: a type not known here. */
-static unsigned size_of(const char *type) {
-    static const char *const types[] = {"Int8", "Uint8", "Float8e4m3", "Float8e5m2", "Float16", "Bfloat16", NULL, NULL,
-                                        "Int32", "Uint32", "Float32", NULL, "Int64", "Uint64", "Float64"};
-    if (!type || strncmp(type, "nccl", 4) != 0) return 0;
-    int i = index_of(type + 4, types, sizeof types / sizeof *types);
-    return i < 0 ? 0 : 1u << i / 4;
-}
 
 /* The slot of a shape, with c->launching held; SHAPE_SLOTS if it finds no room. */
 static uint32_t shape_slot(struct prof_comm *c, uint64_t bytes, uint32_t what) {
@@ -192,12 +206,13 @@ static uint32_t shape_slot(struct prof_comm *c, uint64_t bytes, uint32_t what) {
 }
 
 static uint64_t bytes_of(const struct prof_comm *c, int coll, const struct profile_coll *e) {
-    uint64_t bytes = e->count * size_of(e->datatype);
+    int type = index_of(&type_names, e->datatype);
+    uint64_t bytes = type < 0 ? 0 : e->count << type / 4;
     return coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER ? bytes * (uint64_t)c->ranks : bytes;
 }
 
 static void *begin_launch(struct prof_comm *c, const void *parent, const struct profile_coll *e) {
-    int coll = index_of(e->func, colls, NUM_COLLS), algo = index_of(e->algo, algos, NUM_ALGOS), proto = index_of(e->proto, protos, NUM_PROTOS);
+    int coll = index_of(&coll_names, e->func), algo = index_of(&algo_names, e->algo), proto = index_of(&proto_names, e->proto);
     uint64_t bytes = coll < 0 ? 0 : bytes_of(c, coll, e);
     if (bytes == 0) return NULL;
     if (__atomic_exchange_n(&c->launching, 1, __ATOMIC_ACQUIRE)) { /* a graph's callback beside a launch */
