@@ -29,20 +29,19 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [SWEEP...]",
 		Short: "Say what to measure next, and when to stop",
-		Long: `Say what to measure next, and when to stop: the runs of nccl-tests, each of one
-configuration, that are worth their time after what was measured so far. Run what
-is printed, import the logs, and plan again with the new sweep; the first time
-there is none.
+		Long: `Say what to measure next, and when to stop: the runs of nccl-tests that are worth
+their time after what was measured so far. Run what is printed, import the logs, and
+plan again with the new sweep; the first time there is none.
 
 The default comes first, then all algorithms and protocols with most channels and,
-at the sizes where that may be faster, with fewest. In between are measured those
-that may be faster than all so far, each only at the sizes where it may. It is over
-when nothing left promises enough for its time, and what could be missed is named.
-That takes a fifth to two thirds of the time that measuring everything takes.
+at the sizes where that may be faster, with fewest. Then each run measures, at each
+size, the configuration that promises most over all so far. It is over when nothing
+left promises enough for its time, and what could be missed is named. That takes a
+sixth to a half of the time that measuring everything takes.
 
-Printed is a shell script; all but the commands is in comments. Each configuration
-is measured as a job would run it: by this project's tuner library with a policy of
-one row, since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes.
+Printed is a shell script; all but the commands is in comments. Configurations are
+measured as a job would run them: by this project's tuner library with a policy,
+since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes.
 NCCL finds the library in LD_LIBRARY_PATH, and --plugin names another place. On
 several nodes the script has to be in a folder that all of them see.
 

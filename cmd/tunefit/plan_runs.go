@@ -42,7 +42,7 @@ type runJSON struct {
 	Protocol  string   `json:"protocol,omitempty"`
 	Channels  int      `json:"channels,omitempty"` // none: NCCL's own
 	Sizes     []uint64 `json:"sizes"`
-	// Configurations are those of a run to verify, which a policy of several rows decides.
+	// Configurations are those of a run that a policy of several rows decides.
 	Configurations []choiceJSON      `json:"configurations,omitempty"`
 	Env            map[string]string `json:"env"`
 	Commands       []string          `json:"commands"`
@@ -72,21 +72,22 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "all algorithms and protocols with most channels"
 	case fit.StageFewest:
 		p.Why = "fewest channels, at the sizes where they may be the fastest"
-	case fit.StageBetween:
+	case fit.StagePromising:
 		p.Why = "what may be faster than all that was measured"
 	case fit.StageOver:
 		p.Why = "nothing left promises enough for its time"
-	}
-	if !p.Done {
-		next.Missed = nil
 	}
 	for _, m := range next.Missed[:min(len(next.Missed), mostMissed)] {
 		p.Missed = append(p.Missed, missJSON{m.Config.String(), m.Sizes, m.Gain})
 	}
 	for _, r := range next.Runs {
-		j := f.commands(measure.Of(space.Key, r), true)
-		if !r.Default {
-			j.Algorithm, j.Protocol, j.Channels = r.Config.Algo.String(), r.Config.Proto.String(), r.Config.Channels
+		s := measure.Of(space.Key, r)
+		j := f.commands(s, true)
+		if len(s.Rows) == 1 {
+			c := s.Rows[0].Config
+			j.Algorithm, j.Protocol, j.Channels = c.Algo.String(), c.Proto.String(), c.Channels
+		} else {
+			j.Configurations = choices(s)
 		}
 		p.Runs = append(p.Runs, j)
 	}
@@ -107,18 +108,23 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	for _, s := range measure.Verification(space.Key, space.Sizes, space.Contenders(group), f.repetitions) {
 		r := f.commands(s, !written[s.Policy])
 		written[s.Policy] = true
-		for _, row := range s.Rows {
-			c := choiceJSON{Algorithm: row.Algo.String(), Protocol: row.Proto.String(), Channels: row.Channels}
-			for _, b := range s.Sizes {
-				if row.Bytes.Contains(b) {
-					c.Sizes = append(c.Sizes, b)
-				}
-			}
-			r.Configurations = append(r.Configurations, c)
-		}
+		r.Configurations = choices(s)
 		p.Runs = append(p.Runs, r)
 	}
 	return p
+}
+
+func choices(s measure.Start) (all []choiceJSON) {
+	for _, row := range s.Rows {
+		c := choiceJSON{Algorithm: row.Algo.String(), Protocol: row.Proto.String(), Channels: row.Channels}
+		for _, b := range s.Sizes {
+			if row.Bytes.Contains(b) {
+				c.Sizes = append(c.Sizes, b)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // commands writes a start down: its policy, and what starts nccl-tests.

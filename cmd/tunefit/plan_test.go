@@ -48,7 +48,7 @@ func TestPlanToTheEnd(t *testing.T) {
 	args := []string{"plan", "--json", "--coll", "allreduce", "--comm", "2x8", "--channels", "1,2,4,8,16"}
 	var seen []bench.Sample
 	var skip []string
-	measured := map[config]bool{}
+	starts := 0
 	for round := 0; ; round++ {
 		if round > 20 {
 			t.Fatal("the plan does not end")
@@ -72,19 +72,22 @@ func TestPlanToTheEnd(t *testing.T) {
 			break
 		}
 		for _, r := range p.Runs {
-			c := config{r.Algorithm, r.Protocol, r.Channels}
-			if measured[c] {
-				t.Errorf("%v is planned twice", c)
+			starts++
+			parts := r.Configurations
+			if parts == nil {
+				parts = []choiceJSON{{r.Algorithm, r.Protocol, r.Channels, r.Sizes}}
 			}
-			measured[c] = true
-			got := 0
-			for _, s := range byConfig[c] {
-				if slices.Contains(r.Sizes, s.Bytes) {
-					seen, got = append(seen, s), got+1
+			for _, part := range parts {
+				c := config{part.Algorithm, part.Protocol, part.Channels}
+				got := 0
+				for _, s := range byConfig[c] {
+					if slices.Contains(part.Sizes, s.Bytes) {
+						seen, got = append(seen, s), got+1
+					}
 				}
-			}
-			if got == 0 {
-				skip = append(skip, strings.TrimSuffix(fmt.Sprintf("%s/%s/%d", c.algo, c.proto, c.channels), "/0"))
+				if got == 0 {
+					skip = append(skip, strings.TrimSuffix(fmt.Sprintf("%s/%s/%d", c.algo, c.proto, c.channels), "/0"))
+				}
 			}
 		}
 		f, err := os.Create(file)
@@ -96,8 +99,8 @@ func TestPlanToTheEnd(t *testing.T) {
 		}
 		f.Close()
 	}
-	if len(measured) >= len(byConfig) {
-		t.Errorf("%d runs were planned where the whole sweep has %d: nothing was saved", len(measured), len(byConfig))
+	if starts >= len(byConfig) {
+		t.Errorf("%d runs were planned where the whole sweep has %d: nothing was saved", starts, len(byConfig))
 	}
 	found := map[uint64]float64{}
 	for _, s := range seen {
@@ -135,11 +138,11 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 				t.Fatalf("%s: %v %+v", log, err, got)
 			}
 			s := got.Samples[0]
-			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks || (s.Selection == bench.SelectionDefault) != r.run.Default {
+			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks || (s.Selection == bench.SelectionDefault) != (r.run.Configs == nil) {
 				t.Errorf("%s is read as %+v", log, s)
 			}
-			if !r.run.Default && (s.Algo != r.run.Config.Algo || s.Proto != r.run.Config.Proto || s.Channels != r.run.Config.Channels) {
-				t.Errorf("%s is read as %+v, want %v", log, s, r.run.Config)
+			if got := (fit.Config{FamilyKey: fit.FamilyKey{Algo: s.Algo, Proto: s.Proto}, Channels: s.Channels}); r.run.Configs != nil && got != r.run.Configs[0] {
+				t.Errorf("%s is read as %v, want %v", log, got, r.run.Configs[0])
 			}
 		}
 	}
@@ -306,12 +309,12 @@ func TestPlanBadInput(t *testing.T) {
 // plannedRuns are one run of each algorithm, and the default.
 var plannedRuns = func() (all []plannedRun) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 2, Ranks: 16}
-	all = append(all, plannedRun{key, fit.Run{Default: true, Sizes: []uint64{1 << 20}}})
+	all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}}})
 	for algo := range nccl.AlgoPAT + 1 {
 		key.Coll = nccl.Coll(int(algo) % nccl.NumColls)
-		all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}, Config: fit.Config{
+		all = append(all, plannedRun{key, fit.RunOf(fit.Config{
 			FamilyKey: fit.FamilyKey{Algo: algo, Proto: nccl.Proto(algo % 3)}, Channels: 1 + 3*int(algo),
-		}}})
+		}, []uint64{1 << 20})})
 	}
 	return all
 }()

@@ -20,29 +20,31 @@ type Space struct {
 	Failed []Config
 }
 
-// Run is one start of nccl-tests: one configuration over a range of sizes.
+// Run is one start of nccl-tests: one configuration at each size.
 type Run struct {
-	Default bool // what the library chooses by itself; Config means nothing
-	Config  Config
 	Sizes   []uint64 // ascending, all of the space's from the first to the last
+	Configs []Config // at each of Sizes; nil: what the library chooses by itself
 }
+
+// RunOf is a run of one configuration.
+func RunOf(c Config, sizes []uint64) Run { return Run{sizes, slices.Repeat([]Config{c}, len(sizes))} }
 
 // Stage says how far an adaptive sweep is.
 type Stage int
 
 const (
-	StageDefault Stage = iota // the default comes first: everything is compared with it
-	StageMost                 // all families with most channels, at all sizes
-	StageFewest               // and with fewest, where that may be faster
-	StageBetween              // what may be the fastest in between
-	StageOver                 // nothing left is worth its time
+	StageDefault   Stage = iota // the default comes first: everything is compared with it
+	StageMost                   // all families with most channels, at all sizes
+	StageFewest                 // and with fewest, where that may be faster
+	StagePromising              // what promises most at each size
+	StageOver                   // nothing left is worth its time
 )
 
 // Next is what to measure next.
 type Next struct {
 	Stage Stage
 	Runs  []Run // empty once the sweep is over
-	// Missed is what could still be faster, the largest hope first.
+	// Missed is what could still be faster once the sweep is over, the largest hope first.
 	Missed []Miss
 	// Edge is a channel count that wins somewhere and is the largest or smallest
 	// there is to try: the range may be too narrow. 0: none.
@@ -83,7 +85,7 @@ func (s Space) Next(g *Group) Next {
 		g = &Group{Key: s.Key, Noise: assumedNoise}
 	}
 	if len(g.Default) == 0 {
-		return Next{Stage: StageDefault, Runs: []Run{{Default: true, Sizes: s.Sizes}}}
+		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
 	}
 	best := g.fastest()
 	n := Next{Stage: StageMost, Runs: s.untried(g, s.most, s.Sizes)}
@@ -92,16 +94,15 @@ func (s Space) Next(g *Group) Next {
 	}
 	small := s.boundByLatency(best)
 	n = Next{Stage: StageFewest, Runs: s.untried(g, s.fewest, small)}
-	n.Runs = slices.DeleteFunc(n.Runs, func(r Run) bool { return s.outclassed(g, r.Config, small, best) })
+	n.Runs = slices.DeleteFunc(n.Runs, func(r Run) bool { return s.outclassed(g, r.Configs[0], small, best) })
 	if len(n.Runs) > 0 {
 		return n
 	}
-	n = Next{Stage: StageBetween, Missed: s.hopes(g, best)}
-	n.Runs = s.mostPromising(n.Missed)
-	if len(n.Runs) == 0 {
-		n.Stage, n.Edge = StageOver, s.edge(g)
+	hopes := s.hopes(g, best)
+	if r, ok := s.mostPromising(hopes); ok {
+		return Next{Stage: StagePromising, Runs: []Run{r}}
 	}
-	return n
+	return Next{Stage: StageOver, Missed: hopes, Edge: s.edge(g)}
 }
 
 // fastest is the least time measured at each size, of the default, too.
@@ -142,7 +143,7 @@ func (s Space) untried(g *Group, channels func(nccl.Algo) int, sizes []uint64) (
 	for _, f := range s.Families {
 		c := Config{f, channels(f.Algo)}
 		if len(sizes) > 0 && len(g.cellsOf(c)) == 0 && !s.failed(c) {
-			runs = append(runs, Run{Config: c, Sizes: sizes})
+			runs = append(runs, RunOf(c, sizes))
 		}
 	}
 	return runs
@@ -213,47 +214,35 @@ func (s Space) hopes(g *Group, best map[uint64]float64) (all []Miss) {
 	return all
 }
 
-// mostPromising are the runs of a round: the one that promises most over all sizes, then the one that promises most at
-// the sizes left, until the rest is not worth its time. At each size one run is enough to learn from.
-func (s Space) mostPromising(hopes []Miss) (runs []Run) {
-	taken := map[uint64]bool{}
-	for {
-		var best Miss
-		most := worthwhile * float64(len(s.Sizes))
-		for _, m := range hopes {
-			left := Miss{Config: m.Config}
-			sum := 0.0
-			for i, b := range m.Sizes {
-				if !taken[b] {
-					left.Sizes = append(left.Sizes, b)
-					sum += m.promises[i]
-				}
+// mostPromising is a run of what promises most at each size, unless all that is not worth a start.
+func (s Space) mostPromising(hopes []Miss) (r Run, worth bool) {
+	configs, promises := make([]Config, len(s.Sizes)), make([]float64, len(s.Sizes))
+	sum, first, last := 0.0, len(s.Sizes), -1
+	for _, m := range hopes {
+		for i, b := range m.Sizes {
+			k, _ := slices.BinarySearch(s.Sizes, b)
+			first, last = min(first, k), max(last, k)
+			if m.promises[i] > promises[k] {
+				sum += m.promises[i] - promises[k]
+				configs[k], promises[k] = m.Config, m.promises[i]
 			}
-			if sum >= most {
-				best, most = left, sum
-			}
-		}
-		if len(best.Sizes) == 0 {
-			return runs
-		}
-		runs = append(runs, Run{Config: best.Config, Sizes: s.from(best.Sizes)})
-		for _, b := range runs[len(runs)-1].Sizes {
-			taken[b] = true
 		}
 	}
+	for k := first + 1; k < last; k++ {
+		if promises[k] == 0 { // it steps through this size, too
+			configs[k] = configs[k-1]
+		}
+	}
+	if sum < worthwhile*float64(len(s.Sizes)) {
+		return Run{}, false
+	}
+	return Run{s.Sizes[first : last+1], configs[first : last+1]}, true
 }
 
 // hope is what a configuration promises at sizes at which it was not measured.
 func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64) Miss {
 	m := Miss{Config: c}
-	sizes := s.Sizes
-	if cells := g.cellsOf(c); len(cells) > 0 {
-		if c.Channels != s.fewest(c.Algo) {
-			return m
-		}
-		i, found := slices.BinarySearch(sizes, cells[len(cells)-1].Bytes)
-		sizes = sizes[i+boolToInt(found):]
-	}
+	sizes := slices.DeleteFunc(slices.Clone(s.Sizes), func(b uint64) bool { _, ok := g.at(c, b); return ok })
 	if forecast == nil { // too little to tell
 		m.Sizes, m.Gain = sizes, 1
 		for range sizes {
@@ -288,13 +277,6 @@ func expectedImprovement(mean, sigma float64) float64 {
 	}
 	z := mean / sigma
 	return mean*0.5*math.Erfc(-z/math.Sqrt2) + sigma*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
-}
-
-// from is the space's sizes from the first to the last of some.
-func (s Space) from(sizes []uint64) []uint64 {
-	i, _ := slices.BinarySearch(s.Sizes, sizes[0])
-	j, _ := slices.BinarySearch(s.Sizes, sizes[len(sizes)-1])
-	return s.Sizes[i : j+1]
 }
 
 // edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -21,19 +22,42 @@ type Start struct {
 	Policy string `json:"policy,omitempty"`
 }
 
-// Of is the start that measures one configuration, or the default.
+// Of is the start that makes a run.
 func Of(key fit.Key, r fit.Run) Start {
-	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes}
-	if r.Default {
+	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes, Rows: rows(key, r)}
+	switch configs := slices.Compact(slices.Clone(r.Configs)); len(configs) {
+	case 0:
 		return s
-	}
-	s.Name = fmt.Sprintf("%s-%s-%s", Name(key), r.Config.Algo, r.Config.Proto)
-	if r.Config.Channels > 0 {
-		s.Name += fmt.Sprintf("-%dch", r.Config.Channels)
+	case 1:
+		s.Name = nameOf(key, configs[0])
+	default: // no two of them have the same name
+		s.Name = fmt.Sprintf("%s-mixed-%.6s", Name(key), digest.Of(fmt.Append(nil, s.Rows)))
 	}
 	s.Policy = s.Name
-	s.Rows = []fit.Row{{Key: key, Config: r.Config, Bytes: nccl.Range{Max: r.Sizes[len(r.Sizes)-1]}}}
 	return s
+}
+
+// nameOf names a start of one configuration as tunefit import understands it.
+func nameOf(key fit.Key, c fit.Config) string {
+	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
+	if c.Channels > 0 {
+		name += fmt.Sprintf("-%dch", c.Channels)
+	}
+	return name
+}
+
+// rows are a run's policy: stretches of sizes with one configuration. nccl-tests trims sizes.
+func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
+	trimmed := TrimUnit(key) - 1
+	for i, c := range r.Configs {
+		b := r.Sizes[i]
+		if n := len(rows); n > 0 && rows[n-1].Config == c {
+			rows[n-1].Bytes.Max = b
+			continue
+		}
+		rows = append(rows, fit.Row{Key: key, Config: c, Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
+	}
+	return rows
 }
 
 // Name begins the names of all starts of a subject.
@@ -52,43 +76,30 @@ func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, rep
 		turn := fmt.Sprintf("%s-rep%d-", base, rep+1)
 		all = append(all, Start{Name: turn + "default", Key: key, Sizes: sizes})
 		for k, rank := range contenders {
-			s := Start{Name: turn + rank, Key: key, Policy: base + "-" + rank}
-			if s.Sizes, s.Rows = policyOf(key, sizes, best, k); len(s.Rows) > 0 {
-				all = append(all, s)
+			r := fit.Run{}
+			for _, b := range sizes {
+				if k < len(best[b]) {
+					r.Sizes, r.Configs = append(r.Sizes, b), append(r.Configs, best[b][k])
+				}
+			}
+			if len(r.Sizes) > 0 {
+				all = append(all, Start{Name: turn + rank, Key: key, Sizes: r.Sizes, Rows: rows(key, r), Policy: base + "-" + rank})
 			}
 		}
 	}
 	return all
 }
 
-// policyOf is the policy of the k-th best at each size: stretches of sizes with one configuration.
-func policyOf(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, k int) (measured []uint64, rows []fit.Row) {
-	trimmed := TrimUnit(key) - 1
-	for i, b := range sizes {
-		if k >= len(best[b]) {
-			continue
-		}
-		measured = append(measured, b)
-		row := fit.Row{Key: key, Config: best[b][k], Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}}
-		if n := len(rows); n > 0 && rows[n-1].Config == row.Config && rows[n-1].Bytes.Max == sizes[i-1] {
-			rows[n-1].Bytes.Max = b
-			continue
-		}
-		rows = append(rows, row)
-	}
-	return measured, rows
-}
-
 // Split is one start for each configuration, for those who cannot change it from size to size.
 func (s Start) Split() (all []Start) {
-	if len(s.Rows) == 0 {
+	if len(s.Rows) == 0 || s.Name == nameOf(s.Key, s.Rows[0].Config) {
 		return []Start{s}
 	}
 	for _, row := range s.Rows {
 		i := slices.IndexFunc(all, func(o Start) bool { return o.Rows[0].Config == row.Config })
 		if i < 0 {
 			i = len(all)
-			named := Of(s.Key, fit.Run{Config: row.Config, Sizes: s.Sizes}).Name
+			named := nameOf(s.Key, row.Config)
 			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, Name(s.Key)), Key: s.Key, Policy: named})
 		}
 		all[i].Rows = append(all[i].Rows, row)

@@ -72,7 +72,7 @@ func DryRun(w io.Writer, o Options) error {
 		}
 		out.WriteString("# then, as an example of a configuration:\n")
 		example := fit.Config{FamilyKey: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
-		if err := s.print(&out, measure.Of(key, fit.Run{Config: example, Sizes: o.Sizes})); err != nil {
+		if err := s.print(&out, measure.Of(key, fit.RunOf(example, o.Sizes))); err != nil {
 			return err
 		}
 	}

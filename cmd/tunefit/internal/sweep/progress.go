@@ -21,7 +21,11 @@ func (s *Sweep) report(r *Run) string {
 	text := fmt.Sprintf("%4d  %-17s %-24s %6.1f s", r.ID, start.Key.String(), what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
-		text += fmt.Sprintf("  %s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+		text += "  "
+		if len(start.Rows) > 1 {
+			text += cli.CountOf(len(start.Rows), "configuration") + ", "
+		}
+		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
@@ -85,8 +89,8 @@ func (s *Sweep) expected(key fit.Key) int {
 	if len(s.before(key)) > 0 {
 		return verification
 	}
-	// All with most channels, about a half of them with fewest, a third in between, and the default now and then.
-	measured := len(space.Families) * 11 / 6
+	// All with most channels, about a half of them with fewest, a few mixed, and the default now and then.
+	measured := len(space.Families)*3/2 + 4
 	return 1 + measured + measured/defaultEvery + verification
 }
 

@@ -66,9 +66,9 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 	defer s.Close()
 	for id := 1; id <= runs; id++ {
 		key := o.Keys[(id-1)/50%len(o.Keys)]
-		r := fit.Run{Default: true, Sizes: o.Sizes}
+		r := fit.Run{Sizes: o.Sizes}
 		if n := (id - 1) % 50; n > 0 {
-			r = fit.Run{Sizes: o.Sizes, Config: fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}}
+			r = fit.RunOf(fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}, o.Sizes)
 		}
 		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, measure.Of(key, r).Name)}
 		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []measure.Start{measure.Of(key, r)}}}, {Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
@@ -87,11 +87,15 @@ func logOf(key fit.Key, r fit.Run) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# nThread 1 nGpus %d minBytes 1024 maxBytes 1073741824 step: 2(factor)\n", key.Ranks)
 	fmt.Fprintf(&s, "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n")
+	channels := 0
+	if r.Configs != nil {
+		channels = r.Configs[0].Channels
+	}
 	for i, b := range r.Sizes {
 		for range 42 {
 			fmt.Fprintf(&s, "vm:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..31}\n", b)
 		}
-		us := 20 + float64(b)/1e5 + float64(r.Config.Channels*i%7)
+		us := 20 + float64(b)/1e5 + float64(channels*i%7)
 		fmt.Fprintf(&s, "%12d %13d     float     sum      -1 %8.2f   16.94   29.65      0 %8.2f   16.96   29.68      0\n", b, b/4, us, us)
 	}
 	s.WriteString("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n#\n")

@@ -150,7 +150,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	next := space.Next(group)
 	// What verification shows may make more look worth its time, without end.
-	if between := verified && next.Stage >= fit.StageBetween; between || len(next.Runs) == 0 || s.reserved(key) {
+	if enough := verified && next.Stage >= fit.StagePromising; enough || len(next.Runs) == 0 || s.reserved(key) {
 		if verified || group == nil || len(group.Cells) == 0 {
 			if len(next.Runs) > 0 && !verified {
 				return Batch{}, errBudget
@@ -163,9 +163,9 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	since := s.sinceDefault(key)
 	for _, r := range next.Runs {
 		if since++; since > defaultEvery {
-			b.Starts, since = append(b.Starts, measure.Of(key, fit.Run{Default: true, Sizes: space.Sizes})), 0
+			b.Starts, since = append(b.Starts, measure.Of(key, fit.Run{Sizes: space.Sizes})), 0
 		}
-		b.Starts = append(b.Starts, measure.Of(key, r))
+		b.Starts = append(b.Starts, s.starts(measure.Of(key, r))...)
 	}
 	return b, nil
 }
@@ -173,13 +173,17 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 func (s *Sweep) verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config) Batch {
 	b := Batch{Kind: Verify}
 	for _, start := range measure.Verification(key, sizes, best, s.Repetitions) {
-		if s.Environment {
-			b.Starts = append(b.Starts, start.Split()...)
-		} else {
-			b.Starts = append(b.Starts, start)
-		}
+		b.Starts = append(b.Starts, s.starts(start)...)
 	}
 	return b
+}
+
+// starts make a start: several, where only a policy could change the configuration from size to size.
+func (s *Sweep) starts(start measure.Start) []measure.Start {
+	if s.Environment {
+		return start.Split()
+	}
+	return []measure.Start{start}
 }
 
 // smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always
