@@ -3,11 +3,9 @@
 // exchanging a symbolic link or a directory on the way to it, as Kubernetes does
 // for a ConfigMap.
 //
-// The kernel's events about the directories on that way make it quick. They do
-// not tell all: not what another machine does to a shared file system, nor what
-// happens above those directories, and the kernel may have none to give. So each
-// file is also looked at now and then, and then alone if need be. The watcher
-// never gives up.
+// Each file is looked at now and then. That finds every change, also those of another
+// machine on a shared file system. The kernel's events about the file's directories make
+// it quick in most cases; where there are none, nothing else is missed.
 //
 // It reports only that a file may have changed, and sometimes when it has not:
 // who reads the file knows whether its content means something else now.

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// coarse is the longest tick of a file system's clock (FAT and some servers keep
+// even seconds): two changes within it may leave the same times.
+const coarse = 2 * time.Second
+
 // ID tells one state of a file from another, as far as a look without reading
 // can: two changes within one tick of the file system's clock may leave the same.
 type ID struct {

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -26,52 +28,37 @@ const closeLimit = time.Second
 
 // Watcher watches files until Close.
 type Watcher struct {
-	cfg  Config
-	open func() (notifier, error)
+	cfg     Config
+	open    func() (*kernel, error)
+	running sync.WaitGroup // a goroutine for each file, and one for the kernel's events
 
-	running sync.WaitGroup // looks, reports and the reader of events
-
-	// asking is held while the notifier is asked for events, which may hang in a
-	// file system. It is taken before mu, and never by Add, stop and Close.
-	asking sync.Mutex
-
-	mu       sync.Mutex // held for moments only
-	closed   bool
-	files    map[string]*file
-	poll     *time.Timer            // nil while nothing is watched
-	notifier notifier               // nil while nothing is watched, or if there are no events
-	dirs     map[string]fs.FileInfo // whose events we get; nil if it has gone
-	said     bool                   // that only polling is left
+	mu     sync.Mutex // held for moments only
+	closed bool
+	files  map[*file]bool
+	kernel *kernel // nil while nothing is watched, or if there are no events
+	said   bool    // that only polling is left
 }
 
-// file is a watched path.
+// file is a watched path. A goroutine of its own looks at it: one on a server that is away
+// must not hide the others.
 type file struct {
-	path  string
-	tell  map[*func()]bool
-	state state // when it was last reported
-	// unsure: so soon after the last change, another may have left the same state.
-	unsure bool
-	since  time.Time // when state was first seen
-	// entries are the paths whose events concern this file, and their directories.
-	entries map[string]bool
-
-	busy  bool        // somebody looks at it
-	again bool        // and has to report once more afterwards
-	first time.Time   // of the events that wait for rest
-	rest  *time.Timer // until they are reported; nil if there are none
+	path    string
+	changed func()
+	woken   chan struct{} // holds one event
+	stop    chan struct{}
 }
 
 // New returns a Watcher that watches nothing yet.
-func New(cfg Config) *Watcher { return newWatcher(cfg, openNotifier) }
+func New(cfg Config) *Watcher { return newWatcher(cfg, openKernel) }
 
-func newWatcher(cfg Config, open func() (notifier, error)) *Watcher {
-	return &Watcher{cfg: cfg, open: open, files: map[string]*file{}, dirs: map[string]fs.FileInfo{}}
+func newWatcher(cfg Config, open func() (*kernel, error)) *Watcher {
+	return &Watcher{cfg: cfg, open: open, files: map[*file]bool{}}
 }
 
 // Add watches path, which need not exist, until stop. changed is called whenever
 // the file may have changed, and once soon after Add, for it may have changed
-// since it was read. It is called from a goroutine of the Watcher's, by one at a
-// time for each path, and must not panic. One call may outlast stop.
+// since it was read. It is called from a goroutine of the Watcher's and must not panic. One
+// call may outlast stop.
 func (w *Watcher) Add(path string, changed func()) (stop func()) {
 	// No filepath.Abs: "a/.." is another directory if a is a symbolic link.
 	if !filepath.IsAbs(path) {
@@ -80,77 +67,117 @@ func (w *Watcher) Add(path string, changed func()) (stop func()) {
 		}
 	}
 	var noEvents error
-	defer func() { w.onlyPolling(noEvents) }()
+	defer func() {
+		if noEvents != nil {
+			w.onlyPolling(noEvents)
+		}
+	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return func() {}
 	}
-	f := w.files[path]
-	if f == nil {
-		f = &file{path: path, tell: map[*func()]bool{}}
-		w.files[path] = f
-	}
-	f.tell[&changed] = true
-	if w.poll == nil {
-		noEvents = w.start()
-	}
-	w.touch(f)
-	return func() { w.remove(f, &changed) }
-}
-
-func (w *Watcher) remove(f *file, changed *func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(f.tell, changed)
-	if len(f.tell) > 0 || w.files[f.path] != f {
-		return
-	}
-	delete(w.files, f.path)
-	f.forget()
 	if len(w.files) == 0 {
-		w.end()
-		return
-	}
-	w.running.Go(func() { w.settle(nil) })
-}
-
-// forget drops the events that wait for rest.
-func (f *file) forget() {
-	if f.rest != nil {
-		f.rest.Stop()
-		f.rest = nil
-	}
-}
-
-// start begins to poll and to listen; w.mu is held.
-func (w *Watcher) start() (noEvents error) {
-	w.poll = time.AfterFunc(w.cfg.Poll, w.lookAtAll)
-	n, err := w.open()
-	if err != nil {
-		return err
-	}
-	w.notifier = n
-	w.running.Go(func() {
-		for e := range n.events() {
-			w.happened(e)
+		if w.kernel, noEvents = w.open(); noEvents == nil {
+			k := w.kernel
+			w.running.Go(func() { w.wake(k) })
 		}
-	})
-	return nil
+	}
+	f := &file{path: path, changed: changed, woken: make(chan struct{}, 1), stop: make(chan struct{})}
+	w.files[f] = true
+	w.running.Go(func() { w.follow(f) })
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.remove(f)
+	}
 }
 
-// end stops what start has begun; w.mu is held.
-func (w *Watcher) end() {
-	if w.poll == nil {
+// remove ends what Add has begun; w.mu is held.
+func (w *Watcher) remove(f *file) {
+	if !w.files[f] {
 		return
 	}
-	w.poll.Stop()
-	w.poll = nil
-	clear(w.dirs)
-	if n := w.notifier; n != nil {
-		w.notifier = nil
-		w.running.Go(n.close)
+	delete(w.files, f)
+	close(f.stop)
+	if k := w.kernel; k != nil && len(w.files) == 0 {
+		w.kernel = nil
+		w.running.Go(func() { _ = k.close() })
 	}
+}
+
+// follow looks at a file until it is removed, and reports what changes.
+func (w *Watcher) follow(f *file) {
+	var last state
+	var since time.Time // when last was first seen
+	unsure := false     // so soon after the last change, another may have left the same state
+	for woken := false; ; {
+		w.listen(f.path)
+		now := look(f.path)
+		switch {
+		case now != last:
+			for began := time.Now(); time.Since(began) < w.cfg.Max; {
+				if !f.pause(w.cfg.Debounce) {
+					return
+				}
+				before := now
+				if now = look(f.path); now == before {
+					break
+				}
+			}
+			last, since, unsure = now, time.Now(), true
+			f.changed() // after the look: what changes while it reads is found by the next one
+		case unsure && time.Since(since) >= coarse:
+			unsure = false
+			f.changed()
+		case woken: // by another file, which may be written all the time
+			if !f.pause(w.cfg.Debounce) {
+				return
+			}
+		}
+		wait := w.cfg.Poll
+		if unsure {
+			wait = min(wait, coarse)
+		}
+		poll := time.NewTimer(wait)
+		select {
+		case <-f.stop:
+			poll.Stop()
+			return
+		case <-poll.C:
+			woken = false
+		case <-f.woken:
+			woken = true
+		}
+		poll.Stop()
+	}
+}
+
+// pause returns false if the file is removed meanwhile.
+func (f *file) pause(d time.Duration) bool {
+	select {
+	case <-f.stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// state is what a look at a file finds.
+type state struct {
+	id  ID
+	err string // why there is nothing to be seen
+}
+
+func look(path string) state {
+	info, err := os.Stat(path)
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return state{err: pathError.Err.Error()}
+	} else if err != nil {
+		return state{err: err.Error()}
+	}
+	return state{id: Identify(info)}
 }
 
 // Close ends all watching. Nothing of the Watcher runs afterwards, except what
@@ -158,11 +185,9 @@ func (w *Watcher) end() {
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, f := range w.files {
-		f.forget()
+	for f := range w.files {
+		w.remove(f)
 	}
-	clear(w.files)
-	w.end()
 	w.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

@@ -1,0 +1,90 @@
+package watch
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// kernel tells of changes in directories. Tests replace it.
+type kernel struct {
+	add    func(dir string) error
+	events <-chan fsnotify.Event
+	errors <-chan error
+	close  func() error
+}
+
+func openKernel() (*kernel, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	return &kernel{w.Add, w.Events, w.Errors, w.Close}, nil
+}
+
+// listen has the kernel tell of the directory that a path names, and of the one that the file
+// is in after all symbolic links. Adding one again is cheap, and is what a directory needs
+// that has taken another's place.
+func (w *Watcher) listen(path string) {
+	w.mu.Lock()
+	k := w.kernel
+	w.mu.Unlock()
+	if k == nil {
+		return
+	}
+	dirs := []string{filepath.Dir(path)}
+	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != dirs[0] {
+		dirs = append(dirs, filepath.Dir(target))
+	}
+	for _, dir := range dirs {
+		if err := k.add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fsnotify.ErrClosed) {
+			w.onlyPolling(err)
+		}
+	}
+}
+
+// wake has all files looked at when something has happened in a directory, until k ends.
+func (w *Watcher) wake(k *kernel) {
+	for {
+		select {
+		case _, ok := <-k.events:
+			if !ok {
+				return
+			}
+		case _, ok := <-k.errors: // such as lost events
+			if !ok {
+				return
+			}
+		}
+		w.mu.Lock()
+		for f := range w.files {
+			select {
+			case f.woken <- struct{}{}:
+			default:
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// onlyPolling says once why there are no events.
+func (w *Watcher) onlyPolling(err error) {
+	w.mu.Lock()
+	said := w.said
+	w.said = true
+	w.mu.Unlock()
+	if said || w.cfg.Log == nil {
+		return
+	}
+	help := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		help = "; raise fs.inotify.max_user_watches to be told at once"
+	case errors.Is(err, syscall.EMFILE):
+		help = "; raise fs.inotify.max_user_instances to be told at once"
+	}
+	w.cfg.Log("the kernel does not tell of changes (" + err.Error() + "); files are looked at every " + w.cfg.Poll.String() + " instead" + help)
+}
