@@ -69,7 +69,7 @@ const (
 	// sizes, is not measured with fewest.
 	outclassed = 2.5
 	// worthwhile is the mean improvement in ln(us) over all sizes that a run must promise.
-	worthwhile = 0.005
+	worthwhile = 0.004
 	// hopeful is that of one size for it to be part of a run.
 	hopeful = 0.005
 )
