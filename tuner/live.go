@@ -59,7 +59,7 @@ func (c *Comm) join(own loaded) error {
 			return fmt.Errorf("the ranks cannot meet, and so not tell that all of them have read the same files: %w (make room, or set %s=new)", err, EnvReload)
 		}
 		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
-		r.cannotBeUsed(own.shared())
+		r.setUsable(false, patience)
 		c.current, err = c.prepare(own.version)
 		return err
 	}
@@ -100,11 +100,7 @@ func (c *Comm) join(own loaded) error {
 		return err
 	}
 	c.current = c.member.Snapshot().(*snapshot)
-	if c.member.IsAlone() {
-		r.cannotBeUsed(own.shared())
-	} else {
-		r.setUsable(true)
-	}
+	r.setUsable(!c.member.IsAlone(), patience)
 	if c.current.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}

@@ -28,7 +28,7 @@ type Plugin struct {
 	files      map[fileKey]*file
 	versions   []*version // the latest, see find
 	rendezvous map[rendezvousKey]*rendezvous
-	unusable   map[rendezvousKey]time.Time // when the store was last found so
+	unusable   map[rendezvousKey]time.Time // when the store was last waited for in vain
 	logged     map[string]bool             // why the policy cannot change during the run
 }
 

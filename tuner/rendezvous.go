@@ -21,10 +21,8 @@ type rendezvous struct {
 	log    Log // of the first communicator
 	users  int // guarded by plugin.mu
 
-	mu       sync.Mutex
-	last     *opening
-	retrying context.CancelFunc // ends the retry; nil: none is under way
-	retry    sync.WaitGroup
+	mu   sync.Mutex
+	last *opening
 }
 
 // rendezvousKey tells one rendezvous from another.
@@ -38,7 +36,6 @@ type rendezvousKey struct {
 type opening struct {
 	done   chan struct{}
 	store  agree.Store
-	direct agree.Store // the shared store, even where store is a NodeStore
 	poller *agree.Poller
 	timing agree.Timing
 	close  func()
@@ -52,6 +49,38 @@ const aggregateAbove = 64
 // privateStore names the default store: a directory in memory for all jobs of this
 // user on this machine. It vanishes with the last process that uses it.
 const privateStore = "jobs"
+
+// A communicator's creation waits for a store that cannot be used for as long as JoinLimit, and
+// jobs create dozens, one after the other. So a process waits that long once, and for rememberFor
+// afterwards for shortWait only, within which one that can be used again answers.
+const (
+	shortWait   = 100 * time.Millisecond
+	rememberFor = 2 * time.Minute
+)
+
+// joinTimeout is how long a communicator waits for the store.
+func (r *rendezvous) joinTimeout(strict bool) time.Duration {
+	r.plugin.mu.Lock()
+	defer r.plugin.mu.Unlock()
+	if time.Since(r.plugin.unusable[r.rendezvousKey]) < rememberFor && !strict {
+		return shortWait
+	}
+	return agree.JoinLimit
+}
+
+// setUsable notes whether the store could be used by a communicator that has waited so long.
+func (r *rendezvous) setUsable(usable bool, waited time.Duration) {
+	if !usable && waited == agree.JoinLimit {
+		r.log.Infof("%s cannot be used: communicators that this process creates in the next %v wait %v for it", r.setting(), rememberFor, shortWait)
+	}
+	r.plugin.mu.Lock()
+	defer r.plugin.mu.Unlock()
+	if usable {
+		delete(r.plugin.unusable, r.rendezvousKey)
+	} else if waited == agree.JoinLimit {
+		r.plugin.unusable[r.rendezvousKey] = time.Now()
+	}
+}
 
 // useRendezvous returns what the settings name, for a communicator of so many nodes,
 // until release.
@@ -81,12 +110,8 @@ func (r *rendezvous) release() {
 		return
 	}
 	r.mu.Lock()
-	if r.retrying != nil {
-		r.retrying()
-	}
 	o := r.last
 	r.mu.Unlock()
-	r.retry.Wait()
 	if o == nil {
 		return
 	}
@@ -172,7 +197,6 @@ func (r *rendezvous) try(o *opening) error {
 		}
 		o.store, o.timing, o.close = s, agree.Shared, func() { s.Close() }
 	}
-	o.direct = o.store
 	if r.aggregate {
 		if err := r.aggregateRanks(o); err != nil {
 			o.close()
