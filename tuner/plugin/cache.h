@@ -4,9 +4,9 @@
  * the one that the policy would give, whatever was asked before.
  *
  * Open addressing: an entry lies within WINDOW slots of its home, which its hash names,
- * most of them in the home itself, where the fast path looks. To keep it so, the table
- * doubles when the load exceeds 1/MAX_LOAD, up to MAX_SLOTS. From then on it fills, and a
- * new entry evicts an old one where its window is full.
+ * most of them in the home itself, where the fast path looks. A new entry evicts an old one
+ * where its window is full. The table is as large as that of any job needs to be; the
+ * kernel gives it memory page by page, where there are entries.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -19,10 +19,8 @@
 
 enum {
     MAX_CELLS = 24, /* NCCL has NUM_ALGOS x NUM_PROTOS; a larger table is left alone */
-    MIN_SLOTS = 1 << 8,
-    MAX_SLOTS = 1 << 13, /* 1 MiB */
-    MAX_OFFSET_BITS = 20,
-    MAX_LOAD = 8, /* slots per entry: room is cheaper than a second compare */
+    SLOT_BITS = 13,
+    NUM_SLOTS = 1 << SLOT_BITS, /* 1 MiB */
     WINDOW = 16,
     NUM_DECIDERS = 1 << 10, /* 8 KiB of counts */
 };
@@ -46,12 +44,12 @@ struct cache_key {
     uint32_t rest; /* see key_rest */
 };
 
-#define EMPTY_REST UINT32_MAX /* marks an empty slot: no table is 255 x 255 */
+#define EMPTY_REST 0 /* marks an empty slot: no table is 0 x 0 */
 
 /* coll is 0 to 7. */
 static inline uint32_t key_call(int coll, int pipe_ops) { return (uint32_t)coll + (uint32_t)pipe_ops * 8; }
 
-/* num_algo and num_proto are 0 to 254, reg_buff is 0, 1 or -1. NCCL passes nothing
+/* num_algo and num_proto are 1 to 255, reg_buff is 0, 1 or -1. NCCL passes nothing
  * else for reg_buff, and what it did would find no entry. */
 static inline uint32_t key_rest(int reg_buff, int num_algo, int num_proto) {
     return ((uint32_t)num_algo << 24) + ((uint32_t)num_proto << 16) + (uint32_t)(reg_buff + 1);
@@ -64,13 +62,10 @@ struct cache_entry {
     struct answer answer;
 };
 _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
-_Static_assert(MAX_SLOTS * sizeof(struct cache_entry) == 1 << MAX_OFFSET_BITS, "the largest table");
 
 struct cache {
     struct cache_entry *entries;
-    uint64_t mask;   /* of the offset of an entry in bytes: (slots - 1) x the size of an entry */
     uint64_t *hits;  /* calls by what decided them, so that an evicted entry loses none; Go reads them */
-    uint32_t used;   /* entries */
     uint8_t victim;  /* the slot of a window to evict next */
     bool chunks;     /* an answer with a chunk size was added: all are unusual */
 };
@@ -89,8 +84,8 @@ static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
     return (bytes + ((uint64_t)call << 40)) * 0x9e3779b97f4a7c15u;
 }
 
-/* The offset in bytes, before the mask, of an entry's home. */
-static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - MAX_OFFSET_BITS); }
+/* The slot of an entry's home. */
+static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - SLOT_BITS); }
 
 typedef int32_t cache_wide __attribute__((vector_size(16)));
 
@@ -125,8 +120,7 @@ static inline __attribute__((always_inline)) bool cache_table_is(const struct ca
 static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
                                                                             uint32_t call, const volatile int *reg_buff,
                                                                             const float *table) {
-    uint64_t mask = __atomic_load_n(&c->mask, __ATOMIC_ACQUIRE); /* before the entries, see grow */
-    const struct cache_entry *e = (const void *)((const char *)__atomic_load_n(&c->entries, __ATOMIC_RELAXED) + (cache_home(hash) & mask));
+    const struct cache_entry *e = &c->entries[cache_home(hash)];
     if (e->key.bytes != bytes || e->key.call != call) { /* an empty slot has any */
         e++;
         if (e->key.bytes != bytes || e->key.call != call) return NULL;

@@ -7,16 +7,13 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* The cache of an idle communicator, so that the fast path need not test for one. */
-static struct cache_entry no_entry[2] = {{.key.rest = EMPTY_REST}, {.key.rest = EMPTY_REST}};
-static struct cache no_cache = {.entries = no_entry};
+/* The cache of an idle communicator, so that the fast path need not test for one. It takes no
+ * memory: nothing is written there. */
+static struct cache_entry no_entries[NUM_SLOTS + 1];
 
-/* The Go side owns the caches. c works on a copy, which must be written back before Go may
- * free the original. */
 static void take_cache(struct comm *c, struct cache *from) {
-    if (c->owned) *c->owned = c->cache;
     c->owned = from;
-    c->cache = from ? *from : no_cache;
+    c->cache = from ? *from : (struct cache){.entries = no_entries};
 }
 
 static void be_idle(struct comm *c) {
@@ -116,7 +113,7 @@ int comm_close(void *ctx) {
     struct comm *c = ctx;
     if (!c || in_child || !forget_open(c)) return RESULT_SUCCESS;
     bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
-    if (!waits) take_cache(c, NULL);
+    if (!waits) take_cache(c, NULL); /* Go frees it */
     sigset_t before;
     signals_hold(&before);
     bool closed = tunergoClose(c->go);
@@ -160,7 +157,6 @@ static bool make_promise(struct comm *c) {
 /* Calls Go because the trigger is reached and there was no promise to make. */
 static int at_trigger(struct comm *c, uint64_t call) {
     struct cache *cache = c->owned;
-    if (cache) *cache = c->cache;
     __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
     sigset_t before;
     signals_hold(&before);
@@ -168,7 +164,6 @@ static int at_trigger(struct comm *c, uint64_t call) {
     signals_release(&before);
     if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
     if (cache == c->owned) return result;
-    c->owned = NULL; /* Go may have freed it */
     if (!cache) {
         be_idle(c); /* after a defect of ours NCCL decides alone */
         return result;

@@ -67,7 +67,7 @@ struct comm {
     struct cache cache; /* of the version of the policy that is in force, here for speed */
     struct counter counter; /* its head beside the cache's: what every call needs lies together */
     struct clock clock;
-    struct cache *owned; /* Go's own, of which cache is a working copy */
+    struct cache *owned; /* Go's own, of which cache is a copy: what Go frees does not change */
     bool idle;           /* nothing will ever be decided, and no call is counted */
     bool waits;          /* a thread is in tunergoAtTrigger, where it may wait for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */

@@ -158,7 +158,7 @@ static void not_now(void) {
 
 static void switch_over(void) {
     open_one();
-    enum { KNOWN = 2000 }; /* so many that both caches grow */
+    enum { KNOWN = 2000 };
     for (int i = 0; i < KNOWN; i++) CHECK(call(i) == 1);
     for (int i = 0; i < KNOWN; i++) remember(versions[1], i, answers[1]);
     int asked = decides;
@@ -168,7 +168,6 @@ static void switch_over(void) {
         counter->trigger = UINT64_MAX;
     }
     CHECK(triggered == 1 && decides == asked);
-    CHECK(versions[0]->entries && versions[0]->used == KNOWN); /* it was written back as it was, and Go may free it */
     CHECK(call(KNOWN) == 2 && triggered == 1 && decides == asked + 1);
     comm_close(c);
 }
@@ -203,7 +202,7 @@ static void chunks(void) {
     call(0);
     CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
     answers[0] = without;
-    for (int i = 1; i < 2000; i++) call(i); /* the cache grows, and knows still that chunks are to be noted */
+    for (int i = 1; i < 2000; i++) call(i);
     CHECK(c->chunk[chunk_slot(0, 1)] == 0);
     call(0);
     CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
@@ -235,7 +234,7 @@ static void chunks(void) {
 static void counts(void) {
     open_one();
     const uint64_t *hits[2] = {versions[0]->hits, versions[1]->hits};
-    enum { SHAPES = 3 * MAX_SLOTS }; /* the cache grows to its limit, and evicts */
+    enum { SHAPES = 3 * NUM_SLOTS }; /* the cache evicts */
     for (int round = 0; round < 2; round++) {
         for (uint64_t i = 0; i < SHAPES; i++) {
             answers[0].decider = (uint16_t)(i % 3);
