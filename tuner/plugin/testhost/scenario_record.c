@@ -115,8 +115,7 @@ static void gpu(const struct times *t, bool timed, void *coll, bool dropped) {
 /* In stalls the proxy thread falls behind by more works than have their own stamps. */
 static bool stalls(uint32_t call) { return call / 128 % 2 == 1; }
 
-static void *proxy(void *unused) {
-    (void)unused;
+static void *proxy(void *ctx) {
     void *old = NULL;
     while (!job.over || job.taken != job.put) {
         if (job.taken == job.put) {
@@ -133,7 +132,7 @@ static void *proxy(void *unused) {
         while (job.started[w.channel][slot] < w.counter) sched_yield();
         struct profile_event_v5 e = {.type = PROFILE_KERNEL_CH, .parent = w.coll, .kernel_ch = {(uint8_t)w.channel, job.start[w.channel][slot]}};
         void *h = NULL;
-        job.p->start(job.ctx, &h, &e);
+        job.p->start(ctx, &h, &e);
         union profile_state s = {job.end[w.channel][slot]};
         if (h) job.p->state(h, PROFILE_KERNEL_CH_STOP, &s), job.p->stop(h);
         if (old && chance(w.counter, 400) < 0.1) { /* a stale handle */
@@ -250,7 +249,7 @@ void recorded(void) {
     CHECK(job.p->init(&job.ctx, 0xabc, &job.mask, "job", 2, job.ranks, job.rank, to_stdout) == RESULT_SUCCESS && job.ctx, "init");
     CHECK(job.mask == (PROFILE_COLL | PROFILE_P2P_API), "mask %x", job.mask);
     pthread_t thread;
-    pthread_create(&thread, NULL, proxy, NULL);
+    pthread_create(&thread, NULL, proxy, job.ctx);
     for (uint32_t n = 0; n < CALLS; n++) {
         int before = job.mask;
         call(n, n == capture);
