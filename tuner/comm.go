@@ -220,5 +220,5 @@ func (c *Comm) Decide(q policy.Query) Decision {
 	if c.member != nil {
 		c.recent.add(q)
 	}
-	return Decision{a.Decision, c.current.deciders.of(a)}
+	return Decision{a.Decision, c.current.decider(a)}
 }

@@ -22,7 +22,7 @@ import (
 // countingCache counts as the one in C does, and its counts are garbage once it is free.
 type countingCache struct{ hits []atomic.Uint64 }
 
-func newCountingCache() (Cache, error)                 { return &countingCache{make([]atomic.Uint64, 1<<10)}, nil }
+func newCountingCache() (Cache, error)                 { return &countingCache{make([]atomic.Uint64, 1<<16)}, nil }
 func (*countingCache) Remember(policy.Query, Decision) {}
 func (c *countingCache) Hits() []atomic.Uint64         { return c.hits }
 func (c *countingCache) Free() {

@@ -33,13 +33,6 @@ type commMetrics struct {
 	before   decided // by all others
 }
 
-// decided is how many calls were decided by what.
-type decided struct{ nccl, model, rows uint64 }
-
-func (d *decided) add(t tally) {
-	d.nccl, d.model, d.rows = d.nccl+t.nccl, d.model+t.model, d.rows+t.byRows()
-}
-
 // rowTotals is what the rows of all versions have decided in the process.
 type rowTotals struct {
 	hits  map[string]uint64       // by retired versions, by name, at most maxMetricsRows and otherRows
@@ -54,33 +47,26 @@ const maxFired = 8
 
 // add adds to hits, a copy of t.hits or itself, what a version has decided. A row keeps its name,
 // so that no counter ever falls.
-func (t *rowTotals) add(hits map[string]uint64, s *snapshot, tally tally) {
-	if s.engine == nil || s.engine.Policy == nil {
-		return
-	}
+func (t *rowTotals) add(hits map[string]uint64, s *snapshot, total *decided) {
 	fired := t.fired[s.Meaning()]
 	if fired == nil {
 		fired = map[int]bool{}
 		t.fired[s.Meaning()] = fired
 	}
-	rules := slices.SortedFunc(maps.Keys(tally.rows), func(a, b int) int { return cmp.Or(cmp.Compare(tally.rows[b], tally.rows[a]), cmp.Compare(a, b)) })
-	for _, rule := range rules {
+	total.add(s.hits, func(rule int, n uint64) {
 		fired[rule] = true
-		if tally.rows[rule] == 0 {
-			continue // a late one
+		name := otherRows
+		if rule != noRule {
+			name = rowName(s.engine.Policy, rule)
 		}
-		name := rowName(s.engine.Policy, rule)
 		if _, named := t.hits[name]; !named {
 			if len(t.hits) >= maxMetricsRows {
 				name = otherRows
 			}
 			t.hits[name] += 0 // the name is taken
 		}
-		hits[name] += tally.rows[rule]
-	}
-	if tally.lateRows > 0 {
-		hits[otherRows] += tally.lateRows
-	}
+		hits[name] += n
+	})
 }
 
 func rowName(p *policy.Policy, rule int) string {
@@ -96,7 +82,7 @@ func (e *exporter) follow(s *snapshot) {
 
 // fold keeps the counts of a version before its cache is freed.
 func (e *exporter) fold(s *snapshot) {
-	if s.deciders == nil {
+	if s.hits == nil {
 		return
 	}
 	e.mu.Lock()
@@ -112,9 +98,7 @@ func (e *exporter) keep(s *snapshot) {
 		return // it was done when the communicator was closed
 	}
 	c.counting = append(c.counting[:i:i], c.counting[i+1:]...)
-	tally := s.deciders.tally()
-	c.before.add(tally)
-	e.rows.add(e.rows.hits, s, tally)
+	e.rows.add(e.rows.hits, s, &c.before)
 }
 
 // changeTotals counts changes in all communicators. It has a mutex of its own, held for moments,
@@ -195,9 +179,7 @@ func (e *exporter) addCounts(p *metrics.Page) {
 	for i, c := range e.comms {
 		total := c.metrics.before
 		for _, s := range c.metrics.counting {
-			t := s.deciders.tally()
-			total.add(t)
-			e.rows.add(hits, s, t)
+			e.rows.add(hits, s, &total)
 		}
 		s := c.inForce()
 		if s.engine != nil && s.engine.Policy != nil {

@@ -71,7 +71,7 @@ func (c *Comm) prewarm(s *snapshot) {
 			return
 		}
 		a := s.view.Decide(q)
-		s.cache.Remember(q, Decision{a.Decision, s.deciders.of(a)})
+		s.cache.Remember(q, Decision{a.Decision, s.decider(a)})
 		if s.decisions != nil || c.recording != nil {
 			s.prewarmed = append(s.prewarmed, answer{q, a})
 		}

@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -13,9 +14,9 @@ type snapshot struct {
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
-	cache     Cache     // nil: none
-	deciders  *deciders // of the calls that cache counts; nil: nobody reads the counts
-	prewarmed []answer  // not logged and recorded yet
+	cache     Cache           // nil: none
+	hits      []atomic.Uint64 // the cache's, of what can decide; nil: nobody reads them
+	prewarmed []answer        // not logged and recorded yet
 }
 
 // prepare makes this communicator's snapshot of a version.
@@ -38,7 +39,10 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 			return nil, err
 		}
 		if c.settings.metrics != "" {
-			s.deciders = newDeciders(s.cache.Hits())
+			s.hits = s.cache.Hits()
+			if e.Policy != nil {
+				s.hits = s.hits[:min(firstRow+len(e.Policy.Rules), len(s.hits))]
+			}
 			c.plugin.exporter.follow(s)
 		}
 	}

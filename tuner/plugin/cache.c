@@ -3,27 +3,27 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* One more than there are: cache_peek looks behind the last. */
-enum { TABLE_BYTES = (NUM_SLOTS + 1) * sizeof(struct cache_entry) };
+/* What a cache points to, mapped as one. */
+struct tables {
+    struct cache_entry entries[NUM_SLOTS + 1]; /* one more than there are: cache_peek looks behind the last */
+    uint64_t hits[NUM_DECIDERS];
+};
 
 struct cache *cache_new(void) {
     struct cache *c = malloc(sizeof *c);
-    uint64_t *hits = calloc(NUM_DECIDERS, sizeof *hits);
-    void *entries = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!c || !hits || entries == MAP_FAILED) {
-        if (entries != MAP_FAILED) munmap(entries, TABLE_BYTES);
-        free(hits);
+    struct tables *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!c || t == MAP_FAILED) {
+        if (t != MAP_FAILED) munmap(t, sizeof *t);
         free(c);
         return NULL;
     }
-    *c = (struct cache){.entries = entries, .hits = hits};
+    *c = (struct cache){.entries = t->entries, .hits = t->hits};
     return c;
 }
 
 void cache_free(struct cache *c) {
     if (!c) return;
-    munmap(c->entries, TABLE_BYTES);
-    free(c->hits);
+    munmap(c->entries, sizeof(struct tables));
     free(c);
 }
 

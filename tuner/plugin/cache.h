@@ -22,7 +22,7 @@ enum {
     SLOT_BITS = 13,
     NUM_SLOTS = 1 << SLOT_BITS, /* 1 MiB */
     WINDOW = 16,
-    NUM_DECIDERS = 1 << 10, /* 8 KiB of counts */
+    NUM_DECIDERS = 1 << 16, /* 512 KiB of counts */
 };
 
 /* A decision. One byte tells the usual one, which writes a cell and sets the channels, from
