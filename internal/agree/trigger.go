@@ -73,7 +73,9 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 		m.pending = nil
 	}
 	m.observeCommit(took)
-	m.logLocked(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
+	if own || m.change.mine || m.state == static { // not every rank, at each turn of a comparison
+		m.logLocked(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
+	}
 	m.wakeUp()
 }
 
