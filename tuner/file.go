@@ -83,14 +83,8 @@ type filePair struct{ policy, model *file }
 // loadFiles returns the states of the files that the settings name. A file is looked at anew at
 // every init: a process that joins a running job and the ones that are already there then
 // start a new communicator on the same version.
-func (p *Plugin) loadFiles(s settings) (f filePair) {
-	if s.modelFile == "" {
-		return filePair{p.loadFile(policyKind, s.configFile, s), nil}
-	}
-	model := async(func() *file { return p.loadFile(modelKind, s.modelFile, s) })
-	f.policy = p.loadFile(policyKind, s.configFile, s)
-	f.model = model()
-	return f
+func (p *Plugin) loadFiles(s settings) filePair {
+	return filePair{p.loadFile(policyKind, s.configFile, s), p.loadFile(modelKind, s.modelFile, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any

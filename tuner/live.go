@@ -82,19 +82,11 @@ func (c *Comm) join(own loaded) error {
 		Stage:    c.stage,
 		Observer: &c.plugin.exporter,
 	}
-	// On a goroutine of its own: the callback's is bound to NCCL's thread, which would
-	// sleep and wake for each of the store's operations.
-	join := func(ctx context.Context) error {
-		return async(func() (err error) {
-			c.member, err = agree.Join(ctx, config)
-			return err
-		})()
-	}
-	if err = join(ctx); errors.Is(err, agree.ErrUnreachable) && patience < agree.JoinLimit {
+	if c.member, err = agree.Join(ctx, config); errors.Is(err, agree.ErrUnreachable) && patience < agree.JoinLimit {
 		// This rank has read too much from the store to go on without it.
 		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
 		defer cancel()
-		err = join(ctx)
+		c.member, err = agree.Join(ctx, config)
 	}
 	if err != nil {
 		return err
