@@ -10,19 +10,17 @@ import (
 	"syscall"
 )
 
-// A small record may be a symbolic link with the value as its target. Creating one is as
-// atomic as link(2), and takes one call instead of five, so a private directory keeps its
-// records this way, because a communicator's creation waits for them. File systems keep a
-// short link in the inode, so a full disk still has room for one, and ranks can still join.
-// (From its promise on a rank needs only empty records, which need no block either, and a
-// decision is a rename; the first of each kind makes a directory.)
+// Where a disk is full, a small record is a symbolic link with the value as its target. Creating
+// one is as atomic as link(2). File systems keep a short link in the inode, ext4 up to 59 bytes
+// and tmpfs of any length, so ranks can still join. (From its promise on a rank needs only
+// empty records, which need no block either, and a decision is a rename; the first of each kind
+// makes a directory.)
 
-// maxPrivate is the longest value that a private directory keeps as a link. A shared one
-// does so only when the disk is full: ext4 has room for 59 bytes in an inode, tmpfs for all.
-const maxPrivate = 1023
+// maxLink is the longest value that is kept as a link.
+const maxLink = 1023
 
-func inline(value []byte, most int) bool {
-	return len(value) > 0 && len(value) <= most && !strings.Contains(string(value), "\x00")
+func fitsLink(value []byte) bool {
+	return len(value) > 0 && len(value) <= maxLink && !strings.Contains(string(value), "\x00")
 }
 
 // refused reports that the operation has had no effect and will have none.

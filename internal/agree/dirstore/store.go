@@ -104,22 +104,14 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 
 // create makes path with the value, or fails with fs.ErrExist.
 func (s *Store) create(temp, path string, value []byte) error {
-	write := func() error { return writeNew(temp, value) }
-	private := s.lock != nil && inline(value, maxPrivate)
-	if private {
-		write = func() error { return symlink(value, path) }
-	}
-	err := write()
+	err := writeNew(temp, value)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.makeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		err = write()
+		err = writeNew(temp, value)
 	}
-	if private {
-		return err
-	}
-	if full(err) && inline(value, maxPrivate) {
+	if full(err) && fitsLink(value) {
 		return symlink(value, path)
 	}
 	if err != nil {
