@@ -20,7 +20,6 @@ type Communicator struct {
 	Note    []byte   // see Member.Note; nil: none
 
 	noted uint64
-	at    map[int]int // a slot's place in Slots, while they are collected
 }
 
 // Slot is one rank of a communicator.
@@ -88,16 +87,13 @@ func (c *Communicator) Frozen() *Change {
 }
 
 func (c *Communicator) slot(index int) *Slot {
-	i, ok := c.at[index]
-	if !ok {
-		if c.at == nil {
-			c.at = map[int]int{}
+	for i := range c.Slots {
+		if c.Slots[i].Index == index {
+			return &c.Slots[i]
 		}
-		i = len(c.Slots)
-		c.at[index] = i
-		c.Slots = append(c.Slots, Slot{Index: index})
 	}
-	return &c.Slots[i]
+	c.Slots = append(c.Slots, Slot{Index: index})
+	return &c.Slots[len(c.Slots)-1]
 }
 
 func (c *Communicator) change(k uint64) *Change {
@@ -111,7 +107,6 @@ func (c *Communicator) change(k uint64) *Change {
 }
 
 func (c *Communicator) sort() {
-	c.at = nil
 	// Where the slot record is gone, the record of leaving alone makes no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
