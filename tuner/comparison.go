@@ -143,7 +143,7 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	if d.steps.period == 0 {
 		return
 	}
-	if d.divide(now); d.trial == nil {
+	if d.divide(ctx, now); d.trial == nil {
 		return
 	}
 	d.steer(now)
@@ -196,12 +196,15 @@ func (d *comparison) goBack(ctx context.Context) {
 	d.log.Infof("%s is compared with %s no longer: an edit means the latter, which stays in force", d.sides[trial.A], d.sides[trial.B])
 	d.asked = trial.B
 	d.member.Propose(d.sides[trial.B].shared())
+	d.giveUp(ctx, trial.Edited, trial.B)
+}
+
+// giveUp ends the comparison for a reason that the trial does not know.
+func (d *comparison) giveUp(ctx context.Context, why trial.State, stays trial.Side) {
 	if d.blocks.Length > 0 {
 		r := d.trial.Result()
-		r.State = trial.Edited
-		found := d.found(r, trial.B)
-		d.comm.found.Store(&found)
-		d.publish(ctx, found)
+		r.State = why
+		d.tell(ctx, d.found(r, stays))
 	}
 	d.end()
 }
@@ -255,7 +258,7 @@ func (d *comparison) learn(now time.Time) {
 
 // divide begins the trial, and begins it again where the process has learned that steps take
 // longer.
-func (d *comparison) divide(now time.Time) {
+func (d *comparison) divide(ctx context.Context, now time.Time) {
 	longest := d.comm.plugin.paces.longest()
 	length := trial.LengthFor(longest.step, longest.change)
 	if length > 0 && length <= d.blocks.Length { // longer blocks than needed serve as well
@@ -265,7 +268,7 @@ func (d *comparison) divide(now time.Time) {
 	if length == 0 {
 		d.log.Warnf("%s and %s are not compared: a step takes %v", a, b, longest.step.Round(time.Second))
 		d.ask(trial.A, now)
-		d.end()
+		d.giveUp(ctx, trial.NoChange, trial.A)
 		return
 	}
 	*d.trial = trial.Trial{}
@@ -332,11 +335,10 @@ func (d *comparison) conclude(ctx context.Context) {
 		d.asked = stays
 	}
 	found := d.found(r, stays)
-	d.comm.found.Store(&found)
 	if r.State != trial.Running {
 		d.logEnd(found, stays)
 	}
-	d.publish(ctx, found)
+	d.tell(ctx, found)
 	if r.State != trial.Running {
 		d.end()
 	}

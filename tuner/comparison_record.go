@@ -59,8 +59,9 @@ func (d *comparison) found(r trial.Result, stays trial.Side) Comparison {
 	}
 }
 
-// publish tells tunefit and others how far the trial is.
-func (d *comparison) publish(ctx context.Context, c Comparison) {
+// tell tells the exporter, tunefit and others how far the trial is.
+func (d *comparison) tell(ctx context.Context, c Comparison) {
+	d.comm.found.Store(&c)
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // strings, numbers and times
@@ -99,7 +100,7 @@ func (d *comparison) save(text []byte) error {
 func (c Comparison) Verdict() string {
 	switch {
 	case c.State == trial.NoChange && !c.Known():
-		return "given up: the versions did not come into force by turns"
+		return "given up: the versions did not come into force by turns, or a step takes too long"
 	case !c.Known() && c.State != trial.Running:
 		return "not known: it has ended too early"
 	}

@@ -311,6 +311,9 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 		if j.inForce != j.versions[fastRows] {
 			t.Errorf("%s: %v is in force; the log: %v", name, j.inForce, j.log)
 		}
+		if c := j.d.comm.found.Load(); name == "steps are long" && c.State != trial.NoChange {
+			t.Errorf("%s: metrics and status say %q", name, c.State)
+		}
 	}
 }
 
@@ -428,7 +431,7 @@ func TestComparisonSays(t *testing.T) {
 		{func(c *Comparison) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 }, "step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
 		{func(c *Comparison) { c.State, c.Pairs = trial.Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
 		{func(c *Comparison) { c.State, c.Pairs, c.Mean, c.Low, c.High = trial.Clear, 2, 0.05, 0.04, 0.06 }, "step time +5.0 % (+4.0 .. +6.0): slower"},
-		{func(c *Comparison) { c.State, c.Pairs = trial.NoChange, 2 }, "given up: the versions did not come into force by turns"},
+		{func(c *Comparison) { c.State, c.Pairs = trial.NoChange, 2 }, "given up: the versions did not come into force by turns, or a step takes too long"},
 	} {
 		changed := c
 		want.change(&changed)

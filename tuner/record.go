@@ -1,11 +1,13 @@
 package tuner
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -102,8 +104,12 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, 
 	return r, kernels
 }
 
+const writable = 2 // W_OK of access(2)
+
 func (p *Plugin) canRecord(dir string) error {
-	_, err := withTimeout(&p.hung, dir, recordLimit, func() (struct{}, error) { return struct{}{}, os.MkdirAll(dir, 0o755) })
+	_, err := withTimeout(&p.hung, dir, recordLimit, func() (struct{}, error) {
+		return struct{}{}, cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable))
+	})
 	return reason(err)
 }
 
