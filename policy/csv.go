@@ -45,8 +45,6 @@ type reader struct {
 	file       string
 	columns    []*column
 	headerLine int // 0 without a header
-	// linesBefore are those of the file that come before what this reader reads.
-	linesBefore int
 
 	rules    []Rule // in the file's order
 	when     when.Reader
@@ -102,49 +100,9 @@ func (r *reader) readHeader(data []byte) {
 // columnNumber returns which column of the file has that name, from 1; 0: none.
 func (r *reader) columnNumber(name string) int { return 1 + slices.Index(names(r.columns), name) }
 
-// readRows reads a large file in two halves side by side: it is most of what the plugin costs a job
-// at its start.
-func (r *reader) readRows(data []byte) {
-	at := r.middle(data)
-	if at == len(data) {
-		r.readPart(data)
-		return
-	}
-	second := &reader{file: r.file, columns: r.columns, headerLine: r.headerLine, linesBefore: bytes.Count(data[:at], []byte("\n"))}
-	done := make(chan any, 1)
-	go func() {
-		defer func() { done <- recover() }()
-		second.readPart(data[at:])
-	}()
-	r.readPart(data[:at])
-	if defect := <-done; defect != nil {
-		panic(defect) // on the caller's goroutine, where it is contained
-	}
-	r.rules = append(r.rules, second.rules...)
-	if !r.full() {
-		r.problems = append(r.problems, second.problems...)
-		r.problems.sort()
-		r.problems = r.problems[:min(len(r.problems), maxProblems)]
-	}
-}
-
-// middle returns where a line near the middle begins, or the end for data that is read in one go:
-// little of it, with fields that may go over several lines, or with conditions, which rows share.
-func (r *reader) middle(data []byte) int {
-	if len(data) < 64<<10 || bytes.IndexByte(data, '"') >= 0 || r.columnNumber("when") > 0 {
-		return len(data)
-	}
-	half := len(data) / 2
-	line := bytes.IndexByte(data[half:], '\n')
-	if line < 0 {
-		return len(data)
-	}
-	return half + line + 1
-}
-
-// readPart lets gocsv fill one row struct per line. The columns found by readHeader go in front as
+// readRows lets gocsv fill one row struct per line. The columns found by readHeader go in front as
 // gocsv's header, which shifts lines by one.
-func (r *reader) readPart(data []byte) {
+func (r *reader) readRows(data []byte) {
 	header := make([]string, len(r.columns)+1)
 	for i, col := range r.columns {
 		header[i] = col.name
@@ -169,14 +127,14 @@ func (r *reader) readPart(data []byte) {
 		case err == io.EOF:
 			return
 		case errors.As(err, &syntax):
-			r.fail(r.linesBefore+syntax.StartLine-1, 0, syntaxText(syntax))
+			r.fail(syntax.StartLine-1, 0, syntaxText(syntax))
 			continue
 		case err != nil:
 			r.fail(1, 0, err)
 			return
 		}
 		line, _ := in.FieldPos(0)
-		fields.line, fields.row = r.linesBefore+line-1, v.(*row)
+		fields.line, fields.row = line-1, v.(*row)
 		fields.trim()
 		switch {
 		case fields.line == r.headerLine || fields.blank():

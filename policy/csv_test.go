@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -193,39 +191,4 @@ func FuzzReadCSV(f *testing.F) {
 			p.For(Comm{Nodes: 2, Ranks: 16}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
 		}
 	})
-}
-
-// A large file, which is read in two halves, comes out as one that is read at once: any quote makes
-// it that.
-func TestHalvesMakeTheWhole(t *testing.T) {
-	for name, bad := range map[string]func(line int) bool{
-		"no error":         func(int) bool { return false },
-		"errors":           func(line int) bool { return line%700 == 3 },
-		"too many":         func(line int) bool { return line > 900 },
-		"too many at once": func(line int) bool { return line > 2 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var text bytes.Buffer
-			text.WriteString("min_bytes,collective,algorithm,channels\n")
-			for line := 2; line < 5000; line++ {
-				channels := 1 + line%60
-				if bad(line) {
-					channels = 1000 + line
-				}
-				fmt.Fprintf(&text, "%d,allreduce,ring,%d\n", line, channels)
-				if line%900 == 0 {
-					text.WriteString("# a comment\n\n")
-				}
-			}
-			halves, errHalves := ReadCSV("p.csv", text.Bytes())
-			text.WriteString("# \"\n")
-			whole, errWhole := ReadCSV("p.csv", text.Bytes())
-			if fmt.Sprint(errHalves) != fmt.Sprint(errWhole) {
-				t.Fatalf("%.300v\n\n%.300v", errHalves, errWhole)
-			}
-			if errWhole == nil && !reflect.DeepEqual(halves.Rules, whole.Rules) {
-				t.Error("other rules")
-			}
-		})
-	}
 }
