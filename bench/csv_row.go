@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,23 +144,19 @@ func (s *sweep) setup() *Setup {
 // keep adds a row, once its collective is known.
 func (s *sweep) keep(m Sample, reason string) {
 	name := s.field(colCollective)
-	coll, known := s.colls[name]
-	switch {
-	case name == "":
+	if name == "" {
 		s.run.rows = append(s.run.rows, row{
 			bytes: m.Bytes, dtype: m.DType, redop: m.RedOp, root: -1, micros: m.Micros, algBW: m.AlgBW, busBW: m.BusBW, inPlace: m.InPlace,
 			reason: reason, line: s.line, source: m.Source, measured: label{m.Algo, m.Proto, m.Channels},
 			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection, setup: m.Setup,
 		})
 		return
-	case !known:
-		coll, known = collByName[fold(name)]
-		if !known {
-			_, err := nccl.Colls.Parse(name)
-			s.bad(colCollective, "%v", err)
-			return
-		}
-		s.colls[strings.Clone(name)] = coll
+	}
+	coll, known := collByName[fold(name)]
+	if !known {
+		_, err := nccl.Colls.Parse(name)
+		s.bad(colCollective, "%v", err)
+		return
 	}
 	if reason == "" && coll < 0 {
 		reason = fmt.Sprintf(rejectNotAsked, fold(name))
@@ -218,20 +215,14 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		*number.into = n
 	}
-	switch v := s.field(colSelection); v {
-	case "forced":
-		m.Selection = SelectionForced
-	case "own_channels":
-		m.Selection = SelectionOwnChannels
-	case "default":
-		m.Selection = SelectionDefault
-	case "":
-		if m.Algo == Unknown && m.Proto == Unknown && m.Channels == 0 {
-			m.Selection = SelectionDefault
-		}
-	default:
-		s.bad(colSelection, "%q (allowed: forced, own_channels, default or empty)", v)
+	i := slices.Index(selections[:], s.field(colSelection))
+	if i < 0 {
+		s.bad(colSelection, "%q (allowed: forced, own_channels, default or empty)", s.field(colSelection))
 		return false
+	}
+	m.Selection = Selection(i)
+	if m.Selection == SelectionUnknown && m.Algo == Unknown && m.Proto == Unknown && m.Channels == 0 {
+		m.Selection = SelectionDefault
 	}
 	return true
 }

@@ -47,3 +47,5 @@ const (
 	// chose and its log tells. It is no part of what was asked for.
 	SelectionOwnChannels
 )
+
+var selections = [...]string{SelectionUnknown: "", SelectionDefault: "default", SelectionForced: "forced", SelectionOwnChannels: "own_channels"}

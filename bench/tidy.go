@@ -1,8 +1,7 @@
 package bench
 
 import (
-	"bufio"
-	"fmt"
+	"encoding/csv"
 	"io"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ const simulatedPrefix = "simulated:"
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
 // is not known is left empty, the time of what failed, too; the columns of Setup are left out where nothing is known of it.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
-	out := bufio.NewWriterSize(w, 256<<10)
 	columns := sweepColumns
 	for _, samples := range files {
 		for i := range samples {
@@ -29,85 +27,54 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 			}
 		}
 	}
-	fmt.Fprintln(out, strings.Join(columnNames[:columns], ","))
-	var line []byte
+	out := csv.NewWriter(w)
+	_ = out.Write(columnNames[:columns]) // Error has it, at the end
 	for _, samples := range files {
 		for i := range samples {
-			line = samples[i].appendTidy(line[:0], columns)
-			if _, err := out.Write(line); err != nil {
-				return err
-			}
+			_ = out.Write(samples[i].tidy(columns))
 		}
 	}
-	return out.Flush()
+	out.Flush()
+	return out.Error()
 }
 
-func (s *Sample) appendTidy(b []byte, columns int) []byte {
-	b = append(b, nccl.Colls.Apart[s.Coll]...)
-	b = append(b, ',')
-	b = strconv.AppendUint(b, s.Bytes, 10)
-	b = append(b, ',')
-	b = appendField(b, s.DType)
-	b = append(b, ',')
-	b = appendField(b, s.RedOp)
-	b = append(b, ',')
-	if s.Algo != Unknown {
-		b = append(b, s.Algo.String()...)
-	}
-	b = append(b, ',')
-	if s.Proto != Unknown {
-		b = append(b, s.Proto.String()...)
-	}
-	for _, n := range []int{s.Channels, s.Nodes, s.Ranks} {
-		b = append(b, ',')
-		if n != 0 {
-			b = strconv.AppendInt(b, int64(n), 10)
+// tidy returns the sample's fields, in columnNames' order.
+func (s *Sample) tidy(columns int) []string {
+	known := func(n int) string {
+		if n == 0 {
+			return ""
 		}
+		return strconv.Itoa(n)
+	}
+	measured := func(v float64) string {
+		if v == 0 { // of what failed
+			return ""
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	fields := []string{
+		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType, colRedOp: s.RedOp,
+		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0", colSelection: selections[s.Selection],
+		colMicros: measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
+	}
+	if s.Algo != Unknown {
+		fields[colAlgo] = s.Algo.String()
+	}
+	if s.Proto != Unknown {
+		fields[colProto] = s.Proto.String()
 	}
 	if s.InPlace {
-		b = append(b, ",1,"...)
-	} else {
-		b = append(b, ",0,"...)
+		fields[colInPlace] = "1"
 	}
-	switch s.Selection {
-	case SelectionDefault:
-		b = append(b, "default"...)
-	case SelectionForced:
-		b = append(b, "forced"...)
-	case SelectionOwnChannels:
-		b = append(b, "own_channels"...)
+	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
+		fields[colSource] = simulatedPrefix + s.Source
 	}
-	b = append(b, ',')
-	if s.Micros != 0 { // else it failed
-		b = strconv.AppendFloat(b, s.Micros, 'f', -1, 64)
-	}
-	for _, v := range []float64{s.AlgBW, s.BusBW} {
-		b = append(b, ',')
-		if v != 0 {
-			b = strconv.AppendFloat(b, v, 'f', -1, 64)
-		}
-	}
-	b = append(b, ',')
-	source := s.Source
-	if s.Simulated && !strings.HasPrefix(source, simulatedPrefix) {
-		source = simulatedPrefix + source
-	}
-	b = appendField(b, source)
 	for c := column(sweepColumns); c < column(columns); c++ {
-		b = append(b, ',')
+		said := ""
 		if s.Setup != nil {
-			b = appendField(b, *s.Setup.column(c))
+			said = *s.Setup.column(c)
 		}
+		fields = append(fields, said)
 	}
-	return append(b, '\n')
-}
-
-// appendField quotes a field where CSV needs it.
-func appendField(b []byte, s string) []byte {
-	if !strings.ContainsAny(s, ",\"\r\n") && !strings.HasPrefix(s, " ") && !strings.HasPrefix(s, "#") {
-		return append(b, s...)
-	}
-	b = append(b, '"')
-	b = append(b, strings.ReplaceAll(s, `"`, `""`)...)
-	return append(b, '"')
+	return fields
 }
