@@ -61,7 +61,7 @@ type Value struct {
 // Explain says of each rule, in the file's order, what became of it: what Decide asks, with
 // reasons.
 func (v *View) Explain(q Query) []Tried {
-	x := explainer{view: v, q: &q, evaluator: when.NewEvaluator(envOf(v.comm)), decided: -1, conditions: map[*when.Condition]conditionResult{}}
+	x := explainer{view: v, q: &q, evaluator: when.NewEvaluator(envOf(v.comm)), decided: -1}
 	x.evaluator.Next(q.Coll, q.Bytes, q.PipeOps)
 	var own Decision
 	own.setNCCLsOwn(q.Costs)
@@ -77,15 +77,8 @@ type explainer struct {
 	view          *View
 	q             *Query
 	evaluator     *when.Evaluator
-	conditions    map[*when.Condition]conditionResult
 	offersNothing bool
 	decided       int // -1: no rule yet
-}
-
-type conditionResult struct {
-	verdict Verdict // RowDecides where it holds
-	values  []Value
-	err     error
 }
 
 func (x *explainer) try(i int) Tried {
@@ -96,9 +89,7 @@ func (x *explainer) try(i int) Tried {
 		return t
 	}
 	if r.When != nil {
-		c := x.condition(r.When)
-		if t.Values, t.Err = c.values, c.err; c.verdict != RowDecides {
-			t.Verdict = c.verdict
+		if t.Verdict = x.condition(r.When, &t); t.Verdict != RowDecides {
 			return t
 		}
 	}
@@ -121,28 +112,27 @@ func (x *explainer) try(i int) Tried {
 	return t
 }
 
-// condition evaluates each condition once.
-func (x *explainer) condition(c *when.Condition) conditionResult {
-	if known, ok := x.conditions[c]; ok {
-		return known
-	}
-	r := conditionResult{values: make([]Value, len(c.Names))}
-	for i, name := range c.Names {
-		r.values[i] = Value{name, x.evaluator.Value(name)}
-		if r.values[i].Value == nil {
-			r.verdict = RowWhenUnknown
+// condition evaluates the condition of a rule; RowDecides: it holds.
+func (x *explainer) condition(c *when.Condition, t *Tried) Verdict {
+	verdict := RowDecides
+	for _, name := range c.Names {
+		v := Value{name, x.evaluator.Value(name)}
+		t.Values = append(t.Values, v)
+		if v.Value == nil {
+			verdict = RowWhenUnknown
 		}
 	}
-	if r.verdict == RowDecides {
-		var holds bool
-		if holds, r.err = x.evaluator.Holds(c); r.err != nil {
-			r.verdict = RowWhenFails
-		} else if !holds {
-			r.verdict = RowWhenFalse
-		}
+	if verdict != RowDecides {
+		return verdict
 	}
-	x.conditions[c] = r
-	return r
+	holds, err := x.evaluator.Holds(c)
+	switch t.Err = err; {
+	case err != nil:
+		return RowWhenFails
+	case !holds:
+		return RowWhenFalse
+	}
+	return RowDecides
 }
 
 // Explanation is the way to an Answer.

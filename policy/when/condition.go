@@ -11,7 +11,6 @@ type Condition struct {
 	NeedsTopology     bool
 	NeedsRanksPerNode bool
 
-	id      int    // from 0, among those of one Reader
 	text    string // as in the file
 	program program
 	limits  map[string][]uint64

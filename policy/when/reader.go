@@ -23,8 +23,8 @@ var tooLong = fmt.Sprintf("the condition is too long (allowed: %d names, numbers
 type Reader struct {
 	language *language
 	byText   map[string]*Condition
-	byNormal map[string]*Condition
-	tooMany  bool // and that was said
+	byNormal map[string]*Condition // by Meaning
+	tooMany  bool                  // and that was said
 }
 
 // Read returns the condition of a text, or an error with a caret under the place.
@@ -49,11 +49,8 @@ func (w *Reader) Read(text string) (*Condition, error) {
 	}
 	if same := w.byNormal[c.Meaning]; same != nil {
 		c = same
-	} else {
-		c.id = len(w.byNormal)
-		w.byNormal[c.Meaning] = c
 	}
-	w.byText[text] = c
+	w.byNormal[c.Meaning], w.byText[text] = c, c
 	return c, nil
 }
 
