@@ -27,12 +27,6 @@ func (rs ranges) at(size uint64) (nccl.Range, bool) {
 	return nccl.Range{}, false
 }
 
-// meet reports whether some size of r is in one of the ranges.
-func (rs ranges) meet(r nccl.Range) bool {
-	i := rs.after(r.Min)
-	return i < len(rs) && rs[i].Min <= r.Max
-}
-
 // add joins r with all that it overlaps or touches.
 func (rs *ranges) add(r nccl.Range) {
 	first := 0

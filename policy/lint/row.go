@@ -51,25 +51,6 @@ func (k key) settled() key {
 	return k
 }
 
-// implied lists the keys that match every call that k matches: k itself, and all with some of its
-// values left open.
-func (k key) implied() []key {
-	all := []key{k}
-	if k.coll != anyColl {
-		all = append(all, key{anyColl, k.wants})
-	}
-	for n, value := range k.wants {
-		if value == anyValue {
-			continue
-		}
-		for _, other := range all[:len(all):len(all)] {
-			other.wants[n] = anyValue
-			all = append(all, other)
-		}
-	}
-	return all
-}
-
 // within reports whether every call that k matches is matched by wider.
 func (k key) within(wider key) bool {
 	for n, value := range k.wants {
