@@ -6,9 +6,6 @@ type Comm struct {
 	Rank int
 	// NRanks counts the ranks of the communicator, also those on other systems.
 	NRanks int
-	// PeerAccess says whether the driver lets two GPUs of one host, given by NVML index, use each other's memory. nil
-	// means that it always does.
-	PeerAccess func(dev1, dev2 int) bool
 }
 
 // WholeComm is the communicator of all GPUs of a system and no others, seen from its lowest rank.

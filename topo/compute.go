@@ -61,7 +61,7 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 	gpus := s.Nodes[NodeGPU]
 	for _, to := range gpus {
 		for _, from := range gpus {
-			p2p, err := s.CheckP2P(from, to, set, comm)
+			p2p, err := s.CheckP2P(from, to, set)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 		if comm == nil {
 			continue
 		}
-		if err := s.markUnconnected(to, set, comm); err != nil {
+		if err := s.markUnconnected(to, set); err != nil {
 			return err
 		}
 	}
@@ -87,12 +87,12 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 }
 
 // markUnconnected gives the paths to a GPU that no transport within the system serves the type NET. Trim goes by that.
-func (s *System) markUnconnected(to *Node, set Settings, comm *Comm) error {
+func (s *System) markUnconnected(to *Node, set Settings) error {
 	for _, from := range s.Nodes[NodeGPU] {
 		if from == to {
 			continue
 		}
-		p2p, err := s.UsesP2P(from, to, set, comm)
+		p2p, err := s.UsesP2P(from, to, set)
 		if err != nil {
 			return err
 		}

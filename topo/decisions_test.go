@@ -2,13 +2,12 @@ package topo
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 )
 
 func links(t *testing.T, file, settings string) *LinksReport {
 	t.Helper()
-	r, err := Links(fixture(t, file), BuildOptions{}, env(settings), nil)
+	r, err := Links(fixture(t, file), BuildOptions{}, env(settings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,20 +46,6 @@ func TestP2PThroughAnotherGPU(t *testing.T) {
 	}
 }
 
-func TestP2PDeniedByDriver(t *testing.T) {
-	denied := func(int, int) bool { return false }
-	_, err := Links(fixture(t, "chain3.xml"), BuildOptions{}, Settings{}, denied)
-	if err == nil || !strings.Contains(err.Error(), "the driver denies P2P between the NVLink-connected GPUs 1 and 0") {
-		t.Errorf("error %v", err)
-	}
-	for ignore, want := range map[string]int{"1": 0, "2": 1} {
-		r, err := Links(fixture(t, "chain3.xml"), BuildOptions{}, env("NCCL_IGNORE_DISABLED_P2P="+ignore), denied)
-		if err != nil || r.P2P[0][1] != want {
-			t.Errorf("NCCL_IGNORE_DISABLED_P2P=%s: %v, p2p %v; want %d", ignore, err, r.P2P, want)
-		}
-	}
-}
-
 func TestGDR(t *testing.T) {
 	off, on := int(GDROff), int(GDROn)
 	tests := []struct {
@@ -94,7 +79,7 @@ func TestGDRThroughPCIOnC2CMachine(t *testing.T) {
 	cpu.Children = nil
 	sw := cpu.Add(NewElement("pci", "busid", "0000:09:00.0", "class", "0x060400", "link_speed", "32.0 GT/s PCIe", "link_width", "16"))
 	sw.Children = devices
-	r, err := Links(doc, BuildOptions{}, Settings{}, nil)
+	r, err := Links(doc, BuildOptions{}, Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +112,7 @@ func TestNetBetweenSockets(t *testing.T) {
 		}
 	}
 	for settings, want := range map[string][]int{"": {0, 1}, "NCCL_NET_DISABLE_INTRA=1": {0, 1, 2, 3}} {
-		r, err := Links(doc, BuildOptions{}, env(settings), nil)
+		r, err := Links(doc, BuildOptions{}, env(settings))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +154,7 @@ func TestSettingsFromEnv(t *testing.T) {
 			Settings{PXNDisable: true, NVBDisable: true, SHMDisable: true, NetDisableIntra: true}},
 		{"NCCL_NVB_DISABLE=99999999999999999999", Settings{}},
 		{"NCCL_NETDEVS_POLICY=max:2", Settings{NetDevs: NetDevs{Max: 2}}},
-		{"NCCL_NETDEVS_POLICY=ALL NCCL_IGNORE_DISABLED_P2P=2", Settings{NetDevs: NetDevs{All: true}, IgnoreDisabledP2P: 2}},
+		{"NCCL_NETDEVS_POLICY=ALL", Settings{NetDevs: NetDevs{All: true}}},
 		{"NCCL_NETDEVS_POLICY=MAX:0 NCCL_NET_GDR_MLOPART=1", Settings{GDRMLOPart: true}},
 	}
 	for _, tt := range tests {

@@ -6,22 +6,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// P2P says how two GPUs can use each other's memory.
+// P2P says how two GPUs can use each other's memory. Whether the driver lets them is not known: it is taken to.
 type P2P struct {
-	OK     bool // peer-to-peer is used: possible, and the path is not farther than NCCL_P2P_LEVEL
-	Read   bool // better by reading than by writing
-	Via    int  // rank of the GPU in between, or -1
-	Driver bool // CUDA peer access works, whatever the distance
+	OK   bool // peer-to-peer is used: the path is not farther than Level
+	Read bool // better by reading than by writing
+	Via  int  // rank of the GPU in between, or -1
 
-	Level PathType // farthest path that peer-to-peer is used for
-	Why   Reason   // what OK follows from
+	Level PathType // farthest path that peer-to-peer is used for: NCCL_P2P_LEVEL, or the machine's
 }
 
-// CheckP2P decides on peer-to-peer between two GPUs. Without a communicator all GPUs count as one host's. The error is that
-// the driver denies access between GPUs that NVLink connects, which NCCL takes for a broken machine.
-func (s *System) CheckP2P(a, b *Node, set Settings, comm *Comm) (P2P, error) {
-	p2p := P2P{Via: -1}
+// CheckP2P decides on peer-to-peer between two GPUs.
+func (s *System) CheckP2P(a, b *Node, set Settings) (P2P, error) {
 	path := a.path(b)
+	p2p := P2P{Via: -1, Level: set.P2PLevel.or(s.defaultP2PLevel())}
 	bridge, err := s.bridge(a, path)
 	if err != nil {
 		return p2p, err
@@ -29,33 +26,8 @@ func (s *System) CheckP2P(a, b *Node, set Settings, comm *Comm) (P2P, error) {
 	if bridge != nil {
 		p2p.Via = bridge.GPU.Rank
 	}
-	p2p.Level = set.P2PLevel.or(s.defaultP2PLevel())
-	p2p.OK, p2p.Why = path.Type <= p2p.Level, NearEnough
-	if !p2p.OK {
-		p2p.Why = TooFar
-	}
+	p2p.OK = path.Type <= p2p.Level
 	p2p.Read = path.Type == PathNVL && a.GPU.SM == b.GPU.SM && a.GPU.SM == 80
-	p2p.Driver = true
-
-	if !s.asksDriver(a, b, set, comm) {
-		return p2p, nil
-	}
-	p2p.Driver = comm.access(a, b)
-	if !p2p.OK {
-		return p2p, nil
-	}
-	if bridge != nil {
-		p2p.OK = comm.access(a, bridge) && comm.access(bridge, b)
-	} else {
-		p2p.OK = p2p.Driver
-	}
-	if !p2p.OK {
-		p2p.Why = DriverDenies
-	}
-	if !p2p.OK && set.IgnoreDisabledP2P == 0 && path.Type <= PathNVB {
-		return p2p, fmt.Errorf("the driver denies P2P between the NVLink-connected GPUs %d and %d "+
-			"(NCCL_IGNORE_DISABLED_P2P=1 goes on without)", a.GPU.Dev, b.GPU.Dev)
-	}
 	return p2p, nil
 }
 
@@ -91,22 +63,6 @@ func (s *System) defaultP2PLevel() PathType {
 	return PathPXB
 }
 
-// asksDriver says whether the driver's word counts. It knows only pairs of this host.
-func (s *System) asksDriver(a, b *Node, set Settings, comm *Comm) bool {
-	if set.IgnoreDisabledP2P == 2 || a.GPU.Device == b.GPU.Device {
-		return false
-	}
-	if comm == nil {
-		return true
-	}
-	me := s.byRank(comm.Rank)
-	return me != nil && sameHost(a, me) && sameHost(a, b)
-}
-
-func (c *Comm) access(a, b *Node) bool {
-	return c == nil || c.PeerAccess == nil || c.PeerAccess(a.GPU.Dev, b.GPU.Dev)
-}
-
 func sameHost(a, b *Node) bool { return a.ID.System() == b.ID.System() }
 
 // NetIsFaster says whether two GPUs of one system had better talk over the network: each reaches a port through PCI
@@ -130,8 +86,8 @@ func (s *System) nearNetBW(gpu *Node) float32 {
 }
 
 // UsesP2P says whether the P2P transport connects two GPUs.
-func (s *System) UsesP2P(a, b *Node, set Settings, comm *Comm) (bool, error) {
-	p2p, err := s.CheckP2P(a, b, set, comm)
+func (s *System) UsesP2P(a, b *Node, set Settings) (bool, error) {
+	p2p, err := s.CheckP2P(a, b, set)
 	if err != nil || !p2p.OK {
 		return false, err
 	}

@@ -209,6 +209,6 @@ func FuzzPaths(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		Links(doc, BuildOptions{}, set, func(a, b int) bool { return a < b })
+		Links(doc, BuildOptions{}, set)
 	})
 }

@@ -4,11 +4,10 @@ package topo
 type Reason int
 
 const (
-	NearEnough   Reason = iota // the path is not farther than the level
-	TooFar                     // it is
-	DriverDenies               // the driver does not let the GPUs use each other's memory
-	NICUnable                  // the net plugin does not offer GPUDirect RDMA on the port
-	GPUUnable                  // the GPU or its driver does not
-	Partitioned                // the GPU has memory partitions
-	ReadsOff                   // a NIC should not read this GPU
+	NearEnough  Reason = iota // the path is not farther than the level
+	TooFar                    // it is
+	NICUnable                 // the net plugin does not offer GPUDirect RDMA on the port
+	GPUUnable                 // the GPU or its driver does not
+	Partitioned               // the GPU has memory partitions
+	ReadsOff                  // a NIC should not read this GPU
 )

@@ -14,7 +14,7 @@ type LinksReport struct {
 	P2P          [][]int        `json:"p2p"`          // P2P.OK
 	Read         [][]int        `json:"read"`         // P2P.Read
 	Intermediate [][]int        `json:"intermediate"` // P2P.Via
-	CUDAP2P      [][]int        `json:"cudaP2p"`      // P2P.Driver
+	CUDAP2P      [][]int        `json:"cudaP2p"`      // 1: the driver is taken to allow it
 	UseNet       [][]int        `json:"useNet"`       // NetIsFaster
 	TransportP2P [][]int        `json:"transportP2p"` // UsesP2P
 	TransportSHM [][]int        `json:"transportShm"` // UsesSHM
@@ -42,8 +42,8 @@ type TrimReport struct {
 
 const localNetChannels = 4 // how many channels LinksReport.LocalNet shows
 
-// Links computes what each pair of GPUs, and of GPU and network port, uses. peerAccess is Comm.PeerAccess.
-func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1, dev2 int) bool) (*LinksReport, error) {
+// Links computes what each pair of GPUs, and of GPU and network port, uses.
+func Links(doc *Document, opts BuildOptions, set Settings) (*LinksReport, error) {
 	r := &LinksReport{}
 	for i, after := range []*TrimReport{&r.AfterTrimSingle, &r.AfterTrimMulti} {
 		s, err := Build(doc, opts)
@@ -52,12 +52,11 @@ func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1,
 		}
 		comm := WholeComm(s)
 		comm.NRanks *= i + 1
-		comm.PeerAccess = peerAccess
 		if err := s.ComputePaths(set, comm); err != nil {
 			return nil, fmt.Errorf("%s: %w", doc.File, err)
 		}
 		if i == 0 {
-			if err := r.pairs(s, set, comm); err != nil {
+			if err := r.pairs(s, set); err != nil {
 				return nil, fmt.Errorf("%s: %w", doc.File, err)
 			}
 		}
@@ -77,7 +76,7 @@ func Links(doc *Document, opts BuildOptions, set Settings, peerAccess func(dev1,
 }
 
 // pairs fills in all but what is left after trimming.
-func (r *LinksReport) pairs(s *System, set Settings, comm *Comm) error {
+func (r *LinksReport) pairs(s *System, set Settings) error {
 	gpus, nets := s.Nodes[NodeGPU], s.Nodes[NodeNET]
 	r.Ranks, r.Nets, r.LocalGPU = s.Ranks(), make([]string, len(nets)), make([]int, len(nets))
 	for i, net := range nets {
@@ -92,7 +91,7 @@ func (r *LinksReport) pairs(s *System, set Settings, comm *Comm) error {
 	r.NetGPU, r.GPUCPU = s.matrix(NodeNET, NodeGPU), s.matrix(NodeGPU, NodeCPU)
 	for i, gpu := range gpus {
 		for j, peer := range gpus {
-			if err := r.gpuPair(s, gpu, peer, i, j, set, comm); err != nil {
+			if err := r.gpuPair(s, gpu, peer, i, j, set); err != nil {
 				return err
 			}
 		}
@@ -112,17 +111,17 @@ func (r *LinksReport) pairs(s *System, set Settings, comm *Comm) error {
 }
 
 // gpuPair fills in what two GPUs use. A GPU needs no transport to itself.
-func (r *LinksReport) gpuPair(s *System, gpu, peer *Node, i, j int, set Settings, comm *Comm) error {
-	p2p, err := s.CheckP2P(gpu, peer, set, comm)
+func (r *LinksReport) gpuPair(s *System, gpu, peer *Node, i, j int, set Settings) error {
+	p2p, err := s.CheckP2P(gpu, peer, set)
 	if err != nil {
 		return err
 	}
-	r.P2P[i][j], r.Read[i][j], r.Intermediate[i][j], r.CUDAP2P[i][j] = cnum.Bit(p2p.OK), cnum.Bit(p2p.Read), p2p.Via, cnum.Bit(p2p.Driver)
+	r.P2P[i][j], r.Read[i][j], r.Intermediate[i][j], r.CUDAP2P[i][j] = cnum.Bit(p2p.OK), cnum.Bit(p2p.Read), p2p.Via, 1
 	r.UseNet[i][j] = cnum.Bit(s.NetIsFaster(gpu, peer, set))
 	if peer == gpu {
 		return nil
 	}
-	connects, err := s.UsesP2P(gpu, peer, set, comm)
+	connects, err := s.UsesP2P(gpu, peer, set)
 	r.TransportP2P[i][j], r.TransportSHM[i][j] = cnum.Bit(connects), cnum.Bit(s.UsesSHM(gpu, peer, set))
 	return err
 }

@@ -9,19 +9,18 @@ import (
 // Settings are the NCCL_* variables that change paths and what they are used for. The zero value is NCCL's default.
 // All ranks of a communicator must have the same.
 type Settings struct {
-	P2PLevel          Level    // NCCL_P2P_LEVEL, NCCL_P2P_DISABLE: farthest path for GPU peer-to-peer
-	IgnoreDisabledP2P int      // NCCL_IGNORE_DISABLED_P2P: 1 quietly, 2 do not even ask the driver
-	NVBDisable        bool     // NCCL_NVB_DISABLE: no NVLink path through another GPU
-	SHMDisable        bool     // NCCL_SHM_DISABLE
-	NetDisableIntra   bool     // NCCL_NET_DISABLE_INTRA: no network between GPUs of one system
-	GDRLevel          Level    // NCCL_NET_GDR_LEVEL: farthest path for GPUDirect RDMA
-	GDRRead           Toggle   // NCCL_NET_GDR_READ: GPUDirect RDMA for sending
-	GDRC2CDisable     bool     // NCCL_NET_GDR_C2C=0: not from a GPU on C2C to a NIC of its CPU
-	GDRMLOPart        bool     // NCCL_NET_GDR_MLOPART: GPUDirect RDMA for GPUs with memory partitions
-	PXNDisable        bool     // NCCL_PXN_DISABLE: no path to a NIC through another GPU
-	PXNC2CDisable     bool     // NCCL_PXN_C2C=0: not if that GPU reaches the NIC through C2C
-	NetDevs           NetDevs  // NCCL_NETDEVS_POLICY
-	Rule              PathRule // not an NCCL setting
+	P2PLevel        Level    // NCCL_P2P_LEVEL, NCCL_P2P_DISABLE: farthest path for GPU peer-to-peer
+	NVBDisable      bool     // NCCL_NVB_DISABLE: no NVLink path through another GPU
+	SHMDisable      bool     // NCCL_SHM_DISABLE
+	NetDisableIntra bool     // NCCL_NET_DISABLE_INTRA: no network between GPUs of one system
+	GDRLevel        Level    // NCCL_NET_GDR_LEVEL: farthest path for GPUDirect RDMA
+	GDRRead         Toggle   // NCCL_NET_GDR_READ: GPUDirect RDMA for sending
+	GDRC2CDisable   bool     // NCCL_NET_GDR_C2C=0: not from a GPU on C2C to a NIC of its CPU
+	GDRMLOPart      bool     // NCCL_NET_GDR_MLOPART: GPUDirect RDMA for GPUs with memory partitions
+	PXNDisable      bool     // NCCL_PXN_DISABLE: no path to a NIC through another GPU
+	PXNC2CDisable   bool     // NCCL_PXN_C2C=0: not if that GPU reaches the NIC through C2C
+	NetDevs         NetDevs  // NCCL_NETDEVS_POLICY
+	Rule            PathRule // not an NCCL setting
 }
 
 // Level is the farthest path type that something is used for. The zero value leaves it to NCCL.
@@ -60,17 +59,16 @@ type NetDevs struct {
 func SettingsFromEnv(getenv func(string) string) Settings {
 	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	s := Settings{
-		P2PLevel:          levelOf(getenv("NCCL_P2P_LEVEL")),
-		IgnoreDisabledP2P: int(number("NCCL_IGNORE_DISABLED_P2P", 0)),
-		NVBDisable:        number("NCCL_NVB_DISABLE", 0) != 0,
-		SHMDisable:        number("NCCL_SHM_DISABLE", 0) == 1,
-		NetDisableIntra:   number("NCCL_NET_DISABLE_INTRA", 0) == 1,
-		GDRLevel:          levelOf(getenv("NCCL_NET_GDR_LEVEL")),
-		GDRC2CDisable:     number("NCCL_NET_GDR_C2C", 1) == 0,
-		GDRMLOPart:        number("NCCL_NET_GDR_MLOPART", 0) != 0,
-		PXNDisable:        number("NCCL_PXN_DISABLE", 0) == 1,
-		PXNC2CDisable:     number("NCCL_PXN_C2C", 1) == 0,
-		NetDevs:           netDevsOf(getenv("NCCL_NETDEVS_POLICY")),
+		P2PLevel:        levelOf(getenv("NCCL_P2P_LEVEL")),
+		NVBDisable:      number("NCCL_NVB_DISABLE", 0) != 0,
+		SHMDisable:      number("NCCL_SHM_DISABLE", 0) == 1,
+		NetDisableIntra: number("NCCL_NET_DISABLE_INTRA", 0) == 1,
+		GDRLevel:        levelOf(getenv("NCCL_NET_GDR_LEVEL")),
+		GDRC2CDisable:   number("NCCL_NET_GDR_C2C", 1) == 0,
+		GDRMLOPart:      number("NCCL_NET_GDR_MLOPART", 0) != 0,
+		PXNDisable:      number("NCCL_PXN_DISABLE", 0) == 1,
+		PXNC2CDisable:   number("NCCL_PXN_C2C", 1) == 0,
+		NetDevs:         netDevsOf(getenv("NCCL_NETDEVS_POLICY")),
 	}
 	if cnum.Int(getenv("NCCL_P2P_DISABLE"), 0) == 1 {
 		s.P2PLevel = UpTo(PathLOC)

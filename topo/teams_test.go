@@ -6,22 +6,6 @@ import (
 	"testing"
 )
 
-func TestLoadStoreSetsFollowTheDriver(t *testing.T) {
-	doc := fixture(t, "../detect/testdata/two_sockets.xml")
-	s, err := Build(doc, BuildOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	comm := WholeComm(s)
-	if got, want := s.LoadStoreSets(comm), [][]int{{0, 1, 2, 3}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	comm.PeerAccess = func(a, b int) bool { return a/2 == b/2 } // not between sockets
-	if got, want := s.LoadStoreSets(comm), [][]int{{0, 1}, {2, 3}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // NVLink joins the GPUs of several hosts; hosts without it are on their own.
 func TestLoadStoreBetweenHosts(t *testing.T) {
 	host := func(hash, tclass string, rank int) *Element {
@@ -53,7 +37,7 @@ func TestLoadStoreBetweenHosts(t *testing.T) {
 		if err := s.ComputePaths(Settings{}, WholeComm(s)); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.LoadStoreSets(WholeComm(s)); !reflect.DeepEqual(got, tt.want) {
+		if got := s.LoadStoreSets(); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("tclass %q: %v, want %v", tt.tclass, got, tt.want)
 		}
 		if s.CanMultimem() != tt.multimem {

@@ -130,25 +130,22 @@ func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) *pathDetail {
 
 // explainGPUs tells about peer-to-peer. NCCL decides on it by the direct path.
 func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
-	p2p, err := direct.CheckP2P(da, db, m.set, m.comm)
+	p2p, err := direct.CheckP2P(da, db, m.set)
 	if err != nil {
 		return nil, err
 	}
 	distance := direct.Path(da, db).Type
 	d := decision{What: "peer-to-peer", Use: "off"}
-	switch p2p.Why {
-	case topo.NearEnough:
+	if p2p.OK {
 		d.Use, d.Why = "on", fmt.Sprintf("%s is not farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
-	case topo.TooFar:
+	} else {
 		d.Why = fmt.Sprintf("%s is farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
-	case topo.DriverDenies:
-		d.Why = "the driver denies it"
 	}
 	all := []decision{d}
 	if p2p.Read && p2p.OK {
 		all = append(all, decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
 	}
-	uses, err := m.sys.UsesP2P(a, b, m.set, m.comm)
+	uses, err := m.sys.UsesP2P(a, b, m.set)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (m *topoMachine) nics() []nicEntry {
 // teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by load and
 // store, and the ranks in its place on other nodes without crossing rails.
 func (m *topoMachine) teams(nodes int) teamsEntry {
-	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(m.comm), Multimem: m.sys.CanMultimem()}
+	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(), Multimem: m.sys.CanMultimem()}
 	if len(e.LoadStore) != 1 {
 		return e
 	}
