@@ -51,23 +51,13 @@ Exit code: 0, or 1 if there is no ring of direct links.`,
 
 // meshOverview is what `tunefit topo mesh` shows.
 type meshOverview struct {
-	Links    []meshLink  `json:"links"`
+	Links    []mesh.Link `json:"links"`
 	Pairs    []meshPair  `json:"pairs"`
 	Unlinked [][2]string `json:"unlinked,omitempty"`
 	Ring     *meshRing   `json:"ring,omitempty"` // left out: there is none
-	Trees    *meshTrees  `json:"trees,omitempty"`
+	Trees    *mesh.Trees `json:"trees,omitempty"`
 
 	noRing error
-}
-
-type meshLink struct {
-	From    string  `json:"from"`
-	NIC     string  `json:"nic"`
-	Address string  `json:"address"`
-	To      string  `json:"to"`
-	PeerNIC string  `json:"peer_nic"`
-	Peer    string  `json:"peer_address"`
-	GBps    float64 `json:"gbps"`
 }
 
 type meshPair struct {
@@ -77,31 +67,19 @@ type meshPair struct {
 }
 
 type meshRing struct {
-	Order         []string `json:"order"`
-	GBps          float64  `json:"gbps"` // of the narrowest step
-	Exact         bool     `json:"exact"`
-	AllReduceGBps float64  `json:"allreduce_gbps"` // at most, buffer by time
-}
-
-type meshTrees struct {
-	GBps          float64 `json:"gbps"`
-	Depth         int     `json:"depth"`
-	Relayed       int     `json:"relayed"` // edges without a cable of their own
-	AllReduceGBps float64 `json:"allreduce_gbps"`
+	Order []string `json:"order"`
+	mesh.Ring
 }
 
 func meshOf(m *mesh.Mesh) *meshOverview {
 	o := &meshOverview{}
 	for a, from := range m.Nodes {
 		for b, to := range m.Nodes {
-			links, err := m.Links(a, b)
-			if a == b || err != nil {
+			links := m.Links(a, b)
+			if len(links) == 0 {
 				continue
 			}
-			for _, l := range links {
-				o.Links = append(o.Links, meshLink{from.Name, from.NICs[l.Local].Name, l.LocalIP.String(), to.Name,
-					to.NICs[l.Remote].Name, l.RemoteIP.String(), l.GBps})
-			}
+			o.Links = append(o.Links, links...)
 			if a < b {
 				o.Pairs = append(o.Pairs, meshPair{from.Name, to.Name, m.BW(a, b)})
 			}
@@ -110,16 +88,21 @@ func meshOf(m *mesh.Mesh) *meshOverview {
 	for _, p := range m.Unlinked() {
 		o.Unlinked = append(o.Unlinked, [2]string{m.Nodes[p[0]].Name, m.Nodes[p[1]].Name})
 	}
-	cost, err := m.Cost()
+	ring, err := m.BestRing()
 	if err != nil {
 		o.noRing = err
 		return o
 	}
-	o.Ring = &meshRing{GBps: cost.Ring.GBps, Exact: cost.Ring.Exact, AllReduceGBps: cost.RingAllReduce}
-	for _, n := range cost.Ring.Order {
+	o.Ring = &meshRing{Ring: ring}
+	for _, n := range ring.Order {
 		o.Ring.Order = append(o.Ring.Order, m.Nodes[n].Name)
 	}
-	o.Trees = &meshTrees{cost.Trees.GBps, cost.Trees.Depth, cost.Trees.Relayed, cost.TreeAllReduce}
+	trees, err := m.Trees(ring.Order)
+	if err != nil {
+		o.noRing = err
+		return o
+	}
+	o.Trees = &trees
 	return o
 }
 
@@ -127,7 +110,7 @@ func (o *meshOverview) write(w io.Writer) error {
 	tw := cli.Table(w)
 	fmt.Fprintln(tw, "from\tNIC\taddress\tto\tNIC\taddress\tGB/s")
 	for _, l := range o.Links {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.From, l.NIC, l.Address, l.To, l.PeerNIC, l.Peer, gbps(l.GBps))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.From, l.NIC, l.Address, l.To, l.PeerNIC, l.PeerAddress, gbps(l.GBps))
 	}
 	fmt.Fprintln(tw, "\npair\tGB/s, all cables")
 	for _, p := range o.Pairs {

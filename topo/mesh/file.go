@@ -20,11 +20,10 @@ var columns = []string{"node", "nic", "address", "gbit_s"}
 
 // Limits of a mesh file.
 const (
-	MaxNodes  = 512
-	MaxErrors = 20 // reported of one file
-
-	maxBytes = 1 << 20
-	maxGbit  = 1e6
+	maxNodes  = 512
+	maxErrors = 20 // reported of one file
+	maxBytes  = 1 << 20
+	maxGbit   = 1e6
 )
 
 // Read reads a mesh, one port in a row; name is the file's name for messages.
@@ -37,7 +36,7 @@ const (
 // bits or spelled out; gbit_s is the rate of the port in Gbit/s (1e9 bit/s). Blanks around values and lines that start
 // with # are ignored.
 //
-// The error joins up to MaxErrors errors of type *SyntaxError, in the order of the file.
+// The error joins up to maxErrors errors of type *SyntaxError, in the order of the file.
 func Read(name string, r io.Reader) (*Mesh, error) {
 	src, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -53,9 +52,9 @@ func Read(name string, r io.Reader) (*Mesh, error) {
 	p.csv.TrimLeadingSpace = true
 	p.rows()
 	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs[:min(len(p.errs), MaxErrors)]...)
+		return nil, errors.Join(p.errs[:min(len(p.errs), maxErrors)]...)
 	}
-	m, err := New(p.nodes)
+	m, err := newMesh(p.nodes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -89,7 +88,7 @@ func (p *parser) line() int {
 }
 
 func (p *parser) rows() {
-	for len(p.errs) < MaxErrors {
+	for len(p.errs) < maxErrors {
 		row, err := p.csv.Read()
 		var bad *csv.ParseError
 		switch {
@@ -189,8 +188,8 @@ func (p *parser) port() {
 	}
 	i := slices.IndexFunc(p.nodes, func(n Node) bool { return n.Name == node })
 	if i < 0 {
-		if len(p.nodes) == MaxNodes {
-			p.fail(nodeField, "more than %d nodes", MaxNodes)
+		if len(p.nodes) == maxNodes {
+			p.fail(nodeField, "more than %d nodes", maxNodes)
 			return
 		}
 		i = len(p.nodes)

@@ -50,8 +50,8 @@ func TestReadMeshReportsAllErrors(t *testing.T) {
 	file := "node,nic,address,gbit_s\n" + strings.Repeat("a,p0,10.0.0.1,none\n", 30)
 	_, err := Read("mesh.csv", strings.NewReader(file))
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != MaxErrors {
-		t.Errorf("%d errors, want %d", len(lines), MaxErrors)
+	if len(lines) != maxErrors {
+		t.Errorf("%d errors, want %d", len(lines), maxErrors)
 	}
 	var syntax *topo.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Line != 2 {

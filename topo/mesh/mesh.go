@@ -34,44 +34,18 @@ type NIC struct {
 
 // Link is one cable as its From node sees it.
 type Link struct {
-	From, To          int // indices of Nodes
-	Local, Remote     int // indices of their NICs
-	Subnet            netip.Prefix
-	GBps              float64 // of the slower port, each way
-	LocalIP, RemoteIP netip.Addr
+	From        string     `json:"from"`
+	NIC         string     `json:"nic"` // of From: the port to use
+	Address     netip.Addr `json:"address"`
+	To          string     `json:"to"`
+	PeerNIC     string     `json:"peer_nic"`
+	PeerAddress netip.Addr `json:"peer_address"`
+	GBps        float64    `json:"gbps"` // of the slower port, each way
 }
 
-// NoDirectLinkError names two nodes that no cable joins.
-type NoDirectLinkError struct {
-	From, To string
-	// Apart says that there is no way over other nodes either.
-	Apart bool
-	// Addresses tells what each of the two has, for the message.
-	FromHas, ToHas []netip.Prefix
-}
-
-func (e *NoDirectLinkError) Error() string {
-	if e.Apart {
-		return fmt.Sprintf("no way from %s to %s, not even over other nodes", e.From, e.To)
-	}
-	return fmt.Sprintf("no direct link between %s (%s) and %s (%s): they share no subnet",
-		e.From, joinPrefixes(e.FromHas), e.To, joinPrefixes(e.ToHas))
-}
-
-func joinPrefixes(prefixes []netip.Prefix) string {
-	if len(prefixes) == 0 {
-		return "no address"
-	}
-	text := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		text[i] = p.String()
-	}
-	return strings.Join(text, ", ")
-}
-
-// New finds the links between nodes. A subnet that joins more than two nodes is an error, since a cable cannot, and so
+// newMesh finds the links between nodes. A subnet that joins more than two nodes is an error, since a cable cannot, and so
 // are subnets that overlap without being the same, since then the masks are wrong.
-func New(nodes []Node) (*Mesh, error) {
+func newMesh(nodes []Node) (*Mesh, error) {
 	if err := checkSubnets(nodes); err != nil {
 		return nil, err
 	}
@@ -81,7 +55,7 @@ func New(nodes []Node) (*Mesh, error) {
 	}
 	for a := range nodes {
 		for b := a + 1; b < len(nodes); b++ {
-			m.links[a][b] = cables(nodes, a, b)
+			m.links[a][b] = cables(nodes[a], nodes[b])
 			for _, l := range m.links[a][b] {
 				m.links[b][a] = append(m.links[b][a], l.reverse())
 				m.bw[a][b] += l.GBps
@@ -121,54 +95,32 @@ func checkSubnets(nodes []Node) error {
 
 // cables pairs the ports of two nodes: each port with one of the other node that is on the same subnet, by the masks of
 // both. Where several ports share a subnet, the fastest go together.
-func cables(nodes []Node, a, b int) []Link {
+func cables(a, b Node) []Link {
 	var found []Link
-	for i, nicA := range nodes[a].NICs {
-		for j, nicB := range nodes[b].NICs {
+	for _, nicA := range a.NICs {
+		for _, nicB := range b.NICs {
 			if nicA.Address.Masked() == nicB.Address.Masked() {
-				found = append(found, Link{
-					From: a, To: b, Local: i, Remote: j, Subnet: nicA.Address.Masked(), GBps: min(nicA.GBps, nicB.GBps),
-					LocalIP: nicA.Address.Addr(), RemoteIP: nicB.Address.Addr(),
-				})
+				found = append(found, Link{a.Name, nicA.Name, nicA.Address.Addr(), b.Name, nicB.Name, nicB.Address.Addr(), min(nicA.GBps, nicB.GBps)})
 			}
 		}
 	}
 	slices.SortStableFunc(found, func(x, y Link) int { return cmp.Compare(y.GBps, x.GBps) })
-	usedA, usedB := make(map[int]bool), make(map[int]bool)
+	used := make(map[netip.Addr]bool)
 	return slices.DeleteFunc(found, func(l Link) bool {
-		if usedA[l.Local] || usedB[l.Remote] {
+		if used[l.Address] || used[l.PeerAddress] {
 			return true
 		}
-		usedA[l.Local], usedB[l.Remote] = true, true
+		used[l.Address], used[l.PeerAddress] = true, true
 		return false
 	})
 }
 
 func (l Link) reverse() Link {
-	l.From, l.To = l.To, l.From
-	l.Local, l.Remote = l.Remote, l.Local
-	l.LocalIP, l.RemoteIP = l.RemoteIP, l.LocalIP
-	return l
+	return Link{l.To, l.PeerNIC, l.PeerAddress, l.From, l.NIC, l.Address, l.GBps}
 }
 
-// Links returns the direct links from one node to another, fastest first: Local is the port to use. The error is a
-// *NoDirectLinkError.
-func (m *Mesh) Links(from, to int) ([]Link, error) {
-	if links := m.links[from][to]; len(links) > 0 {
-		return links, nil
-	}
-	return nil, m.noLink(from, to)
-}
-
-func (m *Mesh) noLink(from, to int) *NoDirectLinkError {
-	has := func(n int) (prefixes []netip.Prefix) {
-		for _, nic := range m.Nodes[n].NICs {
-			prefixes = append(prefixes, nic.Address)
-		}
-		return prefixes
-	}
-	return &NoDirectLinkError{From: m.Nodes[from].Name, To: m.Nodes[to].Name, FromHas: has(from), ToHas: has(to)}
-}
+// Links returns the direct links from one node to another, fastest first.
+func (m *Mesh) Links(from, to int) []Link { return m.links[from][to] }
 
 // BW is the bandwidth between two nodes in GB/s over all direct links, each way; 0 when there is none.
 func (m *Mesh) BW(a, b int) float64 { return m.bw[a][b] }

@@ -1,6 +1,9 @@
 package mesh
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // route is the way from one node to another over the fewest links and, of those, the widest narrowest link; it holds all
 // nodes on the way with both ends. It is nil when the two are apart.
@@ -57,10 +60,8 @@ func (m *Mesh) unreached() int {
 	return slices.Index(reached, false)
 }
 
-func (m *Mesh) apart(a, b int) *NoDirectLinkError {
-	err := m.noLink(a, b)
-	err.Apart = true
-	return err
+func (m *Mesh) apart(a, b int) error {
+	return fmt.Errorf("no way from %s to %s, not even over other nodes", m.Nodes[a].Name, m.Nodes[b].Name)
 }
 
 // total is more than any path can carry.

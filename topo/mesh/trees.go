@@ -2,47 +2,22 @@ package mesh
 
 import "math/bits"
 
-// Cost is what a mesh allows NCCL's ring and tree algorithms between nodes, when the hosts are given to the launcher
-// in the order of the ring. Bandwidths within the nodes are left aside.
-type Cost struct {
-	Ring  Ring
-	Trees Trees
-	// RingAllReduce and TreeAllReduce are upper limits of algorithm bandwidth (bytes of the buffer by time) in GB/s; 0
-	// for a single node. In a ring of n every cable carries 2(n-1)/n of the buffer one way; in the two trees every
-	// edge carries half of it up and down again.
-	RingAllReduce, TreeAllReduce float64
-}
-
 // Trees is NCCL's pair of binary trees over the nodes, each for one half of the data.
 type Trees struct {
-	Depth int // edges from the root of the deeper tree to its farthest leaf
-	// Relayed counts edges between nodes without a direct link. NCCL does not relay: without hosts that route IP
-	// packets, or a net plugin that does, a tree with such edges fails to connect.
-	Relayed int
 	// GBps is the rate in GB/s at which all edges of both trees can run at once, given that relayed edges pass over
 	// the links of others; 0 for a single node.
-	GBps float64
+	GBps  float64 `json:"gbps"`
+	Depth int     `json:"depth"` // edges from the root of the deeper tree to its farthest leaf
+	// Relayed counts edges between nodes without a direct link. NCCL does not relay: without hosts that route IP
+	// packets, or a net plugin that does, a tree with such edges fails to connect.
+	Relayed int `json:"relayed"`
+	// AllReduceGBps is an upper limit of algorithm bandwidth (bytes of the buffer by time) in GB/s: every edge of both
+	// trees carries half of the buffer up and down again.
+	AllReduceGBps float64 `json:"allreduce_gbps"`
 }
 
-// Cost rates the mesh. The error is that of BestRing.
-func (m *Mesh) Cost() (Cost, error) {
-	ring, err := m.BestRing()
-	if err != nil {
-		return Cost{}, err
-	}
-	trees, err := m.Trees(ring.Order)
-	if err != nil {
-		return Cost{}, err
-	}
-	c := Cost{Ring: ring, Trees: trees, TreeAllReduce: 2 * trees.GBps}
-	if n := float64(len(m.Nodes)); n > 1 {
-		c.RingAllReduce = ring.GBps * n / (2 * (n - 1))
-	}
-	return c, nil
-}
-
-// Trees lays NCCL's trees over the nodes in the given order, which is the order of the hosts' ranks. The error is a
-// *NoDirectLinkError when two nodes are apart altogether.
+// Trees lays NCCL's trees over the nodes in the given order, which is the order of the hosts' ranks. The error is that two
+// nodes are apart altogether.
 func (m *Mesh) Trees(order []int) (Trees, error) {
 	var t Trees
 	load := make(map[[2]int]int) // edges over a link, which carry as much one way as the other
@@ -72,6 +47,7 @@ func (m *Mesh) Trees(order []int) (Trees, error) {
 			t.GBps = rate
 		}
 	}
+	t.AllReduceGBps = 2 * t.GBps
 	return t, nil
 }
 
