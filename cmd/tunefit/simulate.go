@@ -102,10 +102,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		if o.Tuning = costs.Set.For(nodes, nodes*f.perNode); o.Tuning == nil {
 			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Shapes())
 		}
-		samples, err := simulate.Sweep(o)
-		if err != nil {
-			return cli.Usagef("%w", err)
-		}
+		samples := simulate.Sweep(o)
 		all = append(all, samples...)
 		summaries = append(summaries, summarise(grid.Shape{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
 	}

@@ -248,11 +248,7 @@ func TestAdaptiveSweepOfSimulatedMachines(t *testing.T) {
 				for n := uint64(4 << 10); n <= 1<<30; n *= 2 {
 					o.Sizes = append(o.Sizes, n)
 				}
-				samples, err := simulate.Sweep(o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, g := range pooled(samples).Groups {
+				for _, g := range pooled(simulate.Sweep(o)).Groups {
 					all = append(all, replayed(t, g, 0, seed))
 				}
 			}
