@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Write writes the tree as NCCL writes a topology, two blanks per level. It refuses what NCCL's reader would not take
-// back: more than MaxAttrs attributes, names or values longer than MaxText, and text it has no quotes for.
+// Write writes the tree as NCCL writes a topology, two blanks per level. It refuses what a machine may have and NCCL's
+// reader would not take: more than MaxChildren children, values longer than MaxText, and text it has no quotes for.
 //
 // NCCL reads at most 256 elements from NCCL_TOPO_FILE, although it may write more (several hosts); that is not checked.
 func (d *Document) Write(w io.Writer) error {
@@ -20,7 +20,7 @@ func (d *Document) Write(w io.Writer) error {
 }
 
 func writeElement(w *bufio.Writer, e *Element, depth int) error {
-	if err := checkWritable(e, depth); err != nil {
+	if err := checkWritable(e); err != nil {
 		return err
 	}
 	indent := strings.Repeat("  ", depth)
@@ -46,21 +46,11 @@ func writeElement(w *bufio.Writer, e *Element, depth int) error {
 	return err
 }
 
-func checkWritable(e *Element, depth int) error {
-	switch {
-	case depth > MaxDepth:
-		return fmt.Errorf("topology: elements are nested deeper than %d", MaxDepth)
-	case len(e.Children) > MaxChildren:
+func checkWritable(e *Element) error {
+	if len(e.Children) > MaxChildren {
 		return fmt.Errorf("topology: <%s> has more than %d children", e.Name, MaxChildren)
-	case len(e.Attrs) > MaxAttrs:
-		return fmt.Errorf("topology: <%s> has more than %d attributes", e.Name, MaxAttrs)
-	case !writableName(e.Name):
-		return fmt.Errorf("topology: %q cannot be the name of an element", e.Name)
 	}
 	for _, a := range e.Attrs {
-		if !writableName(a.Name) {
-			return fmt.Errorf("topology: %q cannot be the name of an attribute of <%s>", a.Name, e.Name)
-		}
 		if len(a.Value) > MaxText {
 			return fmt.Errorf("topology: value of %s of <%s> is longer than %d bytes", a.Name, e.Name, MaxText)
 		}
@@ -69,8 +59,4 @@ func checkWritable(e *Element, depth int) error {
 		}
 	}
 	return nil
-}
-
-func writableName(s string) bool {
-	return s != "" && len(s) <= MaxText && !strings.ContainsAny(s, " \t\r\n=<>/\"'")
 }

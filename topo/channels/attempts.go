@@ -76,7 +76,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	gpus := len(s.gpus)
 	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
 	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.pattern) {
-		a.crossNIC = [...]int{CrossNICAuto: 2, CrossNICNever: 0, CrossNICAlways: 1}[s.crossNIC]
+		a.crossNIC = [...]int{topo.ToggleAuto: 2, topo.ToggleOff: 0, topo.ToggleOn: 1}[s.crossNIC]
 	}
 	if a.crossNIC == 1 {
 		graph.crossNIC = 1

@@ -163,8 +163,8 @@ func (m *costModel) patEnabled() bool {
 		return false
 	case f.NCCL.Has(nccl.Models) && !oneRank && (!f.NVLS || m.graph[nccl.AlgoNVLS].NChannels != f.MaxLocalRanks || f.MinLocalRanks != f.MaxLocalRanks):
 		return false
-	case f.Variables.PAT != ToggleAuto:
-		return f.Variables.PAT == ToggleOn
+	case f.Variables.PAT != topo.ToggleAuto:
+		return f.Variables.PAT == topo.ToggleOn
 	}
 	return oneRank || f.NCCL.Has(nccl.Models) && f.NNodes > 1
 }

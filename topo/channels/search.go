@@ -14,17 +14,8 @@ type SearchOptions struct {
 	CollNet bool         // in-network collectives are wanted; only ports with Net.Coll count
 	NetDevs topo.NetDevs // as in Settings
 
-	CrossNIC CrossNIC
+	CrossNIC topo.Toggle // as in Variables
 }
-
-// CrossNIC says whether a ring may leave a node through another NIC than it came in by (NCCL_CROSS_NIC).
-type CrossNIC int
-
-const (
-	CrossNICAuto   CrossNIC = iota // if nothing else works as well
-	CrossNICNever                  // 0
-	CrossNICAlways                 // 1
-)
 
 // Search finds the channels that NCCL would use on this system (graph/search.cc), in the release that the system was built
 // for: ring and tree, NVLS and CollNet if asked for. Paths must have been computed and the system trimmed, see topo.System.Init; whether the communicator

@@ -32,7 +32,7 @@ type searchSystem struct {
 	cpuVendor topo.CPUVendor
 	hosts     int // hosts that share the NVLink domain
 	nccl      nccl.Version
-	crossNIC  CrossNIC
+	crossNIC  topo.Toggle
 
 	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
 }

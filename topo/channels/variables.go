@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
@@ -28,21 +29,14 @@ type Variables struct {
 	LL128Threads     int      // NCCL_LL128_NTHREADS; 0: not set
 	ThreadThresholds [6]int64 // NCCL_THREAD_THRESHOLDS plus 1: bytes per thread of tree and then ring, by protocol; 0: not set
 
-	NetOverhead          float32  // NCCL_NET_OVERHEAD in microseconds plus 1; 0: not set
-	PAT                  Toggle   // NCCL_PAT_ENABLE
-	LL128NoC2C           bool     // NCCL_LL128_C2C=0
-	CrossNIC             CrossNIC // NCCL_CROSS_NIC
-	CollNetNodeThreshold int      // NCCL_COLLNET_NODE_THRESHOLD; 0: not set
+	NetOverhead float32     // NCCL_NET_OVERHEAD in microseconds plus 1; 0: not set
+	PAT         topo.Toggle // NCCL_PAT_ENABLE
+	LL128NoC2C  bool        // NCCL_LL128_C2C=0
+	// CrossNIC says whether a ring may leave a node through another NIC than it came in by (NCCL_CROSS_NIC); auto: if
+	// nothing else works as well.
+	CrossNIC             topo.Toggle
+	CollNetNodeThreshold int // NCCL_COLLNET_NODE_THRESHOLD; 0: not set
 }
-
-// Toggle is a switch that NCCL sets by itself unless it is told to.
-type Toggle int
-
-const (
-	ToggleAuto Toggle = iota
-	ToggleOff
-	ToggleOn
-)
 
 // Choices is what a list of names leaves of each collective's algorithms or protocols.
 type Choices [nccl.NumColls]struct {
@@ -115,15 +109,15 @@ func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variabl
 	switch number("NCCL_PAT_ENABLE", 2) {
 	case 2:
 	case 0:
-		v.PAT = ToggleOff
+		v.PAT = topo.ToggleOff
 	default:
-		v.PAT = ToggleOn
+		v.PAT = topo.ToggleOn
 	}
 	switch number("NCCL_CROSS_NIC", 2) {
 	case 0:
-		v.CrossNIC = CrossNICNever
+		v.CrossNIC = topo.ToggleOff
 	case 1:
-		v.CrossNIC = CrossNICAlways
+		v.CrossNIC = topo.ToggleOn
 	}
 	for i, field := range strings.Fields(getenv("NCCL_THREAD_THRESHOLDS")) {
 		if i == len(v.ThreadThresholds) || !startsNumber(field) {
