@@ -6,40 +6,22 @@ import (
 )
 
 type tableJSON struct {
-	Alpha       float64          `json:"alpha"`
-	Threshold   float64          `json:"threshold"`
-	Before      sideJSON         `json:"before"`
-	After       sideJSON         `json:"after"`
-	Common      []string         `json:"common"`
-	Differences []differenceJSON `json:"differences"`
-	Groups      []groupJSON      `json:"groups"`
-	Overall     *meanJSON        `json:"geomean,omitempty"` // of measurements
-	Step        *stepJSON        `json:"step,omitempty"`    // of job profiles
-	Sizes       int              `json:"sizes"`
-	Faster      int              `json:"faster"`
-	Slower      int              `json:"slower"`
-	Beyond      int              `json:"slower_than_threshold"`
-	MeanBeyond  bool             `json:"geomean_slower_than_threshold"`
-	LeftOut     []leftOutJSON    `json:"left_out"`
-	Notes       []string         `json:"notes"`
-}
-
-type sideJSON struct {
-	Name  string `json:"name"`
-	Runs  int    `json:"runs"`
-	Times int    `json:"times"`
-}
-
-type differenceJSON struct {
-	What   string `json:"what"`
-	Before string `json:"before"`
-	After  string `json:"after"`
-}
-
-type leftOutJSON struct {
-	Side   string `json:"side"`
-	Times  int    `json:"times"`
-	Reason string `json:"reason"`
+	Alpha       float64      `json:"alpha"`
+	Threshold   float64      `json:"threshold"`
+	Before      Side         `json:"before"`
+	After       Side         `json:"after"`
+	Common      []string     `json:"common"`
+	Differences []Difference `json:"differences"`
+	Groups      []groupJSON  `json:"groups"`
+	Overall     *meanJSON    `json:"geomean,omitempty"` // of measurements
+	Step        *stepJSON    `json:"step,omitempty"`    // of job profiles
+	Sizes       int          `json:"sizes"`
+	Faster      int          `json:"faster"`
+	Slower      int          `json:"slower"`
+	Beyond      int          `json:"slower_than_threshold"`
+	MeanBeyond  bool         `json:"geomean_slower_than_threshold"`
+	LeftOut     []LeftOut    `json:"left_out"`
+	Notes       []string     `json:"notes"`
 }
 
 type groupJSON struct {
@@ -122,19 +104,12 @@ func (c *Cell) json() cellJSON {
 
 // MarshalJSON is for programs that read the table.
 func (t *Table) MarshalJSON() ([]byte, error) {
-	side := func(s Side) sideJSON { return sideJSON{s.Name, s.Runs, s.Readings} }
 	j := tableJSON{
-		Alpha: t.Alpha, Threshold: t.Threshold, Before: side(t.Sides[0]), After: side(t.Sides[1]),
+		Alpha: t.Alpha, Threshold: t.Threshold, Before: t.Sides[0], After: t.Sides[1],
 		Common: append([]string{}, t.Common...), Notes: append([]string{}, t.Notes...), // empty lists are [], not null
-		Differences: []differenceJSON{}, Groups: []groupJSON{}, LeftOut: []leftOutJSON{},
+		Differences: append([]Difference{}, t.Differences...), Groups: []groupJSON{}, LeftOut: append([]LeftOut{}, t.LeftOut...),
 	}
 	j.Overall, j.Step = t.Overall.json(t.jobs)
-	for _, d := range t.Differences {
-		j.Differences = append(j.Differences, differenceJSON(d))
-	}
-	for _, l := range t.LeftOut {
-		j.LeftOut = append(j.LeftOut, leftOutJSON{l.Side, l.Rows, l.Reason})
-	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired}

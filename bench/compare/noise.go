@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -35,15 +36,7 @@ func moderate(octaves []float64, own []summary) (all []spread) {
 				near = append(near, neighbour{math.Abs(octaves[j] - octaves[k]), own[j].spread})
 			}
 		}
-		slices.SortStableFunc(near, func(a, b neighbour) int {
-			switch {
-			case a.away < b.away:
-				return -1
-			case a.away > b.away:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(near, func(a, b neighbour) int { return cmp.Compare(a.away, b.away) })
 		for len(near) > fewNeighbours && near[len(near)-1].away > noiseOctaves {
 			near = near[:len(near)-1]
 		}

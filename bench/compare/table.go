@@ -29,22 +29,23 @@ type Table struct {
 
 // Side is one of the two sets.
 type Side struct {
-	Name     string
-	Runs     int // logs, or runs within logs, or profiles
-	Readings int // times that are in the table
+	Name     string `json:"name"`
+	Runs     int    `json:"runs"`  // logs, or runs within logs, or profiles
+	Readings int    `json:"times"` // times that are in the table
 }
 
 // Difference is a circumstance of measuring that changed.
 type Difference struct {
-	What          string // as "NCCL", "GPU"
-	Before, After string
+	What   string `json:"what"` // as "NCCL", "GPU"
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // LeftOut counts measurements that are not compared.
 type LeftOut struct {
-	Side   string
-	Reason string
-	Rows   int
+	Side   string `json:"side"`
+	Rows   int    `json:"times"`
+	Reason string `json:"reason"`
 }
 
 // Key is what is compared with its like only.

@@ -27,22 +27,8 @@ func Read(r io.Reader, name string) (*Set, error) {
 	var f struct {
 		NCCL  string `json:"nccl"`
 		Nodes map[string]struct {
-			NNodes           int                                  `json:"nNodes"`
-			NRanks           int                                  `json:"nRanks"`
-			NChannels        int                                  `json:"nChannels"`
-			NVLSChannels     int                                  `json:"nvlsChannels"`
-			NVLS             int                                  `json:"nvlsSupport"`
-			CollNet          bool                                 `json:"collNet"`
-			CollNetHeads     int                                  `json:"collNetHeads"`
-			MinCompCap       int                                  `json:"minCompCap"`
-			MinLocalRanks    int                                  `json:"minLocalRanks"`
-			MinNetBW         float32                              `json:"minNetBw"`
-			RingNVLink       bool                                 `json:"ringNvlink"`
-			CPUArch          int                                  `json:"cpuArch"`
-			MaxThreads       nccl.PerCell[int]                    `json:"maxThreads"`
-			ThreadThresholds nccl.PerCell[int64]                  `json:"threadThresholds"`
-			Lat              [nccl.NumColls]nccl.PerCell[float32] `json:"lat"`
-			Bw               [nccl.NumColls]nccl.PerCell[float32] `json:"bw"`
+			Tuning
+			NVLS int `json:"nvlsSupport"`
 		} `json:"nodes"`
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -60,13 +46,8 @@ func Read(r io.Reader, name string) (*Set, error) {
 		if _, err := strconv.Atoi(hosts); err != nil {
 			return nil, fmt.Errorf("%s: nodes: %q is not a number of hosts", name, hosts)
 		}
-		set.Tunings = append(set.Tunings, &Tuning{
-			NCCL:   version,
-			NNodes: n.NNodes, NRanks: n.NRanks, NChannels: n.NChannels, NVLSChannels: n.NVLSChannels,
-			NVLS: n.NVLS != 0, CollNet: n.CollNet, CollNetHeads: n.CollNetHeads, MinCompCap: n.MinCompCap, CPUArch: n.CPUArch,
-			MinLocalRanks: n.MinLocalRanks, MinNetBW: n.MinNetBW, RingNVLink: n.RingNVLink,
-			MaxThreads: n.MaxThreads, ThreadThresholds: n.ThreadThresholds, Latencies: n.Lat, Bandwidths: n.Bw,
-		})
+		n.NCCL, n.Tuning.NVLS = version, n.NVLS != 0
+		set.Tunings = append(set.Tunings, &n.Tuning)
 	}
 	slices.SortFunc(set.Tunings, func(a, b *Tuning) int {
 		return cmp.Or(cmp.Compare(a.NNodes, b.NNodes), cmp.Compare(a.NRanks, b.NRanks))
