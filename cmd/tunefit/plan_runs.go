@@ -137,7 +137,7 @@ func (f *planFlags) commands(s measure.Start, withPolicy bool) runJSON {
 			for _, row := range s.Rows {
 				lines = append(lines, row.String())
 			}
-			r.Commands = append(r.Commands, fmt.Sprintf("printf '%%s\n' %s > %s.csv", strings.Join(lines, " "), s.Policy))
+			r.Commands = append(r.Commands, fmt.Sprintf(`printf '%%s\n' %s > %s.csv`, strings.Join(lines, " "), s.Policy))
 		}
 	}
 	r.Commands = append(r.Commands, f.perf(s.Key, r.Env, s.Sizes, s.Name)...)
