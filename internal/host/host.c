@@ -24,26 +24,11 @@ void host_unload(struct host *h) {
 }
 
 int host_init(const struct host *h, const struct host_comm *c, void **ctx) {
-    switch (h->abi) {
-    case 2: return h->v2->init(c->ranks, c->nodes, c->logger, ctx);
-    case 3: return h->v3->init(c->ranks, c->nodes, c->logger, ctx);
-    case 4: return h->v4->init(c->ranks, c->nodes, c->logger, ctx);
-    case 5: return h->v5->init(ctx, c->id, c->ranks, c->nodes, c->logger, c->nvl, c->constants);
-    case 6: return h->v6->init(ctx, c->id, c->ranks, c->nodes, c->logger, c->nvl, c->constants);
-    default: return h->v7->init(ctx, c->id, c->ranks, c->nodes, c->logger, c->nvl, c->constants);
-    }
+    if (h->abi < 5) return h->v2->init(c->ranks, c->nodes, c->logger, ctx);
+    return h->v5->init(ctx, c->id, c->ranks, c->nodes, c->logger, c->nvl, c->constants);
 }
 
-int host_finalize(const struct host *h, void *ctx) {
-    switch (h->abi) {
-    case 2: return h->v2->destroy(ctx);
-    case 3: return h->v3->destroy(ctx);
-    case 4: return h->v4->destroy(ctx);
-    case 5: return h->v5->finalize(ctx);
-    case 6: return h->v6->finalize(ctx);
-    default: return h->v7->finalize(ctx);
-    }
-}
+int host_finalize(const struct host *h, void *ctx) { return h->v2->destroy(ctx); }
 
 static int ask_v2(const struct host *h, void *ctx, const struct host_call *c, float *table, int *channels) {
     int algo = -1, proto = -1;
@@ -60,15 +45,12 @@ int host_ask(const struct host *h, void *ctx, const struct host_call *c, float *
     switch (h->abi) {
     case 2: return ask_v2(h, ctx, c, table, channels);
     case 3: return h->v3->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, channels);
-    case 4: return h->v4->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
-    case 5: return h->v5->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
-    case 6: return h->v6->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
-    default: return h->v7->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
+    default: return h->v4->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
     }
 }
 
 int host_chunk_size(const struct host *h, void *ctx, int coll, size_t bytes, int algo, int proto, size_t *chunk) {
-    abi_chunk_size_v6 *get = h->abi == 6 ? h->v6->get_chunk_size : h->abi == 7 ? h->v7->get_chunk_size : NULL;
+    abi_chunk_size_v6 *get = h->abi >= 6 ? h->v6->get_chunk_size : NULL;
     return get ? get(ctx, coll, bytes, algo, proto, 1, chunk) : RESULT_SUCCESS;
 }
 

@@ -10,6 +10,8 @@
 
 #include "../../tuner/plugin/abi.h"
 
+/* A later version's table has the functions of an earlier one at the same places, which abi.h
+ * asserts. So it is read as that of the version that brought a function's arguments. */
 struct host {
     void *lib;
     int abi; /* 2 to 7 */
@@ -20,7 +22,6 @@ struct host {
         const struct abi_tuner_v4 *v4;
         const struct abi_tuner_v5 *v5;
         const struct abi_tuner_v6 *v6;
-        const struct abi_tuner_v7 *v7;
     };
 };
 

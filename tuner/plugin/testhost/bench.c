@@ -26,7 +26,7 @@ static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "
 static int num_plugins;
 static char dir[256];
 
-static double now(void) {
+double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
@@ -37,7 +37,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double quantile(double *v, int n, double q) {
+double quantile(double *v, int n, double q) {
     qsort(v, n, sizeof *v, by_value);
     return v[(int)(q * (n - 1))];
 }

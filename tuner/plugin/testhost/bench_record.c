@@ -3,24 +3,12 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../../../internal/host/host.h"
 #include "../profiler_abi.h"
 #include "bench.h"
 
 enum { CALLS = 60, REPEATS = 2001, CHANNELS = 24 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 struct event { const char *what; double ns[REPEATS]; };
 static struct event events[] = {{.what = "GroupApi"}, {.what = "CollApi"}, {.what = "Coll"}, {.what = "KernelCh"}, {.what = "its stop time"}, {.what = "any stop"}};
@@ -78,8 +66,8 @@ void bench_record(const char *path, const char *dir) {
     for (int i = 0; i < REPEATS; i++) calls(p, ctx, i);
     size_t after = mallinfo2().uordblks;
     for (int e = 0; e < NUM_EVENTS; e++) {
-        qsort(events[e].ns, REPEATS, sizeof *events[e].ns, by_value);
-        printf("recorder, %-24s  %6.2f ns (p99 %.1f)\n", events[e].what, events[e].ns[REPEATS / 2], events[e].ns[REPEATS * 99 / 100]);
+        double median = quantile(events[e].ns, REPEATS, 0.5);
+        printf("recorder, %-24s  %6.2f ns (p99 %.1f)\n", events[e].what, median, quantile(events[e].ns, REPEATS, 0.99));
     }
     printf("recorder, allocated on the way      %zu bytes\n", after > before ? after - before : 0);
     p->finalize(ctx);
