@@ -119,7 +119,7 @@ func TestMetrics(t *testing.T) {
 	for n := uint64(0); shortVersion(a.current.Meaning()) == version; n++ {
 		call := agree.HashCall(0, n, 1)
 		counter := a.info.Counter
-		if counter.Seq.Load() >= counter.Trigger.Load() && !counter.TryPromise(n) {
+		if counter.Seq.Load() >= counter.Trigger.Load() {
 			if err := a.AtTrigger(call); err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +257,7 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	edits, made := 0, c.current
 	for n := uint64(0); edits < 5; n++ {
 		call := agree.HashCall(0, n%7, 1)
-		if counter := c.info.Counter; counter.Seq.Load() >= counter.Trigger.Load() && !counter.TryPromise(n) {
+		if counter := c.info.Counter; counter.Seq.Load() >= counter.Trigger.Load() {
 			if err := c.AtTrigger(call); err != nil {
 				t.Fatal(err)
 			}

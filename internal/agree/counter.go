@@ -9,7 +9,7 @@ import (
 // out as here. For each question with at least one available cell and pipe ops above 0,
 // the main thread does
 //
-//	n = Seq; if (n >= Trigger && !TryPromise(n)) AtTrigger(n, HashCall(call));
+//	n = Seq; if (n >= Trigger && !make_promise(n)) AtTrigger(n, HashCall(call));
 //	Add(HashCall(call)); decide; Seq = n+1
 //
 // Relaxed loads and stores are enough. The background lowers Trigger to announce a
@@ -20,7 +20,7 @@ import (
 // compare the ranks of one process.
 type Counter struct {
 	Seq     atomic.Uint64 // calls decided; written by the main thread only
-	Trigger atomic.Uint64 // first call that needs TryPromise or AtTrigger
+	Trigger atomic.Uint64 // first call that needs a promise or AtTrigger
 	Last    atomic.Uint64 // hash of the last 64 calls before Seq, in their order; written by the main thread only
 	All     atomic.Uint64 // hash of all calls before Seq, in any order; 1 if there is none; written by the main thread only
 	Promise Promise

@@ -12,7 +12,7 @@ import (
 // all else.
 //
 // Lock is part of the Member's mutex. The background holds both. The main thread only tries
-// Lock, and calls AtTrigger, which waits for the mutex, if that fails. So a promise is made
+// Lock (make_promise in tuner/plugin), and calls AtTrigger, which waits for the mutex, if that fails. So a promise is made
 // under the mutex like any other step. Lock guards all other fields.
 //
 // The main thread wakes nobody when it makes a promise. So the background prepares one only
@@ -33,23 +33,6 @@ const (
 	PromisePrepared              // by the background
 	PromiseMade                  // by the main thread; the background has not looked yet
 )
-
-// TryPromise is the main thread's first attempt before call n, once the trigger is reached.
-// If it returns false, the main thread calls AtTrigger. Its C twin is make_promise in
-// tuner/plugin.
-func (c *Counter) TryPromise(n uint64) (made bool) {
-	p := &c.Promise
-	if !p.Lock.CompareAndSwap(0, 1) {
-		return false
-	}
-	defer p.Lock.Store(0)
-	if p.State != PromisePrepared || n != p.At {
-		return false
-	}
-	p.State, p.Hash = PromiseMade, c.Hash()
-	c.Trigger.Store(p.Trigger)
-	return true
-}
 
 // lock takes the mutex and records a promise that the main thread has made.
 func (m *Member) lock() {

@@ -204,7 +204,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 	}
 	w.check.reached(r, r.counter.Hash(), shape)
 	if n < r.view {
-	} else if r.chance.IntN(w.slow) > 0 && r.counter.TryPromise(n) {
+	} else if r.chance.IntN(w.slow) > 0 && r.counter.tryPromise(n) {
 		r.view = r.counter.Trigger.Load()
 	} else {
 		began := time.Now()
@@ -242,7 +242,7 @@ func (r *rank) callAgain(m *Member, n uint64, failed error) {
 			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
 			return
 		}
-		if r.counter.TryPromise(n) {
+		if r.counter.tryPromise(n) {
 			r.w.check.violation(1, "rank %d makes a promise at call %d, which has failed before", r.id, n)
 			return
 		}
@@ -251,4 +251,20 @@ func (r *rank) callAgain(m *Member, n uint64, failed error) {
 			return
 		}
 	}
+}
+
+// tryPromise is the main thread's first attempt before call n, once the trigger is reached, as
+// make_promise of tuner/plugin.
+func (c *Counter) tryPromise(n uint64) (made bool) {
+	p := &c.Promise
+	if !p.Lock.CompareAndSwap(0, 1) {
+		return false
+	}
+	defer p.Lock.Store(0)
+	if p.State != PromisePrepared || n != p.At {
+		return false
+	}
+	p.State, p.Hash = PromiseMade, c.Hash()
+	c.Trigger.Store(p.Trigger)
+	return true
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // AtTrigger is what the main thread calls before it decides call n, when the trigger is
-// reached and TryPromise has not made a promise. call is HashCall of call n. AtTrigger
+// reached and no promise was made. call is HashCall of call n. AtTrigger
 // returns the snapshot to decide by from this call on, nil if that stays. It never touches
 // the store, and waits only at the barrier, for the decision.
 func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {

@@ -137,7 +137,7 @@ static inline void see_lock(void) {}
 static inline void see_unlock(void) {}
 #endif
 
-/* The C twin of agree.Counter.TryPromise: makes the promise that is prepared for this call. */
+/* Makes the promise that is prepared for this call; see agree.Promise. */
 static bool make_promise(struct comm *c) {
     struct promise *p = &c->counter.promise;
     uint32_t unlocked = 0;
