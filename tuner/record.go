@@ -97,7 +97,7 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, 
 	r = &Recording{info: info, log: log, from: from, decided: map[shapeKey]shapeDecision{}, data: record.Comm{
 		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Kernels: kernels,
 	}}
-	if !p.recordings.add(r, dir, p.writeRecord) {
+	if !p.recordings.add(r, dir) {
 		return nil, false
 	}
 	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
@@ -131,7 +131,7 @@ func (p *Plugin) timesKernels(abi int, log Log) bool {
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
-func (r *recordings) add(one *Recording, dir string, write func(*record.File) error) bool {
+func (r *recordings) add(one *Recording, dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.comms) == maxRecordings {
@@ -147,16 +147,16 @@ func (r *recordings) add(one *Recording, dir string, write func(*record.File) er
 	r.dir = dir
 	if r.open++; r.open == 1 {
 		r.stop = make(chan struct{})
-		go r.run(r.stop, write)
+		go r.run(r.stop, one.log)
 	}
 	return true
 }
 
 // run writes the file, soon at first, then ever more rarely, until stop is closed.
-func (r *recordings) run(stop chan struct{}, write func(*record.File) error) {
+func (r *recordings) run(stop chan struct{}, log Log) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.any().Warnf("a defect in the recorder: %v; nothing more is recorded", p)
+			log.Warnf("a defect in the recorder: %v; nothing more is recorded", p)
 		}
 	}()
 	tick := time.NewTicker(firstRecord)
@@ -171,8 +171,8 @@ func (r *recordings) run(stop chan struct{}, write func(*record.File) error) {
 			if now.Before(next) {
 				continue
 			}
-			if err := r.write(stop, write); err != nil {
-				r.any().Warnf("%s: %v; it is tried again", EnvRecord, err)
+			if err := r.write(stop); err != nil {
+				log.Warnf("%s: %v; it is tried again", EnvRecord, err)
 			}
 			interval = min(2*interval, lastRecord)
 			next = now.Add(interval)
@@ -180,28 +180,17 @@ func (r *recordings) run(stop chan struct{}, write func(*record.File) error) {
 	}
 }
 
-// write writes the file, unless RecordEnd does.
-func (r *recordings) write(stop chan struct{}, write func(*record.File) error) error {
+// write writes the one file of this process, unless stop is closed: RecordEnd then does.
+func (r *recordings) write(stop chan struct{}) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	select {
 	case <-stop:
 		return nil
 	default:
-		return write(r.file())
 	}
-}
-
-// any is the log of a communicator that is there.
-func (r *recordings) any() Log {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.comms {
-		if c.from != nil {
-			return c.log
-		}
-	}
-	return Log{}
+	f, dir := r.file()
+	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID, ourselves().started)))
 }
 
 // read takes over what C has counted.
@@ -235,11 +224,11 @@ func (c *Recording) read() {
 	}
 }
 
-// file is what is known by now.
-func (r *recordings) file() *record.File {
+// file is what is known by now, and where to put it.
+func (r *recordings) file() (f *record.File, dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := &record.File{Host: ourselves().Host, PID: ourselves().PID, Left: r.left}
+	f = &record.File{Host: ourselves().Host, PID: ourselves().PID, Left: r.left}
 	for _, c := range r.comms {
 		one := c.data
 		one.Calls = slices.Clone(one.Calls)
@@ -248,7 +237,7 @@ func (r *recordings) file() *record.File {
 		}
 		f.Comms = append(f.Comms, one)
 	}
-	return f
+	return f, r.dir
 }
 
 // explain says who decided, unless something else ran.
@@ -323,21 +312,8 @@ func (p *Plugin) RecordEnd(c *Recording) {
 	if !last {
 		return
 	}
-	_, err := withTimeout(&p.hung, "the recorder's file", recordLimit, func() (struct{}, error) {
-		r.writing.Lock()
-		defer r.writing.Unlock()
-		return struct{}{}, p.writeRecord(r.file())
-	})
+	_, err := withTimeout(&p.hung, "the recorder's file", recordLimit, func() (struct{}, error) { return struct{}{}, r.write(nil) })
 	if err != nil {
 		c.log.Warnf("%s: %v; what was recorded last is lost", EnvRecord, err)
 	}
-}
-
-// writeRecord writes the one file of this process.
-func (p *Plugin) writeRecord(f *record.File) error {
-	p.recordings.mu.Lock()
-	dir := p.recordings.dir
-	p.recordings.mu.Unlock()
-	self := ourselves()
-	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(self.Host), self.PID, self.started)))
 }
