@@ -87,13 +87,12 @@ func (d *comparison) save(text []byte) error {
 	name := strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", d.comm.key(), d.began.UnixMilli()), 1)
 	path := filepath.Join(dir, name)
 	// The end of the communicator waits for this, and a file server may be away.
-	_, err := withTimeout(&d.comm.plugin.hung, path, recordLimit, func() (struct{}, error) {
+	return reason(within(&d.comm.plugin.hung, path, recordLimit, func() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, whole.Write(path, append(text, '\n'))
-	})
-	return reason(err)
+		return whole.Write(path, append(text, '\n'))
+	}))
 }
 
 // Verdict says what is known, in words.

@@ -109,15 +109,15 @@ func (e *exporter) run(dir string, before, stop, done chan struct{}) {
 	}()
 	<-before
 	file := metricsFile{dir: dir, name: metricsName(ourselves())}
-	withTimeout(e.hung, EnvMetrics+" of others", metricsLimit, func() (any, error) { file.removeStale(); return nil, nil })
+	_ = within(e.hung, EnvMetrics+" of others", metricsLimit, func() error { file.removeStale(); return nil })
 	for {
 		text := e.page()
-		if _, err := withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { return nil, file.write(text) }); err != nil {
+		if err := within(e.hung, EnvMetrics, metricsLimit, func() error { return file.write(text) }); err != nil {
 			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", EnvMetrics, dir, reason(err))
 		}
 		select {
 		case <-stop:
-			withTimeout(e.hung, EnvMetrics, metricsLimit, func() (any, error) { return nil, os.Remove(file.path()) })
+			_ = within(e.hung, EnvMetrics, metricsLimit, func() error { return os.Remove(file.path()) })
 			return
 		case <-time.After(e.every):
 		}

@@ -107,10 +107,7 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, 
 const writable = 2 // W_OK of access(2)
 
 func (p *Plugin) canRecord(dir string) error {
-	_, err := withTimeout(&p.hung, dir, recordLimit, func() (struct{}, error) {
-		return struct{}{}, cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable))
-	})
-	return reason(err)
+	return reason(within(&p.hung, dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
 }
 
 // timesKernels says whether kernels are to be timed. Only if asked: where a job replays CUDA graphs, or
@@ -312,8 +309,7 @@ func (p *Plugin) RecordEnd(c *Recording) {
 	if !last {
 		return
 	}
-	_, err := withTimeout(&p.hung, "the recorder's file", recordLimit, func() (struct{}, error) { return struct{}{}, r.write(nil) })
-	if err != nil {
+	if err := within(&p.hung, "the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
 		c.log.Warnf("%s: %v; what was recorded last is lost", EnvRecord, err)
 	}
 }

@@ -18,6 +18,12 @@ type noAnswer struct{ limit time.Duration }
 
 func (e noAnswer) Error() string { return fmt.Sprintf("no answer for %v", e.limit) }
 
+// within is withTimeout for an f that returns nothing else.
+func within(h *hungCalls, name string, limit time.Duration, f func() error) error {
+	_, err := withTimeout(h, name, limit, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
 // withTimeout returns what f returns, or noAnswer after the limit. Then f goes on by itself,
 // and as long as it does, a call of the same name fails at once: neither threads nor waits
 // add up.
