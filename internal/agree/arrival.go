@@ -55,9 +55,7 @@ func (m *Member) putArrival(at arrival, timeout bool) (wait time.Duration, ok bo
 		}
 		m.setAttempted(true)
 	}
-	ctx, end := m.op()
-	_, err := m.put(ctx, at.key, nil)
-	end()
+	_, err := m.put(at.key, nil)
 	switch {
 	case errors.Is(err, ErrRefused) && !at.attempted:
 		m.setAttempted(false)
@@ -127,9 +125,7 @@ func (m *Member) intact() (intact, gone bool, err error) {
 	m.unlock()
 	token := m.keys.token(k, c.Tag)
 	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {token, c.Token}} {
-		ctx, end := m.op()
-		mark, err := m.cfg.Store.Mark(ctx, r.key)
-		end()
+		mark, err := m.mark(r.key)
 		if err != nil || mark != r.mark {
 			return false, r.key == token && mark == "", err
 		}

@@ -176,10 +176,7 @@ func (m *Member) acknowledge() bool {
 	m.lock()
 	k, hash := m.k, m.hash
 	m.unlock()
-	ctx, end := m.op()
-	_, err := m.put(ctx, m.keys.ack(k, hash, m.slot), nil)
-	end()
-	if err != nil {
+	if _, err := m.put(m.keys.ack(k, hash, m.slot), nil); err != nil {
 		return false
 	}
 	m.lock()
@@ -191,9 +188,7 @@ func (m *Member) acknowledge() bool {
 // countReports compares the ranks' reports in dir with this rank's hash and returns the
 // decision that follows; ok is false while some are missing.
 func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok bool) {
-	ctx, end := m.op()
-	names, err := m.cfg.Store.List(ctx, dir)
-	end()
+	names, err := m.list(dir)
 	if err != nil {
 		return Decision{}, false
 	}
@@ -240,9 +235,7 @@ func (m *Member) decide(d Decision) time.Duration {
 	k, c := m.k, m.change
 	m.unlock()
 	if d.Detail != "" {
-		ctx, end := m.op()
-		_, _ = m.put(ctx, m.keys.detail(k), []byte(d.Detail)) // for the log only
-		end()
+		_, _ = m.put(m.keys.detail(k), []byte(d.Detail)) // for the log only
 	}
 	ctx, end := m.op()
 	err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+d.name(k))

@@ -32,7 +32,9 @@ func (m *Member) op() (ctx context.Context, end func()) {
 // put is PutOnce with a stopwatch, because leads must be longer where puts are slow. A put
 // that fails is not measured. One put at most doubles the estimate: it may have met an
 // outage of seconds, after which changes would otherwise take minutes.
-func (m *Member) put(ctx context.Context, key string, value []byte) ([]byte, error) {
+func (m *Member) put(key string, value []byte) ([]byte, error) {
+	ctx, end := m.op()
+	defer end()
 	began := m.cfg.Clock.Now()
 	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
 	if err == nil {
@@ -43,6 +45,18 @@ func (m *Member) put(ctx context.Context, key string, value []byte) ([]byte, err
 		m.unlock()
 	}
 	return stands, err
+}
+
+func (m *Member) list(dir string) ([]string, error) {
+	ctx, end := m.op()
+	defer end()
+	return m.cfg.Store.List(ctx, dir)
+}
+
+func (m *Member) mark(key string) (string, error) {
+	ctx, end := m.op()
+	defer end()
+	return m.cfg.Store.Mark(ctx, key)
 }
 
 // settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.

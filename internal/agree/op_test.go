@@ -36,14 +36,14 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}}
+				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}, ctx: t.Context()}
 				for range c.puts {
 					go func() { // as AtTrigger does
 						m.lock()
 						defer m.unlock()
 						m.settle()
 					}()
-					m.put(t.Context(), "", nil)
+					m.put("", nil)
 				}
 				if got := m.settle(); got != c.want {
 					t.Errorf("T is %v, want %v", got, c.want)

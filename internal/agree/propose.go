@@ -26,10 +26,7 @@ func (m *Member) propose(k uint64) time.Duration {
 		return m.cfg.Timing.IdlePoll
 	}
 	if !e.blobStored {
-		ctx, end := m.op()
-		_, err := m.put(ctx, blobKey(e.Content), e.content)
-		end()
-		if err != nil {
+		if _, err := m.put(blobKey(e.Content), e.content); err != nil {
 			return m.cfg.Timing.ActivePoll
 		}
 		e.blobStored = true
@@ -41,19 +38,15 @@ func (m *Member) propose(k uint64) time.Duration {
 	m.tries++
 	// A put that fails may land later: so each try has a token of its own.
 	token := m.keys.token(k, p.Tag)
-	ctx, end := m.op()
-	_, err := m.put(ctx, token, nil)
+	_, err := m.put(token, nil)
 	if err == nil {
-		p.Token, err = m.cfg.Store.Mark(ctx, token)
+		p.Token, err = m.mark(token)
 	}
-	end()
 	if err != nil || p.Token == "" {
 		return m.cfg.Timing.ActivePoll
 	}
-	ctx, end = m.op()
 	mine := encode(p)
-	stands, err := m.put(ctx, m.keys.proposal(k), mine)
-	end()
+	stands, err := m.put(m.keys.proposal(k), mine)
 	if err != nil {
 		return m.cfg.Timing.ActivePoll
 	}
@@ -79,9 +72,7 @@ func (m *Member) allSlots() bool {
 	if m.full {
 		return true
 	}
-	ctx, end := m.op()
-	names, err := m.cfg.Store.List(ctx, m.keys.slots())
-	end()
+	names, err := m.list(m.keys.slots())
 	if err != nil {
 		return false
 	}
@@ -139,9 +130,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 		m.unlock()
 		return 0
 	}
-	ctx, end := m.op()
-	mark, err := m.cfg.Store.Mark(ctx, m.keys.token(m.k, c.Tag))
-	end()
+	mark, err := m.mark(m.keys.token(m.k, c.Tag))
 	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
 		return m.cfg.Timing.ActivePoll
 	}
