@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -160,6 +161,9 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 		return c, err
 	}
 	p.garbage.left.Store(true)
+	if info.Size() > MaxLiveBytes {
+		debug.SetGCPercent(100) // deferring the collection would take a gigabyte
+	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
 		return c, reason(err)
 	}

@@ -54,12 +54,12 @@ import (
 func main() {} // never runs: a c-shared library has none, but must name one
 
 // The training process needs its cores and its memory. The heap's limit follows the live
-// data and ignores GOGC and GOMEMLIMIT of the job's environment: under a fixed limit,
+// data (tuner.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
 // a policy larger than that would keep the garbage collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
-	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
+	tuner.DeferGC()
 }
 
 // panicIn names an exported function that must panic. Only a test's build sets it, by
