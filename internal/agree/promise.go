@@ -12,8 +12,8 @@ import (
 // all else.
 //
 // Lock is part of the Member's mutex. The background holds both. The main thread only tries
-// Lock (make_promise in tuner/plugin), and calls AtTrigger, which waits for the mutex, if that fails. So a promise is made
-// under the mutex like any other step. Lock guards all other fields.
+// Lock (make_promise in tuner/plugin), and calls AtTrigger, which waits for the mutex, if that
+// fails. So a promise is made under the mutex like any other step. Lock guards all other fields.
 //
 // The main thread wakes nobody when it makes a promise. So the background prepares one only
 // while it looks often enough whether it was made.
