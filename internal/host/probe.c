@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "host.h"
 
 static void probe_nccl(void *lib) {

@@ -26,12 +26,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "host.h"
 
 enum { MAX_COMMS = 65536, MAX_TABLE = 64 };
 
-void child_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
+/* A logger for plugins. */
+static void child_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)flags, (void)file, (void)line;
     char text[8192];
     va_list args;
