@@ -7,7 +7,7 @@
 const char *host_load(struct host *h, const char *path, int abi) {
     *h = (struct host){.lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
     if (!h->lib) return dlerror();
-    for (int v = abi ? abi : ABI_NEWEST; v >= (abi ? abi : ABI_OLDEST); v--) {
+    for (int v = abi ? abi : ABI_NEWEST; v >= ABI_OLDEST; v--) {
         char symbol[32];
         snprintf(symbol, sizeof symbol, "ncclTunerPlugin_v%d", v);
         h->table = dlsym(h->lib, symbol);
@@ -15,7 +15,7 @@ const char *host_load(struct host *h, const char *path, int abi) {
         if (h->table) return NULL;
     }
     host_unload(h);
-    return abi ? "the library has no tuner of this version" : "the library has no tuner of a version known here";
+    return "the library has no tuner of a version known here";
 }
 
 void host_unload(struct host *h) {

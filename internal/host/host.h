@@ -25,8 +25,8 @@ struct host {
     };
 };
 
-/* Opens the library and looks for its newest table, or for that of one version
- * (abi 0: the newest). Returns NULL, or what went wrong. */
+/* Opens the library and looks for its newest table up to a version of the ABI (0: any that is
+ * known here). Returns NULL, or what went wrong. */
 const char *host_load(struct host *h, const char *path, int abi);
 void host_unload(struct host *h);
 

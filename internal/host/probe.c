@@ -37,7 +37,7 @@ static void probe_nccl(void *lib) {
 static void probe_tuner(void *lib, const char *path) {
     struct host h;
     for (int abi = ABI_OLDEST; abi <= ABI_NEWEST; abi++) {
-        if (host_load(&h, path, abi)) continue;
+        if (host_load(&h, path, abi) || h.abi != abi) continue;
         const char *name = *(const char *const *)h.table;
         printf("tuner %d %s\n", abi, name ? name : "");
     }

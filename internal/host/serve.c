@@ -115,11 +115,7 @@ static void serve_setenv(void) {
 __attribute__((constructor)) static void serve(int argc, char **argv) {
     if (argc != 3 || strcmp(argv[0], "tunefit-plugin-host") != 0) return;
     struct host h;
-    const char *why = NULL;
-    for (int abi = atoi(argv[2]); abi >= ABI_OLDEST; abi--) {
-        why = host_load(&h, argv[1], abi);
-        if (!why) break;
-    }
+    const char *why = host_load(&h, argv[1], atoi(argv[2]));
     if (why) fail(why);
     char request[16];
     while (scanf("%15s", request) == 1) {

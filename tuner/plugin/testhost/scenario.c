@@ -49,6 +49,7 @@ struct host load(int abi) {
     const char *why = host_load(&h, tuner, abi);
     CHECK(!why, "%s", why);
     if (why) exit(1);
+    CHECK(abi == 0 || h.abi == abi, "there is no version %d", abi);
     return h;
 }
 
