@@ -52,7 +52,7 @@ func (l *decisionLog) add(q policy.Query, a policy.Answer) {
 	if l.full {
 		return
 	}
-	line := fmt.Sprintf("%s %s, %d pipelined: %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, l.outcome(q, a))
+	line := fmt.Sprintf("%s %s, %d pipelined: %s, decided by %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, Reason(l.engine, q, a), decidedBy(l.engine, a))
 	key := maphash.String(l.seed, line)
 	if _, known := l.seen[key]; known {
 		return
@@ -91,11 +91,6 @@ func offers(q policy.Query) string {
 		}
 	}
 	return fmt.Sprintf("NCCL offers for %s: %s", q.Coll, strings.Join(names, ", "))
-}
-
-// outcome says what was decided, instead of what, why, and by what.
-func (l *decisionLog) outcome(q policy.Query, a policy.Answer) string {
-	return Reason(l.engine, q, a) + ", decided by " + decidedBy(l.engine, a)
 }
 
 // decidedBy names a row, a model or NCCL.
