@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -124,35 +124,16 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	case f.config == "default":
 		opts.Defaults = true
 	default:
-		if opts.Config, err = parseConfig(f.config); err != nil {
-			return opts, cli.Usagef("--config %w", err)
+		c, err := measure.ParseConfig(f.config)
+		if err != nil {
+			return opts, cli.Usagef("--config %w (or default)", err)
 		}
+		opts.Config = &compare.Config{Algo: c.Algo, Proto: c.Proto, Channels: c.Channels}
 	}
 	if f.restore != "" && f.config != "" {
 		return opts, cli.Usagef("--restore compares what ran before with what ran after (allowed: no --config)")
 	}
 	return opts, nil
-}
-
-func parseConfig(text string) (*compare.Config, error) {
-	parts := strings.Split(text, "/")
-	if len(parts) < 2 || len(parts) > 3 {
-		return nil, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS, nor default", text)
-	}
-	algo, err1 := nccl.Algos.Parse(parts[0])
-	proto, err2 := nccl.Protos.Parse(parts[1])
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("%q: %w", text, err)
-	}
-	c := &compare.Config{Algo: algo, Proto: proto}
-	if len(parts) == 3 {
-		n, err := strconv.Atoi(parts[2])
-		if err != nil || n < 1 || n > nccl.MaxChannels {
-			return nil, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], nccl.MaxChannels)
-		}
-		c.Channels = n
-	}
-	return c, nil
 }
 
 func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
@@ -297,16 +278,12 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	if err := errors.Join(cli.NotInput(f.restore, both...), cli.MayWrite(f.restore, f.force)); err != nil {
 		return m, err
 	}
-	var notes []bench.Note
-	var failed []error
 	digests := [2]map[string]string{{}, {}}
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(both))
+	in := newReader(cmd, both, found, f.force)
 	for side := range files {
+		in.known = digests[side]
 		for _, file := range files[side] {
-			r, _, err := readNamed(file, found[file], f.force, progress, bench.Options{}, digests[side], &notes)
-			if err != nil {
-				failed = append(failed, err)
-			}
+			r, _ := in.read(file)
 			if r == nil {
 				continue
 			}
@@ -317,22 +294,22 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 				}
 			}
 			for _, rej := range r.Rejected {
-				notes = append(notes, bench.Note{File: file, Line: rej.Line, Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
+				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line, Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
 			}
-			notes = append(notes, r.Notes...)
+			in.notes = append(in.notes, r.Notes...)
 		}
 	}
-	progress.End()
+	in.progress.End()
 	for digest, file := range digests[1] {
 		if other, ok := digests[0][digest]; ok {
-			notes = append(notes, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+			in.notes = append(in.notes, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
 		}
 	}
 	alike := map[string]int{}
-	for _, n := range notes {
+	for _, n := range in.notes {
 		alike[n.Text]++
 	}
-	for _, n := range notes { // of many logs the same is said once
+	for _, n := range in.notes { // of many logs the same is said once
 		if more := alike[n.Text] - 1; more > 0 {
 			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, cli.CountOf(more, "place")), 0
 		} else if more < 0 {
@@ -340,5 +317,5 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
-	return m, errors.Join(failed...)
+	return m, errors.Join(in.failed...)
 }

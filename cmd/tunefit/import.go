@@ -136,34 +136,27 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	}
 	var results []*bench.Result
 	var samples [][]bench.Sample
-	var notes []bench.Note
 	kept := 0
-	var failed []error
-	known := map[string]string{}
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
+	in := newReader(cmd, files, found, f.force)
+	in.opts = opts
 	for _, file := range files {
-		r, _, err := readNamed(file, found[file], f.force, progress, opts, known, &notes)
-		if err != nil {
-			failed = append(failed, err)
+		if r, _ := in.read(file); r != nil {
+			results = append(results, r)
+			samples = append(samples, r.Samples, r.Failed)
+			kept += len(r.Samples)
 		}
-		if r == nil {
-			continue
-		}
-		results = append(results, r)
-		samples = append(samples, r.Samples, r.Failed)
-		kept += len(r.Samples)
 	}
-	progress.End()
-	for _, n := range notes {
+	in.progress.End()
+	for _, n := range in.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
-	for _, err := range failed {
+	for _, err := range in.failed {
 		if f.skip {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
 		}
 	}
-	if len(failed) > 0 && !f.skip {
-		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)", errors.Join(failed...))
+	if len(in.failed) > 0 && !f.skip {
+		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)", errors.Join(in.failed...))
 	}
 	if f.asJSON {
 		err = writeImportJSON(cmd.OutOrStdout(), results)
@@ -180,28 +173,6 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
 	}
 	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
-}
-
-// readNamed reads a file that was named, or found in a directory that was; nil without an error where it is left out. A file
-// of which too little can be read is refused; anyway takes it, too.
-func readNamed(file string, found, anyway bool, progress *cli.Progress, opts bench.Options, known map[string]string, notes *[]bench.Note) (r *bench.Result, digest string, err error) {
-	progress.TurnTo(filepath.Base(file))
-	r, digest, same, err := readMeasurements(file, progress, opts, known)
-	switch {
-	case err != nil && found: // not everything in a directory is a log
-		*notes = append(*notes, bench.Note{File: "left out", Text: err.Error()})
-		return nil, "", nil
-	case err != nil:
-		return nil, "", err
-	case same != "":
-		*notes = append(*notes, bench.Note{File: file, Text: "the same as " + same + ": read once"})
-		return nil, "", nil
-	}
-	if err := r.Doubt(); err != nil && !anyway {
-		return nil, "", fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File)
-	}
-	r.Notes = append(r.Notes, r.MalformedNotes()...)
-	return r, digest, nil
 }
 
 // walked puts the files in directories, and in those below, in the places of the

@@ -96,10 +96,7 @@ func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[
 		return err
 	}
 	defer in.Close()
-	called := file
-	if file == cli.StandardName {
-		called = "stdin"
-	}
+	called := cli.Called(file)
 	switch kind {
 	case cli.KindRecord:
 		return job.Recorder(called, progress.Reader(in))

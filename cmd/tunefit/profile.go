@@ -106,10 +106,7 @@ func readProfile(file string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if file == cli.StandardName {
-		file = "stdin"
-	}
-	return profile.Read(file, text)
+	return profile.Read(cli.Called(file), text)
 }
 
 // shapeOf is the communicator as the other commands have it.

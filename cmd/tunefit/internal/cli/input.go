@@ -112,6 +112,14 @@ func openFile(name string) (*os.File, error) {
 // mostInput bounds a file that is read as a whole, which may unpack to anything.
 const mostInput = 512 << 20
 
+// Called is what messages call an input.
+func Called(name string) string {
+	if name == StandardName {
+		return "stdin"
+	}
+	return name
+}
+
 // ReadInput is openInput for a file that is read as a whole. It may be read again.
 func ReadInput(name string, want ...Kind) ([]byte, error) {
 	if err := keepStandard(name); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
@@ -51,7 +52,8 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// WriteWhole makes a file whole or not at all.
+// WriteWhole makes a file whole or not at all, also in a crash: who reads it finds what
+// it held before or all that is new. Owner and permissions stay.
 func WriteWhole(name string, force bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the user has named no temporary file
@@ -67,14 +69,27 @@ func WriteWhole(name string, force bool, write func(io.Writer) error) (err error
 	if err := write(file); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	// CreateTemp's mode is for secrets.
-	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(ownAs(file, name), file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	if err := MayWrite(name, force); err != nil { // somebody else may have made it meanwhile
 		return err
 	}
 	return os.Rename(file.Name(), name)
+}
+
+// ownAs gives a new file the owner and permissions of the one that it replaces.
+func ownAs(file *os.File, name string) error {
+	old, err := os.Stat(name)
+	if err != nil || !old.Mode().IsRegular() {
+		return file.Chmod(0o644) // CreateTemp's mode is for secrets
+	}
+	if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
+		if err := file.Chown(int(st.Uid), int(st.Gid)); err != nil {
+			return fmt.Errorf("%s would change its owner: %w", name, err)
+		}
+	}
+	return file.Chmod(old.Mode().Perm())
 }
 
 // Output is where commands print. It keeps the first error, so that none of them has to

@@ -69,7 +69,11 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if old != nil && bytes.Equal(old, text) {
 		fmt.Fprintf(out, "%s holds this already\n", path)
 	} else {
-		if err := replaceFile(path, text); err != nil {
+		write := func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		}
+		if err := cli.WriteWhole(path, true, write); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%s written\n", path)

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,26 +67,37 @@ func (c *Choices) Check() error {
 }
 
 func (c *Choices) skip(text string) error {
-	parts := strings.Split(text, "/")
-	if len(parts) < 2 || len(parts) > 3 {
-		return cli.Usagef("--skip %q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
-	}
-	family, err := ParseFamily(parts[0], parts[1])
+	config, err := ParseConfig(text)
 	if err != nil {
-		return cli.Usagef("--skip %q: %w", text, err)
+		return cli.Usagef("--skip %w", err)
 	}
-	counts := append([]int{0}, c.Channels...)
-	if len(parts) == 3 {
-		n, err := strconv.Atoi(parts[2])
-		if err != nil || n < 1 || n > nccl.MaxChannels {
-			return cli.Usagef("--skip %q: channels are %q (allowed: 1 to 64)", text, parts[2])
-		}
-		counts = []int{n}
+	counts := []int{config.Channels}
+	if config.Channels == 0 {
+		counts = append(counts, c.Channels...)
 	}
 	for _, n := range counts {
-		c.failed = append(c.failed, fit.Config{FamilyKey: family, Channels: n})
+		config.Channels = n
+		c.failed = append(c.failed, config)
 	}
 	return nil
+}
+
+// ParseConfig reads ALGORITHM/PROTOCOL, for 0 channels, or ALGORITHM/PROTOCOL/CHANNELS.
+func ParseConfig(text string) (c fit.Config, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
+	}
+	if c.FamilyKey, err = ParseFamily(parts[0], parts[1]); err != nil {
+		return c, fmt.Errorf("%q: %w", text, err)
+	}
+	if len(parts) == 3 {
+		c.Channels, err = strconv.Atoi(parts[2])
+		if err != nil || c.Channels < 1 || c.Channels > nccl.MaxChannels {
+			return c, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], nccl.MaxChannels)
+		}
+	}
+	return c, nil
 }
 
 // ParseFamily reads the names of an algorithm and a protocol.
