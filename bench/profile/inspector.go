@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,92 +47,32 @@ var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
 // kernelGPU is the only timing source that is the collective's own time: the others are the host's clock, and the enqueue.
 const kernelGPU = "kernel_gpu"
 
-// mostRecord bounds one record; a verbose one of 64 channels has 20 KiB.
-const mostRecord = 1 << 20
-
-// Inspector reads the output of NCCL's inspector: one record after another, on one line each or on several. A record that
-// is not complete ends a process that was killed; it is noted, and all before it counts.
+// Inspector reads the output of NCCL's inspector, one record after another. A record that is not complete ends a process
+// that was killed; it is noted, and all before it counts.
 func (j *Job) Inspector(name string, in io.Reader) error {
-	lines := bufio.NewReaderSize(in, 1<<16)
-	var text []byte
-	var open braces
-	line, begun := 0, 0
-	for {
-		part, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+	records := json.NewDecoder(in)
+	for n := 1; ; n++ {
+		var r inspected
+		var kind *json.UnmarshalTypeError
+		err := records.Decode(&r)
+		at := fmt.Sprintf("%s: record %d", name, n)
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			j.cut = append(j.cut, at+", the last one, is not complete and is left out")
+			return nil
+		case errors.As(err, new(*json.SyntaxError)):
+			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for each call)", at, err)
+		case errors.As(err, &kind):
+			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at, kind.Field, kind.Value, wanted(kind))
+		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		end := err == io.EOF
-		if line++; len(text) == 0 {
-			part, begun = bytes.TrimLeft(part, " \t\r\n"), line
-		}
-		text = append(text, part...)
-		switch open.follow(part); {
-		case open.depth <= 0:
-			if err := j.record(name, begun, text); err != nil {
-				return err
-			}
-			text, open = text[:0], braces{}
-		case len(text) > mostRecord:
-			return fmt.Errorf("%s:%d:1: a record of more than 1 MiB that does not end (needed: one JSON object for each call)", name, begun)
-		}
-		if end {
-			break
+		if err := j.take(name, &r); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
-	if len(text) > 0 {
-		j.cut = append(j.cut, fmt.Sprintf("%s:%d: the last record is not complete and is left out", name, begun))
-	}
-	return nil
-}
-
-// braces counts those that are open.
-type braces struct {
-	depth          int
-	quoted, escape bool
-}
-
-func (b *braces) follow(text []byte) {
-	for _, c := range text {
-		switch {
-		case b.escape:
-			b.escape = false
-		case c == '"':
-			b.quoted = !b.quoted
-		case b.quoted:
-			b.escape = c == '\\'
-		case c == '{':
-			b.depth++
-		case c == '}':
-			b.depth--
-		}
-	}
-}
-
-// record takes one record.
-func (j *Job) record(name string, line int, text []byte) error {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return nil
-	}
-	at := func(offset int64) string {
-		before := text[:min(max(0, int(offset)-1), len(text))]
-		return fmt.Sprintf("%s:%d:%d", name, line+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'))
-	}
-	var r inspected
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch err := json.Unmarshal(text, &r); {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for each call)", at(syntax.Offset), err)
-	case errors.As(err, &kind):
-		return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at(kind.Offset), kind.Field, kind.Value, wanted(kind))
-	case err != nil:
-		return fmt.Errorf("%s: %w", at(1), err)
-	}
-	if err := j.take(name, &r); err != nil {
-		return fmt.Errorf("%s: %w", at(1), err)
-	}
-	return nil
 }
 
 func wanted(e *json.UnmarshalTypeError) string {
