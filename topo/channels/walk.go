@@ -29,9 +29,6 @@ type walk struct {
 	graph *searchGraph
 	best  *searchGraph
 	steps *int // left; -1 once a perfect solution is found
-
-	order  []int        // candidates of all steps that are under way, a stack
-	sorted []preference // scratch space
 }
 
 // goals of one channel: after which step it goes back to the network and to its first GPU; -1 never.
@@ -175,14 +172,12 @@ func (w *walk) visit(g, step int, goal goals) {
 	case w.graph.pattern == PatternCollNetDirect:
 		w.toAllPeers(g)
 	case step < len(w.gpus)-1:
-		held := len(w.order)
 		for _, next := range w.candidates(g, step, goal) {
 			if w.useGPUs(g, next, 1) {
 				w.enter(next, step+1, goal)
 				w.useGPUs(g, next, -1)
 			}
 		}
-		w.order = w.order[:held]
 	case step == goal.backToFirst:
 		first := w.byRank(w.graph.intra[w.graph.channels][0])
 		if w.useGPUs(g, first, 1) {
