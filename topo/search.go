@@ -51,7 +51,6 @@ type search struct {
 	offset  [numNodeTypes]int // of a type's nodes in queued
 	queued  []int             // the last round that a node was queued in
 	round   int
-	hops    []hop
 	current []*Node
 	next    []*Node
 }
@@ -131,7 +130,7 @@ func (s *search) follow(n *Node, l *Link) error {
 	if back == nil {
 		return fmt.Errorf("%s has a link %s to %s, but there is none back", n.Name(), l.Type, l.To.Name())
 	}
-	p.first = s.newHop(back, via.first)
+	p.first = &hop{back, via.first}
 	*old = p
 	if q := &s.queued[s.offset[l.To.Type]+l.To.Index]; *q != s.round {
 		*q = s.round
@@ -183,13 +182,4 @@ func reverse(from, to *Node, t LinkType) *Link {
 		}
 	}
 	return nil
-}
-
-// newHop takes hops from blocks, since there are as many as paths.
-func (s *search) newHop(l *Link, rest *hop) *hop {
-	if len(s.hops) == cap(s.hops) {
-		s.hops = make([]hop, 0, 1024)
-	}
-	s.hops = append(s.hops, hop{l, rest})
-	return &s.hops[len(s.hops)-1]
 }

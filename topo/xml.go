@@ -29,11 +29,7 @@ type Attr struct {
 
 // NewElement returns an element with attributes given as name, value, name, value...
 func NewElement(name string, nameValues ...string) *Element {
-	e := &Element{Name: name}
-	for i := 0; i+1 < len(nameValues); i += 2 {
-		e.Set(nameValues[i], nameValues[i+1])
-	}
-	return e
+	return &Element{Name: name, Attrs: Attrs(nameValues...)}
 }
 
 // Attrs makes attributes of names and values in turn.

@@ -244,9 +244,5 @@ func median(v []float64) float64 {
 		return 0
 	}
 	slices.Sort(v)
-	m := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[m]
-	}
-	return (v[m-1] + v[m]) / 2
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

@@ -23,7 +23,7 @@ func TestRunningJob(t *testing.T) {
 	j := start(t, 3, policy)
 
 	s := j.status(t)
-	if s == nil || s.Ranks != 3 || len(s.Members) != 3 || s.Policy != policy || s.Frozen || s.Ended || len(s.Changes) != 0 || s.Since == nil || time.Since(*s.Since).Abs() > time.Minute {
+	if s == nil || s.Ranks != 3 || len(s.Members) != 3 || s.Policy != policy || s.Frozen || s.Ended || len(s.Changes) != 0 || s.Since.IsZero() || time.Since(s.Since).Abs() > time.Minute {
 		t.Fatalf("%+v", s)
 	}
 	for _, m := range s.Members {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -125,7 +126,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	}
 	fmt.Fprintln(tw)
 	for _, e := range entries {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration), known(busBW(e), "%.4g"), runs(e), orNone(e.DecidedBy))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration), known(busBW(e), "%.4g"), runs(e), cmp.Or(e.DecidedBy, "-"))
 		if o, ok := v.outcomes[e.Call]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
@@ -168,13 +169,6 @@ func orDash(n float64, write func(float64) string) string {
 		return "-"
 	}
 	return write(n)
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func (v *profileView) share(weight float64) string {

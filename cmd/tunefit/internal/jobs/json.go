@@ -16,7 +16,7 @@ type CommunicatorJSON struct {
 	Ended        bool         `json:"ended"`
 	Version      string       `json:"version"`
 	Content      string       `json:"content"`
-	Since        *time.Time   `json:"since,omitempty"` // left out where not known, as all times
+	Since        time.Time    `json:"since,omitzero"` // left out where not known, as all times
 	Policy       string       `json:"policy,omitempty"`
 	Model        string       `json:"model,omitempty"`
 	Members      []memberJSON `json:"members"`
@@ -37,21 +37,21 @@ type memberJSON struct {
 }
 
 type changeJSON struct {
-	Number   uint64     `json:"number"`
-	State    string     `json:"state"` // pending, committed, refused
-	Version  string     `json:"version,omitempty"`
-	Content  string     `json:"content,omitempty"`
-	Proposer *int       `json:"proposer_slot,omitempty"`
-	Check    uint64     `json:"checkpoint_call,omitempty"`
-	Switch   uint64     `json:"switch_call,omitempty"`
-	Proposed *time.Time `json:"proposed,omitempty"`
-	Missing  []int      `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
-	Decided  *time.Time `json:"decided,omitempty"`
-	Reason   string     `json:"reason,omitempty"`
-	Detail   string     `json:"detail,omitempty"`
-	By       *int       `json:"by_slot,omitempty"`
-	Why      string     `json:"why,omitempty"`
-	Remedy   string     `json:"remedy,omitempty"`
+	Number   uint64    `json:"number"`
+	State    string    `json:"state"` // pending, committed, refused
+	Version  string    `json:"version,omitempty"`
+	Content  string    `json:"content,omitempty"`
+	Proposer *int      `json:"proposer_slot,omitempty"`
+	Check    uint64    `json:"checkpoint_call,omitempty"`
+	Switch   uint64    `json:"switch_call,omitempty"`
+	Proposed time.Time `json:"proposed,omitzero"`
+	Missing  []int     `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
+	Decided  time.Time `json:"decided,omitzero"`
+	Reason   string    `json:"reason,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
+	By       *int      `json:"by_slot,omitempty"`
+	Why      string    `json:"why,omitempty"`
+	Remedy   string    `json:"remedy,omitempty"`
 }
 
 func writeStatusJSON(w io.Writer, all []communicator, oneLine bool) error {
@@ -68,7 +68,7 @@ func writeStatusJSON(w io.Writer, all []communicator, oneLine bool) error {
 
 func newStatusJSON(c *communicator) CommunicatorJSON {
 	j := CommunicatorJSON{Rendezvous: c.place.Name, Communicator: c.name(), Ranks: c.Ranks, Ended: c.over(),
-		Version: c.version.Meaning, Content: c.version.Content, Since: known(c.since), Frozen: c.frozen != nil,
+		Version: c.version.Meaning, Content: c.version.Content, Since: c.since, Frozen: c.frozen != nil,
 		Members: []memberJSON{}, Changes: []changeJSON{}}
 	j.Policy, j.Model = c.paths()
 	if found, err := comparison(c); err == nil {
@@ -82,7 +82,7 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 		j.Members = append(j.Members, memberJSON{m.slot, rank, m.process.Host, m.process.PID, m.state.String(), m.left})
 	}
 	for _, change := range c.Changes {
-		x := changeJSON{Number: change.K, State: "pending", Proposed: known(change.Proposed), Decided: known(change.Decided)}
+		x := changeJSON{Number: change.K, State: "pending", Proposed: change.Proposed, Decided: change.Decided}
 		if p := change.Proposal; p != nil {
 			x.Version, x.Content, x.Proposer, x.Check, x.Switch = p.Meaning, p.Content, &p.Slot, p.Check, p.Switch
 		}
@@ -102,11 +102,4 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 		j.Faults = append(j.Faults, err.Error())
 	}
 	return j
-}
-
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
