@@ -251,10 +251,10 @@ func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"collective,nodes,ranks\n":  `job.csv:1:1: the first line is "collective,nodes,ranks" (needed: "# tunefit job profile 1")`,
 		"# tunefit job profile 2\n": `job.csv:1:23: version "2" of job profiles (known: 1)`,
-		"# tunefit job profile 1\n": "job.csv: no header",
+		"# tunefit job profile 1\n": "job.csv:2:1: no header",
 		head:                        "job.csv: no rows",
 		"# tunefit job profile 1\ncollective,nodes,rank\n":      `job.csv:2:18: unknown column "rank" (did you mean "ranks"; allowed: `,
-		"# tunefit job profile 1\ncollective,nodes\n":           "job.csv: no column ranks",
+		"# tunefit job profile 1\ncollective,nodes\n":           "job.csv:2:1: no column ranks",
 		"# tunefit job profile 1\nnodes,collective,nodes\n":     "job.csv:2:18: column nodes stands twice",
 		head + "allredux,1,8,1M,,,,,\n":                         `job.csv:4:1: collective: unknown collective "allredux" (did you mean`,
 		head + "allreduce,0,8,1M,,,,,\n":                        `job.csv:4:11: nodes: "0" (allowed: 1 to`,
@@ -269,7 +269,6 @@ func TestReadErrors(t *testing.T) {
 		head + "allreduce,1,8\n":                                "job.csv:4:1: 3 fields (needed: 9, as in the header)",
 		head + "allreduce,1,8,1M,,,,,\nallreduce,1,8,1M,,,,,\n": "job.csv:5:1: collective: the same collective, communicator, size, algorithm and protocol as in line 4 (allowed: once)",
 		head + "allreduce,1,8,\"1M,,,,,\n":                      "job.csv:4:",
-		head + strings.Repeat("x,1,8,,,,,,\n", 30):              "job.csv: and 10 more",
 	} {
 		if _, err := Read("job.csv", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v\nwant %s", text, err, want)

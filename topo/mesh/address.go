@@ -12,7 +12,7 @@ import (
 func parseAddress(s string) (netip.Prefix, error) {
 	host, mask, ok := strings.Cut(s, "/")
 	if !ok {
-		return netip.Prefix{}, fmt.Errorf("address %q has no mask (want as 192.168.101.1/24)", s)
+		return netip.Prefix{}, fmt.Errorf("%q has no mask (needed: one, as in 192.168.101.1/24)", s)
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil || addr.Zone() != "" {
@@ -25,7 +25,7 @@ func parseAddress(s string) (netip.Prefix, error) {
 	p := netip.PrefixFrom(addr, length)
 	// In larger subnets than those of two addresses the first names the subnet.
 	if addr == p.Masked().Addr() && length < addr.BitLen()-1 {
-		return netip.Prefix{}, fmt.Errorf("%s is the subnet itself, want the address of the port", s)
+		return netip.Prefix{}, fmt.Errorf("%s is the subnet itself (needed: the address of the port)", s)
 	}
 	return p, nil
 }
