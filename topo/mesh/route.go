@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -16,7 +17,7 @@ func (m *Mesh) route(from, to int) []int {
 	for i := range hops {
 		hops[i], before[i] = -1, -1
 	}
-	hops[from], width[from] = 0, m.total()
+	hops[from], width[from] = 0, math.Inf(1)
 	for layer, queue := 0, []int{from}; len(queue) > 0; layer++ {
 		var next []int
 		for _, a := range queue {
@@ -62,15 +63,4 @@ func (m *Mesh) unreached() int {
 
 func (m *Mesh) apart(a, b int) error {
 	return fmt.Errorf("no way from %s to %s, not even over other nodes", m.Nodes[a].Name, m.Nodes[b].Name)
-}
-
-// total is more than any path can carry.
-func (m *Mesh) total() float64 {
-	sum := 1.0
-	for _, n := range m.Nodes {
-		for _, nic := range n.NICs {
-			sum += nic.GBps
-		}
-	}
-	return sum
 }
