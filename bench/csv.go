@@ -55,7 +55,7 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 		s.line, _ = s.in.FieldPos(0)
 		s.row()
 	}
-	s.run.finish(r, opts, &environment{}, OriginNone)
+	s.run.finish(r, opts, &environment{}, originNone)
 	r.sortMalformed()
 	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)

@@ -126,7 +126,7 @@ func (s *sweep) header(names []string) error {
 		s.named = labelsInName(s.r.File, s.opts.NamePattern)
 	}
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
-		s.r.Format = FormatOptimize
+		s.r.Format = formatOptimize
 	}
 	if s.at[colBandwidth] >= 0 {
 		s.r.note(line, "bandwidth_gbps is not used: the format does not say which bandwidth it is")

@@ -172,13 +172,13 @@ func (s *sweep) keep(m Sample, reason string) {
 	}
 	m.Coll = coll
 	m.Nodes, m.Ranks = firstPositive(m.Nodes, s.opts.Nodes), firstPositive(m.Ranks, s.opts.Ranks)
-	from := OriginNone
+	from := originNone
 	if s.named.label != noLabel {
-		from = OriginFileName
+		from = originFileName
 		m.Algo, m.Proto, m.Channels = s.named.algo, s.named.proto, s.named.channels
 		m.Selection = selection(s.named.claim().forces)
 	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
-		from = OriginFields
+		from = originFields
 	}
 	s.r.add(m, from)
 }

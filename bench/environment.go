@@ -155,7 +155,7 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	}
 	claims := []claim{c}
 	if len(e.flags) > 0 {
-		f := claim{label: noLabel, from: OriginFlag, forces: true}
+		f := claim{label: noLabel, from: originFlag, forces: true}
 		for name, value := range e.flags {
 			switch name {
 			case "algo", "algorithm":

@@ -18,7 +18,7 @@ func TestReadCollectedFormats(t *testing.T) {
 	if _, err := os.Stat(formatsDir); err != nil {
 		t.Skipf("SKIPPED: no collected logs: %v", err)
 	}
-	const unlabelled, byExport, byEnv, measured = OriginNone, OriginExport, OriginJSONEnv, OriginMeasured
+	const unlabelled, byExport, byEnv, measured = originNone, originExport, originJSONEnv, originMeasured
 	for _, c := range []struct {
 		file           string
 		kept, rejected int

@@ -73,7 +73,7 @@ func FuzzReadCSV(f *testing.F) {
 	seed(f, "testdata/*.csv")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := Read(bytes.NewReader(text), "x.csv", Options{})
-		if err != nil || r.Format != FormatSweep {
+		if err != nil || r.Format != formatSweep {
 			return
 		}
 		usable(t, r)

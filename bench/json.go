@@ -97,7 +97,7 @@ func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.finish(r, opts, &j.env, OriginJSONEnv)
+		j.run.finish(r, opts, &j.env, originJSONEnv)
 		if len(j.run.rows) == 0 {
 			r.note(0, "a run without a single result")
 		}

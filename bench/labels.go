@@ -16,13 +16,13 @@ import (
 type Origin int
 
 const (
-	OriginNone     Origin = iota // nothing says so: the library's default
-	OriginFileName               // words in the file's name
-	OriginFlag                   // --algo and the like on the command line
-	OriginExport                 // NCCL_ALGO and the like in the log's preamble
-	OriginJSONEnv                // the env array of the JSON
-	OriginMeasured               // NCCL's log, or RCCL's measured columns
-	OriginFields                 // the fields of a CSV file
+	originNone     Origin = iota // nothing says so: the library's default
+	originFileName               // words in the file's name
+	originFlag                   // --algo and the like on the command line
+	originExport                 // NCCL_ALGO and the like in the log's preamble
+	originJSONEnv                // the env array of the JSON
+	originMeasured               // NCCL's log, or RCCL's measured columns
+	originFields                 // the fields of a CSV file
 	NumOrigins
 )
 
@@ -84,7 +84,7 @@ func merge(claims []claim) (l label, from Origin, forced bool, clash string) {
 		case l.channels == 0:
 			l.channels, said[2] = c.channels, c.from
 		// What is asked for in channels is a bound, what runs may be less.
-		case l.channels != c.channels && said[2] != OriginMeasured:
+		case l.channels != c.channels && said[2] != originMeasured:
 			disagree(2, "the number of channels", strconv.Itoa(l.channels), strconv.Itoa(c.channels), c.from)
 		}
 	}
@@ -225,5 +225,5 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 }
 
 func (n named) claim() claim {
-	return claim{n.label, OriginFileName, n.label != noLabel && !n.isDefault, n.channels > 0}
+	return claim{n.label, originFileName, n.label != noLabel && !n.isDefault, n.channels > 0}
 }

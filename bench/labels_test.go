@@ -38,7 +38,7 @@ func TestEnvironmentInLogs(t *testing.T) {
 		if readsEnv([]byte(c.line)) {
 			e.read([]byte(c.line), func() {})
 		}
-		if got, _, _, _ := merge(e.claims(OriginExport, c.coll)); got != c.want {
+		if got, _, _, _ := merge(e.claims(originExport, c.coll)); got != c.want {
 			t.Errorf("%s for %s: %+v, want %+v", c.line, c.coll, got, c.want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestFileNameLabelsCSV(t *testing.T) {
 	for _, header := range []string{"collective,size_bytes,time_us\nallreduce,1024,12.5\n", "size_bytes,time_us\n1024,12.5\n"} {
 		r, err := Read(strings.NewReader(header), "all_reduce_tree_ll.csv", Options{})
 		want := Sample{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: nccl.AlgoTree, Proto: nccl.ProtoLL, Selection: SelectionForced, Micros: 12.5, Source: "all_reduce_tree_ll.csv:2"}
-		if err != nil || len(r.Samples) != 1 || r.Samples[0] != want || r.Labels[OriginFileName] != 1 {
+		if err != nil || len(r.Samples) != 1 || r.Samples[0] != want || r.Labels[originFileName] != 1 {
 			t.Errorf("%v %+v, want %+v", err, r, want)
 		}
 	}

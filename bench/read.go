@@ -19,10 +19,10 @@ import (
 type Format string
 
 const (
-	FormatText     Format = "nccl-tests text"
-	FormatJSON     Format = "nccl-tests JSON"
-	FormatSweep    Format = "sweep CSV"
-	FormatOptimize Format = "optimize_config CSV"
+	formatText     Format = "nccl-tests text"
+	formatJSON     Format = "nccl-tests JSON"
+	formatSweep    Format = "sweep CSV"
+	formatOptimize Format = "optimize_config CSV"
 )
 
 // Options say what a file may leave out. The zero value knows nothing.
@@ -246,13 +246,13 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	r := &Result{File: name, each: opts.Each}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
-		r.Format = FormatJSON
+		r.Format = formatJSON
 		err = readJSON(buffered, r, opts)
 	case looksLikeCSV(start):
-		r.Format = FormatSweep
+		r.Format = formatSweep
 		err = readCSV(buffered, r, opts)
 	default:
-		r.Format = FormatText
+		r.Format = formatText
 		err = readText(buffered, r, opts)
 	}
 	if err != nil {

@@ -211,12 +211,12 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	switch {
 	case e.fields == noLabel:
 	case u.isCSV:
-		all = append(all, claim{label: e.fields, from: OriginFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
+		all = append(all, claim{label: e.fields, from: originFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
 	default:
-		all = append(all, claim{label: e.fields, from: OriginMeasured})
+		all = append(all, claim{label: e.fields, from: originMeasured})
 	}
 	if e.logged && e.log != noLabel {
-		all = append(all, claim{label: e.log, from: OriginMeasured})
+		all = append(all, claim{label: e.log, from: originMeasured})
 	}
 	var m merged
 	var forced bool
@@ -227,9 +227,9 @@ func (u *run) merged(e evidence, claims []claim) merged {
 		m.selection = SelectionOwnChannels
 	}
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
-		m.label, m.from, m.clash = noLabel, OriginNone, ""
+		m.label, m.from, m.clash = noLabel, originNone, ""
 	}
-	if u.isCSV && (m.from == OriginFields || m.from == OriginNone) {
+	if u.isCSV && (m.from == originFields || m.from == originNone) {
 		m.selection = e.selection
 	}
 	if u.outcomes == nil {

@@ -154,7 +154,7 @@ func (t *text) beforeEnv() {
 	}
 }
 
-func (t *text) finish() { t.run.finish(t.r, t.opts, &t.env, OriginExport) }
+func (t *text) finish() { t.run.finish(t.r, t.opts, &t.env, originExport) }
 
 // next ends a run and begins one that goes on under the same header.
 func (t *text) next() {

@@ -44,7 +44,7 @@ func (s *System) ComputePaths(set Settings, comm *Comm) error {
 		}
 	}
 	for _, net := range s.Nodes[NodeNET] {
-		gpu, err := s.LocalGPU(net, set.NetDevs)
+		gpu, err := s.localGPU(net, set.NetDevs)
 		if err != nil {
 			return err
 		}

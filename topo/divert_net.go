@@ -34,7 +34,7 @@ func (s *System) divertNet(net *Node, set Settings) error {
 	for _, gpu := range s.Nodes[NodeGPU] {
 		if changed && !set.PXNDisable {
 			var err error
-			if own, err = s.LocalGPU(net, set.NetDevs); err != nil {
+			if own, err = s.localGPU(net, set.NetDevs); err != nil {
 				return err
 			}
 		}

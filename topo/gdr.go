@@ -44,7 +44,7 @@ func (s *System) DecideGDR(gpu, net *Node, send bool, set Settings) (GDR, error)
 	case send && !s.maySend(gpu, set):
 		return GDR{Why: ReadsOff}, nil
 	}
-	near, err := s.Proxy(gpu, net)
+	near, err := s.proxy(gpu, net)
 	if err != nil {
 		return GDR{}, err
 	}
@@ -80,9 +80,9 @@ func (s *System) maySend(gpu *Node, set Settings) bool {
 	return slices.ContainsFunc(s.Nodes[NodeGPU], func(peer *Node) bool { return peer != gpu && gpu.path(peer).Type == PathNVL })
 }
 
-// Proxy returns the GPU that talks to a network port for this one: the GPU itself, or the one that a PXN path goes
+// proxy returns the GPU that talks to a network port for this one: the GPU itself, or the one that a PXN path goes
 // through.
-func (s *System) Proxy(gpu, net *Node) (*Node, error) {
+func (s *System) proxy(gpu, net *Node) (*Node, error) {
 	path := gpu.path(net)
 	if path.Type != PathPXN {
 		return gpu, nil

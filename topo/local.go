@@ -103,9 +103,9 @@ func mirrorBits(n, size int) int {
 	return int(bits.Reverse64(uint64(n)) >> (64 - width))
 }
 
-// LocalGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
+// localGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
 // the port.
-func (s *System) LocalGPU(net *Node, policy NetDevs) (*Node, error) {
+func (s *System) localGPU(net *Node, policy NetDevs) (*Node, error) {
 	net = s.firstWithID(net)
 	gpus := s.local(net, NodeGPU)
 	rotations := make([]rotation, len(gpus))

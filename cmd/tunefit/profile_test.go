@@ -70,7 +70,7 @@ func TestProfileErrors(t *testing.T) {
 		{cli.ExitUsage, []string{"profile", log, "--steps", "-2"}, "--steps -2 (allowed: 1 or more"},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
 		{cli.ExitFailed, []string{"profile", sweep}, "sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's inspector or a log of measurements)"},
-		{cli.ExitFailed, []string{"import", broken, "-o", out}, `broken.json:1:1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
+		{cli.ExitFailed, []string{"import", broken, "-o", out}, `broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
 		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
 		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o", out}, "is what a job found out about its policy (needed: "},
 		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"}, "is read, and would be overwritten"},

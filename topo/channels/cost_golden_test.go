@@ -42,7 +42,7 @@ func TestDeriveTuningAgreesWithNCCL(t *testing.T) {
 		golden.LoadJSON(t, file, &answers)
 		for hosts, n := range answers.Nodes {
 			where := golden.System(file) + " " + hosts
-			got := DeriveTuning(n.Graphs, n.facts())
+			got := deriveTuning(n.Graphs, n.facts())
 			golden.Same(t, &a, "channels", where, n.NChannels, got.NChannels)
 			golden.Same(t, &a, "NVLS channels", where, n.NVLSChannels, got.NVLSChannels)
 			golden.Same(t, &a, "max threads", where, n.MaxThreads, got.MaxThreads)

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// VendorMixed stands for a communicator whose nodes have CPUs of different vendors. Value of NCCL 2.30.7, graph.h.
-const VendorMixed topo.CPUVendor = 4
+// vendorMixed stands for a communicator whose nodes have CPUs of different vendors. Value of NCCL 2.30.7, graph.h.
+const vendorMixed topo.CPUVendor = 4
 
 // CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
 type CommFacts struct {
@@ -47,8 +47,8 @@ const (
 	minCollNetNodes  = 2  // NCCL's default of NCCL_COLLNET_NODE_THRESHOLD
 )
 
-// DeriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport.
-func DeriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
+// deriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport.
+func deriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
 	t := &tuning.Tuning{
 		NCCL:   facts.NCCL,
 		NNodes: facts.NNodes, NRanks: facts.NRanks,
@@ -117,7 +117,7 @@ func newCostModel(graphs Graphs, facts CommFacts) *costModel {
 	row := m.gpu
 	if facts.NNodes > 1 {
 		row = 0
-		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == VendorMixed && facts.NCCL.Has(nccl.MixedCPUs) {
+		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == vendorMixed && facts.NCCL.Has(nccl.MixedCPUs) {
 			row = 1
 		}
 	}

@@ -31,7 +31,7 @@ func hgxH100Tuning(t testing.TB, nNodes int) *tuning.Tuning {
 	if nNodes == 1 {
 		graphs = single
 	}
-	return DeriveTuning(graphs, CommFacts{
+	return deriveTuning(graphs, CommFacts{
 		NNodes: nNodes, NRanks: 8 * nNodes, MinLocalRanks: 8, MaxLocalRanks: 8, MinCompCap: 90, MaxCompCap: 90,
 		CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel, MinNetBW: 48, NVSwitches: 1, NVLS: true,
 		MaxTreePattern: graphs.Tree.Pattern,
@@ -76,9 +76,9 @@ func TestDeriveTuningHGXH100(t *testing.T) {
 func TestDeriveTuningTreePattern(t *testing.T) {
 	_, multi := hgxH100Graphs(t)
 	facts := CommFacts{NNodes: 4, NRanks: 32, MinCompCap: 90, MaxCompCap: 90, CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel}
-	without := DeriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
+	without := deriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
 	facts.MaxTreePattern = PatternTree
-	with := DeriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
+	with := deriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
 	if without != 144 || with != 122.4 {
 		t.Errorf("tree bandwidth %v and %v GB/s with all traffic on one GPU; want 144 and 122.4", without, with)
 	}

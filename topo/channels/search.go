@@ -8,8 +8,8 @@ import (
 
 var errNoRank = errors.New("no GPU with a rank")
 
-// SearchOptions say which graphs a communicator needs. All ranks must agree on them.
-type SearchOptions struct {
+// searchOptions say which graphs a communicator needs. All ranks must agree on them.
+type searchOptions struct {
 	NVLS    bool         // the GPUs can multicast, see topo.System.CanMultimem
 	CollNet bool         // in-network collectives are wanted; only ports with Net.Coll count
 	NetDevs topo.NetDevs // as in Settings
@@ -17,12 +17,12 @@ type SearchOptions struct {
 	CrossNIC topo.Toggle // as in Variables
 }
 
-// Search finds the channels that NCCL would use on this system (graph/search.cc), in the release that the system was built
+// searchGraphs finds the channels that NCCL would use on this system (graph/search.cc), in the release that the system was built
 // for: ring and tree, NVLS and CollNet if asked for. Paths must have been computed and the system trimmed, see topo.System.Init; whether the communicator
 // goes beyond the system is topo.System.Inter. The system is not changed.
 //
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere.
-func Search(sys *topo.System, opt SearchOptions) (*Graphs, error) {
+func searchGraphs(sys *topo.System, opt searchOptions) (*Graphs, error) {
 	if len(sys.Nodes[topo.NodeGPU]) == 0 {
 		return nil, errNoRank
 	}
@@ -36,7 +36,7 @@ func Search(sys *topo.System, opt SearchOptions) (*Graphs, error) {
 
 // searchAll finds all graphs of a communicator in NCCL's order: the tree has as many channels as the ring, and each graph
 // sees the rounding errors of those before it.
-func (s *searchSystem) searchAll(opt SearchOptions) (*Graphs, error) {
+func (s *searchSystem) searchAll(opt searchOptions) (*Graphs, error) {
 	var graphs Graphs
 	gpus := len(s.gpus)
 	find := func(id int, g *searchGraph, into *Graph) error {

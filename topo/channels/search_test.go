@@ -108,11 +108,11 @@ func TestSearchLeavesSystemAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := Search(sys, SearchOptions{NVLS: true})
+	first, err := searchGraphs(sys, searchOptions{NVLS: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Search(sys, SearchOptions{NVLS: true})
+	second, err := searchGraphs(sys, searchOptions{NVLS: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 		if opt.PlainTrees {
 			c.Facts.MaxTreePattern = ""
 		}
-		c.Tuning = DeriveTuning(c.Graphs, c.Facts)
+		c.Tuning = deriveTuning(c.Graphs, c.Facts)
 		c.fitP2PChannels()
 		all = append(all, &c)
 	}
@@ -114,7 +114,7 @@ func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.Sys
 }
 
 func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	return Search(sys, SearchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs, CrossNIC: opt.Variables.CrossNIC})
+	return searchGraphs(sys, searchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs, CrossNIC: opt.Variables.CrossNIC})
 }
 
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.

@@ -9,7 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Machine describes the machine whose files are below root ("/" for this one; a test gives a copy) as NCCL would dump it
+// machine describes the machine whose files are below root ("/" for this one; a test gives a copy) as NCCL would dump it
 // with one rank on each GPU, ranks in the order of NVML: the PCI tree between GPUs, NICs and CPUs from sysfs, NVLink
 // and compute capability from nvml.
 //
@@ -18,7 +18,7 @@ import (
 // because a GPU that is idle slows its link down.
 //
 // Without a GPU the error is a *NoGPUError.
-func Machine(root string, nvml NVML) (*topo.Document, error) {
+func machine(root string, nvml NVML) (*topo.Document, error) {
 	fs := newSysfs(root)
 	return detect(fs, nvml, nil)
 }

@@ -180,7 +180,7 @@ func checkXML(t *testing.T, doc *topo.Document, file string) {
 }
 
 func TestDetectDescribesTheMachineAsNCCLDoes(t *testing.T) {
-	doc, err := Machine(twoSockets(t).root, fourA100())
+	doc, err := machine(twoSockets(t).root, fourA100())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestDetectInAVirtualMachine(t *testing.T) {
 		{BusID: "0001:00:00.0", ComputeCap: 90, Vendor: 0x10de, Device: 0x2330, NVLinks: make([]string, 18)},
 		{Index: 1, BusID: "0002:00:00.0", ComputeCap: 90, Vendor: 0x10de, Device: 0x2330, C2CLinks: 5, C2CMBps: 44712},
 	}}
-	doc, err := Machine(m.root, nvml)
+	doc, err := machine(m.root, nvml)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,13 +258,13 @@ func TestDetectWithoutGPUSaysWhy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Machine(tt.root, tt.nvml)
+			_, err := machine(tt.root, tt.nvml)
 			if !errors.Is(err, ErrNoGPU) || err.Error() != tt.want {
 				t.Errorf("error %q\nwant  %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := Machine(t.TempDir(), fakeNVML{err: noDriver}); !errors.Is(err, noDriver) {
+	if _, err := machine(t.TempDir(), fakeNVML{err: noDriver}); !errors.Is(err, noDriver) {
 		t.Errorf("the cause is lost: %v", err)
 	}
 }
@@ -272,13 +272,13 @@ func TestDetectWithoutGPUSaysWhy(t *testing.T) {
 func TestDetectOnAnUnknownProcessor(t *testing.T) {
 	m := newFakeMachine(t)
 	m.write("/proc/cpuinfo", "processor\t: 0\nhart\t: 0\nisa\t: rv64imafdc\n")
-	if _, err := Machine(m.root, fourA100()); err == nil || !strings.Contains(err.Error(), "/proc/cpuinfo: not an x86-64") {
+	if _, err := machine(m.root, fourA100()); err == nil || !strings.Contains(err.Error(), "/proc/cpuinfo: not an x86-64") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestDetectOnThisMachine(t *testing.T) {
-	doc, err := Machine("/", NVMLLibrary{})
+	doc, err := machine("/", NVMLLibrary{})
 	if errors.Is(err, ErrNoGPU) {
 		t.Skipf("nothing to detect here: %v", err)
 	}

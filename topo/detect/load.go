@@ -14,9 +14,9 @@ import (
 // Places where a topology is looked for.
 const (
 	TunerFileVariable = "NCCL_TUNER_TOPO_FILE"
-	NCCLFileVariable  = "NCCL_TOPO_FILE"
-	// VirtualFile is where NVIDIA's topology daemon leaves the description of a virtual machine.
-	VirtualFile = "/var/run/nvidia-topologyd/virtualTopology.xml"
+	ncclFileVariable  = "NCCL_TOPO_FILE"
+	// virtualFile is where NVIDIA's topology daemon leaves the description of a virtual machine.
+	virtualFile = "/var/run/nvidia-topologyd/virtualTopology.xml"
 )
 
 // Source says where a topology came from.
@@ -59,9 +59,9 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 		}
 		return doc, src, nil
 	}
-	src := Source{Variable: NCCLFileVariable, File: getenv(NCCLFileVariable)}
+	src := Source{Variable: ncclFileVariable, File: getenv(ncclFileVariable)}
 	if src.File == "" {
-		src = Source{File: VirtualFile}
+		src = Source{File: virtualFile}
 	}
 	base, err := readBelow(root, src.File, getenv)
 	switch {
@@ -77,7 +77,7 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, src, err
 	}
-	doc, err := Machine(root, nvml)
+	doc, err := machine(root, nvml)
 	return doc, Source{}, err
 }
 

@@ -42,14 +42,14 @@ func TestLoadOrder(t *testing.T) {
 		want    string // name of the system
 		source  string
 	}{
-		{"tuner's file first", map[string]string{TunerFileVariable: "/tuner.xml", NCCLFileVariable: "/nccl.xml"}, "v", "tuner",
+		{"tuner's file first", map[string]string{TunerFileVariable: "/tuner.xml", ncclFileVariable: "/nccl.xml"}, "v", "tuner",
 			"NCCL_TUNER_TOPO_FILE=/tuner.xml"},
-		{"NCCL's file", map[string]string{NCCLFileVariable: "/nccl.xml"}, "v", "nccl", "NCCL_TOPO_FILE=/nccl.xml"},
-		{"virtual machine's file", nil, "v", "v", VirtualFile},
+		{"NCCL's file", map[string]string{ncclFileVariable: "/nccl.xml"}, "v", "nccl", "NCCL_TOPO_FILE=/nccl.xml"},
+		{"virtual machine's file", nil, "v", "v", virtualFile},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m.write(VirtualFile, `<system version="1" name="`+tt.virtual+`"/>`)
+			m.write(virtualFile, `<system version="1" name="`+tt.virtual+`"/>`)
 			doc, src, err := Load(func(k string) string { return tt.env[k] }, m.root, noGPU)
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestLoadOrder(t *testing.T) {
 	if err := errors.Join(os.WriteFile(open, []byte(`<system version="1"/>`), 0o600), os.Chmod(open, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	for _, variable := range []string{TunerFileVariable, NCCLFileVariable} {
+	for _, variable := range []string{TunerFileVariable, ncclFileVariable} {
 		for _, file := range []string{"/missing.xml", "/bad.xml", "/fifo.xml", "/open.xml"} {
 			_, _, err := Load(func(k string) string { return map[string]string{variable: file}[k] }, m.root, fourA100())
 			if err == nil || !strings.HasPrefix(err.Error(), variable+": ") || !strings.Contains(err.Error(), file) {
@@ -95,12 +95,12 @@ func TestLoadDetectsWithoutAFile(t *testing.T) {
 // The file says where things are, the machine says which of them are there and what is on them.
 func TestLoadCompletesAVendorsFile(t *testing.T) {
 	m := twoSockets(t)
-	m.write(VirtualFile, vendorFile)
+	m.write(virtualFile, vendorFile)
 	doc, src, err := Load(func(string) string { return "" }, m.root, fourA100())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := VirtualFile + ", completed by detection"; src.String() != want {
+	if want := virtualFile + ", completed by detection"; src.String() != want {
 		t.Errorf("source %q, want %q", src, want)
 	}
 	var out bytes.Buffer

@@ -30,7 +30,7 @@ func TestDetectNICsTellsWhatANetPluginTells(t *testing.T) {
 // The table of NICs can be had from a file too, as far as the file tells.
 func TestNICsOfADocument(t *testing.T) {
 	m := twoSockets(t)
-	doc, err := Machine(m.root, fourA100())
+	doc, err := machine(m.root, fourA100())
 	if err != nil {
 		t.Fatal(err)
 	}
