@@ -191,6 +191,24 @@ func TestSweepWithFailures(t *testing.T) {
 	}
 }
 
+// A run of several configurations that fails is repeated with each of them alone: only the one that fails again is given up.
+func TestSweepFindsWhatFailed(t *testing.T) {
+	c := newCluster(t, "STANDIN_FAIL=crash:ring/ll/24")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-16M", "--launch", playedRanks)
+	got := c.outcomes()
+	if code != cli.ExitOK || len(got) != 2 || !strings.Contains(got[0], "-mixed-") || !strings.Contains(got[1], "-mixed-") {
+		t.Fatalf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
+	}
+	failed := c.runs()[slices.IndexFunc(c.runs(), func(r sweep.Run) bool { return r.Outcome == sweep.Failed })]
+	for line := range strings.Lines(c.file("policies/" + strings.TrimSuffix(strings.SplitN(failed.Log, "-", 2)[1], ".log") + ".csv")) {
+		fields := strings.Split(line, ",")
+		config := strings.Join(fields[3:6], ",")
+		if learnt := strings.Contains(c.file("sweep.csv"), ","+config+",1,8,0,forced,"); learnt == (config == "ring,ll,24") {
+			t.Errorf("%s is learnt from: %v", config, learnt)
+		}
+	}
+}
+
 // A policy of several configurations that computes wrong results in the verification: none of them is trusted any more.
 func TestSweepVerifiesWrongResults(t *testing.T) {
 	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:10")

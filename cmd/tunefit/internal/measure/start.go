@@ -90,6 +90,16 @@ func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, rep
 	return all
 }
 
+// ConfigsAt are the configurations that a policy decides on at some sizes.
+func (s Start) ConfigsAt(sizes []uint64) (all []fit.Config) {
+	for _, row := range s.Rows {
+		if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
+			all = append(all, row.Config)
+		}
+	}
+	return all
+}
+
 // Split is one start for each configuration, for those who cannot change it from size to size.
 func (s Start) Split() (all []Start) {
 	if len(s.Rows) == 0 || s.Name == nameOf(s.Key, s.Rows[0].Config) {

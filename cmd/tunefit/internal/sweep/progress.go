@@ -22,8 +22,10 @@ func (s *Sweep) report(r *Run) string {
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
-		if len(start.Rows) > 1 {
-			text += cli.CountOf(len(start.Rows), "configuration") + ", "
+		if configs := start.ConfigsAt(r.Sizes); len(configs) > 1 {
+			text += cli.CountOf(len(configs), "configuration") + ", "
+		} else if len(start.Rows) > 1 {
+			text += configs[0].String() + ", "
 		}
 		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:

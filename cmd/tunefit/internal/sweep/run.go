@@ -25,7 +25,7 @@ import (
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
 const attempts = 2
 
-// batch runs what is left of a batch: all once, then what failed once more.
+// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself.
 func (s *Sweep) batch(ctx context.Context, b int) error {
 	for attempt := range attempts {
 		for i := range s.journal.batches[b].Starts {
@@ -40,12 +40,31 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 // finish runs what is left of a start, unless it has failed more often than that.
 func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 	start := &s.journal.batches[b].Starts[i]
-	left, failed, refused := s.left(b, i)
-	if refused || failed > failures || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].FamilyKey) {
+	_, failed, refused := s.left(b, i, start.Sizes)
+	parts := []measure.Start{*start}
+	if failed > 0 {
+		parts = start.Split()
+	}
+	if refused || failed > failures && (failures == 0 || len(parts) == 1) || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].FamilyKey) {
 		return nil
 	}
+	for k := range parts {
+		left, failed, _ := s.left(b, i, parts[k].Sizes)
+		if len(parts) > 1 && failed > 0 {
+			continue
+		}
+		if err := s.measure(ctx, b, i, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs a start at some of its sizes, until a run does not end well.
+func (s *Sweep) measure(ctx context.Context, b, i int, sizes []uint64) error {
+	start := &s.journal.batches[b].Starts[i]
 	unit := measure.TrimUnit(start.Key)
-	for _, step := range measure.Steps(left, unit) {
+	for _, step := range measure.Steps(sizes, unit) {
 		if s.journal.batches[b].Kind == Measure && s.reserved(start.Key) {
 			s.short[start.Key] = true
 			return nil
@@ -76,10 +95,10 @@ func (s *Sweep) runInTime(ctx context.Context, r Run, step measure.Step) (Outcom
 	return s.run(ctx, r, step)
 }
 
-// left are the sizes of a start that no run has measured, nor ended without; and how its runs failed.
-func (s *Sweep) left(b, i int) (sizes []uint64, failed int, refused bool) {
+// left are those of some sizes of a start that no run has measured, nor ended without; and how runs at these sizes alone failed.
+func (s *Sweep) left(b, i int, of []uint64) (sizes []uint64, failed int, refused bool) {
 	start := &s.journal.batches[b].Starts[i]
-	sizes = slices.Clone(start.Sizes)
+	sizes = slices.Clone(of)
 	for _, k := range s.journal.of(start.Key).runs {
 		r := &s.journal.runs[k]
 		if r.Batch != b || r.Start != i {
@@ -90,6 +109,9 @@ func (s *Sweep) left(b, i int) (sizes []uint64, failed int, refused bool) {
 			done = s.measured(r)
 		}
 		sizes = slices.DeleteFunc(sizes, func(b uint64) bool { return slices.Contains(done, b) })
+		if slices.ContainsFunc(r.Sizes, func(b uint64) bool { return !slices.Contains(of, b) }) {
+			continue
+		}
 		refused = refused || r.Outcome == Refused
 		if r.Outcome == Failed {
 			failed++
@@ -108,16 +130,26 @@ func (s *Sweep) measured(r *Run) (sizes []uint64) {
 }
 
 // givenUp are configurations of a subject that failed too often or computed wrong results, or in whose place NCCL ran
-// another one. Of a policy of several nobody knows which it was.
+// another one. Where several of one run did, nobody knows which it was.
 func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i, start := range s.journal.batches[b].Starts {
-			if _, failed, refused := s.left(b, i); !refused && failed < attempts {
+			_, failed, refused := s.left(b, i, start.Sizes)
+			if len(start.Rows) == 0 || !refused && failed < attempts {
 				continue
 			}
-			for _, row := range start.Rows {
-				all = append(all, row.Config)
+			var alone, together []fit.Config
+			for _, part := range start.Split() {
+				c := part.Rows[0].Config
+				together = append(together, c)
+				if _, failed, refused := s.left(b, i, part.Sizes); refused || failed > 0 {
+					alone = append(alone, c)
+				}
 			}
+			if len(alone) == 0 && refused {
+				alone = together
+			}
+			all = append(all, alone...)
 		}
 	}
 	return all

@@ -217,7 +217,7 @@ func (s *Sweep) hopeless(key fit.Key) (reason string) {
 		if r.Batch != s.journal.of(key).batches[0] || r.Start > 0 { // the default comes first
 			break
 		}
-		if left, failed, refused := s.left(r.Batch, r.Start); len(left) > 0 && (refused || failed >= attempts) {
+		if left, failed, refused := s.left(r.Batch, r.Start, s.journal.start(r).Sizes); len(left) > 0 && (refused || failed >= attempts) {
 			reason = r.Reason
 		}
 	}
