@@ -156,7 +156,7 @@ func (t *Trial) Result() Result {
 			half = max(half, tQuantile(n-1)*between)
 			clearly = max(clearly, sure/2*tQuantile(n-1)*between)
 		} else {
-			clearly = max(clearly, 1.5*sure*between) // two pairs tell hardly how pairs differ
+			half = max(half, 1.5*sure*between) // two pairs tell hardly how pairs differ
 		}
 	}
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)

@@ -115,6 +115,18 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// Where steps are short a block has many, which tell its mean far better than blocks agree: two pairs that end
+// the trial early must not seem more certain than they are.
+func TestTrialsOfShortSteps(t *testing.T) {
+	const n = 400
+	for i, effect := range []float64{-0.1, 0.03, 0.05} {
+		c := many(uint64(i), n, 60000, effect, 0.02, 0.03, 100)
+		if c.holds < n*85/100 || c.ended < n {
+			t.Errorf("effect %+g: %d of %d intervals hold the truth, %d trials have ended", effect, c.holds, n, c.ended)
+		}
+	}
+}
+
 // A disturbance as long as a block, such as another job's burst, makes one pair differ, not the version.
 func TestTrialWithBurst(t *testing.T) {
 	blocks := Blocks{4 * time.Second, 1}
