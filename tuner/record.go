@@ -53,21 +53,19 @@ type Recording struct {
 	said string   // why no kernel is timed
 
 	mu      sync.Mutex // beside recordings.mu: Decide must not wait for a file
-	decided map[shapeKey]shapeDecision
+	decided map[ranKey]shapeDecision
 	idle    bool // NCCL decides everything
 }
 
-type shapeKey struct {
-	coll  nccl.Coll
-	bytes uint64
+// ranKey is a shape and what ran, as the recorder has it: versions of a policy decide by turns. "" is whatever NCCL takes.
+type ranKey struct {
+	coll        nccl.Coll
+	bytes       uint64
+	algo, proto string
 }
 
-// shapeDecision is who chose what instead of what.
-type shapeDecision struct {
-	by, own string
-	algo    nccl.Algo // -1: NCCL's own choice
-	proto   nccl.Proto
-}
+// shapeDecision is who chose it, and instead of what.
+type shapeDecision struct{ by, own string }
 
 const (
 	// The bounds of a process's memory and file: some 3 MB at most.
@@ -94,7 +92,7 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, 
 		return nil, false
 	}
 	kernels = p.timesKernels(info.ABI, log)
-	r = &Recording{info: info, log: log, from: from, decided: map[shapeKey]shapeDecision{}, data: record.Comm{
+	r = &Recording{info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
 		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Kernels: kernels,
 	}}
 	if !p.recordings.add(r, dir) {
@@ -241,13 +239,14 @@ func (r *recordings) file() (f *record.File, dir string) {
 func (c *Recording) explain(call *record.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, ok := c.decided[shapeKey{call.Coll, call.Bytes}]
-	switch {
-	case !ok && c.idle:
-		call.DecidedBy = "NCCL"
-	case ok && (d.algo < 0 || d.algo.String() == call.Algo && d.proto.String() == call.Proto):
-		call.DecidedBy, call.Own = d.by, d.own
+	d, ok := c.decided[ranKey{call.Coll, call.Bytes, call.Algo, call.Proto}]
+	if !ok {
+		d, ok = c.decided[ranKey{call.Coll, call.Bytes, "", ""}]
 	}
+	if !ok && c.idle {
+		d.by = "NCCL"
+	}
+	call.DecidedBy, call.Own = d.by, d.own
 }
 
 // add notes who decided a query. A nil recording notes nothing.
@@ -255,20 +254,26 @@ func (c *Recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := shapeKey{q.Coll, q.Bytes}
-	if _, known := c.decided[key]; !known && len(c.decided) == maxDecided {
+	d := shapeDecision{by: decidedBy(e, a)}
+	own := ranKey{coll: q.Coll, bytes: q.Bytes}
+	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
+		own.algo, own.proto = algo.String(), proto.String()
+		d.own = own.algo + "/" + own.proto
+	}
+	if a.By != policy.ByNCCL && a.Algo >= 0 {
+		c.note(ranKey{q.Coll, q.Bytes, a.Algo.String(), a.Proto.String()}, d)
 		return
 	}
-	d := shapeDecision{by: decidedBy(e, a), algo: a.Algo, proto: a.Proto}
-	if a.By == policy.ByNCCL {
-		d.algo = -1 // whatever it takes
+	c.note(own, d)
+	c.note(ranKey{coll: q.Coll, bytes: q.Bytes}, d)
+}
+
+func (c *Recording) note(ran ranKey, d shapeDecision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.decided[ran]; known || len(c.decided) < maxDecided {
+		c.decided[ran] = d
 	}
-	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
-		d.own = fmt.Sprintf("%s/%s", algo, proto)
-	}
-	c.decided[key] = d
 }
 
 // noteIdle notes that NCCL decides everything.

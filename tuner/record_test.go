@@ -104,6 +104,40 @@ func TestRecord(t *testing.T) {
 	})
 }
 
+// Where versions decide by turns, each is named for what ran by it.
+func TestRecordOfTurns(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "allreduce,0,inf,tree,ll,1,-1,-1\n")
+	p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
+	from := &counts{[]record.Call{
+		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
+	}}
+	r, _ := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 6}, from, Log{})
+	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
+	for i := range table {
+		table[i] = float32(100 - i)
+	}
+	read, err := p.use(p.loadFiles(settings{configFile: file}), settings{configFile: file}, Log{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := policy.Query{Coll: nccl.CollAllReduce, Bytes: 1024, PipeOps: 1, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	row := policy.Answer{By: policy.ByRow, Decision: policy.Decision{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}
+	none := policy.Answer{By: policy.ByNCCL, Decision: policy.Decision{Rule: -1, Algo: -1, Proto: -1}}
+	for range 2 {
+		r.add(read.version.engine, q, row)
+		r.add(read.version.engine, q, none)
+	}
+	p.RecordEnd(r)
+	got := ""
+	for _, call := range readRecord(t, dir).Comms[0].Calls {
+		got += fmt.Sprintln(call.Algo, call.DecidedBy, call.Own)
+	}
+	if want := fmt.Sprintf("tree %s:1 pat/simple\npat NCCL pat/simple\n NCCL pat/simple\n", file); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // No kernel is timed unless that is asked for, nor by releases of NCCL that lose count.
 func TestKernelsAreTimedOnRequest(t *testing.T) {
 	for _, c := range []struct {

@@ -50,8 +50,8 @@ type Call struct {
 	Channels int    `json:"channels"`
 	Calls    uint64 `json:"calls"`
 
-	// DecidedBy is a row (policy.csv:3), a model or NCCL; Own is NCCL's own choice. Empty where the
-	// tuner was not asked, or has decided otherwise since.
+	// DecidedBy is a row (policy.csv:3), a model or NCCL, the latest of those that chose what ran; Own is NCCL's own
+	// choice. Empty where the tuner was not asked, or something else ran.
 	DecidedBy string `json:"decided_by,omitempty"`
 	Own       string `json:"nccl_alone,omitempty"`
 
