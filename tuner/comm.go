@@ -176,6 +176,7 @@ func (c *Comm) leave() {
 	if c.endTrials != nil {
 		c.endTrials()
 	}
+	c.plugin.paces.close(c)
 	if c.unwatch != nil {
 		c.unwatch()
 	}

@@ -31,6 +31,9 @@ type comparison struct {
 	blocks trial.Blocks
 	began  time.Time
 
+	others   func() []standing
+	follower follower
+
 	steps   steps
 	kind    uint64   // of the steps of the trial's open pair
 	history []period // what was in force, the latest last
@@ -64,7 +67,8 @@ func (c *Comm) startTrials() (stop func()) {
 	if !c.settings.compares() || c.info.Clock == nil || c.info.NewStamps == nil {
 		return nil
 	}
-	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.rendezvous.changeTime()}
+	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.rendezvous.changeTime(),
+		others: func() []standing { return c.plugin.paces.others(c) }}
 	if c.settings.compare != "" {
 		if d.other = c.compared(); d.other == nil && !c.settings.canary {
 			return nil
@@ -129,7 +133,7 @@ func (d *comparison) pause() time.Duration {
 func (d *comparison) tick(ctx context.Context, now time.Time) {
 	stamps := d.clock.read() // before what is in force: that is known before a call by it is stamped
 	d.look(ctx)
-	if d.trial == nil {
+	if d.trial == nil || d.follows(ctx, now) {
 		return
 	}
 	for _, s := range stamps {
@@ -199,6 +203,19 @@ func (d *comparison) goBack(ctx context.Context) {
 	d.giveUp(ctx, trial.Edited, trial.B)
 }
 
+// follows ends the comparison where another communicator of the process has ended its own.
+func (d *comparison) follows(ctx context.Context, now time.Time) bool {
+	block := max(d.blocks.Length, trial.LengthFor(0, d.change))
+	side, ended := d.follower.ended(now, block, d.sides, d.others())
+	if ended {
+		d.log.Infof("%s is compared with %s no longer: another communicator of this process has ended its comparison; %s stays in force",
+			d.sides[trial.A], d.sides[trial.B], d.sides[side])
+		d.ask(side, now)
+		d.giveUp(ctx, trial.Followed, side)
+	}
+	return ended
+}
+
 // giveUp ends the comparison for a reason that the trial does not know.
 func (d *comparison) giveUp(ctx context.Context, why trial.State, stays trial.Side) {
 	if d.blocks.Length > 0 {
@@ -222,7 +239,7 @@ func (d *comparison) begin(a, b *version, canary bool) {
 		return
 	}
 	d.trial, d.steps, d.told, d.gaveUp = &trial.Trial{}, steps{}, trial.Result{}, false
-	d.blocks, d.began = trial.Blocks{}, d.now()
+	d.blocks, d.began, d.follower = trial.Blocks{}, d.now(), follower{}
 }
 
 // end leaves the comparison under way.

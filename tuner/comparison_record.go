@@ -100,6 +100,8 @@ func (c Comparison) Verdict() string {
 	switch {
 	case c.State == trial.NoChange && !c.Known():
 		return "given up: the versions did not come into force by turns, or a step takes too long"
+	case c.State == trial.Followed:
+		return "not known: another communicator of the process has ended its comparison"
 	case !c.Known() && c.State != trial.Running:
 		return "not known: it has ended too early"
 	}

@@ -80,7 +80,7 @@ func play(t *testing.T, s settings, a string, others ...string) *playedJob {
 	j.clock.Next.Store(never)
 	c := &Comm{plugin: p, settings: s, log: j.log.log(), info: CommInfo{ID: 7, Ranks: 8, Nodes: 1, Clock: &j.clock,
 		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }}}
-	j.d = &comparison{comm: c, log: c.log, member: j, clock: &j.clock, change: time.Second, lag: time.Second, now: func() time.Time { return j.now }}
+	j.d = &comparison{comm: c, log: c.log, member: j, clock: &j.clock, change: time.Second, lag: time.Second, now: func() time.Time { return j.now }, others: func() []standing { return nil }}
 	if s.compare != "" {
 		j.d.other = j.versions[others[0]]
 	}
@@ -343,6 +343,50 @@ func TestComparisonKeepsBlocks(t *testing.T) {
 	j.run(time.Minute)
 	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
 		t.Errorf("%+v\nafter %+v", c, before)
+	}
+}
+
+// A comparison that goes on when the others of the job have ended theirs would find too little: it ends with them, unless
+// they make no calls, or change late.
+func TestComparisonFollows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other func(j *playedJob) (on string, calls int)
+		ends  bool
+	}{
+		{"takes turns as long", func(j *playedJob) (string, int) { return j.inForce.Meaning(), int(j.call) }, false},
+		{"ends", func(j *playedJob) (string, int) {
+			if j.turns > 3 {
+				return j.versions[""].Meaning(), int(j.call)
+			}
+			return j.inForce.Meaning(), int(j.call)
+		}, true},
+		{"makes no calls", func(j *playedJob) (string, int) {
+			if j.turns > 3 {
+				return j.versions[""].Meaning(), 3
+			}
+			return j.inForce.Meaning(), j.turns
+		}, false},
+		{"changes at each sixth turn", func(j *playedJob) (string, int) {
+			return j.versions[[]string{fastRows, ""}[j.turns/6%2]].Meaning(), j.turns
+		}, false},
+		{"is edited, then never changes", func(j *playedJob) (string, int) {
+			return []string{"one", "another", j.versions[fastRows].Meaning()}[min(2, j.turns)], int(j.call)
+		}, false},
+		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) }, false},
+	} {
+		j := play(t, settings{compare: compareNCCL}, fastRows, "")
+		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
+		other := &Comm{}
+		j.d.others = func() []standing {
+			on, calls := c.other(j)
+			return []standing{{other, on, uint64(calls)}}
+		}
+		j.run(5 * time.Minute)
+		last := j.last()
+		if ended := last.State == trial.Followed; ended != c.ends || ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
+			t.Errorf("%s: %v is in force after %+v", c.name, j.inForce, last)
+		}
 	}
 }
 

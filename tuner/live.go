@@ -99,6 +99,9 @@ func (c *Comm) join(own loaded) error {
 	if !c.member.IsStatic() {
 		c.unwatch = c.plugin.watch(c, own)
 	}
+	if c.settings.compares() {
+		c.plugin.paces.open(c)
+	}
 	if c.member.Slot() == 0 {
 		c.endTrials = c.startTrials()
 	}

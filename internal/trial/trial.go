@@ -100,6 +100,7 @@ const (
 	Clear    State = "clear"    // one side is slower for sure: the job should not go on trying it
 	Budget   State = "budget"   // it has lasted long enough
 	Edited   State = "edited"   // one side was given up by an edit
+	Followed State = "followed" // another communicator has ended its trial: alone, this one would find less
 	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
 )
 
@@ -120,7 +121,9 @@ func (r Result) Faster() bool { return r.Known() && r.High < 0 }
 func (r Result) Slower() bool { return r.Known() && r.Low > 0 }
 
 // Known reports that there are enough pairs for an interval.
-func (r Result) Known() bool { return r.Pairs >= minPairs || r.State == Clear }
+func (r Result) Known() bool {
+	return r.State == Clear || r.Pairs >= minPairs && r.State != Followed
+}
 
 func (r Result) String() string {
 	if !r.Known() {

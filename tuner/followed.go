@@ -1,0 +1,64 @@
+package tuner
+
+import (
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
+)
+
+// A job's communicators change sides together, and a step waits for all of them. When one ends its
+// comparison, one that goes on alone finds less difference than there is: it may have begun later, or not be sure yet. So it
+// ends, too, when another communicator of the process has taken turns and does so no more.
+
+// follower watches the others of the process during one comparison.
+type follower map[*Comm]*turns
+
+// turns are how often another communicator has changed from side to side since then.
+type turns struct {
+	standing
+	n       int
+	at      time.Time // of the latest
+	from    uint64    // its calls then
+	longest uint64    // calls between two
+}
+
+// When no more turns are taken: a version has stood for so many blocks, where by turns it is two at most, and twice as many calls
+// as ever, since one that makes few changes late, and one that makes none not at all; and at least one turn was taken, besides
+// an edit that has begun the comparison.
+const (
+	stands   = 4
+	minTurns = 2
+)
+
+// ended returns the side on which another communicator has ended its comparison of these two.
+func (f follower) ended(now time.Time, block time.Duration, sides [2]*version, all []standing) (on trial.Side, ok bool) {
+	for _, s := range all {
+		o := f[s.comm]
+		if o == nil {
+			o = &turns{standing: s, at: now, from: s.calls}
+			f[s.comm] = o
+		}
+		before, was := sideOf(o.meaning, sides)
+		side, is := sideOf(s.meaning, sides)
+		if was && is && side != before {
+			if o.n > 0 {
+				o.longest = max(o.longest, s.calls-o.from)
+			}
+			o.n, o.at, o.from = o.n+1, now, s.calls
+		}
+		o.standing = s
+		if is && o.n >= minTurns && now.Sub(o.at) > stands*block && s.calls-o.from > 2*o.longest {
+			return side, true
+		}
+	}
+	return 0, false
+}
+
+func sideOf(meaning string, sides [2]*version) (trial.Side, bool) {
+	for side, v := range sides {
+		if v.Meaning() == meaning {
+			return trial.Side(side), true
+		}
+	}
+	return 0, false
+}
