@@ -23,6 +23,7 @@ EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
+TRAINER := $(BUILD)/trainer
 HAND_OVER := $(BUILD)/hand_over
 STANDIN := $(BUILD)/nccl-tests-standin
 SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
@@ -97,6 +98,10 @@ $(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
 
+$(TRAINER): $(wildcard tuner/plugin/testhost/trainer*.c) $(C_SOURCES)
+	@mkdir -p $(BUILD)
+	$(CC) $(CFLAGS) -rdynamic -o $@ $(wildcard tuner/plugin/testhost/trainer*.c) $(HOST) -ldl -lpthread -lm
+
 $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,comm.c cache.c) -lpthread
@@ -117,7 +122,7 @@ demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to d
 	@configs/demo.sh $(BUILD) learn
 
 # What the tests load and run, in the folder that they are told.
-BUILT := $(SO) $(SCENARIOS) $(RANK) $(HAND_OVER)
+BUILT := $(SO) $(SCENARIOS) $(RANK) $(TRAINER) $(HAND_OVER)
 check test: export TEST_BUILD := $(abspath $(BUILD))
 
 .PHONY: check

@@ -87,9 +87,14 @@ func newJob(t testing.TB) *job {
 // launch starts a process and does not wait for it.
 func (j *job) launch(p programs, id int, arg, env []string) *rank {
 	j.Helper()
+	return j.start(p.rank, p.so, fmt.Sprint("calls.", id), id, arg, env)
+}
+
+// start starts a program that plays a process of the job, given a file of this name.
+func (j *job) start(program, so, file string, id int, arg, env []string) *rank {
+	j.Helper()
 	r := &rank{job: j, id: id, done: make(chan struct{})}
-	path := filepath.Join(j.dir, fmt.Sprint("calls.", id))
-	r.cmd = command(p.rank, append([]string{p.so, path, fmt.Sprint("id=", id), fmt.Sprint("seed=", j.seed)}, arg...)...)
+	r.cmd = command(program, append([]string{so, filepath.Join(j.dir, file), fmt.Sprint("id=", id), fmt.Sprint("seed=", j.seed)}, arg...)...)
 	r.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
 	r.cmd.Env = append(r.cmd.Env, env...)
 	// A test that is killed leaves nobody behind.

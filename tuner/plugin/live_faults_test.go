@@ -164,7 +164,8 @@ func smallShm(t *testing.T) (p programs, outside string) {
 // wrapped returns programs whose ranks are started by a command.
 func wrapped(t *testing.T, p programs, format string, a ...any) programs {
 	t.Helper()
-	return programs{so: p.so, rank: script(t, fmt.Sprintf(format, a...)+" "+p.rank)}
+	with := fmt.Sprintf(format, a...) + " "
+	return programs{so: p.so, rank: script(t, with+p.rank), trainer: script(t, with+p.trainer)}
 }
 
 // forOthers returns programs for ranks of a user who may not look into the checkout.

@@ -24,7 +24,7 @@ import (
 // users get it.
 var built programs
 
-type programs struct{ dir, so, scenarios, rank, handOver string }
+type programs struct{ dir, so, scenarios, rank, trainer, handOver string }
 
 // envBuild names the folder where the Makefile has built them already.
 const envBuild = "TEST_BUILD"
@@ -55,13 +55,13 @@ func TestMain(m *testing.M) {
 
 func programsIn(dir string) programs {
 	in := func(name string) string { return filepath.Join(dir, name) }
-	return programs{dir, in("libnccl-tuner-go.so"), in("scenarios"), in("rank"), in("hand_over")}
+	return programs{dir, in("libnccl-tuner-go.so"), in("scenarios"), in("rank"), in("trainer"), in("hand_over")}
 }
 
 // build makes the library and its hosts with make variables such as SANITIZE=x.
 func build(dir string, variables ...string) (programs, error) {
 	p := programsIn(dir)
-	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank, p.handOver}, variables...)
+	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank, p.trainer, p.handOver}, variables...)
 	out, err := exec.Command("make", args...).CombinedOutput()
 	if err != nil {
 		return programs{}, fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -10,9 +10,6 @@
  * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
  * line each with the time in front, standard output the answers to commands:
  *
- * With step=N the calls repeat after N, as those of training do. With slow=N those with `slower`
- * channels take so many thousandths longer; 0 are those that no policy has decided.
- *
  * With profiled=1 the profiler half of the library is told of each communicator first, by the version
  * that NCCL 2.27 has.
  *
@@ -36,7 +33,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +46,13 @@
 #include "../profiler_abi.h"
 #include "costs.h"
 #include "proc.h"
+#include "process.h"
 #include "rank_log.h"
 
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
-    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, step, slow, slower, profiled;
+    uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, profiled;
 } set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
 
 static const struct {
@@ -64,7 +61,7 @@ static const struct {
 } settings[] = {
     {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
     {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
-    {"haste", &set.haste},       {"asks231", &set.asks231}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower}, {"profiled", &set.profiled},
+    {"haste", &set.haste},       {"asks231", &set.asks231}, {"profiled", &set.profiled},
 };
 
 static struct host host;
@@ -85,37 +82,7 @@ struct pace {
 static struct pace pace; /* of the main thread */
 static bool going;       /* the main thread */
 
-static void die(const char *what, const char *why) {
-    fprintf(stderr, "rank: %s: %s\n", what, why);
-    exit(1);
-}
-
-static uint64_t nanos(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* Whatever is put in is well mixed in what comes out (splitmix64). */
-static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
 static uint64_t dice(uint64_t sides) { return mix(mine++) % sides; }
-
-static void logger(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
-    (void)flags, (void)file, (void)line;
-    char text[4096];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    char whole[4200];
-    int n = snprintf(whole, sizeof whole, "%lu %s %s\n", nanos(CLOCK_REALTIME), level == LOG_WARN ? "WARN" : "INFO", text);
-    if (write(STDERR_FILENO, whole, (size_t)n) != n) _exit(1);
-}
 
 /* As NCCL does just before it opens the tuner, on the same thread. */
 static void tell_profiler(const struct host_comm *c) {
@@ -184,8 +151,7 @@ static void call_and_note(int i, uint64_t r, struct host_call *c) {
 }
 
 static void call(int i) {
-    uint64_t n = set.step ? counts->calls[i] % set.step : counts->calls[i];
-    uint64_t r = mix(n + (set.seed << 8 | contexts[i].comm) * 1000003);
+    uint64_t r = mix(counts->calls[i] + (set.seed << 8 | contexts[i].comm) * 1000003);
     /* Whether a buffer is registered, and so whether the shape is known, is each rank's
      * own affair. */
     struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, !set.asks231, dice(4) == 0, NUM_ALGOS, NUM_PROTOS};
@@ -196,7 +162,6 @@ static void call(int i) {
         ask(i, &c, table, &unlogged);
     }
     for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
-    if (calls[(uint64_t)i * set.calls + counts->calls[i] - 1].channels == set.slower) pace.began += 1000000 * set.slow / set.rate;
 }
 
 /* A call that this rank alone makes, as a program does whose ranks have gone apart. */

@@ -1,0 +1,173 @@
+/*
+ * trainer TUNER.so JOB [name=value...]: one of the four processes of a training job, of a kind:
+ *
+ *   data      gradients in buckets (DDP)
+ *   sharded   layers are gathered, and their gradients scattered (FSDP)
+ *   tensor    many small AllReduces by two ranks, groups of large calls by ranks of the same part
+ *   pipeline  two stages that make different calls, and what they have in common
+ *
+ * A step takes `step` us: compute, and the calls, four tenths where none of them is slow. Those
+ * that are decided with `slower` channels take `slow` thousandths longer; 0 are those that no policy
+ * has decided. Steps vary as trial_test.go has it: noise of 2 %, drift, stragglers, hiccups.
+ * A step of the job takes the time of its slowest rank; the library is told the played time.
+ *
+ * JOB is a file that the processes share and the test reads (trainer_meet.c).
+ */
+#include "trainer.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "costs.h"
+
+enum { CELLS = NUM_ALGOS * NUM_PROTOS };
+#define KiB ((size_t)1 << 10)
+#define MiB ((size_t)1 << 20)
+static const double communication = 0.4;
+
+static struct {
+    uint64_t id, seed, step, slow, slower;
+} set = {.step = 10000};
+static const struct {
+    const char *name;
+    uint64_t *value;
+} settings[] = {{"id", &set.id}, {"seed", &set.seed}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower}};
+
+static struct op ops[MAX_CALLS];
+static int num_ops;
+static struct host host;
+static void *contexts[MESHES];
+
+static void add(enum mesh mesh, int coll, size_t bytes, int many) {
+    if (num_ops == MAX_CALLS) die("kind", "too many calls");
+    ops[num_ops++] = (struct op){mesh, coll, bytes, many, 0};
+}
+
+static void data(void) {
+    for (int i = 0; i < 25; i++) add(WORLD, COLL_ALL_REDUCE, 25 * MiB, 1);
+    add(WORLD, COLL_ALL_REDUCE, 7 * MiB, 1);
+    add(WORLD, COLL_ALL_REDUCE, 4, 1); /* the loss */
+}
+
+static void sharded(void) {
+    for (int i = 0; i < 48; i++) add(WORLD, COLL_ALL_GATHER, 64 * MiB, 1);
+    for (int i = 0; i < 48; i++) add(WORLD, COLL_ALL_GATHER, 64 * MiB, 1), add(WORLD, COLL_REDUCE_SCATTER, 64 * MiB, 1);
+    add(WORLD, COLL_ALL_REDUCE, 4, 1); /* the norm */
+}
+
+static void tensor(void) {
+    for (int i = 0; i < 32; i++) add(NEAR, COLL_ALL_REDUCE, 512 * KiB, 1);
+    for (int i = 0; i < 3; i++) add(NEAR, COLL_ALL_REDUCE, 16 * KiB, 1); /* the loss, of parts of the vocabulary */
+    for (int i = 0; i < 32; i++) add(NEAR, COLL_ALL_REDUCE, 512 * KiB, 1);
+    for (int i = 0; i < 4; i++) add(FAR, COLL_REDUCE_SCATTER, 4 * 32 * MiB, 4);
+    add(WORLD, COLL_ALL_REDUCE, 4, 1), add(WORLD, COLL_ALL_REDUCE, 8, 1); /* the norm, and whether a number is none */
+    for (int i = 0; i < 4; i++) add(FAR, COLL_ALL_GATHER, 4 * 32 * MiB, 4);
+}
+
+static void pipeline(void) {
+    bool last = set.id / 2;
+    for (int i = 0; i < 16; i++) add(WORLD, -1, 4 * MiB, 1); /* microbatches */
+    for (int i = 0; i < (last ? 9 : 6); i++) add(NEAR, COLL_ALL_REDUCE, 40 * MiB, 1);
+    add(NEAR, COLL_ALL_REDUCE, last ? 20 * MiB : 30 * MiB, 1);
+    add(FAR, COLL_ALL_REDUCE, 16 * MiB, 1); /* the embedding, which first and last stage share: one call a step */
+    add(WORLD, COLL_ALL_REDUCE, 4, 1), add(WORLD, COLL_ALL_REDUCE, 8, 1);
+}
+
+static const struct {
+    const char *name;
+    void (*make)(void);
+} kinds[] = {{"data", data}, {"sharded", sharded}, {"tensor", tensor}, {"pipeline", pipeline}};
+
+double chance(uint64_t step, uint64_t what) { return (double)(mix(mix(set.seed ^ step << 20) + what) >> 11) / (double)(1ull << 53); }
+
+double normal(uint64_t step, uint64_t what) {
+    double sum = 0;
+    for (uint64_t i = 0; i < 12; i++) sum += chance(step, what << 8 | i);
+    return sum - 6;
+}
+
+/* The library's stamps are of the played time; all else, in this process and below it, of the machine's. */
+static _Thread_local uint64_t played;
+int clock_gettime(clockid_t clock, struct timespec *t) {
+    if (!played || clock != CLOCK_REALTIME) return (int)syscall(SYS_clock_gettime, clock, t);
+    *t = (struct timespec){(time_t)(played / 1000000000), (long)(played % 1000000000)};
+    return 0;
+}
+
+/* Returns how many times as long the call takes as it could. */
+static double call(const struct op *o, double at) {
+    struct host_call c = {o->coll, o->bytes, (o->many + 1) / 2, 0, NUM_ALGOS, NUM_PROTOS}; /* of a group by two channels */
+    struct made m = {o->bytes, o->coll, 0, 0, 0};
+    float table[CELLS];
+    costs_fill(table, NUM_ALGOS, NUM_PROTOS, o->bytes);
+    played = meet_now() + (uint64_t)at;
+    m.result = host_ask(&host, contexts[o->mesh], &c, table, &m.channels);
+    played = 0;
+    m.cell = host_choose(table, NUM_ALGOS, NUM_PROTOS);
+    bool slow = set.slow && (uint64_t)m.channels == set.slower;
+    double times = slow ? 1 + (double)set.slow / 1000 : 1;
+    meet_note(o->mesh, &m, slow);
+    events_launch(&m, o->nanos * times);
+    return times;
+}
+
+/* Returns how long the step takes on this rank. */
+static double play(uint64_t n) {
+    double all = exp(0.02 * normal(n, 1) + 0.015 * sin((double)n * (double)set.step / 30e6)), mine = exp(0.005 * normal(n, 2 + set.id));
+    if (chance(n, 10) < 0.01) all *= exp(-log(1 - chance(n, 11)));                            /* a hiccup */
+    if (chance(n, 12) < 0.05 && (uint64_t)(chance(n, 13) * RANKS) == set.id) mine *= 1 + 0.1 * chance(n, 14); /* a straggler */
+    double took = 0;
+    for (int i = 0; i < num_ops; i++) {
+        took += all * mine * (1 - communication) * (double)set.step * 1e3 / num_ops;
+        events_group(n, &ops[i], i);
+        if (ops[i].coll >= 0) took += all * mine * ops[i].nanos * call(&ops[i], took);
+        else took += all * mine * ops[i].nanos, events_launch(NULL, 0);
+    }
+    return took;
+}
+
+static void open_comm(enum mesh mesh) {
+    int first = mesh_first(mesh, (int)set.id), size = mesh_size(mesh);
+    struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
+    struct host_comm c = {.id = set.seed << 8 | (uint64_t)(mesh << 4 | first), .ranks = (size_t)size, .nodes = 1, .logger = logger, .constants = &not_set_yet};
+    events_open(host.lib, mesh, c.id, size, ((int)set.id - first) / mesh_stride(mesh));
+    if (host_init(&host, &c, &contexts[mesh])) die("init", "it fails");
+}
+
+static void read_settings(char **argv) {
+    for (; *argv; argv++) {
+        char *value = strchr(*argv, '=');
+        bool known = false;
+        if (!value) die("usage", *argv);
+        *value++ = 0;
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            if (strcmp(*argv, settings[i].name) == 0) known = true, *settings[i].value = strtoull(value, NULL, 10);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (strcmp(*argv, "kind") == 0 && strcmp(value, kinds[i].name) == 0) known = true, kinds[i].make();
+        if (!known) die("usage", *argv);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) die("usage", "trainer TUNER.so JOB [name=value...]");
+    read_settings(argv + 3);
+    double sum = 0;
+    for (int i = 0; i < num_ops; i++) sum += ops[i].nanos = 20e3 + (double)ops[i].bytes / 200;
+    for (int i = 0; i < num_ops; i++) ops[i].nanos *= communication * (double)set.step * 1e3 / sum;
+    const char *why = host_load(&host, argv[1], 0);
+    if (why) die(argv[1], why);
+    for (enum mesh mesh = WORLD; mesh < MESHES; mesh++) {
+        bool used = false;
+        for (int i = 0; i < num_ops; i++) used |= ops[i].mesh == mesh;
+        if (used) open_comm(mesh);
+    }
+    meet_open(argv[2], (int)set.id);
+    printf("ready\n");
+    fflush(stdout);
+    for (uint64_t n = 0; meet(play(n)); n++) continue;
+    for (int i = 0; i < MESHES; i++)
+        if (contexts[i]) host_finalize(&host, contexts[i]);
+    events_close();
+    return 0;
+}

@@ -1,0 +1,56 @@
+/*
+ * What the parts of a played training job share. trainer.c makes the calls, trainer_meet.c keeps
+ * the processes in step, trainer_events.c tells the recorder.
+ */
+#ifndef NCCL_TUNER_GO_TRAINER_H
+#define NCCL_TUNER_GO_TRAINER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../../internal/host/host.h"
+#include "process.h"
+
+/* A job has four ranks. Each is in one communicator of each mesh that it uses. */
+enum { RANKS = 4, MAX_CALLS = 256 };
+enum mesh { WORLD, NEAR, FAR, MESHES };
+
+/* The first rank of the communicator of a mesh that a rank is in, and the next one. */
+static inline int mesh_stride(int mesh) { return mesh == FAR ? 2 : 1; }
+static inline int mesh_size(int mesh) { return mesh == WORLD ? RANKS : 2; }
+static inline int mesh_first(int mesh, int rank) { return mesh == WORLD ? 0 : mesh == NEAR ? rank / 2 * 2 : rank % 2; }
+
+/* A call of a step. */
+struct op {
+    enum mesh mesh;
+    int coll;     /* -1: sends and receives, about which no tuner is asked */
+    size_t bytes; /* as tuners are asked */
+    int many;     /* collectives of one group, which are decided together */
+    double nanos; /* that it takes */
+};
+
+/* What was decided. */
+struct made {
+    uint64_t bytes;
+    int coll, cell, channels, result;
+};
+
+double chance(uint64_t step, uint64_t what); /* in [0, 1), equal on all ranks */
+double normal(uint64_t step, uint64_t what);
+
+/* trainer_meet.c */
+void meet_open(const char *path, int rank);
+/* When the step began by the job's own clock: a step takes what it is played to take, however busy the machine is. */
+uint64_t meet_now(void);
+void meet_note(enum mesh mesh, const struct made *m, bool slow);
+/* Waits for the other ranks at the end of a step that took this one so long. Returns false at the end of the job. */
+bool meet(double took);
+
+/* trainer_events.c: nothing without NCCL_TUNER_RECORD. */
+void events_open(void *lib, enum mesh mesh, uint64_t id, int ranks, int rank);
+void events_group(uint64_t step, const struct op *op, int at);
+void events_launch(const struct made *m, double nanos);
+void events_close(void);
+
+#endif
