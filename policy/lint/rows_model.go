@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -25,7 +26,7 @@ func (c *check) againstModel() {
 		}
 		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll}
 		at := keyOf(coll, int32(g.Nodes), int32(g.Ranks))
-		var decided ranges
+		var decided []nccl.Range
 		for _, r := range c.rows {
 			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
 				continue
@@ -35,14 +36,21 @@ func (c *check) againstModel() {
 				continue
 			}
 			if r.key == r.key.ofAnyCall() {
-				decided.add(sizes)
+				decided = append(decided, sizes)
 			}
 			if !r.LeavesToNCCL() {
 				c.rowAgainst(view, r, sizes)
 			}
 		}
 		domain := nccl.Range{Min: g.Axis[0], Max: g.Axis[len(g.Axis)-1]}
-		if d, ok := decided.at(domain.Min); ok && d.Max >= domain.Max {
+		slices.SortFunc(decided, func(a, b nccl.Range) int { return cmp.Compare(a.Min, b.Min) })
+		left := domain.Min // the first size that no row decides
+		for _, sizes := range decided {
+			if sizes.Min <= left {
+				left = max(left, min(sizes.Max, domain.Max)+1)
+			}
+		}
+		if left > domain.Max {
 			c.findings = append(c.findings, Finding{Rule: modelMasked, Severity: Note, File: c.opt.Model.Name,
 				Text: groupName(g) + ": rows of " + c.file + " decide every size from " + sizeText(domain)})
 		}
