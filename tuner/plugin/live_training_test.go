@@ -303,8 +303,8 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 	victim.cmd.Process.Kill()
 	<-victim.done
 	j.steps(400)
-	if n := j.said("is in force from call"); n < 4 {
-		t.Errorf("%d changes: the test tests little", n)
+	if j.said("is in force from call") == 0 {
+		t.Error("no version has changed: the test tests little")
 	}
 	j.ranks = j.ranks[:3]
 	for name, found := range j.results() {
