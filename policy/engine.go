@@ -90,13 +90,13 @@ func (v *EngineView) Empty() bool {
 // Rows returns the policy's part of the view; nil without a policy.
 func (v *EngineView) Rows() *View { return v.rows }
 
-// ModelSilence says why the model has no answer for this communicator at all; model.Speaks where it has
+// ModelAbstention says why the model has no answer for this communicator at all; model.Decides where it has
 // one, or where there is no model.
-func (v *EngineView) ModelSilence() model.Silence {
+func (v *EngineView) ModelAbstention() model.Abstention {
 	if v.model == nil || !v.model.Empty() {
-		return model.Speaks
+		return model.Decides
 	}
-	return v.model.Silence()
+	return v.model.Abstention()
 }
 
 // UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
@@ -136,11 +136,11 @@ const (
 type Answer struct {
 	Decision
 	By By
-	// Asked says that a model was asked; Choice is what it would choose then, and Silence why it is
+	// Asked says that a model was asked; Choice is what it would choose then, and Abstention why it is
 	// not chosen.
-	Asked   bool
-	Choice  model.Choice
-	Silence model.Silence
+	Asked      bool
+	Choice     model.Choice
+	Abstention model.Abstention
 }
 
 // Decide asks the rows, then the model. A row that keeps NCCL's choice decides, too: the model is
@@ -162,15 +162,15 @@ func (v *EngineView) Decide(q Query) Answer {
 		return a
 	}
 	a.Asked = true
-	a.Choice, a.Silence = v.model.Choose(q.Coll, q.Bytes, q.Costs)
-	if a.Silence != model.Speaks {
+	a.Choice, a.Abstention = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+	if a.Abstention != model.Decides {
 		return a
 	}
 	// What a row would ask for, so that all that holds for rows holds for models.
 	asked := Ask{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
 	d, ok := asked.apply(&q, v.comm)
 	if !ok {
-		a.Silence = model.SilentCells
+		a.Abstention = model.AbstainCells
 		return a
 	}
 	a.Decision, a.By = d, ByModel

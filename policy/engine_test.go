@@ -44,20 +44,20 @@ func TestEngineOrder(t *testing.T) {
 		by     By
 		algo   nccl.Algo
 		chosen int // channels
-		why    model.Silence
+		why    model.Abstention
 	}{
-		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, model.Speaks},
-		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, model.Speaks},
-		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, model.Speaks},
-		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, model.Speaks},
-		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, model.Speaks},
-		{"the model is silent", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, model.SilentBest},
-		{"rows alone", rows, nil, 16000, ByNCCL, nccl.AlgoTree, 0, model.Speaks},
+		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, model.Decides},
+		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, model.Decides},
+		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, model.Decides},
+		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, model.Decides},
+		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, model.Decides},
+		{"the model abstains", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, model.AbstainBest},
+		{"rows alone", rows, nil, 16000, ByNCCL, nccl.AlgoTree, 0, model.Decides},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := NewEngine(test.rows, test.model, nil)
 			a := e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
-			if a.By != test.by || a.Algo != test.algo || a.Channels != test.chosen || a.Silence != test.why {
+			if a.By != test.by || a.Algo != test.algo || a.Channels != test.chosen || a.Abstention != test.why {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -144,7 +144,7 @@ func TestModelYieldsToOddTables(t *testing.T) {
 		"tie":  func(c []float32) { c[1] = c[0] },
 	} {
 		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
-		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Silence == model.Speaks {
+		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Abstention == model.Decides {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -158,7 +158,7 @@ func TestUnlabelledDefault(t *testing.T) {
 			p.Algo, p.Proto, p.Channels = "", "", 0
 		}
 	})
-	if _, why := m.For(2, 8).Choose(nccl.CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Speaks {
+	if _, why := m.For(2, 8).Choose(nccl.CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Decides {
 		t.Errorf("silent: %s", why)
 	}
 }
@@ -259,7 +259,7 @@ func TestUncheckedAllGather(t *testing.T) {
 			}
 		}
 		a := v.Decide(Query{Coll: nccl.CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
-		if (a.By == ByModel) == unchecked || unchecked && a.Silence != model.SilentCells {
+		if (a.By == ByModel) == unchecked || unchecked && a.Abstention != model.AbstainCells {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}
 		rows, first, model := v.UncheckedAllGathers()

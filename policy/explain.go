@@ -142,7 +142,7 @@ type Explanation struct {
 	// Model and Why are what the model says, also where a row decides and nobody asks it;
 	// Candidates what it chose from. Without a model there are none.
 	Model      model.Choice
-	Why        model.Silence
+	Why        model.Abstention
 	Candidates []model.Candidate
 }
 
@@ -156,7 +156,7 @@ func (v *EngineView) Explain(q Query) Explanation {
 		return x
 	}
 	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
-	if x.Model, x.Why = x.Choice, x.Silence; !x.Asked {
+	if x.Model, x.Why = x.Choice, x.Abstention; !x.Asked {
 		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
 	}
 	return x

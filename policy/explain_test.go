@@ -216,7 +216,7 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 		if said, ok := v.Expect(coll, bytes, costs, choice.Algo, choice.Proto, choice.Channels); !ok || said.Gain() != choice.Gain() {
 			t.Fatalf("expects %+v, %v of the choice %+v", said, ok, choice)
 		}
-		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == model.Speaks) != (choice.Needed > 0 && gain > choice.Needed) {
+		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == model.Decides) != (choice.Needed > 0 && gain > choice.Needed) {
 			t.Fatalf("%+v gains %g: %q", choice, gain, why)
 		}
 	})
@@ -227,7 +227,7 @@ func TestExplainShowsTheModelBehindARow(t *testing.T) {
 	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Nodes: 2, Ranks: 8})
 	q := Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
 	x := v.Explain(q)
-	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != model.Speaks || len(x.Candidates) != 4 {
+	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != model.Decides || len(x.Candidates) != 4 {
 		t.Errorf("%+v", x)
 	}
 	expected, ok := v.Expect(q, x.Decision)
@@ -235,7 +235,7 @@ func TestExplainShowsTheModelBehindARow(t *testing.T) {
 		t.Errorf("expects %+v, %v of 30 us instead of 40", expected, ok)
 	}
 	q.Bytes = 1 << 10 // NCCL's own is the best
-	if x = v.Explain(q); x.Why != model.SilentBest || x.By != ByNCCL {
+	if x = v.Explain(q); x.Why != model.AbstainBest || x.By != ByNCCL {
 		t.Errorf("%+v", x)
 	}
 	if _, ok := v.Expect(q, x.Decision); ok {

@@ -125,8 +125,8 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 		ours += ", no row matches"
 	}
 	if a.Asked {
-		ours += ", the model is silent: " + a.Silence.String()
-		if a.Silence == model.SilentGain || a.Silence == model.SilentFarther {
+		ours += ", the model abstains: " + a.Abstention.String()
+		if a.Abstention == model.AbstainGain || a.Abstention == model.AbstainFarther {
 			ours += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
 		}
 	}

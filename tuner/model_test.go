@@ -92,7 +92,7 @@ func TestModelDecidesBehindRows(t *testing.T) {
 		prefix + "2KiB, 1 pipelined: tree/ll128, 1 channel instead of tree/ll, decided by " + rows + ":1",
 		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
 		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than NCCL's (uncertain by 1.4 %), decided by model " + model,
-		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model is silent: the size is outside those measured, decided by NCCL",
+		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those measured, decided by NCCL",
 		"INFO TUNER/Go: 4 shapes in all, asked for 4 times: 2 of 2 rows decided, the model 1 shape, NCCL 1 shape",
 		"INFO TUNER/Go: " + rows + ":1 decided 1 shape",
 		"INFO TUNER/Go: " + rows + ":2 decided 1 shape",

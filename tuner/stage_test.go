@@ -69,7 +69,7 @@ func TestNothingForACommunicator(t *testing.T) {
 	if c, err := New(env(EnvConfigFile, rows, EnvModelFile, model)).Open(info, r.log()); err != nil || !c.Idle() {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if want := "no row of " + rows + " is for it, the model " + model + " is silent (another number of ranks per node was measured) (version "; r.count(want) != 1 {
+	if want := "no row of " + rows + " is for it, the model " + model + " abstains (another number of ranks per node was measured) (version "; r.count(want) != 1 {
 		t.Errorf("not said: %s\n%s", want, strings.Join(r.lines, "\n"))
 	}
 }

@@ -140,7 +140,7 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 			}
 			switch {
 			case e.Standing == model.AnyMachine:
-			case e.Standing.Silent():
+			case e.Standing.Abstains():
 				logOnce(&said, log, func() { log.Warnf("the model %s %s", costs.Name, e.Standing) })
 			default:
 				logOnce(&said, log, func() { log.Infof("the model %s %s", costs.Name, e.Standing) })

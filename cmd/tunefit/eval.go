@@ -202,7 +202,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 		if e.Left > 0 {
 			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Group.Key, e.Left, e.Sizes)
 		}
-		for _, s := range e.Silent {
+		for _, s := range e.Abstained {
 			fmt.Fprintf(w, "%s: silent at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
 		}
 	}
@@ -255,7 +255,7 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
 			Spoke: v.Spoke, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{}, Left: e.Left,
 		}
-		for _, s := range e.Silent {
+		for _, s := range e.Abstained {
 			j.Silent[s.Why.String()] = s.Sizes
 		}
 		all = append(all, j)

@@ -22,7 +22,7 @@ func explainCommand() *cobra.Command {
 		Short: "Show the way to one decision: rows, conditions, model, NCCL",
 		Long: `Show the way to the decision about one collective: each row and why it does not
 match, nearest first, the values that conditions see, what the model expects of each
-configuration and why it speaks or is silent, and NCCL's own estimates.
+configuration and why it decides or abstains, and NCCL's own estimates.
 
 The policy and the model are those that a job started here would use, unless they are
 named. The decision is that of the built library, which is asked through NCCL's plugin ABI.

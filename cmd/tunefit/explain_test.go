@@ -102,7 +102,7 @@ func TestExplainManyRows(t *testing.T) {
 	}
 }
 
-// With a model: what it expects, what it chose, why it is silent and what to do.
+// With a model: what it expects, what it chose, why it abstains and what to do.
 func TestExplainModel(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)

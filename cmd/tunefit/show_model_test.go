@@ -43,7 +43,7 @@ func TestShowModel(t *testing.T) {
 			if !strings.Contains(o.Why, "less than NCCL's (uncertain by") {
 				t.Errorf("%d bytes: %q", bytes, o.Why)
 			}
-		} else if !strings.Contains(o.Why, "the model is silent: ") {
+		} else if !strings.Contains(o.Why, "the model abstains: ") {
 			t.Errorf("%d bytes: %q", bytes, o.Why)
 		}
 		switch b := both[bytes]; bytes {
@@ -65,7 +65,7 @@ func TestShowModel(t *testing.T) {
 		t.Errorf("the model decided %d times", byModel)
 	}
 	out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
-	if !strings.Contains(out, filepath.Base(model)) || !strings.Contains(notes, "the model "+model+" is silent (another number of nodes was measured)") {
+	if !strings.Contains(out, filepath.Base(model)) || !strings.Contains(notes, "the model "+model+" abstains (another number of nodes was measured)") {
 		t.Errorf("%s%s", out, notes)
 	}
 }

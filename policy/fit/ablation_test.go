@@ -68,7 +68,7 @@ func modelChoice(train, truth *Group) chooser {
 	cells := truth.bySize()
 	return func(bytes uint64) (Config, bool) {
 		c, why := view.Choose(train.Coll, bytes, costsAt(truth, cells[bytes], bytes))
-		return Config{FamilyKey{c.Algo, c.Proto}, c.Channels}, why == model.Speaks
+		return Config{FamilyKey{c.Algo, c.Proto}, c.Channels}, why == model.Decides
 	}
 }
 

@@ -15,14 +15,14 @@ type Evaluation struct {
 	Sizes   int
 	Verdict Verdict
 	// Outcomes are what Verdict sums up, by size.
-	Outcomes []Outcome
-	Silent   []SilentSizes // of a model, most first
-	Left     int           // sizes at which no row of a policy decides
+	Outcomes  []Outcome
+	Abstained []AbstainedSizes // of a model, most first
+	Left      int              // sizes at which no row of a policy decides
 }
 
-// SilentSizes counts the sizes at which a model is silent for one reason.
-type SilentSizes struct {
-	Why   model.Silence
+// AbstainedSizes counts the sizes at which a model abstains for one reason.
+type AbstainedSizes struct {
+	Why   model.Abstention
 	Sizes int
 }
 
@@ -31,7 +31,7 @@ type SilentSizes struct {
 // To leave all of it to NCCL is no merit then.
 func (e *Evaluation) Outside() bool {
 	n := e.Left
-	for _, s := range e.Silent {
+	for _, s := range e.Abstained {
 		if s.Why.Outside() {
 			n += s.Sizes
 		}
@@ -53,16 +53,16 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 		outcomes := decide(view, g, sizes)
 		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes, nil)}
 		e.Verdict.judgePredictions(view, g, g.Cells)
-		counts := map[model.Silence]int{}
+		counts := map[model.Abstention]int{}
 		for _, o := range outcomes {
-			if !o.Speaks {
-				counts[o.Silence]++
+			if !o.Decides {
+				counts[o.Abstention]++
 			}
 		}
 		for why, n := range counts {
-			e.Silent = append(e.Silent, SilentSizes{why, n})
+			e.Abstained = append(e.Abstained, AbstainedSizes{why, n})
 		}
-		slices.SortFunc(e.Silent, func(a, b SilentSizes) int {
+		slices.SortFunc(e.Abstained, func(a, b AbstainedSizes) int {
 			return cmp.Or(cmp.Compare(b.Sizes, a.Sizes), cmp.Compare(a.Why, b.Why))
 		})
 		all = append(all, e)

@@ -40,7 +40,7 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}}},
 		}, b)
 		choice, why := view.Choose(m.Coll, b, costs)
-		if why != model.Speaks {
+		if why != model.Decides {
 			continue
 		}
 		spoke++
@@ -99,8 +99,8 @@ func TestLittleData(t *testing.T) {
 		}
 		g := pooled(some).Groups[0]
 		for _, o := range decide(fitted.For(m.Nodes, m.Ranks), g, g.Sizes()) {
-			if o.Silence != model.SilentDefault {
-				t.Errorf("without a default the model is silent at %d because %q", o.Bytes, o.Silence)
+			if o.Abstention != model.AbstainDefault {
+				t.Errorf("without a default the model abstains at %d because %q", o.Bytes, o.Abstention)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func TestFamilyReachesFurther(t *testing.T) {
 	if c, ok := view.Fastest(m.Coll, last, costs); !ok || c.Proto != nccl.ProtoSimple {
 		t.Errorf("the fastest at %d is %+v, want one with Simple", last, c)
 	}
-	if c, why := view.Choose(m.Coll, last, costs); why == model.Speaks && c.Proto == nccl.ProtoSimple {
+	if c, why := view.Choose(m.Coll, last, costs); why == model.Decides && c.Proto == nccl.ProtoSimple {
 		t.Errorf("a policy chooses %+v at a size where it was not measured", c)
 	}
 	for _, r := range Rows(fitted, RowOptions{UnknownDefault: true}) {
@@ -135,14 +135,14 @@ func TestMoreNodes(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 7)).Groups[0]
 	costs := costsAt(g, g.Cells, 4<<10)
-	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != model.SilentNodes {
+	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != model.AbstainNodes {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
 	}
 	view := compile(4, g).For(4, 32)
-	if _, why := view.Choose(m.Coll, 4<<10, costs); why != model.SilentFarther && why != model.SilentBest {
+	if _, why := view.Choose(m.Coll, 4<<10, costs); why != model.AbstainFarther && why != model.AbstainBest {
 		t.Errorf("4 nodes, a small gain: %q", why)
 	}
-	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != model.SilentNodes {
+	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != model.AbstainNodes {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }

@@ -170,7 +170,7 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 	}
 	for _, b := range sizes {
 		choice, why := view.Choose(g.Coll, b, everything)
-		speaks := why == model.Speaks || why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0
+		speaks := why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
 		speaks = speaks && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
 		switch {
@@ -179,7 +179,7 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 		case i < 0:
 			continue
 		case !speaks:
-			return decided, fmt.Sprintf("a row at %d, the model is silent: %s (%+v)", b, why, choice)
+			return decided, fmt.Sprintf("a row at %d, the model abstains: %s (%+v)", b, why, choice)
 		}
 		decided++
 		r := rows[i]

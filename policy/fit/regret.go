@@ -53,11 +53,11 @@ type Outcome struct {
 	Best     float64 // the least measured, of any configuration or the default; NaN of fewer than two
 	Default  float64
 	Plain    float64 // of the configuration with the least predicted time
-	Cautious float64 // of the policy: the default where it is silent
-	Speaks   bool    // the policy decides
+	Cautious float64 // of the policy: the default where it abstains
+	Decides  bool    // the policy decides
 
-	Choice  model.Choice // of a model
-	Silence model.Silence
+	Choice     model.Choice // of a model
+	Abstention model.Abstention
 }
 
 // decide asks a model about sizes of a group that was measured.
@@ -66,8 +66,8 @@ func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
 		if plain, ok := view.Fastest(truth.Coll, o.Bytes, costs); ok {
 			o.Plain = truth.timeOf(configOf(plain), o.Bytes)
 		}
-		o.Choice, o.Silence = view.Choose(truth.Coll, o.Bytes, costs)
-		return configOf(o.Choice), o.Silence == model.Speaks
+		o.Choice, o.Abstention = view.Choose(truth.Coll, o.Bytes, costs)
+		return configOf(o.Choice), o.Abstention == model.Decides
 	})
 	return outcomes
 }
@@ -91,7 +91,7 @@ func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl
 		}
 		var config Config
 		o.Cautious = o.Default
-		if config, o.Speaks = choose(&o, costsAt(truth, bySize[b], b)); o.Speaks {
+		if config, o.Decides = choose(&o, costsAt(truth, bySize[b], b)); o.Decides {
 			o.Cautious = truth.timeOf(config, b)
 		}
 		outcomes = append(outcomes, o)
@@ -190,7 +190,7 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
 		switch r := o.Cautious / o.Default; {
-		case !o.Speaks:
+		case !o.Decides:
 		case math.IsNaN(r):
 			v.Unmeasured++
 		default:

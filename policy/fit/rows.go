@@ -49,13 +49,13 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 	return slices.Concat(rows...)
 }
 
-// groupRows cuts the sizes at which the model speaks into as few rows as can be, of as
+// groupRows cuts the sizes at which the model decides into as few rows as can be, of as
 // many the ones that lose least.
 func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 	c := newCover(m, g, opts)
 	for i := 0; i < len(c.sizes); {
 		j := i
-		for j < len(c.sizes) && c.speaks[j] {
+		for j < len(c.sizes) && c.decides[j] {
 			j++
 		}
 		if j == i {
@@ -109,7 +109,7 @@ type cover struct {
 	key     Key
 	view    *model.View
 	sizes   []uint64 // ascending
-	speaks  []bool   // there are rows at these
+	decides []bool   // there are rows at these
 	options []option
 	of      map[Config]int // options by configuration
 }
@@ -127,10 +127,10 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	}
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
-	c.speaks = make([]bool, len(c.sizes))
+	c.decides = make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(coll, b, everything)
-		if why != model.Speaks && !(why == model.SilentDefault && opts.UnknownDefault && choice.Algo >= 0) {
+		if why != model.Decides && !(why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0) {
 			continue
 		}
 		for _, o := range c.view.Candidates(coll, b, everything) {
@@ -141,12 +141,12 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			case config == configOf(choice):
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
-			case why == model.SilentDefault || c.gains(config, b):
+			case why == model.AbstainDefault || c.gains(config, b):
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}
 		// Else its channels cannot be set.
-		c.speaks[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
+		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 	}
 	return c
 }

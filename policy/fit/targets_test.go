@@ -154,17 +154,17 @@ func TestTargetNodes(t *testing.T) {
 	for _, maxNodes := range []int{0, 2} {
 		view := compile(maxNodes, one).For(two.Nodes, two.Ranks)
 		for _, o := range decide(view, two, two.Sizes()) {
-			if o.Silence != model.SilentOneNode {
-				t.Errorf("fitted on one node, asked about two, the model says %+v (%v)", o.Choice, o.Silence)
+			if o.Abstention != model.AbstainOneNode {
+				t.Errorf("fitted on one node, asked about two, the model says %+v (%v)", o.Choice, o.Abstention)
 			}
 		}
 		view = compile(maxNodes, two).For(one.Nodes, one.Ranks)
-		if _, why := view.Choose(one.Coll, 1<<20, costsAt(one, one.bySize()[1<<20], 1<<20)); why != model.SilentOneNode {
-			t.Errorf("fitted on two nodes, asked about one, the model is silent because %q", why)
+		if _, why := view.Choose(one.Coll, 1<<20, costsAt(one, one.bySize()[1<<20], 1<<20)); why != model.AbstainOneNode {
+			t.Errorf("fitted on two nodes, asked about one, the model abstains because %q", why)
 		}
 	}
-	if _, why := compile(8, two).For(2, 8).Choose(two.Coll, 1<<20, nccl.Costs{}); why != model.SilentPerNode {
-		t.Errorf("with another number of ranks per node the model is silent because %q", why)
+	if _, why := compile(8, two).For(2, 8).Choose(two.Coll, 1<<20, nccl.Costs{}); why != model.AbstainPerNode {
+		t.Errorf("with another number of ranks per node the model abstains because %q", why)
 	}
 }
 
@@ -198,8 +198,8 @@ func TestTargetTwins(t *testing.T) {
 		// Nothing is chosen there.
 		view := compile(0, g).For(g.Nodes, g.Ranks)
 		for _, o := range decide(view, g, []uint64{256 << 10, 1 << 20}) {
-			if o.Silence != model.SilentTwins {
-				t.Errorf("at %s the model says %+v (%v)", nccl.FormatBytes(o.Bytes), o.Choice, o.Silence)
+			if o.Abstention != model.AbstainTwins {
+				t.Errorf("at %s the model says %+v (%v)", nccl.FormatBytes(o.Bytes), o.Choice, o.Abstention)
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func TestTargetFewRows(t *testing.T) {
 		extra := 0.0
 		outcomes := decide(view, g, g.Sizes())
 		for _, o := range outcomes {
-			if o.Silence == model.SilentTwins {
+			if o.Abstention == model.AbstainTwins {
 				continue
 			}
 			micros := math.Inf(1)

@@ -82,7 +82,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		}
 		got := own(b)
 		choice, why := view.Choose(m.Coll, b, nccl.Everything())
-		if why == model.Speaks {
+		if why == model.Decides {
 			spoke++
 			got = truth(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
 		}

@@ -140,7 +140,7 @@ func DecideByModel(m *model.Model) func(nodes, ranks int) Decider {
 		view := m.For(nodes, ranks)
 		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Config, bool) {
 			c, why := view.Choose(coll, bytes, costs)
-			return configOf(c), why == model.Speaks
+			return configOf(c), why == model.Decides
 		}
 	}
 }

@@ -53,12 +53,12 @@ const (
 )
 
 // Choose returns the fastest configuration known among the available cells, and whether to choose
-// it: only if that gains more than the model may be wrong by. Where it stays silent the choice is
+// it: only if that gains more than the model may be wrong by. where it abstains the choice is
 // what it would have been, as far as known.
 //
 // It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
 // give equal answers on all ranks.
-func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, Silence) {
+func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, Abstention) {
 	g, at, why := v.find(coll, bytes)
 	if g == nil {
 		return NoChoice, why
@@ -74,23 +74,23 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, S
 	}
 	def, same, ok := v.defaultTime(g, at, costs, &g.curves[best])
 	if !ok {
-		return choice, SilentDefault
+		return choice, AbstainDefault
 	}
 	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
 	if same {
-		return choice, SilentBest
+		return choice, AbstainBest
 	}
 	needed := choice.needed()
 	choice.Needed = needed + v.farther[coll]
 	switch gain := def.mean - choice.LnMicros; {
 	case !(gain > 0):
-		return choice, SilentBest
+		return choice, AbstainBest
 	case !(gain > needed):
-		return choice, SilentGain
+		return choice, AbstainGain
 	case !(gain > choice.Needed):
-		return choice, SilentFarther
+		return choice, AbstainFarther
 	}
-	return choice, Speaks
+	return choice, Decides
 }
 
 // needed is the gain in ln(us) below which the choice may be no gain at all.
@@ -103,18 +103,18 @@ var NoChoice = Choice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros
 
 // find returns the group of a collective and the position of a size in it, or says why there is
 // none.
-func (v *View) find(coll nccl.Coll, bytes uint64) (*compiledGroup, position, Silence) {
+func (v *View) find(coll nccl.Coll, bytes uint64) (*compiledGroup, position, Abstention) {
 	switch {
 	case !coll.IsAsked():
-		return nil, position{}, SilentColl
+		return nil, position{}, AbstainColl
 	case v.groups[coll] == nil:
-		return nil, position{}, v.silent[coll]
+		return nil, position{}, v.abstains[coll]
 	}
 	g := v.groups[coll]
 	if bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
-		return nil, position{}, SilentSize
+		return nil, position{}, AbstainSize
 	}
-	return g, g.locate(bytes), Speaks
+	return g, g.locate(bytes), Decides
 }
 
 // Fastest returns the configuration that should be the fastest among the available cells, with no
@@ -132,15 +132,15 @@ func (v *View) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, 
 // fastest finds the curve with the least time, -1 for none. Beyond the sizes measured with a
 // configuration itself, where a prediction rests on its relatives alone, it counts only if asked
 // for.
-func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl.Costs, beyond bool) (choice Choice, best int, why Silence) {
-	best, why, choice = -1, SilentSize, NoChoice
+func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl.Costs, beyond bool) (choice Choice, best int, why Abstention) {
+	best, why, choice = -1, AbstainSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
 		if v.offer(coll, c, &costs, noRing) != BarNone {
-			if why == SilentSize {
-				why = SilentCells
+			if why == AbstainSize {
+				why = AbstainCells
 			}
 			continue
 		}
@@ -151,7 +151,7 @@ func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl
 		}
 		switch c.trust(at.bytes) {
 		case BarTwins:
-			why = SilentTwins
+			why = AbstainTwins
 			continue
 		case BarSize:
 			if !beyond {

@@ -111,7 +111,7 @@ func TestChoosing(t *testing.T) {
 // NCCL's choice of algorithm and protocol with NCCL's own channels is NCCL's choice, however
 // fast a repetition of it was.
 func TestOwnChannelsAreTheDefault(t *testing.T) {
-	for channels, want := range map[int]model.Silence{0: model.SilentBest, 8: model.SilentBest, 16: model.Speaks} {
+	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest, 16: model.Decides} {
 		file := smallModel()
 		g := &file.Groups[0]
 		g.Axis = []uint64{4 << 10, 64 << 10}

@@ -19,7 +19,7 @@ func (m *Model) Floors() (floors nccl.Floors) {
 		}
 		for _, b := range sizes {
 			choice, why := view.Choose(key.coll, b, nccl.Everything())
-			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Speaks && c != nil && c.floored {
+			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Decides && c != nil && c.floored {
 				floors.Add(choice.Algo, choice.Channels)
 			}
 		}

@@ -51,35 +51,35 @@ func TestModelChooses(t *testing.T) {
 		coll         nccl.Coll
 		bytes        uint64
 		want         string
-		why          model.Silence
+		why          model.Abstention
 	}{
 		{name: "the fastest", bytes: 16 << 10, want: "ring/simple 8"},
-		{name: "the default is the fastest", bytes: 1 << 10, why: model.SilentBest},
-		{name: "half a percent is not worth it", bytes: 4 << 10, why: model.SilentGain},
+		{name: "the default is the fastest", bytes: 1 << 10, why: model.AbstainBest},
+		{name: "half a percent is not worth it", bytes: 4 << 10, why: model.AbstainGain},
 		{name: "between two sizes", bytes: 8 << 10, want: "ring/simple 8"},
-		{name: "above the largest", bytes: 16<<10 + 1, why: model.SilentSize},
-		{name: "below the smallest", bytes: 1<<10 - 1, why: model.SilentSize},
-		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: model.SilentBest},
-		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.SilentCells},
-		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.SilentBest},
+		{name: "above the largest", bytes: 16<<10 + 1, why: model.AbstainSize},
+		{name: "below the smallest", bytes: 1<<10 - 1, why: model.AbstainSize},
+		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: model.AbstainBest},
+		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.AbstainCells},
+		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.AbstainBest},
 		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Families[1].Curves[1].Sigma[2] = 1.6
 			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
-		}, why: model.SilentGain},
+		}, why: model.AbstainGain},
 		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
 		}, want: "ring/simple 2"},
 		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Families[1].Distrust = []model.Distrust{{5000, 1 << 20, "ring/ll"}}
-		}, why: model.SilentBest},
+		}, why: model.AbstainBest},
 		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
-		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: model.SilentDefault},
-		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.SilentColl},
-		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.SilentOneNode},
-		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: model.SilentPerNode},
-		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: model.SilentNodes},
+		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: model.AbstainDefault},
+		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.AbstainColl},
+		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.AbstainOneNode},
+		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: model.AbstainPerNode},
+		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: model.AbstainNodes},
 		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, why: model.SilentFarther},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, why: model.AbstainFarther},
 		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *model.File) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestModelChooses(t *testing.T) {
 				coll = test.coll
 			}
 			c, why := m.For(nodes, ranks).Choose(coll, test.bytes, costsOf(test.costs))
-			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == model.Speaks && got != test.want {
+			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == model.Decides && got != test.want {
 				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
 			}
 		})
@@ -215,7 +215,7 @@ func FuzzReadModel(f *testing.F) {
 			v := m.For(g.Nodes, g.Ranks)
 			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
 				for coll := range nccl.Coll(nccl.NumColls) {
-					if c, why := v.Choose(coll, b, costsOf(nil)); why == model.Speaks && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
+					if c, why := v.Choose(coll, b, costsOf(nil)); why == model.Decides && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
 					}
 				}

@@ -20,8 +20,8 @@ type Standing int8
 const (
 	AnyMachine       Standing = iota // the model names none and is used by nodes and ranks alone
 	SameMachine                      // used as it is
-	DifferentMachine                 // silent
-	UnknownMachine                   // this machine's topology is not known: silent
+	DifferentMachine                 // it abstains
+	UnknownMachine                   // this machine's topology is not known: it abstains
 )
 
 var standings = [...]string{
@@ -34,8 +34,8 @@ var standings = [...]string{
 // String completes "the model ...".
 func (s Standing) String() string { return standings[s] }
 
-// Silent reports that a model is not used for its machine's sake.
-func (s Standing) Silent() bool { return s >= DifferentMachine }
+// Abstains reports that a model is not used for its machine's sake.
+func (s Standing) Abstains() bool { return s >= DifferentMachine }
 
 // NeedsTopology reports whether the machine has to be known to use the model.
 func (m *Model) NeedsTopology() bool { return m.File.Provenance.Topology != nil }

@@ -27,11 +27,11 @@ func (g *compiledGroup) verdict(bytes uint64) (v compiledVerdict, ok bool) {
 
 // verified decides by a verdict. ok is false where it does not hold: where NCCL does not offer what won, or
 // would choose something else by itself than what was measured.
-func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, costs nccl.Costs) (choice Choice, why Silence, ok bool) {
+func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, costs nccl.Costs) (choice Choice, why Abstention, ok bool) {
 	if pickAlgo, pickProto, tied := costs.Own(); tied || pickAlgo >= 0 && !costs.AvailableOnly {
 		own, _, known := g.defaultsAround(won.Bytes)
 		if tied || !known || own.algo >= 0 && (own.algo != pickAlgo || own.proto != pickProto) {
-			return NoChoice, Speaks, false
+			return NoChoice, Decides, false
 		}
 	}
 	sigma := g.file.Noise / math.Sqrt(float64(won.Repetitions))
@@ -40,12 +40,12 @@ func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, c
 		DefaultLnMicros: math.Log(won.DefaultMicros), DefaultSigma: sigma, Verified: true,
 	}
 	if won.algo < 0 {
-		return choice, SilentBest, true
+		return choice, AbstainBest, true
 	}
 	if c := g.curve(won.algo, won.proto, won.Channels); c == nil || v.offer(coll, c, &costs, costs.RingIsGuarded()) != BarNone {
-		return NoChoice, Speaks, false
+		return NoChoice, Decides, false
 	}
-	return choice, Speaks, true
+	return choice, Decides, true
 }
 
 func (c *checker) verdicts(path string, g *compiledGroup, all []Verified) {

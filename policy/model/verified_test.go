@@ -23,18 +23,18 @@ func TestVerifiedSize(t *testing.T) {
 		bytes    uint64
 		costs    func([]float32)
 		holds    bool
-		why      model.Silence
+		why      model.Abstention
 	}{
-		{"it won", ring, 4 << 10, nil, true, model.Speaks},
-		{"another size", ring, 5 << 10, nil, false, model.Speaks},
-		{"the default won", own, 4 << 10, nil, true, model.SilentBest},
-		{"NCCL chooses otherwise now", ring, 4 << 10, func(c []float32) { c[14] = 0.5 }, false, model.Speaks},
-		{"NCCL's choice is not known", ring, 4 << 10, func(c []float32) { c[14] = 1 }, false, model.Speaks},
-		{"NCCL does not offer it", ring, 4 << 10, func(c []float32) { c[5] = -1 }, false, model.Speaks},
-		{"NCCL keeps from ring", ring, 4 << 10, func(c []float32) { c[5] = 2000 }, false, model.Speaks},
-		{"a configuration without a curve", unmeasured, 4 << 10, nil, false, model.Speaks},
-		{"a count of NVLS over two nodes", func() model.Verified { v := nvls; v.Channels = 16; return v }(), 4 << 10, nil, false, model.Speaks},
-		{"what is the default by its name", tree, 4 << 10, nil, true, model.Speaks},
+		{"it won", ring, 4 << 10, nil, true, model.Decides},
+		{"another size", ring, 5 << 10, nil, false, model.Decides},
+		{"the default won", own, 4 << 10, nil, true, model.AbstainBest},
+		{"NCCL chooses otherwise now", ring, 4 << 10, func(c []float32) { c[14] = 0.5 }, false, model.Decides},
+		{"NCCL's choice is not known", ring, 4 << 10, func(c []float32) { c[14] = 1 }, false, model.Decides},
+		{"NCCL does not offer it", ring, 4 << 10, func(c []float32) { c[5] = -1 }, false, model.Decides},
+		{"NCCL keeps from ring", ring, 4 << 10, func(c []float32) { c[5] = 2000 }, false, model.Decides},
+		{"a configuration without a curve", unmeasured, 4 << 10, nil, false, model.Decides},
+		{"a count of NVLS over two nodes", func() model.Verified { v := nvls; v.Channels = 16; return v }(), 4 << 10, nil, false, model.Decides},
+		{"what is the default by its name", tree, 4 << 10, nil, true, model.Decides},
 	} {
 		file := smallModel()
 		file.Groups[0].Verified = []model.Verified{c.verified}

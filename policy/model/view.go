@@ -13,9 +13,9 @@ type View struct {
 	// against what the communicator has: then no configuration with a count is chosen for it.
 	UncheckedAllGather bool
 
-	nodes  int
-	groups [nccl.NumColls]*compiledGroup
-	silent [nccl.NumColls]Silence // why there is no group
+	nodes    int
+	groups   [nccl.NumColls]*compiledGroup
+	abstains [nccl.NumColls]Abstention // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
 	// nodes; 0 where it was measured on as many.
 	farther [nccl.NumColls]float64
@@ -27,7 +27,7 @@ func (m *Model) For(nodes, ranks int) *View {
 	for coll := range nccl.Coll(nccl.NumColls) {
 		v.groups[coll] = m.groups[groupKey{coll, nodes, ranks}]
 		if v.groups[coll] == nil {
-			v.groups[coll], v.silent[coll] = m.nearest(coll, nodes, ranks)
+			v.groups[coll], v.abstains[coll] = m.nearest(coll, nodes, ranks)
 		}
 		g := v.groups[coll]
 		if g == nil {
@@ -42,28 +42,28 @@ func (m *Model) For(nodes, ranks int) *View {
 }
 
 // nearest finds a group to stand in for one that was not measured, or says why none may.
-func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*compiledGroup, Silence) {
-	why := SilentColl
+func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*compiledGroup, Abstention) {
+	why := AbstainColl
 	var best *compiledGroup
 	for key, g := range m.groups {
 		if key.coll != coll {
 			continue
 		}
-		reason := SilentNodes
+		reason := AbstainNodes
 		switch {
 		case ranks < 1 || nodes < 1:
-			reason = SilentComm
+			reason = AbstainComm
 		case (key.nodes == 1) != (nodes == 1):
-			reason = SilentOneNode
+			reason = AbstainOneNode
 		case key.ranks*nodes != ranks*key.nodes:
-			reason = SilentPerNode
+			reason = AbstainPerNode
 		case key.nodes < nodes && nodes <= m.File.MaxNodes && (best == nil || key.nodes > best.file.Nodes):
 			best = g
 		}
 		why = max(why, reason)
 	}
 	if best != nil {
-		return best, Speaks
+		return best, Decides
 	}
 	return nil, why
 }
@@ -73,8 +73,8 @@ func (v *View) Empty() bool {
 	return !slices.ContainsFunc(v.groups[:], func(g *compiledGroup) bool { return g != nil })
 }
 
-// Silence is why an empty view is, by the collective that came closest.
-func (v *View) Silence() Silence { return slices.Max(v.silent[:]) }
+// Abstention is why an empty view is, by the collective that came closest.
+func (v *View) Abstention() Abstention { return slices.Max(v.abstains[:]) }
 
 // NamesChannels reports whether configurations of the collective have a channel count.
 func (v *View) NamesChannels(coll nccl.Coll) bool {

@@ -105,8 +105,8 @@ func explain(decisions []decision, k fit.Key, m *model.Model) {
 			continue
 		}
 		d.why = notWorthARow
-		if _, silence := view.Choose(k.Coll, d.bytes, nccl.Everything()); silence != model.Speaks {
-			d.why = silence.String()
+		if _, why := view.Choose(k.Coll, d.bytes, nccl.Everything()); why != model.Decides {
+			d.why = why.String()
 		}
 	}
 }

@@ -88,7 +88,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		}
 	}
 	if r.DefaultOnly {
-		add(NothingElse, "nothing but the default was measured; the model is silent")
+		add(NothingElse, "nothing but the default was measured; the model abstains")
 		return all
 	}
 	if r.Coarse {
@@ -97,7 +97,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	sizes := g.Sizes()
 	switch {
 	case len(g.Default) == 0:
-		add(DefaultMissing, "the default was not measured; the model speaks only where it beats the best that NCCL's own choice can be")
+		add(DefaultMissing, "the default was not measured; the model decides only where it beats the best that NCCL's own choice can be")
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
 	}
@@ -108,13 +108,13 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(OneConfig, "one configuration, nothing to choose from")
 	}
 	if len(sizes) == 1 {
-		add(OneSize, "one size, %s; the model is silent at all others", nccl.FormatBytes(sizes[0]))
+		add(OneSize, "one size, %s; the model abstains at all others", nccl.FormatBytes(sizes[0]))
 	}
 	if r.Edge > 0 {
 		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
 	}
 	if twins := fit.DescribeTwins(g.Twins); twins != "" {
-		add(Twins, "probably mislabelled, the model is silent there: %s", twins)
+		add(Twins, "probably mislabelled, the model abstains there: %s", twins)
 	}
 	for _, c := range r.Outliers {
 		add(Outlier, "outlier: %s at %s took %.4g us; measure it again", c.Config, nccl.FormatBytes(c.Bytes), c.Micros)

@@ -129,7 +129,7 @@ void model_bad(void) {
     }
 }
 
-/* A model that names its machine is silent on another one. */
+/* A model that names its machine abstains on another one. */
 void model_machine(void) {
     use_model("\"provenance\": {\"topology\": {\"fingerprint\": \"0123456789abcdef\", \"summary\": {}}},");
     struct host h = load(0);

@@ -73,8 +73,8 @@ func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []s
 	}
 	for _, s := range shapes {
 		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
-		if silence := view.ModelSilence(); silence != model.Speaks && view.Empty() {
-			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s is silent (%s), NCCL decides", s, d.Model, silence))
+		if silence := view.ModelAbstention(); silence != model.Decides && view.Empty() {
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", s, d.Model, silence))
 		}
 		if !allGather {
 			continue

@@ -167,7 +167,7 @@ func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []findi
 		how = "tunefit check " + f.policy.name
 	}
 	found = d.lintFindings(f.model, how, all)
-	if standing := policy.NewEngine(nil, f.fitted, here).Standing; standing.Silent() {
+	if standing := policy.NewEngine(nil, f.fitted, here).Standing; standing.Abstains() {
 		found = append(found, warned("fit a model on this kind of machine (tunefit fit --topo), or run on the one it is for", "the model %s %s", f.model.name, standing))
 	}
 	return found

@@ -133,7 +133,7 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 		return lacks
 	}
 	if abi == nccl.ABINoCosts {
-		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model is silent (since 2.22.3)")
+		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model abstains (since 2.22.3)")
 	}
 	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")

@@ -24,7 +24,7 @@ func (d *doctor) examineTopology(context.Context) []finding {
 		return []finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
 	case needed:
 		return []finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
-			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine is silent: %v", m.Err)}
+			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine abstains: %v", m.Err)}
 	}
 	if none := (*detect.NoGPUError)(nil); errors.As(m.Err, &none) {
 		if none.OnPCI > 0 {

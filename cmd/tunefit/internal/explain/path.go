@@ -35,25 +35,25 @@ func (p *Path) advice() []string {
 	q := p.Outcome
 	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
 	switch p.Why {
-	case model.SilentColl, model.SilentComm, model.SilentOneNode, model.SilentPerNode:
+	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.plan()}
-	case model.SilentNodes:
+	case model.AbstainNodes:
 		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Shape.Nodes)}
-	case model.SilentSize:
+	case model.AbstainSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
-	case model.SilentCells:
+	case model.AbstainCells:
 		names := make([]string, 0, len(p.Estimated))
 		for _, e := range p.estimates() {
 			names = append(names, e.Cell.String())
 		}
 		return []string{"measure what NCCL offers here: " + fewOf(names)}
-	case model.SilentTwins:
+	case model.AbstainTwins:
 		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
-	case model.SilentDefault:
+	case model.AbstainDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
-	case model.SilentGain:
+	case model.AbstainGain:
 		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.Bytes))}
-	case model.SilentFarther:
+	case model.AbstainFarther:
 		return []string{"measure " + where + " itself"}
 	}
 	return nil

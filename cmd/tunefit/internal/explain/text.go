@@ -64,7 +64,7 @@ func (p *Path) verdict() string {
 	if m := p.Model; m.Needed > 0 {
 		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
 	}
-	if p.Why != model.Speaks {
+	if p.Why != model.Decides {
 		return fmt.Sprintf("silent, %s%s", p.Why, margin)
 	}
 	return "it speaks" + margin
