@@ -208,7 +208,7 @@ func (c *Recording) read() {
 		times += len(c.data.Calls[i].Times)
 	}
 	for i := range c.data.Calls { // of each shape its share, so that none is lost
-		if call := &c.data.Calls[i]; times > maxRecordedTimes {
+		if call := &c.data.Calls[i]; times > maxRecordedTimes && len(call.Times) > 0 {
 			keep := max(1, len(call.Times)*maxRecordedTimes/times)
 			call.Times = slices.Clone(call.Times[len(call.Times)-keep:])
 		}

