@@ -144,7 +144,7 @@ func TestLiveFullAtStart(t *testing.T) {
 // and where others find it.
 func smallShm(t *testing.T) (p programs, outside string) {
 	t.Helper()
-	holder := exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=256k,mode=1777 tmpfs /dev/shm && echo ready && read x")
+	holder := exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=2m,mode=1777 tmpfs /dev/shm && echo ready && read x")
 	holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, _ := holder.StdinPipe()
 	out, _ := holder.StdoutPipe()
