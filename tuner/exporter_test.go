@@ -188,6 +188,9 @@ func TestMetricsOfSilence(t *testing.T) {
 
 // A process with very many rows and communicators writes a page of some hundred kilobytes.
 func TestMetricsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	const numRows, numComms = 10000, 200
 	dir := t.TempDir()
 	file := filepath.Join(dir, "p.csv")

@@ -269,6 +269,9 @@ func TestCommunicatorOfOneRank(t *testing.T) {
 
 // Where more decisions are made than a log should hold, it ends.
 func TestDecisionLogEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	var r recorder
 	p, err := policy.ReadCSV("p.csv", []byte("allreduce,0,inf,ring,ll,1,1,8\n"))
 	if err != nil {
