@@ -147,15 +147,23 @@ TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 .PHONY: test
 test: vet $(BUILT) ## check all, without a GPU: some 7 minutes on two idle cores
 	$(TEST) $(QUICK) $(filter-out ./tuner/plugin,$(LONG))
+	@# The plugin's tests wait for ranks half of their time.
+	@$(MAKE) --no-print-directory -j2 test-plugin test-variants
+	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
+
+.PHONY: test-plugin
+test-plugin:
 	$(TEST) ./tuner/plugin
-	@# What is built otherwise with etcd and without cgo; the rest is alike.
+
+# What is built otherwise, with etcd, without cgo and with the race detector; the rest is alike.
+.PHONY: test-variants
+test-variants:
 	go vet -tags etcd ./tuner/... ./internal/agree/... ./cmd/tunefit
 	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 $(TEST) -short ./topo/detect ./cmd/tunefit
 	$(TEST) -race -short $(RACE)
 	AGREE_SEEDS=$(if $(NIGHTLY),300,100) $(TEST) -race -short -run 'Parallel|TestSeeds|Nodes' ./policy ./internal/agree
-	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
 
 .PHONY: lint
 lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minutes to build) staticcheck and revive
