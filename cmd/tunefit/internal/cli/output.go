@@ -75,7 +75,18 @@ func WriteWhole(name string, force bool, write func(io.Writer) error) (err error
 	if err := MayWrite(name, force); err != nil { // somebody else may have made it meanwhile
 		return err
 	}
-	return os.Rename(file.Name(), name)
+	if err := os.Rename(file.Name(), name); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err == nil {
+		err = dir.Sync()
+		dir.Close()
+	}
+	if err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
+		return fmt.Errorf("%s is written, but after a crash the one before may be back: %w", name, err)
+	}
+	return nil
 }
 
 // ownAs gives a new file the owner and permissions of the one that it replaces.
