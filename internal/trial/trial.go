@@ -11,11 +11,18 @@ import (
 type Trial struct {
 	pair  int64
 	steps [2][]float64 // of the open pair: logarithms of seconds
+	first Side         // of the open pair
 
-	diffs  []float64 // of closed pairs, A less B
-	noise  []float64 // variance of each that follows from the spread of steps
-	counts int       // steps in closed pairs
-	missed int       // pairs in a row that had too few steps of a side
+	pairs  []difference // of closed pairs
+	counts int          // steps in them
+	missed int          // pairs in a row that had too few steps of a side
+}
+
+// A difference is what the steps of a pair tell.
+type difference struct {
+	value, noise float64 // A less B, and the variance that follows from the spread of steps
+	// drift is what the value owes to drift if that goes on between the blocks as within them, with its variance.
+	drift, driftNoise float64
 }
 
 // Limits of a trial.
@@ -28,16 +35,20 @@ const (
 	surePairs = 2     // the fewest that end the trial early
 	large     = 0.02  // because a side is so much slower,
 	sure      = 4     // by so many standard errors, and more where few pairs tell these
+	certain   = 3     // standard errors by which drift within blocks must exceed its noise to be taken off
 
 	// withinQuantile is the 97.5 % quantile of a mean over steps, of which a block has few: a
 	// little above the normal distribution's 1.96.
-	withinQuantile = 2.2
+	withinQuantile = 2
 )
 
 // Add adds a step of a pair that was made by one side. Pairs come in order.
 func (t *Trial) Add(pair int64, side Side, took time.Duration) {
 	t.Past(pair)
 	if took > 0 {
+		if len(t.steps[A])+len(t.steps[B]) == 0 {
+			t.first = side
+		}
 		t.steps[side] = append(t.steps[side], math.Log(took.Seconds()))
 	}
 }
@@ -65,10 +76,37 @@ func (t *Trial) close() {
 	}
 	t.missed = 0
 	t.counts += len(a) + len(b)
-	centreA, varianceA := middle(a)
-	centreB, varianceB := middle(b)
-	t.diffs = append(t.diffs, centreA-centreB)
-	t.noise = append(t.noise, varianceA+varianceB)
+	riseA, riseNoiseA := rise(a)
+	riseB, riseNoiseB := rise(b)
+	centreA, noiseA := middle(a)
+	centreB, noiseB := middle(b)
+	d := difference{centreA - centreB, noiseA + noiseB, riseA + riseB, riseNoiseA + riseNoiseB}
+	if t.first == A {
+		d.drift = -d.drift
+	}
+	t.pairs = append(t.pairs, d)
+}
+
+// rise returns by how much the second half of values lies above the first, and its variance.
+func rise(values []float64) (by, variance float64) {
+	half := len(values) / 2
+	before, noiseBefore := middle(slices.Clone(values[:half]))
+	after, noiseAfter := middle(slices.Clone(values[len(values)-half:]))
+	return after - before, noiseBefore + noiseAfter
+}
+
+// driftShare returns how much of the drift within blocks is to be taken off the differences: nothing unless it
+// is certain, and else all but what noise adds to it.
+func (t *Trial) driftShare() float64 {
+	var squares, noise float64
+	for _, d := range t.pairs {
+		squares += d.drift * d.drift
+		noise += d.driftNoise
+	}
+	if squares <= noise*(1+certain*math.Sqrt(2/float64(len(t.pairs)))) {
+		return 0
+	}
+	return 1 - noise/squares
 }
 
 // middle returns the mean of the middle half of values, which a checkpoint in some step does not move, and its variance.
@@ -134,7 +172,7 @@ func (r Result) String() string {
 
 // Result judges the closed pairs.
 func (t *Trial) Result() Result {
-	n := len(t.diffs)
+	n := len(t.pairs)
 	r := Result{State: Running, Pairs: n, Steps: t.counts}
 	if n == 0 {
 		if t.missed >= maxMissed {
@@ -143,12 +181,14 @@ func (t *Trial) Result() Result {
 		return r
 	}
 	var mean, within, spread float64
-	for i, d := range t.diffs {
-		mean += d / float64(n)
-		within += t.noise[i] / float64(n*n)
+	share := t.driftShare()
+	for _, d := range t.pairs {
+		mean += (d.value - share*d.drift) / float64(n)
+		within += (d.noise + share*share*d.driftNoise) / float64(n*n)
 	}
-	for _, d := range t.diffs {
-		spread += (d - mean) * (d - mean)
+	for _, d := range t.pairs {
+		off := d.value - share*d.drift - mean
+		spread += off * off
 	}
 	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
 	half := withinQuantile * math.Sqrt(within)

@@ -23,7 +23,7 @@ func (j job) run(t *Trial, most int) (Result, int) {
 	blocks := Blocks{j.length, j.dice.Uint64()}
 	now := time.Unix(1_000_000, j.dice.Int64N(int64(time.Hour)))
 	phase := 2 * math.Pi * j.dice.Float64()
-	unsettled, last := 0, B
+	unsettled, last, open := 0, B, int64(0)
 	for n := range most {
 		pair, side := blocks.At(now)
 		log := math.Log(j.step.Seconds()) + j.noise*j.dice.NormFloat64() + j.drift*math.Sin(phase+float64(n)/150)/2
@@ -46,6 +46,10 @@ func (j job) run(t *Trial, most int) (Result, int) {
 			t.Past(pair)
 		}
 		now = now.Add(took)
+		if pair == open {
+			continue
+		}
+		open = pair
 		if r := t.Result(); r.State != Running {
 			return r, n + 1
 		}
@@ -115,14 +119,23 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// Where steps are short a block has many, which tell its mean far better than blocks agree: two pairs that end
-// the trial early must not seem more certain than they are.
+// Where steps are short a block has many, which tell its mean far better than blocks agree: what drift does
+// between blocks must be taken off, and two pairs that end the trial early must not seem more certain than they are.
 func TestTrialsOfShortSteps(t *testing.T) {
-	const n = 400
-	for i, effect := range []float64{-0.1, 0.03, 0.05} {
-		c := many(uint64(i), n, 60000, effect, 0.02, 0.03, 100)
-		if c.holds < n*85/100 || c.ended < n {
-			t.Errorf("effect %+g: %d of %d intervals hold the truth, %d trials have ended", effect, c.holds, n, c.ended)
+	const n = 1000
+	for _, inBlock := range []int{100, 300} {
+		for i, effect := range []float64{0, -0.1, -0.01, 0.03, 0.05} {
+			c := many(uint64(i), n, 60000, effect, 0.02, 0.03, inBlock)
+			name := fmt.Sprintf("blocks of %d steps, effect %+g", inBlock, effect)
+			if holds := float64(c.holds) * 100 / n; holds < 90 || holds > 99 {
+				t.Errorf("%s: %.1f %% of the intervals hold the truth", name, holds)
+			}
+			if c.ended < n {
+				t.Errorf("%s: %d of %d trials have not ended", name, n-c.ended, n)
+			}
+			if called := float64(c.faster+c.slower) * 100 / n; effect == 0 && called > 8 {
+				t.Errorf("%s: %.1f %% are called faster or slower", name, called)
+			}
 		}
 	}
 }
@@ -187,8 +200,7 @@ func TestClear(t *testing.T) {
 		dice := rand.New(rand.NewPCG(3, seed))
 		var trial Trial
 		for trial.Result().State == Running {
-			trial.diffs = append(trial.diffs, 0.03+0.02*dice.NormFloat64())
-			trial.noise = append(trial.noise, 1e-6)
+			trial.pairs = append(trial.pairs, difference{value: 0.03 + 0.02*dice.NormFloat64(), noise: 1e-6})
 		}
 		if r := trial.Result(); r.State == Clear && !r.Slower() && !r.Faster() {
 			t.Fatalf("seed %d: %+v", seed, r)
