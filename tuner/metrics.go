@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -152,9 +151,7 @@ func (e *exporter) page() []byte {
 	p.Add(metrics.Updated, float64(time.Now().UnixMilli())/1000)
 	e.addCounts(p)
 	e.events.addTo(p)
-	var text bytes.Buffer
-	p.WriteTo(&text)
-	return text.Bytes()
+	return p.Text()
 }
 
 func (t *changeTotals) addTo(p *metrics.Page) {

@@ -11,7 +11,7 @@ import (
 )
 
 // writeWorth prints what decisions are worth to a job.
-func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) error {
+func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 	fmt.Fprintf(out, "\n%s: %s\n", job, report.JobHeadline(w))
 	for _, note := range report.JobCoverage(w) {
 		fmt.Fprintf(out, "  %s\n", note)
@@ -20,7 +20,7 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) error {
 		fmt.Fprintln(out, "  what was measured here is simulated in part or whole: this says nothing about the job")
 	}
 	if w.Covered == 0 {
-		return nil
+		return
 	}
 	tw := cli.Table(out)
 	fmt.Fprintln(tw, "in the job\tdefault\tpolicy\tbest\tpolicy / default\tpolicy / best\tcovered")
@@ -36,7 +36,7 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) error {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.3f\t%.3f\t%s\n", name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
 			p.Policy/p.Default, p.Policy/p.Best, cli.Percent(p.Covered/w.Total))
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
 // worthJSON is for programs that read what decisions are worth to a job.

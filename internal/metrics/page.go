@@ -3,7 +3,6 @@ package metrics
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -72,8 +71,8 @@ func (p *Page) add(m Metric, suffix string, value float64, labels string) {
 	fmt.Fprintf(lines, "%s%s%s %s\n", m.Name, suffix, labels, format(value))
 }
 
-// WriteTo implements io.WriterTo.
-func (p *Page) WriteTo(w io.Writer) (int64, error) {
+// Text is the page as a scraper reads it.
+func (p *Page) Text() []byte {
 	var text bytes.Buffer
 	for _, m := range p.order {
 		if lines := p.samples[m.Name]; lines != nil {
@@ -81,7 +80,7 @@ func (p *Page) WriteTo(w io.Writer) (int64, error) {
 			text.Write(lines.Bytes())
 		}
 	}
-	return text.WriteTo(w)
+	return text.Bytes()
 }
 
 // format writes whole numbers in full, for people; a float64 holds counts up to 2^53.

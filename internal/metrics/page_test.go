@@ -17,10 +17,7 @@ func TestPage(t *testing.T) {
 	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\nd\xff.csv:2")
 	p.Add(metrics.RowHits, 5, strings.Repeat("x/", 2000)+"p.csv:3")
 	p.AddHistogram(metrics.ChangeTime, []float64{0.5, 1}, []uint64{1, 0, 2}, 7.25)
-	var text strings.Builder
-	if _, err := p.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	text := string(p.Text())
 	want := `# HELP nccl_tuner_info ` + metrics.Info.Help + `
 # TYPE nccl_tuner_info gauge
 nccl_tuner_info{node="n1",release="0.1.0"} 1
@@ -36,17 +33,17 @@ nccl_tuner_change_seconds_count{node="n1"} 3
 nccl_tuner_row_hits_total{node="n1",row="p.csv:1"} 3
 nccl_tuner_row_hits_total{node="n1",row="a\\b\"c\nd?.csv:2"} 9007199254740992
 nccl_tuner_row_hits_total{node="n1",row="...`
-	if !strings.HasPrefix(text.String(), want) {
-		t.Errorf("%s\nwant\n%s", text.String(), want)
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("%s\nwant\n%s", text, want)
 	}
-	all, err := metricstest.Parse(metrics.Library, text.String())
+	all, err := metricstest.Parse(metrics.Library, text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cut := all.Of("nccl_tuner_row_hits_total")[2].Labels["row"]; len(cut) > 600 || !strings.HasSuffix(cut, "p.csv:3") {
 		t.Errorf("%q", cut)
 	}
-	if _, err := metricstest.Parse(metrics.Library, text.String(), text.String()); err == nil {
+	if _, err := metricstest.Parse(metrics.Library, text, text); err == nil {
 		t.Error("the same samples in two files are not found")
 	}
 }

@@ -17,7 +17,7 @@ func writePrometheus(w io.Writer, all []communicator) error {
 	for i := range all {
 		addPrometheus(page, &all[i])
 	}
-	_, err := page.WriteTo(w)
+	_, err := w.Write(page.Text())
 	return err
 }
 
