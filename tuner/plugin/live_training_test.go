@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -254,6 +255,46 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Call]made, slow 
 	}
 }
 
+// What internal/trial finds with jobs that it plays to itself is found on real processes, too: over many jobs intervals of
+// 95 % hold the truth, and a policy that changes nothing is seldom called faster or slower.
+func TestTrainingTrials(t *testing.T) {
+	if os.Getenv(golden.EnvNightly) == "" {
+		t.Skip("SKIPPED: for the nightly run")
+	}
+	const jobs = 200
+	var mu sync.Mutex
+	var holds, same, called int
+	t.Run("jobs", func(t *testing.T) {
+		for i := range jobs {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				slow := []float64{0, 0.0025, 0.025, 0.125}[i%4] // of NCCL's calls
+				j := train(t, built, []string{"data", "sharded"}[i/4%2], 8, args("step=%d seed=%d slow=%.0f slower=0", stepTime, i+1, 1000*slow), []string{"NCCL_TUNER_COMPARE=nccl"})
+				truth := 1/(1+slow*communication/stepTime) - 1
+				for _, found := range j.ended(1) {
+					t.Logf("truth %+.2f %%: %s (%s)", 100*truth, found.Verdict(), found.Effort())
+					mu.Lock()
+					defer mu.Unlock()
+					if found.Low <= truth && truth <= found.High {
+						holds++
+					}
+					if slow == 0 {
+						same++
+						if found.Faster() || found.Slower() {
+							called++
+						}
+					}
+				}
+				j.end()
+			})
+		}
+	})
+	t.Logf("%d of %d intervals hold the truth; of %d policies that change nothing %d are called faster or slower", holds, jobs, same, called)
+	if holds < jobs*90/100 || called > same*8/100 {
+		t.Error("too few, or too many")
+	}
+}
+
 // A policy that changes nothing is not called slower, and no call is decided unlike by two ranks, while the policy is edited, a
 // rank stands still, the store is full, and at last a rank is killed.
 func TestTrainingDisturbed(t *testing.T) {
@@ -271,6 +312,29 @@ func TestTrainingSoak(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			disturb(t, kind, 2000, 20_000)
+		})
+	}
+}
+
+// Events, records and turns under the sanitizers of C, in jobs of several communicators.
+func TestTrainingSanitized(t *testing.T) {
+	if os.Getenv(golden.EnvNightly) == "" {
+		t.Skip("SKIPPED: for the nightly run")
+	}
+	for names, env := range sanitizers {
+		t.Run(names, func(t *testing.T) {
+			p := sanitized(t, names)
+			for _, kind := range []string{"data", "sharded", "tensor", "pipeline"} {
+				t.Run(kind, func(t *testing.T) {
+					j := train(t, p, kind, 8, args("step=%d", stepTime), []string{"NCCL_TUNER_COMPARE=nccl", env, "NCCL_TUNER_METRICS=" + t.TempDir()})
+					for channels := 7; channels > 1; channels-- {
+						j.steps(200)
+						j.save(channels)
+					}
+					j.steps(1000)
+					j.end()
+				})
+			}
 		})
 	}
 }

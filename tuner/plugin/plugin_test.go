@@ -334,42 +334,46 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-func hasSanitizer(names string) bool {
-	return exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+" -x c -o /dev/null -").Run() == nil
+// sanitizers are those that the C side is run under, with their settings: AddressSanitizer and
+// UndefinedBehaviorSanitizer, and ThreadSanitizer. The Go code in the library is not instrumented.
+var sanitizers = map[string]string{
+	"address,undefined": "ASAN_OPTIONS=detect_leaks=1:handle_segv=0",
+	"thread":            "TSAN_OPTIONS=halt_on_error=1",
 }
 
-// The C side under AddressSanitizer and UndefinedBehaviorSanitizer, and under
-// ThreadSanitizer. The Go code in the library is not instrumented.
+// sanitized builds all with sanitizers.
+func sanitized(t *testing.T, names string) programs {
+	t.Helper()
+	if exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+" -x c -o /dev/null -").Run() != nil {
+		t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", names)
+	}
+	p, err := build(t.TempDir(), "SANITIZE="+names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestSanitizers(t *testing.T) {
 	t.Parallel()
 	long(t)
-	for _, c := range []struct {
-		sanitizers string
-		env        string
-		scenarios  []string
-	}{
-		{"address,undefined", "ASAN_OPTIONS=detect_leaks=1:handle_segv=0", scenarios},
-		{"thread", "TSAN_OPTIONS=halt_on_error=1", []string{"versions", "threads", "many_shapes", "chunks", "rearch", "simulated", "simulated_in_turn"}},
+	for names, played := range map[string][]string{
+		"address,undefined": scenarios,
+		"thread":            {"versions", "threads", "many_shapes", "chunks", "rearch", "simulated", "simulated_in_turn"},
 	} {
-		t.Run(c.sanitizers, func(t *testing.T) {
+		t.Run(names, func(t *testing.T) {
 			t.Parallel()
-			if !hasSanitizer(c.sanitizers) {
-				t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", c.sanitizers)
-			}
-			p, err := build(t.TempDir(), "SANITIZE="+c.sanitizers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range c.scenarios {
-				env := c.env
+			p := sanitized(t, names)
+			for _, name := range played {
+				env := sanitizers[names]
 				if name == "forks" { // the child that exits would look for leaks in threads it does not have
 					env = strings.Replace(env, "detect_leaks=1", "detect_leaks=0", 1)
 				}
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
-			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, c.env, "NCCL_TUNER_METRICS="+t.TempDir()) })
+			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, sanitizers[names], "NCCL_TUNER_METRICS="+t.TempDir()) })
 			t.Run("recorded", func(t *testing.T) {
-				files, truth := recordJob(t, p, c.env)
+				files, truth := recordJob(t, p, sanitizers[names])
 				trusted(t, files, truth)
 			})
 			t.Run("hand over", func(t *testing.T) { handOver(t, p) })
