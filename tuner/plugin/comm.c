@@ -125,16 +125,16 @@ int comm_close(void *ctx) {
     return RESULT_SUCCESS;
 }
 
-/* ThreadSanitizer does not see Go take and release a promise's lock. It does see calls from
- * C to Go, which cgo orders by a word of its own, so that word stands in for the lock. */
+/* ThreadSanitizer does not see Go store a clock's start, nor take and release a promise's lock. It does
+ * see calls between C and Go, which cgo orders by a word of its own: that word stands in for both. */
 #ifdef __SANITIZE_THREAD__
 long long _cgo_sync __attribute__((common));
 void __tsan_acquire(void *), __tsan_release(void *);
-static void see_lock(void) { __tsan_acquire(&_cgo_sync); }
-static void see_unlock(void) { __tsan_release(&_cgo_sync); }
+static void see_go(void) { __tsan_acquire(&_cgo_sync); }
+static void show_go(void) { __tsan_release(&_cgo_sync); }
 #else
-static inline void see_lock(void) {}
-static inline void see_unlock(void) {}
+static inline void see_go(void) {}
+static inline void show_go(void) {}
 #endif
 
 /* Makes the promise that is prepared for this call; see agree.Promise. */
@@ -142,14 +142,14 @@ static bool make_promise(struct comm *c) {
     struct promise *p = &c->counter.promise;
     uint32_t unlocked = 0;
     if (!__atomic_compare_exchange_n(&p->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
-    see_lock();
+    see_go();
     bool makes = p->state == PROMISE_PREPARED && p->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
     if (makes) {
         p->state = PROMISE_MADE;
         p->hash = counter_hash(&c->counter);
         __atomic_store_n(&c->counter.trigger, p->trigger, __ATOMIC_RELAXED);
     }
-    see_unlock();
+    show_go();
     __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
     return makes;
 }
@@ -177,6 +177,7 @@ static int at_trigger(struct comm *c, uint64_t call) {
 static void stamp(struct comm *c, uint64_t hash) {
     struct clock *k = &c->clock;
     __atomic_load_n(&k->next, __ATOMIC_ACQUIRE); /* Go sets it last */
+    see_go();
     uint64_t call = c->counter.seq, head = k->head, every = __atomic_load_n(&k->every, __ATOMIC_RELAXED);
     if (head - __atomic_load_n(&k->tail, __ATOMIC_ACQUIRE) < CLOCK_STAMPS) {
         struct timespec t;
