@@ -49,7 +49,7 @@ type rank struct {
 	in    io.WriteCloser
 	out   *bufio.Reader
 	log   *os.File      // of its calls
-	done  chan struct{} // closed when it has ended
+	done  chan struct{} // closed when it has ended, and all that it logged is read
 	state error         // how
 
 	mu   sync.Mutex
@@ -116,10 +116,12 @@ func (j *job) start(program, so, file string, id int, arg, env []string) *rank {
 		j.Fatal(err)
 	}
 	outW.Close()
-	loggedW.Close()
+	const end = "-- it has ended --"
+	all := make(chan struct{}) // closed when all that was logged before the end is read
 	go func() {
+		defer close(all)
 		defer logged.Close()
-		for s := bufio.NewScanner(logged); s.Scan(); {
+		for s := bufio.NewScanner(logged); s.Scan() && s.Text() != end; {
 			r.mu.Lock()
 			r.said = append(r.said, s.Text())
 			r.mu.Unlock()
@@ -127,6 +129,9 @@ func (j *job) start(program, so, file string, id int, arg, env []string) *rank {
 	}()
 	go func() {
 		r.state = r.cmd.Wait()
+		fmt.Fprintf(loggedW, "\n%s\n", end) // the process may have been killed within a line
+		loggedW.Close()
+		<-all
 		close(r.done)
 	}()
 	j.Cleanup(func() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -231,11 +232,13 @@ func TestSlurmLosesNode(t *testing.T) {
 	l := mustNew(t, Options{With: Slurm})
 	prepare(t, l, 3, time.Hour)
 	dir := t.TempDir()
-	go func() {
+	var killing sync.WaitGroup
+	killing.Go(func() {
 		await(t, "3 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 3 })
 		cluster.Kill(t, "node2")
-	}()
+	})
 	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `: > "$0/$SLURM_PROCID"; exec sleep 3600`, dir}, Nodes: 3, RanksPerNode: 1})
+	killing.Wait() // the controller learns of it last
 	if code := l.ExitCode(err, []byte(out)); code == 0 {
 		t.Errorf("exit code 0 (%v): %s", err, out)
 	}
