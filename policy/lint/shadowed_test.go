@@ -14,7 +14,7 @@ import (
 // No query gets a row as an answer that is reported as never reached, over all communicators,
 // calls, sizes and sets of available cells that matter.
 func TestShadowedRowsAnswerNoQuery(t *testing.T) {
-	seeds := uint64(400)
+	seeds := uint64(150)
 	if testing.Short() {
 		seeds = 60
 	}
