@@ -4,7 +4,8 @@
 // Time is divided into blocks; in each one version is in force on the whole job, A or B. Two
 // adjacent blocks are a pair, in an order drawn for each pair, so that neither the job's drift nor
 // what it does every so often favours a side. The difference of a pair is that of the
-// logarithms of a step's time in its blocks, and the effect is the mean over pairs.
+// logarithms of a step's time in its blocks, less what a drift within them explains, and the
+// effect is the mean over pairs.
 //
 // All communicators of a job change sides together: where only one of many that work in parallel
 // ran the better version, steps would wait for the others. Nothing is sent for that. Blocks follow
