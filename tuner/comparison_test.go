@@ -192,83 +192,6 @@ func TestComparisonOfEdit(t *testing.T) {
 	}
 }
 
-// A canary compares each edit with what was in force before, and takes back what is slower.
-func TestCanary(t *testing.T) {
-	j := play(t, settings{canary: true}, fastRows, slowRows, thirdRows)
-	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500, thirdRows: 9900})
-	j.run(time.Minute)
-	if j.turns != 0 || j.clock.Next.Load() != never {
-		t.Error("without an edit there is nothing to compare")
-	}
-	j.save(j.versions[slowRows])
-	before := j.call
-	j.run(5 * time.Minute)
-	if c := j.last(); !c.Canary || !c.Slower() || c.Stays != "B" || j.inForce != j.versions[fastRows] {
-		t.Errorf("%v is in force after %+v", j.inForce, c)
-	}
-	if j.log.count(": slower, so it was taken back") != 1 {
-		t.Errorf("the log: %v", j.log)
-	}
-	if c := j.last(); c.Pairs > 3 {
-		t.Errorf("it took %d pairs, %d calls", c.Pairs, j.call-before)
-	}
-	j.save(j.versions[thirdRows])
-	j.run(20 * time.Minute)
-	if c := j.last(); c.Slower() || c.Stays != "A" || j.inForce != j.versions[thirdRows] {
-		t.Errorf("%v is in force after %+v", j.inForce, c)
-	}
-}
-
-// An edit that goes back to what was in force before stays, whichever side is in force just then.
-func TestCanaryOfEditThatGoesBack(t *testing.T) {
-	for _, after := range []time.Duration{20 * time.Second, 21 * time.Second, 22 * time.Second, 23 * time.Second} {
-		j := play(t, settings{canary: true}, fastRows, thirdRows)
-		j.byVersion(map[string]float64{fastRows: 10000, thirdRows: 10000})
-		j.run(time.Second)
-		j.save(j.versions[thirdRows])
-		j.run(after)
-		j.wanted = j.versions[fastRows].Meaning() // the member drops an edit that means what is in force
-		if j.inForce != j.versions[fastRows] {
-			j.save(j.versions[fastRows])
-		}
-		j.run(time.Minute)
-		if j.inForce != j.versions[fastRows] || j.last().State != trial.Edited || j.last().Stays != "B" {
-			t.Errorf("%v is in force after %+v", j.inForce, j.last())
-		}
-	}
-}
-
-// A rank that sees an edit late brings it into force again after it was taken back: it is tried anew.
-func TestCanaryOfLateEdit(t *testing.T) {
-	j := play(t, settings{canary: true}, fastRows, slowRows)
-	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500})
-	j.run(time.Second)
-	for range 2 {
-		j.save(j.versions[slowRows])
-		j.run(5 * time.Minute)
-		if j.inForce != j.versions[fastRows] {
-			t.Fatalf("%v is in force after %+v", j.inForce, j.last())
-		}
-	}
-}
-
-// An edit that comes before the policy has followed NCCL alone is tried against the policy.
-func TestCanaryAfterComparison(t *testing.T) {
-	j := play(t, settings{canary: true, compare: compareNCCL}, fastRows, "", slowRows)
-	j.byVersion(map[string]float64{fastRows: 9000, slowRows: 10000, "": 10500})
-	for len(j.notes) == 0 || j.last().State == trial.Running || j.inForce == j.versions[fastRows] {
-		j.run(10 * time.Millisecond)
-		if len(j.notes) > 0 && j.last().State != trial.Running && j.pending == nil {
-			t.Fatal("it has ended with the policy in force: another seed is needed")
-		}
-	}
-	j.save(j.versions[slowRows])
-	j.run(5 * time.Minute)
-	if c := j.last(); !c.Canary || c.B.Version != j.versions[fastRows].Meaning() || j.inForce != j.versions[fastRows] {
-		t.Errorf("%v is in force after %+v", j.inForce, c)
-	}
-}
-
 // Where changes never come, or calls never repeat, the comparison says so and disturbs nobody.
 func TestComparisonThatCannotBe(t *testing.T) {
 	j := play(t, settings{compare: compareNCCL}, fastRows, "")
@@ -343,50 +266,6 @@ func TestComparisonKeepsBlocks(t *testing.T) {
 	j.run(time.Minute)
 	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
 		t.Errorf("%+v\nafter %+v", c, before)
-	}
-}
-
-// A comparison that goes on when the others of the job have ended theirs would find too little: it ends with them, unless
-// they make no calls, or change late.
-func TestComparisonFollows(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		other func(j *playedJob) (on string, calls int)
-		ends  bool
-	}{
-		{"takes turns as long", func(j *playedJob) (string, int) { return j.inForce.Meaning(), int(j.call) }, false},
-		{"ends", func(j *playedJob) (string, int) {
-			if j.turns > 3 {
-				return j.versions[""].Meaning(), int(j.call)
-			}
-			return j.inForce.Meaning(), int(j.call)
-		}, true},
-		{"makes no calls", func(j *playedJob) (string, int) {
-			if j.turns > 3 {
-				return j.versions[""].Meaning(), 3
-			}
-			return j.inForce.Meaning(), j.turns
-		}, false},
-		{"changes at each sixth turn", func(j *playedJob) (string, int) {
-			return j.versions[[]string{fastRows, ""}[j.turns/6%2]].Meaning(), j.turns
-		}, false},
-		{"is edited, then never changes", func(j *playedJob) (string, int) {
-			return []string{"one", "another", j.versions[fastRows].Meaning()}[min(2, j.turns)], int(j.call)
-		}, false},
-		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) }, false},
-	} {
-		j := play(t, settings{compare: compareNCCL}, fastRows, "")
-		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
-		other := &Comm{}
-		j.d.others = func() []standing {
-			on, calls := c.other(j)
-			return []standing{{other, on, uint64(calls)}}
-		}
-		j.run(5 * time.Minute)
-		last := j.last()
-		if ended := last.State == trial.Followed; ended != c.ends || ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
-			t.Errorf("%s: %v is in force after %+v", c.name, j.inForce, last)
-		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (t *Trial) close() {
 	}
 	t.missed = 0
 	t.counts += len(a) + len(b)
-	riseA, riseNoiseA := rise(a)
+	riseA, riseNoiseA := rise(a) // in the order of time, which middle does not keep
 	riseB, riseNoiseB := rise(b)
 	centreA, noiseA := middle(a)
 	centreB, noiseB := middle(b)

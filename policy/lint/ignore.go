@@ -7,11 +7,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// ignoreWord opens the list of rules to why. What follows " -- " is the reason.
+// ignoreWord opens the list of rules to silence. What follows " -- " is the reason.
 const ignoreWord = "tunefit:ignore"
 
-// why is one rule silenced for one row.
-type why struct {
+// silenced is one rule that is silenced for one row.
+type silenced struct {
 	line int // of the row
 	rule string
 }
@@ -21,11 +21,11 @@ func (c *check) ignore(text []byte) {
 	if !bytes.Contains(text, []byte(ignoreWord)) {
 		return
 	}
-	said := map[why]int{} // by the line that says so
-	var order []why
+	said := map[silenced]int{} // by the line that says so
+	var order []silenced
 	add := func(at, row int, words string) {
 		for _, rule := range ignored(words) {
-			s := why{row, rule}
+			s := silenced{row, rule}
 			if _, known := RuleNamed(rule); !known {
 				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule, suggest.DidYouMean(rule, RuleNames()))
 			} else if _, again := said[s]; !again {
@@ -51,10 +51,10 @@ func (c *check) ignore(text []byte) {
 	for _, r := range c.rows {
 		add(r.Line, r.Line, c.sheet.String(r.Line, "comment"))
 	}
-	needed := map[why]bool{}
+	needed := map[silenced]bool{}
 	left := c.findings[:0]
 	for _, f := range c.findings {
-		s := why{f.Line, f.Rule}
+		s := silenced{f.Line, f.Rule}
 		if _, ok := said[s]; ok {
 			needed[s] = true
 			continue

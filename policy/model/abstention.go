@@ -19,7 +19,7 @@ const (
 	AbstainFarther
 )
 
-var silences = [...]string{
+var abstentions = [...]string{
 	Decides:        "",
 	AbstainColl:    "the collective was not measured",
 	AbstainComm:    "the communicator was not measured",
@@ -36,6 +36,6 @@ var silences = [...]string{
 }
 
 // Outside reports that nothing like the call was measured.
-func (s Abstention) Outside() bool { return s >= AbstainColl && s <= AbstainSize }
+func (a Abstention) Outside() bool { return a >= AbstainColl && a <= AbstainSize }
 
-func (s Abstention) String() string { return silences[s] }
+func (a Abstention) String() string { return abstentions[a] }

@@ -53,7 +53,7 @@ const (
 )
 
 // Choose returns the fastest configuration known among the available cells, and whether to choose
-// it: only if that gains more than the model may be wrong by. where it abstains the choice is
+// it: only if that gains more than the model may be wrong by. Where it abstains the choice is
 // what it would have been, as far as known.
 //
 // It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments

@@ -65,16 +65,16 @@ func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {
 	return policy.NewEngine(rows, f.model, here), note
 }
 
-// About lists what is to be known of what files decide for communicators: what the plugin warned of, why the model is
-// silent, and, with allGather, which of its channel counts are left to NCCL.
+// About lists what is to be known of what files decide for communicators: what the plugin warned of, why the model
+// abstains, and, with allGather, which of its channel counts are left to NCCL.
 func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
 	}
 	for _, s := range shapes {
 		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
-		if silence := view.ModelAbstention(); silence != model.Decides && view.Empty() {
-			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", s, d.Model, silence))
+		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", s, d.Model, why))
 		}
 		if !allGather {
 			continue
