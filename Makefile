@@ -30,7 +30,7 @@ SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
 OVERLAY := $(BUILD)/overlay.json
 
 CC     ?= gcc
-CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Werror $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+CFLAGS := -std=gnu11 $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-omit-frame-pointer,-O2) -g -Wall -Wextra -Werror
 ifneq ($(SANITIZE),)
 export CGO_CFLAGS := -g -O1 -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 export CGO_LDFLAGS := -fsanitize=$(SANITIZE)
@@ -165,9 +165,9 @@ test-variants:
 	go vet -tags etcd ./tuner
 	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
 	CGO_ENABLED=0 go vet ./docs ./topo/detect ./tuner ./cmd/tunefit
-	CGO_ENABLED=0 $(TEST) -short ./topo/detect ./cmd/tunefit
+	CGO_ENABLED=0 $(TEST) -short ./topo/detect $(if $(NIGHTLY),./cmd/tunefit)
 	$(TEST) -race -short $(RACE)
-	AGREE_SEEDS=$(if $(NIGHTLY),300,100) $(TEST) -race -short -run 'Parallel|TestSeeds|NodesLose|NodesMisaligned' ./policy ./internal/agree
+	AGREE_SEEDS=$(if $(NIGHTLY),300,50) $(TEST) -race -short -run 'Parallel|TestSeeds|NodesLose|NodesMisaligned' ./policy ./internal/agree
 
 .PHONY: lint
 lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minutes to build) staticcheck and revive

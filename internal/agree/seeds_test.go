@@ -216,7 +216,7 @@ func (w *world) regain(id int) {
 // repeats one seed of a failure.
 func TestSeeds(t *testing.T) {
 	first := fromEnv(t, envFirst, 1)
-	count := fromEnv(t, envSeeds, map[bool]uint64{false: 1000, true: 100}[testing.Short()])
+	count := fromEnv(t, envSeeds, map[bool]uint64{false: 500, true: 100}[testing.Short()])
 	if os.Getenv(envFirst) != "" && os.Getenv(envSeeds) == "" {
 		count = 1
 	}

@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
@@ -62,12 +63,12 @@ func init() {
 	tuner.DeferGC()
 }
 
-// panicIn names an exported function that must panic. Only a test's build sets it, by
-// -ldflags -X, to see that a panic does not leave the library.
-var panicIn string
+// envPanicIn is the environment variable that names an exported function that must panic. Only
+// a test's build has one, by -ldflags -X, to see that a panic does not leave the library.
+var envPanicIn string
 
 func provoke(function string) {
-	if panicIn == function {
+	if envPanicIn != "" && os.Getenv(envPanicIn) == function {
 		panic("provoked in " + function)
 	}
 }

@@ -314,13 +314,13 @@ func TestLogs(t *testing.T) {
 func TestPanics(t *testing.T) {
 	long(t)
 	t.Parallel()
+	dir := t.TempDir()
+	so := filepath.Join(dir, "libnccl-tuner-go.so")
+	if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.envPanicIn=PANIC_IN").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, function := range []string{"open", "decide", "close"} {
 		t.Run(function, func(t *testing.T) {
-			dir := t.TempDir()
-			so := filepath.Join(dir, "libnccl-tuner-go.so")
-			if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.panicIn="+function).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
 			var warned []string
 			for _, line := range scenario(t, built.scenarios, so, "panics", "PANIC_IN="+function) {
 				if strings.HasPrefix(line, "WARN") {
@@ -357,10 +357,11 @@ func sanitized(t *testing.T, names string) programs {
 func TestSanitizers(t *testing.T) {
 	t.Parallel()
 	long(t)
-	for names, played := range map[string][]string{
-		"address,undefined": scenarios,
-		"thread":            {"versions", "threads", "many_shapes", "chunks", "rearch", "simulated", "simulated_in_turn"},
-	} {
+	threaded := []string{"threads", "many_shapes"} // ThreadSanitizer takes seconds for each
+	if os.Getenv(golden.EnvNightly) != "" {
+		threaded = append(threaded, "versions", "chunks", "rearch", "simulated", "simulated_in_turn")
+	}
+	for names, played := range map[string][]string{"address,undefined": scenarios, "thread": threaded} {
 		t.Run(names, func(t *testing.T) {
 			t.Parallel()
 			p := sanitized(t, names)

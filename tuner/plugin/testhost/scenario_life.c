@@ -284,7 +284,7 @@ void signals(void) {
     CHECK(urgent == 0, "%d SIGURG", urgent);
 }
 
-/* With a build whose Go side panics, see panicIn in main.go. */
+/* With a build whose Go side panics, see envPanicIn in main.go. */
 void panics(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(0);
