@@ -16,7 +16,7 @@ const (
 	// leastTable is what a curve needs at least; a model that is too large all the same is not written.
 	leastTable = 2
 	// What takes room in a model's file, in bytes.
-	curveBytes = 120
+	curveBytes = 100
 	cellBytes  = 20
 	valueBytes = 16
 )

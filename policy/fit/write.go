@@ -16,7 +16,7 @@ import (
 // writtenAtOnce bounds the groups whose texts are in memory.
 const writtenAtOnce = 16
 
-// WriteModel writes a model's file: indented, but lists of numbers on one line.
+// WriteModel writes a model's file: indented, but each curve on one line.
 // It writes group by group: a whole file may be many megabytes.
 func WriteModel(w io.Writer, file *model.File) error {
 	out := bufio.NewWriterSize(&limited{w, model.MaxFileBytes}, 256<<10) // keeps the first error for Flush
@@ -65,10 +65,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Writer.Write(p)
 }
 
-// indent lays out compact JSON as json.Indent does, but leaves lists of numbers,
-// and lists of such lists, on one line. start begins each line but the first.
+// indent lays out compact JSON as json.Indent does, but leaves what holds no objects on one
+// line: lists of numbers, and curves. start begins each line but the first.
 func indent(text []byte, start string) []byte {
-	out := make([]byte, 0, len(text)+len(text)/4)
+	out := make([]byte, 0, len(text)+len(text)/8)
 	depth := 0
 	line := func() {
 		out = append(append(out, '\n'), start...)
@@ -83,14 +83,7 @@ func indent(text []byte, start string) []byte {
 			out = append(out, text[i:i+end]...)
 			i += end - 1
 		case '{', '[':
-			end := 0
-			if c == '[' {
-				end = numbersEnd(text[i:])
-			}
-			if c == '{' && text[i+1] == '}' {
-				end = 2
-			}
-			if end > 0 {
+			if end := plainEnd(text[i:]); end > 0 {
 				out = append(out, text[i:i+end]...)
 				i += end - 1
 				continue
@@ -125,20 +118,21 @@ func textEnd(s []byte) int {
 	return i + 1
 }
 
-// numbersEnd returns the length of a list that holds numbers, or lists of
-// numbers, only; 0 for any other.
-func numbersEnd(list []byte) int {
+// plainEnd returns the length of a list or an object; 0 if it holds another object.
+func plainEnd(text []byte) int {
 	depth := 0
-	for i, c := range list {
-		switch c {
-		case '[':
-			depth++
-		case ']':
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			i += textEnd(text[i:]) - 1
+		case '[', '{':
+			if depth++; c == '{' && i > 0 {
+				return 0
+			}
+		case ']', '}':
 			if depth--; depth == 0 {
 				return i + 1
 			}
-		case '{', '"':
-			return 0
 		}
 	}
 	return 0

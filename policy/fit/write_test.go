@@ -108,27 +108,22 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// A layout of text changes nothing but white space, and is json.Indent's but for
-// lists of numbers.
+// A layout of text changes nothing but white space.
 func TestIndent(t *testing.T) {
 	for text, want := range map[string]string{
-		`{}`:                       `{}`,
-		`[]`:                       `[]`,
-		`{"a":[1,-2.5e3],"b":{}}`:  "{\n>  \"a\": [1,-2.5e3],\n>  \"b\": {}\n> }",
-		`{"a":[[1,2],[]],"b":[]}`:  "{\n>  \"a\": [[1,2],[]],\n>  \"b\": []\n> }",
-		`[{"a":null},"[1, 2]"]`:    "[\n>  {\n>   \"a\": null\n>  },\n>  \"[1, 2]\"\n> ]",
-		`{"a":"\"{,:}\\","b":"]"}`: "{\n>  \"a\": \"\\\"{,:}\\\\\",\n>  \"b\": \"]\"\n> }",
+		`{}`:                          `{}`,
+		`[]`:                          `[]`,
+		`{"a":[1,-2.5e3],"b":[[]]}`:   `{"a":[1,-2.5e3],"b":[[]]}`,
+		`{"a":[[1,2],[]],"b":{}}`:     "{\n>  \"a\": [[1,2],[]],\n>  \"b\": {}\n> }",
+		`[{"a":null},"[1, 2]"]`:       "[\n>  {\"a\":null},\n>  \"[1, 2]\"\n> ]",
+		`{"a":[{"b":"\"{,:}\\"}]}`:    "{\n>  \"a\": [\n>   {\"b\":\"\\\"{,:}\\\\\"}\n>  ]\n> }",
+		`{"a":{"b":1},"c":"]","d":3}`: "{\n>  \"a\": {\"b\":1},\n>  \"c\": \"]\",\n>  \"d\": 3\n> }",
 	} {
 		got := indent([]byte(text), "> ")
 		if string(got) != want {
 			t.Errorf("%s becomes\n%s\nwant\n%s", text, got, want)
 		}
-		var whole, compact bytes.Buffer
-		if !strings.Contains(text, "[1") && !strings.Contains(text, "[[") {
-			if err := json.Indent(&whole, []byte(text), "> ", " "); err != nil || whole.String() != want {
-				t.Errorf("json.Indent says\n%s (%v)", &whole, err)
-			}
-		}
+		var compact bytes.Buffer
 		if err := json.Compact(&compact, bytes.ReplaceAll(got, []byte("\n>"), nil)); err != nil || compact.String() != text {
 			t.Errorf("%s comes back as %s (%v)", text, &compact, err)
 		}
