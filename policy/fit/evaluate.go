@@ -55,7 +55,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 		e.Verdict.judgePredictions(view, g, g.Cells)
 		counts := map[model.Abstention]int{}
 		for _, o := range outcomes {
-			if !o.Decides {
+			if o.Abstention != model.Decides {
 				counts[o.Abstention]++
 			}
 		}
@@ -87,7 +87,7 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 			if !ok {
 				e.Left++
 			}
-			return c, ok && !g.isDefault(c, o.Bytes)
+			return c, ok
 		})
 		e.Verdict = newVerdict("", e.Outcomes, nil)
 		all = append(all, e)
@@ -95,10 +95,10 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 	return all
 }
 
-// isDefault reports whether NCCL asked for a configuration by itself, where that leaves the channels to it.
+// isDefault reports whether a configuration is NCCL's own choice, as far as labels tell.
 func (g *Group) isDefault(c Config, bytes uint64) bool {
 	d, known := g.defaultAt(bytes)
-	return known && c.Channels == 0 && c.FamilyKey == d.Config.FamilyKey
+	return known && c.FamilyKey == d.Config.FamilyKey && (c.Channels == 0 || c.Channels == d.Config.Channels)
 }
 
 // decidedSizes are those at which there is something to decide.

@@ -89,10 +89,10 @@ func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl
 		if len(measured) > 1 {
 			o.Best = slices.MinFunc(measured, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
-		var config Config
 		o.Cautious = o.Default
-		if config, o.Decides = choose(&o, costsAt(truth, bySize[b], b)); o.Decides {
-			o.Cautious = truth.timeOf(config, b)
+		// What NCCL would ask for by itself changes nothing, and took as long as it did.
+		if config, ok := choose(&o, costsAt(truth, bySize[b], b)); ok && !truth.isDefault(config, b) {
+			o.Decides, o.Cautious = true, truth.timeOf(config, b)
 		}
 		outcomes = append(outcomes, o)
 	}
