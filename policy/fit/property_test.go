@@ -97,7 +97,7 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 
 // Whatever was measured, a fit gives a model and rows that keep what they promise.
 func TestRowsDecideAsTheModel(t *testing.T) {
-	seeds := 100
+	seeds := 60
 	if testing.Short() {
 		seeds = 20
 	}

@@ -137,7 +137,7 @@ func TestTargetDoNoHarm(t *testing.T) {
 		count(name+" same, default measured", g, measured)
 		for _, share := range []float64{0.5, 0.25} {
 			var folds []fold
-			for seed := range uint64(40) { // harm is rare: it takes many folds to see
+			for seed := range uint64(20) { // harm is rare: it takes many folds to see
 				folds = append(folds, fold{scatter(g, share, 1000+seed), g.Sizes()})
 			}
 			count(fmt.Sprintf("%s %.0f %% of the cells", name, 100*share), g, folds)

@@ -35,7 +35,7 @@ func TestArm64(t *testing.T) {
 	hardened(t, p.so)
 	largePages(t, p.so)
 	for i, name := range scenarios {
-		if i%4 > 0 && os.Getenv(golden.EnvNightly) == "" {
+		if i%8 > 0 && os.Getenv(golden.EnvNightly) == "" {
 			continue // QEMU takes seconds for each
 		}
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestArm64(t *testing.T) {
 	}
 	t.Run("edits", func(t *testing.T) {
 		t.Parallel()
-		editSlowly(t, p, 5)
+		editSlowly(t, p, 3)
 	})
 }
 

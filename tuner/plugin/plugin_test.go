@@ -372,7 +372,7 @@ func TestSanitizers(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
-			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 5, sanitizers[names], "NCCL_TUNER_METRICS="+t.TempDir()) })
+			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 3, sanitizers[names], "NCCL_TUNER_METRICS="+t.TempDir()) })
 			t.Run("recorded", func(t *testing.T) {
 				files, truth := recordJob(t, p, sanitizers[names])
 				trusted(t, files, truth)
