@@ -12,7 +12,7 @@ type pendingEdit struct {
 	since      time.Duration // when it was offered or proposed
 	proposed   bool          // by Propose: nobody has saved a file
 	blobStored bool
-	attempts   int           // proposals of this version that were aborted
+	attempts   int           // proposals of this version that were aborted, or could not be put
 	tooEarly   int           // of them, because a rank needed more time
 	vetoes     int           // of them, because a rank could not stage it
 	notBefore  time.Duration // of the next attempt
@@ -28,12 +28,7 @@ const (
 // aborted counts one more aborted proposal of this version, whoever made it: ranks that see
 // the same file have the same edit pending.
 func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
-	e.attempts++
-	delay := maxRetryDelay
-	if e.attempts <= 6 {
-		delay = min(delay, time.Second<<(e.attempts-1))
-	}
-	e.notBefore = now + delay
+	e.delay(now)
 	switch d.Abort {
 	case Late:
 		e.floor = max(e.floor, d.Calls)
@@ -44,6 +39,16 @@ func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
 		e.vetoes++
 	}
 	return e.vetoes >= maxVetoes
+}
+
+// delay makes the next attempt wait.
+func (e *pendingEdit) delay(now time.Duration) {
+	e.attempts++
+	wait := maxRetryDelay
+	if e.attempts <= 6 {
+		wait = min(wait, time.Second<<(e.attempts-1))
+	}
+	e.notBefore = now + wait
 }
 
 // leadFactor doubles the lead with each proposal that came too early.

@@ -38,16 +38,18 @@ func (m *Member) propose(k uint64) time.Duration {
 	m.tries++
 	// A put that fails may land later: so each try has a token of its own.
 	token := m.keys.token(k, p.Tag)
-	_, err := m.put(token, nil)
-	if err == nil {
-		p.Token, err = m.mark(token)
+	if _, err := m.put(token, nil); err != nil {
+		return m.cfg.Timing.ActivePoll
 	}
-	if err != nil || p.Token == "" {
+	var err error
+	if p.Token, err = m.mark(token); err != nil || p.Token == "" {
+		e.delay(m.cfg.Clock.Now()) // the token stays
 		return m.cfg.Timing.ActivePoll
 	}
 	mine := encode(p)
 	stands, err := m.put(m.keys.proposal(k), mine)
 	if err != nil {
+		e.delay(m.cfg.Clock.Now())
 		return m.cfg.Timing.ActivePoll
 	}
 	if !bytes.Equal(stands, mine) { // another rank was first

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -135,6 +136,28 @@ func TestScenario08AckReplyLost(t *testing.T) {
 		}
 		return p
 	}, endsOn("B"))
+}
+
+// Each try leaves a token, so tries become rare, and the change comes when the proposal can be put.
+func TestScenario08ProposalCannotBePut(t *testing.T) {
+	t.Parallel()
+	p := usual(1)
+	p.calls = 9000 // in three minutes
+	p.saved(time.Second, "B", 0)
+	var room atomic.Bool
+	p.events = append(p.events, event{100 * time.Second, func(*world) { room.Store(true) }})
+	p.tamper = func(_ int, op memOp, f memFate) memFate {
+		if op.Kind == "put" && strings.HasPrefix(op.Key, proposals) && !room.Load() {
+			f.Err = errors.New("it is full")
+		}
+		return f
+	}
+	w := simulate(t, p)
+	endsOn("B")(t, w)
+	tokens := slices.DeleteFunc(w.store.Keys(""), func(key string) bool { return !strings.Contains(key, "/t/") })
+	if n := len(tokens); n > 10 {
+		t.Errorf("%d tokens", n)
+	}
 }
 
 func TestScenario09DecisionLandsLate(t *testing.T) {
