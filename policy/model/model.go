@@ -226,6 +226,9 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 		for i, p := range d.Measured {
 			at := fmt.Sprintf("%s.measured[%d]", path, i)
 			c.isTrue(p.Bytes > 0 && (i == 0 || p.Bytes > d.Measured[i-1].Bytes), at+".bytes", "%d does not ascend", p.Bytes)
+			if n := len(f.Axis); n > 0 {
+				c.isTrue(p.Bytes >= f.Axis[0] && p.Bytes <= f.Axis[n-1], at+".bytes", "%d (allowed: %d to %d, as in the axis)", p.Bytes, f.Axis[0], f.Axis[n-1])
+			}
 			def := compiledDefault{p.Bytes, -1, -1, p.Channels, math.Log(p.Micros)}
 			if p.Algo != "" || p.Proto != "" {
 				def.algo, def.proto = c.label(at, p.Algo, p.Proto)

@@ -126,6 +126,7 @@ func TestModelFileErrors(t *testing.T) {
 		{`"us":[13,21,20]`, `"us":[13,21]`, "m.json: groups[0].families[1].curves[1]: 2 times and 3 sigmas (needed: 3"},
 		{`"us":[13,21,20]`, `"us":[13,21,1e999]`, "m.json:1: "},
 		{`"axis":[1024,4096`, `"axis":[4096,4096`, "m.json: groups[0].axis[1]: 4096 does not ascend"},
+		{`"bytes":1024`, `"bytes":512`, "m.json: groups[0].default.measured[0].bytes: 512 (allowed: 1024 to "},
 		{`"noise":0.01`, `"noise":0`, "m.json: groups[0].noise: 0 "},
 		{`"provenance":{}`, `"provenance":{"topology":{"fingerprint":"x","summary":{}}}`, `m.json: provenance.topology.fingerprint: "x" is no topology fingerprint (want 16 hexadecimal digits`},
 		{`"nodes":2`, `"knots":2`, `unknown field "knots"`},
