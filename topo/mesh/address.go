@@ -33,8 +33,11 @@ func parseAddress(s string) (netip.Prefix, error) {
 func maskLength(s string, addr netip.Addr) (int, error) {
 	if mask := net.ParseIP(s).To4(); mask != nil && addr.Is4() {
 		length, bits := net.IPMask(mask).Size()
-		if bits == 0 {
+		switch {
+		case bits == 0:
 			return 0, fmt.Errorf("mask %s has a gap", s)
+		case length == 0:
+			return 0, fmt.Errorf("mask %s takes all addresses for one subnet", s)
 		}
 		return length, nil
 	}

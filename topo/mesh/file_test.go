@@ -20,6 +20,7 @@ func TestReadMeshSaysWhatIsWrong(t *testing.T) {
 		{"bad address", header + "a, p0, 10.0.0.256/30, 100\n", `mesh.csv:2:8: address: "10.0.0.256" is no IP address`},
 		{"long mask", header + "a,p0,10.0.0.1/33,100\n", `mesh.csv:2:6: address: "33" is no mask of 10.0.0.1 (allowed: 1 to 32)`},
 		{"mask with a gap", header + "a,p0,10.0.0.1/255.0.255.0,100\n", "mesh.csv:2:6: address: mask 255.0.255.0 has a gap"},
+		{"no mask at all", header + "a,p0,10.0.0.1/0.0.0.0,100\n", "mesh.csv:2:6: address: mask 0.0.0.0 takes all addresses for one subnet"},
 		{"subnet", header + "a,p0,10.0.0.0/24,100\n", "mesh.csv:2:6: address: 10.0.0.0/24 is the subnet itself (needed: the address of the port)"},
 		{"no rate", header + "a,p0,10.0.0.1/30,fast\n", `mesh.csv:2:18: gbit_s: "fast" is no rate in Gbit/s (allowed: a number above 0, as 100)`},
 		{"rate 0", header + "a,p0,10.0.0.1/30,0\n", `"0" is no rate`},
