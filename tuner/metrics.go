@@ -146,7 +146,10 @@ func (e *exporter) fileRefused() {
 
 // page is the text of all metrics.
 func (e *exporter) page() []byte {
-	p := metrics.NewPage(metrics.Library, e.labels...)
+	e.mu.Lock()
+	labels := e.labels
+	e.mu.Unlock()
+	p := metrics.NewPage(metrics.Library, labels...)
 	p.Add(metrics.Info, 1, Release)
 	p.Add(metrics.Updated, float64(time.Now().UnixMilli())/1000)
 	e.addCounts(p)

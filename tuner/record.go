@@ -298,20 +298,24 @@ func (r *recordings) of(id uint64, rank int) *Recording {
 	return nil
 }
 
+// end takes over the rest of what was counted. last: no other communicator is recorded.
+func (r *recordings) end(c *Recording) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock() // after a panic, too: the next communicator asks
+	c.read()
+	c.from = nil
+	if r.open--; r.open == 0 {
+		close(r.stop)
+		return true
+	}
+	return false
+}
+
 // RecordEnd takes over the rest of what was counted, and writes the file after the last
 // communicator.
 func (p *Plugin) RecordEnd(c *Recording) {
 	r := &p.recordings
-	r.mu.Lock()
-	c.read()
-	c.from = nil
-	r.open--
-	last := r.open == 0
-	if last {
-		close(r.stop)
-	}
-	r.mu.Unlock()
-	if !last {
+	if !r.end(c) {
 		return
 	}
 	if err := within(&p.hung, "the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {

@@ -157,6 +157,22 @@ func TestKernelsAreTimedOnRequest(t *testing.T) {
 	}
 }
 
+type damaged struct{}
+
+func (damaged) Read(*record.Comm) { panic("provoked") }
+func (damaged) Barred() string    { return "" }
+
+// A panic in the end of one recording does not hold up the next communicator.
+func TestRecordOfADefect(t *testing.T) {
+	p := New(env(EnvRecord, t.TempDir()))
+	r, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, damaged{}, Log{})
+	func() {
+		defer func() { _ = recover() }()
+		p.RecordEnd(r)
+	}()
+	p.recordings.of(1, 0)
+}
+
 // A process that makes ever new communicators keeps the latest.
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()

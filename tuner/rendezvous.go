@@ -223,10 +223,12 @@ func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 	if r.trust {
 		s.TrustAll()
 	}
-	if err := s.Check(); errors.Is(err, dirstore.ErrForeign) {
+	if err := s.Check(); err != nil {
+		s.Close()
+		if !errors.Is(err, dirstore.ErrForeign) {
+			return nil, reason(err)
+		}
 		return nil, fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for this job", err, EnvTrust)
-	} else if err != nil {
-		return nil, reason(err)
 	}
 	var once sync.Once
 	s.OnRefusal(func(err error) {

@@ -85,7 +85,6 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
     c->nodes = info->nodes;
-    c->logger = info->logger;
     c->counter.trigger = UINT64_MAX;
     c->clock.next = UINT64_MAX;
     struct comm_info counted = identified(info);

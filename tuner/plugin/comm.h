@@ -72,7 +72,6 @@ struct comm {
     bool waits;          /* a thread is in tunergoAtTrigger, where it may wait for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
-    abi_logger logger;
     pthread_mutex_t asking; /* held by comm_ask */
     struct comm *next;      /* of those that are open */
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
