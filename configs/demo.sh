@@ -84,7 +84,7 @@ step "5. Ask the library, as NCCL does through its plugin ABI: rows first, then 
 "$build/tunefit" show "$policy" --model "$model" --coll allreduce,allgather --comm 1x8,2x8 \
 	--sizes 1K,64K,256K,2M,16M,256M
 echo
-echo "NCCL alone: NCCL 2.30.7's cost model. Gain: what the model expects; - leaves it to NCCL."
+echo "Gain: what the model expects; - leaves it to NCCL."
 
 here=$(cd "$build" && pwd)
 cat <<END
