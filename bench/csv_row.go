@@ -180,7 +180,7 @@ func (s *sweep) keep(m Sample, reason string) {
 	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
 		from = originFields
 	}
-	s.r.add(m, from)
+	s.r.add(s.line, m, from)
 }
 
 // configuration reads what ran and on how many nodes and ranks.
@@ -210,7 +210,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || n > 1<<30 {
-			s.bad(number.c, "%q (allowed: 1 or more; 0, -1 or empty where not known)", v)
+			s.bad(number.c, "%q (allowed: 1 to 2^30; 0, -1 or empty where not known)", v)
 			return false
 		}
 		*number.into = n

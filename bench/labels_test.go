@@ -123,7 +123,7 @@ func TestFloodOfNumbers(t *testing.T) {
 func TestTidyRoundTrip(t *testing.T) {
 	want := []Sample{
 		{Coll: nccl.CollAllReduce, Bytes: 8, DType: "float", RedOp: "sum", Algo: Unknown, Proto: Unknown, Selection: SelectionDefault, Micros: 7.125, Source: `a, "b"`},
-		{Coll: nccl.CollReduceScatter, Bytes: 1 << 40, Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple, Channels: 24, Nodes: 2, Ranks: 16, InPlace: true,
+		{Coll: nccl.CollReduceScatter, Bytes: 1 << 40, Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple, Channels: 24, Nodes: 2, Ranks: 16, InPlace: true,
 			Selection: SelectionForced, Micros: 1e9, AlgBW: 1.1, BusBW: 1.05, Source: "simulated:x", Simulated: true},
 		{Coll: nccl.CollBroadcast, Bytes: 1, Algo: nccl.AlgoTree, Proto: Unknown, Micros: 0.5, Source: "#x"},
 	}

@@ -81,6 +81,14 @@ type Rejection struct {
 	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
 }
 
+// First is where the first time is, in a file of that name: file:line.
+func (r Rejection) First(file string) string {
+	if r.Line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, r.Line)
+}
+
 // Note is a remark about one place of a file.
 type Note struct {
 	File string `json:"-"`
@@ -202,7 +210,12 @@ func (r *Result) note(line int, format string, args ...any) {
 	r.Notes = append(r.Notes, Note{r.File, line, text})
 }
 
-func (r *Result) add(s Sample, from Origin) {
+// add keeps a sample, or counts why it is unusable.
+func (r *Result) add(line int, s Sample, from Origin) {
+	if reason := s.unusable(); reason != "" {
+		r.reject(line, 1, reason)
+		return
+	}
 	r.Kept++
 	r.Labels[from]++
 	if r.each != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -44,6 +45,11 @@ const (
 	rejectTruncated  = "truncated"
 	rejectMalformed  = "malformed"
 	rejectNoTime     = "no time, or one that is not positive and finite"
+	rejectTime       = "time is not 1 ns to 11 days"
+	rejectSize       = "size is 2^50 bytes or more"
+	rejectRanks      = "fewer ranks than nodes"
+	rejectChannels   = "channel count is above 64"
+	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (name it in the file's name or with --coll)"
 	rejectNotAsked   = "%s is no collective that tuners are asked about"
@@ -73,6 +79,29 @@ func checkTime(bytes uint64, micros, algBW float64) string {
 		if off := float64(bytes) / 1000 / micros / algBW; off > 300 || off < 1.0/300 {
 			return rejectUnits
 		}
+	}
+	return ""
+}
+
+// Times beyond these, in microseconds, are damage.
+const (
+	leastMicros = 1e-3
+	mostMicros  = 1e12
+)
+
+// unusable says why a sample is nothing to learn from; empty: it is.
+func (s *Sample) unusable() string {
+	switch {
+	case s.Micros < leastMicros || s.Micros > mostMicros:
+		return rejectTime
+	case s.Bytes >= nccl.MaxBytes:
+		return rejectSize
+	case s.Nodes > 0 && s.Ranks > 0 && s.Ranks < s.Nodes:
+		return rejectRanks
+	case s.Channels > nccl.MaxChannels:
+		return rejectChannels
+	case s.Algo != Unknown && s.Proto != Unknown && !nccl.Offers(s.Coll, s.Algo, s.Proto):
+		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
 	}
 	return ""
 }

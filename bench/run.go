@@ -146,7 +146,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		if name.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
-		r.add(s, from)
+		r.add(row.line, s, from)
 	}
 	if u.log.symmetric {
 		r.note(u.line, "symmetric kernels ran: those rows have no algorithm")

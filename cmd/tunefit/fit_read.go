@@ -17,11 +17,12 @@ import (
 )
 
 // readSweeps pools the measurements of all files and lists why some times were
-// rejected while reading. anyway takes files of which too little can be read, too.
+// rejected while reading, each reason with the place of the first. anyway takes files of which too little can be read, too.
 func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	pool := fit.NewPool()
 	var sources []model.Source
-	rejected := map[string]int{}
+	var rejected []fit.Refusal
+	known := map[string]int{} // in rejected, by reason
 	in := newReader(cmd, files, nil, anyway)
 	in.opts.Each = pool.Add
 	for _, name := range files {
@@ -35,7 +36,13 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 		}
 		in.notes = append(in.notes, r.Notes...)
 		for _, rej := range r.Rejected {
-			rejected[rej.Reason] += rej.Count
+			i, seen := known[rej.Reason]
+			if !seen {
+				i = len(rejected)
+				known[rej.Reason] = i
+				rejected = append(rejected, fit.Refusal{Reason: rej.Reason + " (" + rej.First(r.File) + ")"})
+			}
+			rejected[i].Rows += rej.Count
 		}
 		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
 	}
@@ -46,12 +53,8 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 	if len(in.failed) > 0 {
 		return nil, nil, nil, fmt.Errorf("%w\nnothing was written", errors.Join(in.failed...))
 	}
-	var refusals []fit.Refusal
-	for reason, n := range rejected {
-		refusals = append(refusals, fit.Refusal{Reason: reason, Rows: n})
-	}
-	slices.SortFunc(refusals, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
-	return pool.Set(), sources, refusals, nil
+	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
+	return pool.Set(), sources, rejected, nil
 }
 
 // readModelTopology says what machine a topology file is of, for a model's

@@ -144,6 +144,7 @@ func TestFitBadInput(t *testing.T) {
 		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", cli.ExitFailed},
 		"misspelt":      {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n", `:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, cli.ExitFailed},
 		"milliseconds":  {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n", "not one usable measurement", cli.ExitFailed},
+		"never offered": {header + "all_gather,1024,float,,tree,ll,1,1,8,0,forced,10,0,0,x\n", "1: NCCL never has tree/ll for allgather: the label is wrong (", cli.ExitFailed},
 		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", cli.ExitOK},
 		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", cli.ExitOK},
 	} {
@@ -151,7 +152,7 @@ func TestFitBadInput(t *testing.T) {
 			file := testlib.File(t, "sweep.csv", test.text)
 			model := filepath.Join(filepath.Dir(file), "model.json")
 			out, errs := tunefit(t, test.code, "fit", file, "-o", model)
-			if !strings.Contains(errs, test.want) {
+			if !strings.Contains(out+errs, test.want) {
 				t.Errorf("got %s%s, want %q", out, errs, test.want)
 			}
 			if _, err := os.Stat(model); (err == nil) != (test.code == cli.ExitOK) {

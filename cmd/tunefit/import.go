@@ -228,11 +228,7 @@ func writeImport(w io.Writer, results []*bench.Result) {
 	tw.Flush()
 	for _, r := range results {
 		for _, rej := range r.Rejected {
-			place := r.File
-			if rej.Line > 0 {
-				place = fmt.Sprintf("%s:%d", r.File, rej.Line)
-			}
-			fmt.Fprintf(w, "%s: rejected %d: %s\n", place, rej.Count, rej.Reason)
+			fmt.Fprintf(w, "%s: rejected %d: %s\n", rej.First(r.File), rej.Count, rej.Reason)
 		}
 		for _, n := range r.Notes {
 			fmt.Fprintf(w, "%s\n", n)

@@ -311,10 +311,16 @@ var plannedRuns = func() (all []plannedRun) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 2, Ranks: 16}
 	all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}}})
 	for algo := range nccl.AlgoPAT + 1 {
-		key.Coll = nccl.Coll(int(algo) % nccl.NumColls)
-		all = append(all, plannedRun{key, fit.RunOf(fit.Config{
-			FamilyKey: fit.FamilyKey{Algo: algo, Proto: nccl.Proto(algo % 3)}, Channels: 1 + 3*int(algo),
-		}, []uint64{1 << 20})})
+		family := fit.FamilyKey{Algo: algo, Proto: nccl.ProtoSimple}
+		if algo == nccl.AlgoRing {
+			family.Proto = nccl.ProtoLL128
+		}
+		for coll := range nccl.Coll(nccl.NumColls) {
+			if nccl.Offers(coll, family.Algo, family.Proto) {
+				key.Coll = coll
+			}
+		}
+		all = append(all, plannedRun{key, fit.RunOf(fit.Config{FamilyKey: family, Channels: 1 + 3*int(algo)}, []uint64{1 << 20})})
 	}
 	return all
 }()

@@ -12,6 +12,9 @@ import (
 // Inf is a size without limit, the open upper end of a range.
 const Inf = math.MaxUint64
 
+// MaxBytes is beyond every size that was ever measured.
+const MaxBytes = 1 << 50
+
 // sizeUnits are powers of 1024, as in nccl-tests' -b and -e.
 var sizeUnits = map[string]uint64{
 	"": 1, "b": 1,

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Pool collects samples, one at a time, in 24 bytes each.
@@ -33,21 +31,10 @@ type Pool struct {
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
 // that a user reads.
 const (
-	RefusedTime      = "time is not 1 ns to 11 days"
-	RefusedSize      = "size is 0, or 2^50 bytes or more"
 	RefusedComm      = "number of nodes or ranks is not known"
 	RefusedLabel     = "algorithm or protocol is not known"
-	RefusedChannels  = "channel count is not 1 to 64"
-	RefusedColl      = "not a collective that tuners are asked about"
 	RefusedOneRank   = "1 rank communicates with nobody"
 	probableNoiseMax = 0.5
-)
-
-// Times beyond these, in microseconds, are damage. A model's file has room for more, for what
-// is predicted of them.
-const (
-	leastMicros = 1e-3
-	mostMicros  = 1e12
 )
 
 // pooling is a group while samples arrive.
@@ -67,7 +54,7 @@ func NewPool() *Pool {
 	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}, number: map[source]int32{}}
 }
 
-// Add takes a sample or counts why it does not.
+// Add takes a sample that package bench has read, or counts why it does not.
 func (p *Pool) Add(s *bench.Sample) {
 	p.rows++
 	byDefault := s.Selection == bench.SelectionDefault ||
@@ -75,16 +62,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	config := Config{FamilyKey{s.Algo, s.Proto}, s.Channels}
 	labelled := s.Algo >= 0 && s.Proto >= 0
 	switch {
-	case !s.Coll.IsAsked():
-		p.refused[RefusedColl]++
-		return
-	case !(s.Micros >= leastMicros && s.Micros <= mostMicros):
-		p.refused[RefusedTime]++
-		return
-	case s.Bytes == 0 || s.Bytes >= model.MaxBytes:
-		p.refused[RefusedSize]++
-		return
-	case s.Nodes < 1 || s.Ranks < 1 || s.Ranks < s.Nodes:
+	case s.Nodes < 1 || s.Ranks < 1:
 		p.refused[RefusedComm]++
 		return
 	case s.Ranks == 1:
@@ -92,9 +70,6 @@ func (p *Pool) Add(s *bench.Sample) {
 		return
 	case !labelled && !byDefault:
 		p.refused[RefusedLabel]++
-		return
-	case s.Channels < 0 || s.Channels > nccl.MaxChannels:
-		p.refused[RefusedChannels]++
 		return
 	}
 	if !labelled {

@@ -29,7 +29,7 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 	m.channels = [][]int{{8}, {1, 32}, {1, 4, 16, 64}, {1, 2, 4, 8, 16, 32}}[rng.IntN(4)]
 	m.sizes = nil
 	step := []float64{0.03, 0.5, 1, 1, 2, 5}[rng.IntN(6)]
-	for n, o := 1+rng.IntN(12), 8+6*rng.Float64(); len(m.sizes) < n; o += step * (0.5 + rng.Float64()) {
+	for n, o := 1+rng.IntN(12), 8+6*rng.Float64(); len(m.sizes) < n && o < 50; o += step * (0.5 + rng.Float64()) {
 		m.sizes = append(m.sizes, uint64(math.Exp2(o)))
 	}
 	slices.Sort(m.sizes)

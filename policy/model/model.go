@@ -67,9 +67,6 @@ type compiledDefault struct {
 	lnMicros float64
 }
 
-// MaxBytes is beyond every size that was ever measured.
-const MaxBytes = 1 << 50
-
 // maxProblems is how many errors of one file are reported.
 const maxProblems = 20
 
@@ -215,7 +212,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 		switch {
 		case b == 0 || i > 0 && b <= f.Axis[i-1]:
 			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
-		case b >= MaxBytes:
+		case b >= nccl.MaxBytes:
 			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
 		}
 		g.octaves = append(g.octaves, math.Log2(float64(b)))
@@ -286,7 +283,7 @@ func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curv
 		mc := compiledCurve{algo: algo, proto: proto, channels: curve.Channels, floored: curve.Floored, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
 		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
 		for k, m := range curve.Measured {
-			if !(m[0] >= 1 && m[0] < MaxBytes) {
+			if !(m[0] >= 1 && m[0] < nccl.MaxBytes) {
 				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
 				continue
 			}
