@@ -164,11 +164,7 @@ func (n Number) read(_ *reader, text string, to *Rule) error {
 	about := &numbers[n]
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || value < about.least || value > about.most {
-		upper := " or more"
-		if about.most < maxNumber {
-			upper = fmt.Sprintf(" to %d", about.most)
-		}
-		return fmt.Errorf("%s is %s (allowed: %d%s, or -1 for any)", about.name, suggest.Quote(text), about.least, upper)
+		return fmt.Errorf("%s is %s (allowed: %d to %d, or -1 for any)", about.name, suggest.Quote(text), about.least, about.most)
 	}
 	to.Numbers[n] = int32(value)
 	return nil

@@ -157,6 +157,23 @@ func TestPackedAndStandardInput(t *testing.T) {
 	}
 }
 
+// What is wrong with a file is said in the user's words, not in Go's.
+func TestUnreadableInput(t *testing.T) {
+	packed := testlib.Zipped(t, ringLog)
+	link := filepath.Join(t.TempDir(), "link.csv")
+	if err := os.Symlink("gone.csv", link); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		testlib.File(t, "cut.gz", packed[:len(packed)/2]): "cut.gz: the compressed file is cut off",
+		link: "link.csv is a link to gone.csv, which cannot be read: no such file",
+	} {
+		if code, _, said := runAlone("import", file); code != cli.ExitFailed || !strings.Contains(said, want) {
+			t.Errorf("exit code %d, %s; want %s", code, said, want)
+		}
+	}
+}
+
 // An input is never overwritten, whatever it is called and whatever is forced.
 func TestOutputIsNoInput(t *testing.T) {
 	dir := t.TempDir()

@@ -85,7 +85,7 @@ func openAny(name string) (*input, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
 		}
-		in.packed, buffered = true, bufio.NewReaderSize(unpacked, sniffBytes)
+		in.packed, buffered = true, bufio.NewReaderSize(unpacking{unpacked}, sniffBytes)
 	}
 	head, err := buffered.Peek(sniffBytes)
 	if err != nil && err != io.EOF {
@@ -95,6 +95,17 @@ func openAny(name string) (*input, error) {
 	return in, nil
 }
 
+// unpacking reads what gzip has compressed, and says so where the end is missing.
+type unpacking struct{ io.Reader }
+
+func (u unpacking) Read(into []byte) (int, error) {
+	n, err := u.Reader.Read(into)
+	if err == io.ErrUnexpectedEOF {
+		err = errors.New("the compressed file is cut off: its end is missing")
+	}
+	return n, err
+}
+
 // openFile says of a name that is no file what it is.
 func openFile(name string) (*os.File, error) {
 	info, err := os.Stat(name)
@@ -102,6 +113,9 @@ func openFile(name string) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?["):
 		return nil, fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)", name)
 	case err != nil:
+		if to, not := os.Readlink(name); not == nil {
+			return nil, fmt.Errorf("%s is a link to %s, which cannot be read: %w", name, to, errors.Unwrap(err))
+		}
 		return nil, err
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)", name, name)
