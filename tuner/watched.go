@@ -121,7 +121,7 @@ func (s *watchedSet) read(always bool) {
 	}
 	s.last, _ = s.plugin.use(f, s.settings, log)
 	if !s.last.valid {
-		log.Warnf("keeping version %.12s of %s", good.Meaning(), s.settings.files())
+		log.Warnf("keeping version %.12s of %s, the last without errors", good.Meaning(), s.settings.files())
 		return
 	}
 	v := s.last.version

@@ -30,9 +30,9 @@ NCCL's own among them, with a 90 % interval of the mean by bootstrap. A model le
 NCCL what it cannot improve for sure; plain is the configuration it predicts to be the
 fastest.
 
-A measurement of the default tells what NCCL would do. Without it only the plain
-choice can be judged, and with nothing else there is nothing to choose from. If no
-decision can be judged, the exit code is 1.`,
+A measurement of the default tells what NCCL would do; its column is of the sizes at which
+the policy can be judged. Without it only the plain choice can be judged, and with nothing
+else there is nothing to choose from. If no decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv
   tunefit eval rows.csv sweeps/later.csv`,
 		Args: cli.Args(2, -1, "the model or the policy, and one sweep or more"),

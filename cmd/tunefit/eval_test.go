@@ -84,9 +84,12 @@ func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	sweep := testlib.File(t, "sweep.csv", sweepHead+
-		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,11,,,x\n"+
+		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,13,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep)
+	if rows := strings.Fields(strings.Split(out, "allreduce 2x8")[1]); rows[0] != "1.000" || rows[8] != rows[0] { // the default was best where it is left alone, and is not compared elsewhere
+		t.Errorf("default %s beside policy %s: %q\n%s", rows[8], rows[0], rows, out)
+	}
 	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what is chosen there was not measured\n") {
 		t.Errorf("%s", out)
 	}

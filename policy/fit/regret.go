@@ -145,7 +145,8 @@ func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
 type Verdict struct {
 	LeftOut string // what the model had not seen
 
-	Plain, Cautious, Default   Score // against the best measured
+	// Against the best measured; Default at the sizes where Cautious is known, so that the two compare.
+	Plain, Cautious, Default   Score
 	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
 	VersusDefault              Score // cautious / default
 
@@ -185,7 +186,12 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 	}
 	v.Plain = ratios(func(o *Outcome) float64 { return o.Plain / o.Best })
 	v.Cautious = ratios(func(o *Outcome) float64 { return o.Cautious / o.Best })
-	v.Default = ratios(func(o *Outcome) float64 { return o.Default / o.Best })
+	v.Default = ratios(func(o *Outcome) float64 {
+		if math.IsNaN(o.Cautious) {
+			return math.NaN()
+		}
+		return o.Default / o.Best
+	})
 	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Cautious / o.Default })
 	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
