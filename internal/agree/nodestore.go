@@ -138,6 +138,7 @@ type nodeChange struct {
 	k        uint64
 	since    time.Duration // when it was first listed
 	mirrored bool
+	listed   bool // its proposal was in the last listing
 	over     bool // it is decided, or no rank of the communicator is on this node
 	// What was passed on: the slots, by the directory of their reports, and the keys.
 	sent    map[string]map[int]bool
@@ -152,17 +153,20 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 	a := &aggregator{node: n, clock: clock, timing: timing, changes: map[string]*nodeChange{}}
 	var lastList time.Duration = -forever
 	for ctx.Err() == nil {
-		if now := clock.Now(); now-lastList >= timing.IdlePoll || lastList < 0 {
+		now := clock.Now()
+		lists := now-lastList >= timing.IdlePoll || lastList < 0
+		if lists {
 			lastList = now
 			a.findProposals(ctx)
 		}
 		wait := timing.IdlePoll
 		for _, name := range slices.Sorted(maps.Keys(a.changes)) {
 			c := a.changes[name]
-			if !c.mirrored || c.over {
+			if !c.mirrored || c.over || !c.listed && !lists {
 				continue
 			}
-			if c.over = a.serve(ctx, c); c.over {
+			// Where the proposal has vanished its decision may still come, but is not waited for.
+			if c.over = a.serve(ctx, c); c.over || !c.listed {
 				continue
 			}
 			wait = min(wait, timing.ActivePoll)
@@ -198,7 +202,10 @@ func (a *aggregator) findProposals(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	maps.DeleteFunc(a.changes, func(name string, c *nodeChange) bool { return c.over && !slices.Contains(names, name) })
+	maps.DeleteFunc(a.changes, func(name string, c *nodeChange) bool {
+		c.listed = slices.Contains(names, name)
+		return c.over && !c.listed
+	})
 	slices.Sort(names)
 	for _, name := range names {
 		c := a.changes[name]
@@ -207,7 +214,7 @@ func (a *aggregator) findProposals(ctx context.Context) {
 			if !ok {
 				continue
 			}
-			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), sent: map[string]map[int]bool{}}
+			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), listed: true, sent: map[string]map[int]bool{}}
 			a.changes[name] = c
 		}
 		if c.mirrored || c.over {

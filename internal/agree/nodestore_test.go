@@ -168,3 +168,34 @@ func TestAggregatorForgets(t *testing.T) {
 		}
 	})
 }
+
+// A change whose proposal somebody has deleted costs no more than idleness; its decision is
+// mirrored if it comes all the same.
+func TestAggregatorOfAVanishedProposal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, local := newMemStore(), newMemStore()
+		own := keys("own")
+		shared.Put(nil, own.proposal(1), encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2}))
+		shared.Put(nil, blobKey("x"), []byte("x"))
+		local.Put(nil, own.slot(0), []byte("rank"))
+		s := shared.Handle("shared", 1, memFaults{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { NewNodeStore(s, local.Handle("local", 1, memFaults{})).Aggregate(ctx, RealTime(), Local) })
+		time.Sleep(10 * time.Second)
+		shared.Delete(own.proposal(1))
+		time.Sleep(time.Second)
+		before := s.Count("list")
+		time.Sleep(time.Minute)
+		if asked, idle := s.Count("list")-before, int(time.Minute/Local.IdlePoll); asked > 2*idle {
+			t.Errorf("%d listings in a minute, %d without a change", asked, idle)
+		}
+		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
+		time.Sleep(time.Second)
+		if len(local.Keys(own.decisions()+"/")) != 1 {
+			t.Error("the decision is not mirrored")
+		}
+		cancel()
+		running.Wait()
+	})
+}
