@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -127,6 +128,34 @@ func TestFitLeadsWithAVerdict(t *testing.T) {
 	}
 	if _, errs := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(t.TempDir(), "m.json")); strings.Contains(errs, "nothing was saved") {
 		t.Errorf("said %s", errs)
+	}
+}
+
+// Two sweeps that contradict each other are named without being asked for.
+func TestFitNamesContradictingSweeps(t *testing.T) {
+	sweep, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench.ReadFile(smallSweep, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Samples {
+		r.Samples[i].Micros *= 1.4
+		r.Samples[i].AlgBW, r.Samples[i].BusBW = 0, 0
+	}
+	var slower strings.Builder
+	if err := bench.WriteTidy(&slower, r.Samples); err != nil {
+		t.Fatal(err)
+	}
+	a, b := testlib.File(t, "a.csv", string(sweep)), testlib.File(t, "b.csv", slower.String())
+	out, _ := tunefit(t, cli.ExitOK, "fit", a, b)
+	if want := "\ndoubtful: allreduce 2x8: " + a + " and " + b + " contradict each other: "; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	if out, _ := tunefit(t, cli.ExitOK, "fit", a); strings.Contains(out, "doubtful") {
+		t.Errorf("one sweep contradicts itself:\n%s", out)
 	}
 }
 

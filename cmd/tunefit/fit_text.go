@@ -82,8 +82,18 @@ func writeAnswer(w io.Writer, in report.Input) {
 	if floors != (nccl.Floors{}) {
 		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; tunefit plan measures only what it has)\n", floors)
 	}
+	findings := report.Findings(in.Report)
+	var doubts []string
+	for _, f := range findings {
+		if f.Kind == report.Contradictory {
+			doubts = append(doubts, f.String())
+		}
+	}
+	if len(doubts) > 0 {
+		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(doubts, 8, "\n          "))
+	}
 	writeRows(w, in.Set, in.Rejected)
-	if steps := report.Steps(in.Report, report.Findings(in.Report)); len(steps) > 0 {
+	if steps := report.Steps(in.Report, findings); len(steps) > 0 {
 		fmt.Fprintln(w, "\nto know more:")
 		for _, s := range steps {
 			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
