@@ -13,12 +13,11 @@ import (
 
 // Pool collects samples, one at a time, in 24 bytes each.
 type Pool struct {
-	groups    map[Key]*pooling
-	refused   map[string]int
-	rows      int
-	simulated int
-	failed    map[Key][]Config
-	reached   map[channelsOf]int
+	groups  map[Key]*pooling
+	refused map[string]int
+	rows    int
+	failed  map[Key][]Config
+	reached map[channelsOf]int
 
 	setups     map[bench.Setup]*MeasuredOn
 	file       string   // that is being read
@@ -79,9 +78,6 @@ func (p *Pool) Add(s *bench.Sample) {
 	if byDefault {
 		by = bench.SelectionDefault
 	}
-	if s.Simulated {
-		p.simulated++
-	}
 	key := Key{s.Coll, s.Nodes, s.Ranks}
 	g := p.groups[key]
 	if g == nil {
@@ -93,6 +89,9 @@ func (p *Pool) Add(s *bench.Sample) {
 	if vp == nil {
 		vp = &variantPool{}
 		g.variants[v] = vp
+	}
+	if s.Simulated {
+		vp.simulated++
 	}
 	p.count(s)
 	p.reach(s)
@@ -142,13 +141,14 @@ type Refusal struct {
 // Set pools repetitions and looks for outliers and twins. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Simulated: p.simulated, Failed: p.failed}
+	s := &Set{Rows: p.rows, Failed: p.failed}
 	refused := map[string]int{}
 	for reason, n := range p.refused {
 		refused[reason] = n
 	}
 	var all, pools []*variantPool
 	for _, g := range p.groups {
+		g.nameUnnamed()
 		all = slices.AppendSeq(all, maps.Values(g.variants))
 	}
 	each(len(all), nil, func(i int) { all[i].sort() })
@@ -160,6 +160,7 @@ func (p *Pool) Set() *Set {
 			}
 		}
 		s.Used += len(g.variants[most].readings)
+		s.Simulated += g.variants[most].simulated
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g.variants[most])
 	}
@@ -181,6 +182,30 @@ func (p *Pool) Set() *Set {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
 	})
 	return s
+}
+
+// nameUnnamed counts samples without a data type, as in a sweep that leaves it out, as those of the one that has
+// most: nccl-tests has a default, and logs always name theirs.
+func (g *pooling) nameUnnamed() {
+	for v, vp := range g.variants {
+		if v.dtype != "" || v.redop != "" {
+			continue
+		}
+		var named []variant
+		for o := range g.variants {
+			if o.dtype != "" && o.inPlace == v.inPlace {
+				named = append(named, o)
+			}
+		}
+		if len(named) == 0 {
+			continue
+		}
+		most := slices.MinFunc(named, func(a, b variant) int {
+			return cmp.Or(cmp.Compare(len(g.variants[b].readings), len(g.variants[a].readings)), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop))
+		})
+		g.variants[most].join(vp)
+		delete(g.variants, v)
+	}
 }
 
 // refused says why samples of another variant are not used, and what is used instead.

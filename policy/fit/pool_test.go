@@ -39,6 +39,32 @@ func TestRefusedSamples(t *testing.T) {
 	}
 }
 
+// A sweep that does not name its data type is not of another one than the logs that verify it; what is refused is not
+// counted as simulated.
+func TestUnnamedDataType(t *testing.T) {
+	m := smallMachine()
+	rng := rand.New(rand.NewPCG(1, 1))
+	c := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 4}
+	var all []bench.Sample
+	for i := range 6 {
+		s := m.sample(c, 1<<20, bench.SelectionForced, rng)
+		switch {
+		case i < 4:
+			s.DType, s.RedOp = "", ""
+		case i == 4:
+			s.DType, s.RedOp, s.Verify = "float", "sum", true
+		default:
+			s.DType, s.RedOp, s.Simulated = "half", "sum", true
+		}
+		all = append(all, s)
+	}
+	all = append(all, all[4])
+	set := pooled(all)
+	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Cells) != 1 || !g.Cells[0].Verified || g.Cells[0].Reps != 2 {
+		t.Errorf("used %d, simulated %d, refused %v, %+v", set.Used, set.Simulated, set.Refused, set.Groups[0].Cells)
+	}
+}
+
 func TestOutlierIsFlaggedAndNotChosen(t *testing.T) {
 	m := smallMachine()
 	samples := m.sweep(1, 2)

@@ -10,9 +10,10 @@ import (
 
 // variantPool holds what was measured in the order of arrival, or sorted.
 type variantPool struct {
-	readings []reading
-	origins  []origin // in the order of arrival
-	sorted   bool
+	simulated int // of the readings
+	readings  []reading
+	origins   []origin // in the order of arrival
+	sorted    bool
 }
 
 // reading is one accepted sample.
@@ -60,6 +61,20 @@ func (l cellLabel) byDefault() bool { return l&labelChosen != 0 }
 func (l cellLabel) verifies() bool { return l&labelVerifies != 0 }
 
 func (r *reading) sameCell(o *reading) bool { return r.cell == o.cell && r.bytes == o.bytes }
+
+// join takes the readings of another pool, as if they had arrived last.
+func (vp *variantPool) join(other *variantPool) {
+	last := uint32(len(vp.readings))
+	for _, o := range other.origins {
+		vp.origins = append(vp.origins, origin{o.from + last, o.source})
+	}
+	for _, r := range other.readings {
+		r.order += last
+		vp.readings = append(vp.readings, r)
+	}
+	vp.simulated += other.simulated
+	vp.sorted = false
+}
 
 // sort puts the readings of a cell side by side, in the order of arrival.
 func (vp *variantPool) sort() {
