@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
@@ -209,6 +211,8 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 	_, err = do(ctx, s, func() (struct{}, error) {
 		err := s.alive()
 		if err == nil {
+			// A decision is as old as its record, and a rename keeps the time.
+			_ = unix.UtimesNanoAt(unix.AT_FDCWD, source, []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}, unix.AT_SYMLINK_NOFOLLOW)
 			err = os.Rename(source, target)
 		}
 		if errors.Is(err, fs.ErrNotExist) && s.alive() == nil {

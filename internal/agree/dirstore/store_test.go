@@ -94,6 +94,24 @@ func TestPermissionsArePrivate(t *testing.T) {
 	})
 }
 
+// A decision is as old as its record, not as what was moved there.
+func TestMoveMakesNew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := open(t, dir, "one")
+	storetest.Put(t, s, "c/x/p", "A")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "c/x/p"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Move(t.Context(), "c/x/p", "c/x/d"); err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Made(t.Context(), "c/x")
+	if at := made["c/x/d"]; err != nil || time.Since(at) > time.Minute {
+		t.Errorf("the decision was made %v ago (%v)", time.Since(at), err)
+	}
+}
+
 func TestMissingRootIsAnError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := open(t, dir, "one")

@@ -87,7 +87,7 @@ func newStatusJSON(c *communicator) CommunicatorJSON {
 			x.Version, x.Content, x.Proposer, x.Check, x.Switch = p.Meaning, p.Content, &p.Slot, p.Check, p.Switch
 		}
 		if d := change.Decision; d != nil && d.Commit {
-			x.State = "committed"
+			x.State, x.Switch = "committed", d.At
 		} else if d != nil {
 			x.State, x.Reason, x.Detail, x.By = "refused", string(d.Abort), d.Detail, &d.By
 			x.Why, x.Remedy = inWords(c, d)

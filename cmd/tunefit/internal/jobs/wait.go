@@ -183,8 +183,8 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 func lastSwitch(c *communicator) string {
 	at := "the start"
 	for _, change := range c.Changes {
-		if d := change.Decision; d != nil && d.Commit && change.Proposal != nil {
-			at = fmt.Sprintf("call %d", change.Proposal.Switch)
+		if d := change.Decision; d != nil && d.Commit {
+			at = fmt.Sprintf("call %d", d.At)
 		}
 	}
 	return at
