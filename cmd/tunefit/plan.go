@@ -119,12 +119,16 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 			if space.Sizes = asked; !sizesNamed {
 				space.Sizes = group.Sizes()
 			}
-			for _, c := range group.Configs() {
-				if !slices.Contains(space.Families, c.FamilyKey) {
+			for _, c := range group.Configs() { // without --topo, all that was measured is there
+				if space.Limits == nil && !slices.Contains(space.Families, c.FamilyKey) {
 					space.Families = append(space.Families, c.FamilyKey)
 				}
 			}
-			plans = append(plans, f.verification(space, group))
+			p, err := f.verification(space, group)
+			if err != nil {
+				return err
+			}
+			plans = append(plans, p)
 			continue
 		}
 		space.Sizes = measure.Sizes(group, asked, sizesNamed)

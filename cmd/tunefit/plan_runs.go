@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -95,23 +96,29 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 }
 
 // verification plans to measure once more, in turns, the default and what may be faster.
-func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
+func (f *planFlags) verification(space fit.Space, group *fit.Group) (planJSON, error) {
 	p := planJSON{
 		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks, Runs: []runJSON{},
 		Measured: len(group.Configs()), Done: group.IsVerified(space.Sizes), Why: "all sizes are verified",
 	}
 	if p.Done {
-		return p
+		return p, nil
+	}
+	contenders := space.Contenders(group)
+	if len(contenders) == 0 {
+		measured := group.Sizes()
+		return p, cli.Usagef("--verify: nothing can be predicted of %s at %s to %s (measured: %s to %s)", space.Key,
+			nccl.FormatBytes(space.Sizes[0]), nccl.FormatBytes(space.Sizes[len(space.Sizes)-1]), nccl.FormatBytes(measured[0]), nccl.FormatBytes(measured[len(measured)-1]))
 	}
 	p.Why = "the default and the best predicted at each size, in turns, " + cli.CountOf(f.repetitions, "repetition")
 	written := map[string]bool{}
-	for _, s := range measure.Verification(space.Key, space.Sizes, space.Contenders(group), f.repetitions) {
+	for _, s := range measure.Verification(space.Key, space.Sizes, contenders, f.repetitions) {
 		r := f.commands(s, !written[s.Policy])
 		written[s.Policy] = true
 		r.Configurations = choices(s)
 		p.Runs = append(p.Runs, r)
 	}
-	return p
+	return p, nil
 }
 
 func choices(s measure.Start) (all []choiceJSON) {
@@ -166,7 +173,7 @@ func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, nam
 	if len(env) > 0 {
 		words = append(words, "env")
 		for _, name := range slices.Sorted(maps.Keys(env)) {
-			words = append(words, name+"="+env[name])
+			words = append(words, name+"="+cli.ShellWord(env[name]))
 		}
 	}
 	words = append(words, measure.Program(key.Coll))

@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -194,6 +195,26 @@ func TestPlanWithTopology(t *testing.T) {
 	if !slices.Contains(all, "nvls/simple/16") || !slices.Contains(all, "ring/ll/24") || slices.ContainsFunc(all, func(c string) bool { return strings.Contains(c, "nvls_tree") || strings.HasSuffix(c, "/64") }) {
 		t.Errorf("with the topology: %v", all)
 	}
+	const measured = "../../docs/measured/mi355x-allreduce.csv" // with up to 64 channels
+	for _, r := range planned(t, "--verify", "--topo", "../../configs/topo/dgx-a100.xml", "--sizes", "1M", "--comm", "1x8", measured)[0].Runs {
+		for _, c := range r.Configurations {
+			if c.Channels > 24 {
+				t.Errorf("verified would be %+v, which the machine does not have", c)
+			}
+		}
+	}
+}
+
+// A script runs wherever the library is.
+func TestPlanQuotesTheLibrary(t *testing.T) {
+	library := testlib.File(t, "it's a library.so", "")
+	for _, r := range planned(t, "--coll", "allreduce", "--comm", "1x8", "--plugin", library, simulatedSweep)[0].Runs {
+		for _, command := range r.Commands {
+			if strings.Contains(command, "NCCL_TUNER_PLUGIN=") && !strings.Contains(command, "NCCL_TUNER_PLUGIN="+cli.ShellWord(library)+" ") {
+				t.Errorf("%s", command)
+			}
+		}
+	}
 }
 
 // What failed is known from its log and from the sweep that import makes of it.
@@ -282,6 +303,7 @@ func TestPlanBadInput(t *testing.T) {
 		"other collective":    {simulatedSweep + " --coll reduce", "measured: allgather 2x8", cli.ExitUsage},
 		"other machine":       {"--coll allreduce --comm 1x4 --topo ../../configs/topo/dgx-h100.xml", "communicators of 8 ranks a node", cli.ExitUsage},
 		"not on the machine":  {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../configs/topo/dgx-h100.xml", "have none of these", cli.ExitUsage},
+		"nothing predicted":   {"--verify --sizes 64G-128G " + simulatedSweep, "nothing can be predicted of allgather 2x8 at 64GiB to 128GiB (measured: ", cli.ExitUsage},
 		"nothing to verify":   {"--verify --coll allreduce --comm 1x8", "no configuration of allreduce 1x8 was measured", cli.ExitUsage},
 		"repetitions":         {"--verify --repetitions 0 " + simulatedSweep, "allowed: 1 to 100", cli.ExitUsage},
 		"no such topology":    {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},

@@ -43,7 +43,11 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 				}
 			}
 		}
+		limit, limited := s.Limits[key.Algo]
 		for _, n := range f.channels {
+			if limited && n > limit {
+				continue
+			}
 			add(Config{key.FamilyKey, n}, f, f.domain(n))
 		}
 		if len(cells) < fewPoints || key.Channels == 0 {
