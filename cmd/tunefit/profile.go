@@ -60,6 +60,13 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 	if err := mayCount(f.steps); err != nil {
 		return err
 	}
+	if f.by == (ask.Decider{}) {
+		for _, name := range []string{"nccl", "topo", "tuning"} {
+			if cmd.Flags().Changed(name) {
+				return cli.Usagef("--%s needs --policy or --model, whose decisions it is for", name)
+			}
+		}
+	}
 	p, err := readProfiled(cmd, args, f.steps)
 	if err != nil {
 		return err
