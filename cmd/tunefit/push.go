@@ -19,7 +19,7 @@ every live communicator that reads this file has switched, or say which has not 
 why. A model (MODEL.json) goes the same way.
 
 A policy with an error is not written. The file is replaced as a whole by a rename;
-owner, permissions and links to it stay. Exit code 0: all have switched, or none
+owner, permissions and symbolic links to it stay. Exit code 0: all have switched, or none
 has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),

@@ -61,7 +61,7 @@ func ofRecords(more ...string) []string {
 // What tunefit status prints.
 var (
 	StatusVersion = Metric{"nccl_tuner_status_version_info", "gauge", "1; the version of the policy that was committed last.", ofRecords("policy_version", "policy", "model")}
-	StatusSince   = Metric{"nccl_tuner_status_version_timestamp_seconds", "gauge", "When that version was committed, or the communicator began.", ofRecords()}
+	StatusSince   = Metric{"nccl_tuner_status_version_timestamp_seconds", "gauge", "When that version was committed, or the communicator began. Not over etcd, where times are not known.", ofRecords()}
 	StatusRanks   = Metric{"nccl_tuner_status_ranks", "gauge", "Ranks of the communicator by state: running, stopped, dead, unknown (on another machine), left (has ended it), missing (has not joined).", ofRecords("state")}
 	StatusPending = Metric{"nccl_tuner_status_change_pending", "gauge", "1 while a change is proposed and not decided, else 0.", ofRecords()}
 	StatusMissing = Metric{"nccl_tuner_status_change_unacknowledged_ranks", "gauge", "Ranks that have not acknowledged the pending change.", ofRecords()}
