@@ -80,7 +80,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if len(byComm) == 0 {
-		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO and NCCL_TUNER_LOG=decisions)", name)
+		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
 	}
 	if len(unnamed) == 1 { // all that have no identity are alike
 		for s := range unnamed {

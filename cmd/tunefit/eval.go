@@ -95,6 +95,9 @@ func readEvaluated(args []string) (e evaluated, err error) {
 		return e, err
 	}
 	text, err := cli.ReadInput(args[0], cli.KindModel, cli.KindPolicy)
+	if err == nil && strings.TrimSpace(string(text)) == "" {
+		return e, fmt.Errorf("%s is empty (needed: a cost model or a policy)", args[0])
+	}
 	if err == nil {
 		if e.model, err = model.Read(args[0], text); err == nil {
 			return e, nil

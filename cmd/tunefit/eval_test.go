@@ -107,6 +107,7 @@ func TestEvalArguments(t *testing.T) {
 	}{
 		{cli.ExitUsage, []string{smallSweep, model}, smallSweep + " is neither a cost model nor a policy, " + model + " is a cost model (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
 		{cli.ExitUsage, []string{smallSweep, smallSweep, rows}, smallSweep + " is neither a cost model nor a policy, " + rows + " is a policy (did you mean: tunefit eval " + rows + " " + smallSweep + " " + smallSweep + ")\n"},
+		{cli.ExitFailed, []string{testlib.File(t, "empty.csv", "\n"), smallSweep}, "empty.csv is empty (needed: a cost model or a policy)\n"},
 		{cli.ExitFailed, []string{smallSweep, smallSweep}, smallSweep + " is a sweep: measurements (needed: a cost model or a policy); tunefit fit " + smallSweep + " --csv policy.csv learns a policy from it\nneeded first: a cost model or a policy, then sweeps\n"},
 	} {
 		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {

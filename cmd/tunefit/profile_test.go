@@ -69,6 +69,7 @@ func TestProfileErrors(t *testing.T) {
 		{cli.ExitUsage, []string{"profile", job, "--steps", "2"}, "calls_per_step"},
 		{cli.ExitUsage, []string{"profile", log, "--steps", "-2"}, "--steps -2 (allowed: 1 or more"},
 		{cli.ExitUsage, []string{"profile", job, "--nccl", "2.30.7"}, "--nccl needs --policy or --model"},
+		{cli.ExitFailed, []string{"profile", testlib.File(t, "headless.csv", "collective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n")}, `a job profile, whose first line is "# tunefit job profile 1"`},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
 		{cli.ExitFailed, []string{"profile", sweep}, "sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's inspector or a log of measurements)"},
 		{cli.ExitFailed, []string{"import", broken, "-o", out}, `broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
