@@ -204,7 +204,9 @@ func TestSlurmFails(t *testing.T) {
 		{`trap "" TERM; exit 3`, 3, nil},
 		{`exit 0`, 0, nil},
 	} {
-		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", c.script}, Nodes: 3, RanksPerNode: 2})
+		// All have begun before one fails: else Slurm, on a busy machine, may end it before the others and wait for these for ever.
+		script := `: > "$0/$SLURM_PROCID"; while [ $(ls "$0" | wc -l) -lt 6 ]; do sleep 0.1; done; ` + c.script
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", script, t.TempDir()}, Nodes: 3, RanksPerNode: 2})
 		if code := l.ExitCode(err, []byte(out)); code != c.code {
 			t.Errorf("%s: %d (%v), want %d:\n%s", c.script, code, err, c.code, out)
 		}
