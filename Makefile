@@ -127,7 +127,7 @@ check test: export TEST_BUILD := $(abspath $(BUILD))
 
 .PHONY: check
 check: vet $(BUILT) ## the inner loop: format, vet, and the short tests of what has changed
-	go test -vet=off -short -timeout 10m $(QUICK) $(LONG)
+	go test -vet=off -short -timeout 10m -p 3 $(QUICK) $(LONG)
 
 .PHONY: vet
 vet:

@@ -87,6 +87,9 @@ func TestWhichNCCL(t *testing.T) {
 
 // The library is asked as that release asks, and the explanation is of that: exit code 1 if the two differ.
 func TestEachReleaseAsksAsItDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when

@@ -82,6 +82,9 @@ func TestSweep(t *testing.T) {
 
 // Killed at whatever start, it goes on: nothing is measured twice, nothing is lost, and the end is the same.
 func TestSweepIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
 	whole := newCluster(t)
 	whole.done(args...)
@@ -211,6 +214,9 @@ func TestSweepFindsWhatFailed(t *testing.T) {
 
 // A policy of several configurations that computes wrong results in the verification: none of them is trusted any more.
 func TestSweepVerifiesWrongResults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:10")
 	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks)
 	if got := c.outcomes(); len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-verify-rep1-first refused: it computed wrong results") {
@@ -273,6 +279,9 @@ func TestSweepBudget(t *testing.T) {
 
 // Configurations that are forced by the environment are labelled alike, and need what they were measured with.
 func TestSweepByEnvironment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	c := newCluster(t)
 	_, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--by", "environment", "--channels", "4,32")
 	if got := c.file("sweep.csv"); !strings.Contains(got, "min_nchannels") {
@@ -287,6 +296,9 @@ func TestSweepByEnvironment(t *testing.T) {
 
 // On more nodes only what is fastest on few is measured, never by what is fastest on one.
 func TestSweepOfManyNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	c := newCluster(t)
 	c.env = []string{"STANDIN_NOISE=0"} // simulated: the real grid ends at two nodes
 	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree", "--channels", "4,16", "--launch", playedRanks)

@@ -122,6 +122,9 @@ func TestTrials(t *testing.T) {
 // Where steps are short a block has many, which tell its mean far better than blocks agree: what drift does
 // between blocks must be taken off, and two pairs that end the trial early must not seem more certain than they are.
 func TestTrialsOfShortSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	const n = 1000
 	for _, inBlock := range []int{100, 300} {
 		for i, effect := range []float64{0, -0.1, 0.03} {

@@ -11,6 +11,9 @@ import (
 
 // Scattered cells are what an adaptive sweep leaves behind.
 func TestTargetScatteredCells(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	grids := realGrids(t)
 	for _, target := range []struct {
 		share               float64

@@ -34,6 +34,7 @@ func TestLiveOneThread(t *testing.T) {
 // runtime keeps for its life, and the last process leaves nothing in the store. The
 // same processes can start again, even with the same id.
 func TestLiveNothingLeft(t *testing.T) {
+	long(t)
 	t.Parallel()
 	inside, shm := smallShm(t)
 	file, env := policyFile(t, 1)

@@ -15,6 +15,7 @@ import (
 // Prometheus is told each call of each rank once, whatever the policy changes to meanwhile, and
 // which version is in force.
 func TestLiveMetrics(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const ranks, comms, edits = 3, 2, 4
 	dir, policy := t.TempDir(), filepath.Join(t.TempDir(), "policy.csv")

@@ -91,6 +91,7 @@ func TestLiveOwnFiles(t *testing.T) {
 // Kubernetes replaces a ConfigMap by turning the symbolic link ..data to another
 // directory.
 func TestLiveConfigMap(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	publish := func(v int) {

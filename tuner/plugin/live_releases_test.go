@@ -30,6 +30,7 @@ func TestLiveAsksOf231(t *testing.T) {
 // NCCL 2.27 tells tuners no communicator, but profilers: where both halves of the library are loaded,
 // an edit reaches its ranks.
 func TestLiveNCCL227(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	j := startJob(t, built, 3, args("ranks=3 comms=2 abi=4 profiled=1"), env)

@@ -107,8 +107,8 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 	return log
 }
 
-// few is the setting of scenarios that are emulated or instrumented: they repeat a tenth of
-// what the others do, except in the nightly run.
+// few is the setting of scenarios that are emulated or instrumented, or part of `make check`:
+// they repeat a tenth of what the others do, except in the nightly run.
 func few() []string {
 	if os.Getenv(golden.EnvNightly) != "" {
 		return nil
@@ -123,8 +123,12 @@ var scenarios = []string{
 
 // What NCCL does to a tuner, done to the library by a C program.
 func TestScenarios(t *testing.T) {
+	var env []string
+	if testing.Short() {
+		env = few()
+	}
 	for _, name := range scenarios {
-		t.Run(name, func(t *testing.T) { scenario(t, built.scenarios, built.so, name) })
+		t.Run(name, func(t *testing.T) { scenario(t, built.scenarios, built.so, name, env...) })
 	}
 }
 

@@ -113,6 +113,9 @@ func certificate(t *testing.T) (cert, key string) {
 
 // TestTLSAndPassword uses an etcd that asks for a client certificate and a user.
 func TestTLSAndPassword(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	cert, key := certificate(t)
 	server := storetest.StartEtcd(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)

@@ -141,6 +141,9 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 // TestAway: operations end with their context while etcd is away, know nothing, and
 // succeed when it is back with what it knew.
 func TestAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	server := startEtcd(t)
 	s, late := process(t, server.url), process(t, server.url)
@@ -200,6 +203,9 @@ func TestFull(t *testing.T) {
 }
 
 func TestAnnounce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	t.Parallel()
 	server := startEtcd(t)
 	s, other := process(t, server.url), process(t, server.url)
@@ -284,6 +290,9 @@ func processes(t *testing.T, role, url string, n int) (all []*storetest.Process)
 }
 
 func TestProcessesRace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	storetest.Race(t, processes(t, "race", startEtcd(t).url, 4))
 }
 
