@@ -98,7 +98,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	set, sources, rejected, err := readSweeps(cmd, files, f.force)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nnothing was written", err)
 	}
 	if err := f.mayFit(set); err != nil {
 		writeRows(cmd.OutOrStdout(), set, rejected)

@@ -51,7 +51,7 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
 	if len(in.failed) > 0 {
-		return nil, nil, nil, fmt.Errorf("%w\nnothing was written", errors.Join(in.failed...))
+		return nil, nil, nil, errors.Join(in.failed...)
 	}
 	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
 	return pool.Set(), sources, rejected, nil

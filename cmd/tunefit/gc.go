@@ -25,7 +25,7 @@ records nothing for days. Give more than the longest time a job may run.`,
 	}
 	flags := cmd.Flags()
 	rendezvousFlag(cmd, &f.Rendezvous)
-	flags.DurationVar(&f.OlderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
+	cli.Duration(flags, &f.OlderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "only say what would be removed")
 	return cmd
 }

@@ -27,7 +27,7 @@ has to. 1: nothing was written, or not all have switched; the ranks go on trying
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.To, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
-	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
+	cli.Duration(flags, &f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
 	rendezvousFlag(cmd, &f.Rendezvous)
 	return cmd
 }

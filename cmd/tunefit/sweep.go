@@ -105,8 +105,8 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
 	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
-	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
-	flags.DurationVar(&f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: none)")
+	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
+	cli.Duration(flags, &f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: none)")
 	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
@@ -177,8 +177,6 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--prove %d (allowed: 1 to 100)", f.prove)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
-	case f.budget < 0:
-		return o, cli.Usagef("--budget %v (allowed: 1s or more, 0 for none)", f.budget)
 	case f.by != "library" && f.by != "environment":
 		return o, cli.Usagef("--by %q (allowed: library, environment)", f.by)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -85,4 +87,24 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+func (d *duration) Type() string   { return "duration" }
+
+func (d *duration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v < 0 {
+		return errors.New("not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)")
+	}
+	*d = duration(v)
+	return nil
+}
+
+// Duration adds a flag of a duration, 0 or more.
+func Duration(flags *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	flags.Var((*duration)(p), name, usage)
 }

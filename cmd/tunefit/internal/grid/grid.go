@@ -81,13 +81,15 @@ func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
 	}
 	first, err := nccl.ParseBytes(strings.TrimSpace(from))
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("%s: a range's first size: %w", text, err)
 	}
 	last, err := nccl.ParseBytes(strings.TrimSpace(to))
-	if err != nil {
-		return nil, false, err
-	}
-	if first == 0 || first > last || last > 1<<50 {
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("%s: a range's last size: %w", text, err)
+	case first > last:
+		return nil, false, fmt.Errorf("%s: a range runs from its smaller size to its larger, as %s-%s", text, nccl.FormatBytes(last), nccl.FormatBytes(first))
+	case first == 0 || last > 1<<50:
 		return nil, false, fmt.Errorf("%s: a range runs from 1 or more up to at most 1024T", text)
 	}
 	for n := first; n <= last; n *= 2 {

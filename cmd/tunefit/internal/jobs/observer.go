@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -97,6 +98,9 @@ func (o *observer) look(ctx context.Context) (all []communicator, err error) {
 			o.inspector[p.Name] = agree.Inspect(p.Records)
 		}
 		found, err := o.inspector[p.Name].Communicators(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%s: no answer within %v", p.Name, lookLimit)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}

@@ -1,14 +1,18 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 const (
@@ -172,4 +176,24 @@ func TestStatusOfOthersRecords(t *testing.T) {
 	if err != nil || strings.Count(text.String(), "\n") != 1 || !strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
 		t.Errorf("%q, %v", text.String(), err)
 	}
+}
+
+// silent is a store that never answers.
+type silent struct{ agree.Records }
+
+func (silent) Made(ctx context.Context, _ string) (map[string]time.Time, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A store that does not answer is named in plain words.
+func TestStoreDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newObserver("etcd://host:2379/jobs")
+		o.etcd = silent{}
+		_, err := o.look(t.Context())
+		if err == nil || err.Error() != "etcd://host:2379/jobs: no answer within 10s" {
+			t.Error(err)
+		}
+	})
 }
