@@ -34,6 +34,7 @@ func command(t *testing.T, env []string, program string, args ...string) *exec.C
 	c.Args[0] = program
 	c.Env = append([]string{asStandIn + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "STANDIN_HOSTS=host0,host1,host2"}, env...)
 	c.Dir = t.TempDir()
+	c.Env = append(c.Env, "GOCOVERDIR="+t.TempDir()) // without one, go test -cover has it print a warning
 	return c
 }
 
