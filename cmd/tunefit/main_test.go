@@ -230,6 +230,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", file, "--sizes", "4M-1M"}, cli.ExitUsage, "--sizes: 4M-1M: a range runs from its smaller size to its larger, as 1MiB-4MiB"},
 		{[]string{"show", file, "--sizes=-1"}, cli.ExitUsage, `--sizes: -1: a range's first size: ""`},
 		{[]string{"show", file, "--sizes", "0-1K"}, cli.ExitUsage, "--sizes: 0-1K: a range runs from 1 or more"},
+		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage, "--nccl needs --topo"},
 		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage, `invalid argument "5" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
 		{[]string{"push", file, "--timeout=-5s"}, cli.ExitUsage, `invalid argument "-5s" for "--timeout" flag: not a duration`},
 		{[]string{"show", file, "--coll", "allredcue"}, cli.ExitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},

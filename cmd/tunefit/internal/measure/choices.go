@@ -59,6 +59,9 @@ func (c *Choices) Check() error {
 		}
 	}
 	if c.Topology.Topo == "" {
+		if c.Topology.NCCL != "" {
+			return cli.Usagef("--nccl needs --topo, the machine on which that release chooses")
+		}
 		return nil
 	}
 	var err error
