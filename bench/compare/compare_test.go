@@ -51,7 +51,7 @@ func TestWhatIsCompared(t *testing.T) {
 		{"two sweeps", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, ring}, Options{}, 1, "after: 1 of 1 forced configurations; NCCL's own choice is compared"},
 		{"sweeps without a default", []bench.Sample{ring, tree}, []bench.Sample{ring}, Options{}, 0, "before: 2 of 2 forced configurations and no default, name one of them: ring/ll/8 tree/ll/8"},
 		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree}, Options{Config: &Config{nccl.AlgoTree, nccl.ProtoLL, 8}}, 1, "before: 2 of another configuration"},
-		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels}, Options{Config: &Config{nccl.AlgoRing, nccl.ProtoLL, 0}}, 1, "before: 1 of another configuration"},
+		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels}, Options{Config: &Config{nccl.AlgoRing, nccl.ProtoLL, 0}}, 1, "before: 1 of another configuration, or channels that are not left to NCCL"},
 		{"defaults by name", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{Defaults: true}, 0, "after: 1 of not NCCL's own choice"},
 		{"another communicator", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Ranks = 4 })}, Options{}, 0, "before: 1 of a size, data type, collective or communicator that after does not have"},
 		{"no time", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Micros = 0 })}, Options{}, 0, "after: 1 of size or time is 0"},

@@ -118,7 +118,11 @@ func (p *pool) choose(key Key, opts Options) {
 		delete(known, kind{byDefault: true})
 		switch {
 		case opts.Config != nil:
-			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config }, "another configuration")
+			hint := ""
+			if opts.Config.Channels == 0 {
+				hint = ", or channels that are not left to NCCL"
+			}
+			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config }, "another configuration%s", hint)
 		case opts.Defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's own choice")
 		case sweep && defaults:

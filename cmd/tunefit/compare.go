@@ -74,7 +74,7 @@ a mean is, 2 if there is nothing to compare.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: f.compare,
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or default: NCCL's own choice")
+	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's own choice")
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false, "the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell the time)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
