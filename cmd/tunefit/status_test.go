@@ -90,10 +90,10 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push", model, "--to", good, "--rendezvous", meet}, cli.ExitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
 		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed, "/dev/null is not a regular file"},
 		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed, "no such file or directory"},
-		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, dir + "/new.csv stays as it is"},
+		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, "nothing was written to " + dir + "/new.csv"},
 		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},
 		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage, "--timeout -1s"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage, `invalid argument "-1s" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {

@@ -36,7 +36,7 @@ func TestWrongFiles(t *testing.T) {
 	}{
 		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
 		{exitNotChecked, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
-		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "stays as it is"}},
+		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "nothing was written to " + out}},
 		{cli.ExitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
 		{cli.ExitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
 		{cli.ExitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},

@@ -39,18 +39,15 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if to == "" {
 		to = os.Getenv(variable)
 	}
-	switch {
-	case to == "":
+	if to == "" {
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
-	case f.Timeout < 0:
-		return cli.Usagef("--timeout %v: a time has passed before it began", f.Timeout)
 	}
 	text, err := file.unpacked()
 	if err == nil && len(text) > tuner.MaxLiveBytes {
 		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(tuner.MaxLiveBytes))
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s stays as it is", err, to)
+		return fmt.Errorf("%w\nnothing was written to %s", err, to)
 	}
 	path, old, err := replaceable(to)
 	if err == nil {
@@ -64,7 +61,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	defer stop()
 	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: out}
 	if err := w.prepare(ctx); err != nil {
-		return fmt.Errorf("%w\n%s stays as it is", err, to)
+		return fmt.Errorf("%w\nnothing was written to %s", err, to)
 	}
 	if old != nil && bytes.Equal(old, text) {
 		fmt.Fprintf(out, "%s holds this already\n", path)
