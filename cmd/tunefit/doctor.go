@@ -33,10 +33,11 @@ The files' version is a digest of their meaning: it must be the same on all node
 With --launch all nodes are examined at once, by a launcher that starts one process on
 each, as the job's does; tunefit is at the same path there. What all nodes found is told
 once, what some found with their names, and where they differ though each for itself is
-sound. A node that has not answered %v after another one did is told as missing.
+sound. Each takes at most %v; a node that has not answered %v after another one did is
+told as missing.
 
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
-could not be examined; of several nodes the worst.`, doctor.LateAfter),
+could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor.LateAfter),
 		Example: `  tunefit doctor
   tunefit doctor --launch "srun -N 4"
   tunefit doctor --launch "mpirun -np 4 --host node1,node2,node3,node4 -x NCCL_TUNER_PLUGIN"
@@ -51,6 +52,10 @@ could not be examined; of several nodes the worst.`, doctor.LateAfter),
 			}
 			if launcher != "" {
 				return doctorNodes(cmd, launcher, own, o, asJSON)
+			}
+			o.Limit = doctor.Limit
+			if answer {
+				o.Limit = doctor.LimitOnNodes
 			}
 			findings := doctor.Examine(o)
 			if answer {

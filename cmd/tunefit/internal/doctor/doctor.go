@@ -1,5 +1,5 @@
 // Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment. Each file
-// examines one of these; an examination takes at most three seconds and leaves nothing behind.
+// examines one of these; an examination ends in time and leaves nothing behind.
 package doctor
 
 import (
@@ -15,15 +15,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// doctorLimit ends an examination, whatever hangs. It is more than node.AnswerLimit, so that what waits for the driver or
+// Limits end an examination, whatever hangs. They are more than node.AnswerLimit, so that what waits for the driver or
 // an etcd can still be told.
-const doctorLimit = 2500 * time.Millisecond
+const (
+	Limit        = 2500 * time.Millisecond // somebody waits
+	LimitOnNodes = 10 * time.Second        // one of several nodes, of which any may be busy
+)
 
 // Options are what an examination is told and not the environment.
 type Options struct {
 	Library string // that was built with this tunefit; "" if it is not there
 	NCCL    string // libnccl.so.2 that the job uses; "" for those found
 	Nodes   int    // that the job has
+	Limit   time.Duration
 }
 
 // Examine says what is wrong and what is fine in this environment.
@@ -84,7 +88,7 @@ func onThisMachine(o Options) *doctor {
 // examine runs all examinations at once and returns their findings in order. One that
 // does not end in time is a finding itself.
 func (d *doctor) examine(parent context.Context, all []examination) []finding {
-	ctx, cancel := context.WithTimeout(parent, doctorLimit)
+	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
 	d.machine = asked(func() node.Machine { return node.FindMachine(ctx, d.detect, d.env.Get) })
 	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
@@ -104,9 +108,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 			select {
 			case of = <-results[i]:
 			case <-time.After(50 * time.Millisecond):
-				late := warned("look for a file system that hangs, or for what keeps this node busy", "not known, for it took longer than %v", doctorLimit)
-				late.Unknown = true
-				of = []finding{late}
+				of = []finding{d.late("not known")}
 			}
 		}
 		for j := range of {
@@ -115,6 +117,13 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 		findings = append(findings, of...)
 	}
 	return findings
+}
+
+// late is what is said of something that did not end in time.
+func (d *doctor) late(what string) finding {
+	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s, for it took longer than %v", what, d.Limit)
+	f.Unknown = true
+	return f
 }
 
 // asked returns what finds something out once, in the background, for all who ask.

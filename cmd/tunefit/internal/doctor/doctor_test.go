@@ -24,7 +24,7 @@ import (
 // test's folders counts.
 func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
-	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1}, shm: t.TempDir(), proc: t.TempDir()}
+	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1, Limit: LimitOnNodes}, shm: t.TempDir(), proc: t.TempDir()}
 	home := t.TempDir()
 	d.env = node.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
@@ -88,6 +88,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 		policyCSV := testlib.File(t, "p.csv", file.text)
 		synctest.Test(t, func(t *testing.T) {
 			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
+			d.Limit = Limit
 			d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
@@ -106,6 +107,20 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 			mustFind(t, findings, "stuck", isWarning, "took longer")
 			time.Sleep(2 * time.Hour) // let them end
 		})
+	}
+}
+
+// A library that hangs while it is loaded is not called one that cannot be loaded.
+func TestDoctorHangingLibrary(t *testing.T) {
+	hangs := gcc(t, filepath.Join(t.TempDir(), "libhangs.so"), "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }")
+	d := testDoctor(t, pluginVariable+"="+hangs)
+	d.NCCL, d.Limit = hangs, 100*time.Millisecond
+	for _, check := range []string{"plugin", "nccl"} {
+		findings := d.examine(t.Context(), only(check))
+		mustFind(t, findings, check, isWarning, "not known, for it took longer than 100ms", "a file system that hangs")
+		if len(findings) != 1 || !findings[0].Unknown {
+			t.Errorf("%+v", findings)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,8 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
 			seen = append(seen, real)
 		}
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		return []finding{d.late("whether " + node.LibNCCL + " can be loaded is not known")}
 	} else if reason := notLoaded(err); !strings.HasPrefix(reason, node.LibNCCL+": cannot open shared object file") {
 		found = append(found, warned("see what the loader misses: ldd "+node.LibNCCL, "%s is there and cannot be loaded: %s", node.LibNCCL, reason))
 	}
@@ -59,6 +62,9 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 
 func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
 	lib, err := d.env.Probe(ctx, path)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return []finding{d.late("whether " + whose + "NCCL " + path + " can be loaded is not known")}
+	}
 	if err != nil {
 		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
 	}

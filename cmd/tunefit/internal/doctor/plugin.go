@@ -101,6 +101,8 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself (STATIC_PLUGIN, or a part of that word)", d.env.Show(pluginVariable))}
 	case p.err != nil && !host.Supported:
 		return []finding{unknown("%v", p.err)}
+	case errors.Is(p.err, context.DeadlineExceeded):
+		return []finding{d.late("whether NCCL can load " + d.env.Show(pluginVariable) + " is not known")}
 	case p.err != nil:
 		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(pluginVariable), p.err)}
 	case p.lib == nil && !named:
