@@ -60,8 +60,8 @@ func editALot(t *testing.T, p programs, saves, rate int, env ...string) {
 	j.tell("stop")
 	for context := range comms {
 		calls := j.compare(context)
-		policies := j.checkVersions(calls, files.versions, outcome.byPolicy, allGather, reduceScatter)
-		models := j.checkVersions(calls, files.models, outcome.byModel, allReduce)
+		policies := j.checkSaves(calls, files.versions, files.brokenVersions, outcome.byPolicy, allGather, reduceScatter)
+		models := j.checkSaves(calls, files.models, files.brokenModels, outcome.byModel, allReduce)
 		j.checkChunks(calls)
 		if last := files.models[len(files.models)-1]; models[len(models)-1] != last {
 			t.Errorf("communicator %d: the last model in force is %d, the last saved %d", context, models[len(models)-1], last)
@@ -78,6 +78,8 @@ type editedFiles struct {
 	policy, model string
 	versions      []int // of the policy that were saved
 	models        []int
+	// Those right after which a file was broken or removed.
+	brokenVersions, brokenModels []int
 }
 
 func (f *editedFiles) savePolicy(how func(testing.TB, string, []byte)) {
@@ -95,7 +97,12 @@ func (f *editedFiles) saveModel(how func(testing.TB, string, []byte)) {
 // edit does one of the things that happen to files.
 func (f *editedFiles) edit() {
 	f.Helper()
-	switch f.dice.IntN(10) {
+	what := f.dice.IntN(10)
+	if what <= 3 {
+		f.brokenVersions = append(f.brokenVersions, f.versions[len(f.versions)-1])
+		f.brokenModels = append(f.brokenModels, f.models[len(f.models)-1])
+	}
+	switch what {
 	case 0:
 		writeInPlace(f, f.policy, []byte("allgather,0,inf,rign,simple,4,-1,-1\n"))
 	case 1:
