@@ -10,8 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Engine is all that decides: the rows of a policy, where none does a cost model, and where that is
-// silent NCCL. It does not change: what replaces it during a run replaces it as a whole.
+// Engine is all that decides: the rows of a policy, where none does a cost model, and where that
+// abstains NCCL. It does not change: what replaces it during a run replaces it as a whole.
 type Engine struct {
 	Policy *Policy      // nil: none
 	Model  *model.Model // nil: none, or none that holds on this machine

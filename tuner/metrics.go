@@ -288,7 +288,7 @@ func (c *Comm) silence(s *snapshot) string {
 	case !s.view.Empty():
 		return ""
 	case e.Policy == nil:
-		return "model_silent"
+		return "model_abstains"
 	}
 	return "no_row"
 }

@@ -184,7 +184,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 		judged = true
 		harm, inside := "-", "-"
 		if v.Cautious.Decisions > 0 {
-			harm = fmt.Sprintf("%d of %d", v.Harm, v.Spoke)
+			harm = fmt.Sprintf("%d of %d", v.Harm, v.Decided)
 		}
 		if v.Predicted > 0 {
 			inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
@@ -206,7 +206,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Group.Key, e.Left, e.Sizes)
 		}
 		for _, s := range e.Abstained {
-			fmt.Fprintf(w, "%s: silent at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
+			fmt.Fprintf(w, "%s: abstains at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
 		}
 	}
 	return nil
@@ -220,14 +220,14 @@ type evalJSON struct {
 	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
 	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
 	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
-	Spoke      int            `json:"spoke"`             // decisions that were measured
+	Decided    int            `json:"decided"`           // decisions that were measured
 	Unmeasured int            `json:"unmeasured"`        // and that were not
 	Harm       int            `json:"slower_than_default"`
 	WorstHarm  float64        `json:"worst_vs_default"`
 	Predicted  int            `json:"predicted"`
 	Inside     int            `json:"inside_90"`
-	Silent     map[string]int `json:"silent"` // sizes by reason, of a model
-	Left       int            `json:"left"`   // sizes at which no row of a policy decides
+	Abstains   map[string]int `json:"abstains"` // sizes by reason, of a model
+	Left       int            `json:"left"`     // sizes at which no row of a policy decides
 }
 
 type scoreJSON struct {
@@ -256,10 +256,10 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 		j := evalJSON{
 			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
 			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
-			Spoke: v.Spoke, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Silent: map[string]int{}, Left: e.Left,
+			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
 		}
 		for _, s := range e.Abstained {
-			j.Silent[s.Why.String()] = s.Sizes
+			j.Abstains[s.Why.String()] = s.Sizes
 		}
 		all = append(all, j)
 	}

@@ -121,33 +121,33 @@ func TestExplainModel(t *testing.T) {
 	if err := json.Unmarshal([]byte(shown), &all); err != nil {
 		t.Fatal(err)
 	}
-	spoke := 0
+	decided := 0
 	for _, o := range all {
 		j := path("allreduce", fmt.Sprint(o.Bytes), "--comm", "2x8")
 		if j.Decision.Policy != o.Policy || j.Decision.File != o.File {
 			t.Errorf("%d bytes: explains %+v, shows %+v", o.Bytes, j.Decision, o)
 		}
-		if (j.Model.Silent == "") != (o.File == model) || (o.Gain != nil) != (o.File == model) {
+		if (j.Model.Abstains == "") != (o.File == model) || (o.Gain != nil) != (o.File == model) {
 			t.Errorf("%d bytes: %+v by %q", o.Bytes, j.Model, o.File)
 		}
 		if o.Gain == nil {
 			continue
 		}
-		spoke++
+		decided++
 		first := j.Model.Candidates[0]
 		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
 			first.Algorithm != o.Policy.Algorithm || first.Protocol != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
 			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
 		}
 	}
-	if spoke < 2 {
-		t.Errorf("the model spoke %d times", spoke)
+	if decided < 2 {
+		t.Errorf("the model decided %d times", decided)
 	}
 	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 || !strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
 		t.Errorf("%+v", j.Model)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
-	if !strings.Contains(out, "  silent, the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
+	if !strings.Contains(out, "  abstains: the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
 		t.Errorf("%s", out)
 	}
 }

@@ -60,7 +60,7 @@ func writeTrials(w io.Writer, groups []fit.GroupReport) {
 			}
 			harm, inside := "-", "-"
 			if v.Cautious.Decisions > 0 {
-				harm = fmt.Sprintf("%d of %d", v.Harm, v.Spoke)
+				harm = fmt.Sprintf("%d of %d", v.Harm, v.Decided)
 			}
 			if v.Predicted > 0 {
 				inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))

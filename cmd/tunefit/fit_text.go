@@ -49,7 +49,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 			if i < 0 {
 				i, trials = len(trials), append(trials, report.Trial{LeftOut: t.LeftOut})
 			}
-			trials[i].Spoke, trials[i].Harm = trials[i].Spoke+t.Spoke, trials[i].Harm+t.Harm
+			trials[i].Decided, trials[i].Harm = trials[i].Decided+t.Decided, trials[i].Harm+t.Harm
 		}
 		gains = gains || v.Advice == report.UseIt || v.Advice == report.UseWithCare
 		if v.NoiseAssumed {
@@ -66,8 +66,8 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s at these sizes, without what luck adds to a winner\n", as)
 	}
 	for _, t := range trials {
-		if t.Spoke > 0 {
-			fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", t.LeftOut, t.Harm, cli.CountOf(t.Spoke, "decision"))
+		if t.Decided > 0 {
+			fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", t.LeftOut, t.Harm, cli.CountOf(t.Decided, "decision"))
 		}
 	}
 	if len(assumed) > 0 {

@@ -188,8 +188,8 @@ func (g *Group) edge() int {
 	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(Config) bool { return true })
 }
 
-// edgeOf is low or high where one of them wins at a size, the latter first, and there may be more beyond it. Winners count
-// as may tells.
+// edgeOf is high or low, whichever wins at some size (high first) if more channels, or fewer, could be tried. Only
+// configurations that may accepts count as winners.
 func (g *Group) edgeOf(low, high int, may func(Config) bool) int {
 	wins := map[int]bool{}
 	_, fastest := g.winners()

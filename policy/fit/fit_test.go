@@ -33,7 +33,7 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	}
 	// At sizes nobody measured the choice is good by the truth.
 	view := mustCompile(t, file).For(m.Nodes, m.Ranks)
-	spoke := 0
+	decided := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
 		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
 			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoSimple}}},
@@ -43,14 +43,14 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 		if why != model.Decides {
 			continue
 		}
-		spoke++
+		decided++
 		truth := m.micros(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
 		if def := m.micros(m.byDefault(b), b); truth > 1.01*def {
 			t.Errorf("at %d bytes %v takes %.1f us, the default %.1f", b, choice, truth, def)
 		}
 	}
-	if spoke < 10 {
-		t.Errorf("the model spoke at %d sizes: the test is too weak", spoke)
+	if decided < 10 {
+		t.Errorf("the model decided at %d sizes: the test is too weak", decided)
 	}
 }
 

@@ -47,6 +47,9 @@ func noisesOf(differences []difference) (all []sizeNoise) {
 	return all
 }
 
+// probableNoiseMax bounds the noise that repetitions are believed to have, in ln(us).
+const probableNoiseMax = 0.5
+
 // noiseOf is the standard deviation of ln(us) behind differences of two. These have
 // sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
 // of that.

@@ -35,9 +35,9 @@ func (g *Group) flagOutliers() {
 }
 
 // flagDefaultOutliers marks sizes at which the library's own choice took far less or
-// far more than at the sizes around, which agree among themselves: a bad choice over a
-// range of sizes is none. The choice may really be that bad at one size: not marked is
-// what several sweeps agree about, nor what took as long when it was forced.
+// far more than at the sizes around, which agree among themselves. A default that is bad
+// over a range of sizes is not marked, nor is one that several sweeps confirm, or that
+// took as long when it was forced: NCCL may really choose badly there.
 func (g *Group) flagDefaultOutliers() {
 	least := max(outlierRatio, 6*g.Noise)
 	if len(g.Default) < fewDefaults {

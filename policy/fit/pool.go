@@ -30,10 +30,9 @@ type Pool struct {
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
 // that a user reads.
 const (
-	RefusedComm      = "number of nodes or ranks is not known"
-	RefusedLabel     = "algorithm or protocol is not known"
-	RefusedOneRank   = "1 rank communicates with nobody"
-	probableNoiseMax = 0.5
+	RefusedComm    = "number of nodes or ranks is not known"
+	RefusedLabel   = "algorithm or protocol is not known"
+	RefusedOneRank = "1 rank communicates with nobody"
 )
 
 // pooling is a group while samples arrive.

@@ -170,15 +170,15 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 	}
 	for _, b := range sizes {
 		choice, why := view.Choose(g.Coll, b, everything)
-		speaks := why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
-		speaks = speaks && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
+		decides := why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
+		decides = decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
 		switch {
-		case i < 0 && speaks:
+		case i < 0 && decides:
 			return decided, fmt.Sprintf("no row at %d, the model says %+v", b, choice)
 		case i < 0:
 			continue
-		case !speaks:
+		case !decides:
 			return decided, fmt.Sprintf("a row at %d, the model abstains: %s (%+v)", b, why, choice)
 		}
 		decided++

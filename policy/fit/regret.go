@@ -150,11 +150,11 @@ type Verdict struct {
 	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
 	VersusDefault              Score // cautious / default
 
-	// Harm is how many of Spoke decisions were more than 1 % slower than the
+	// Harm is how many of Decided decisions were more than 1 % slower than the
 	// default; WorstHarm the largest ratio to it. A decision for what was not
 	// measured is in neither: it is one of Unmeasured.
-	Spoke, Harm, Unmeasured int
-	WorstHarm               float64
+	Decided, Harm, Unmeasured int
+	WorstHarm                 float64
 	// Forgone is the mean regret that caution adds to always taking the plain
 	// choice where there is a default; negative where caution saves.
 	Forgone float64
@@ -200,7 +200,7 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 		case math.IsNaN(r):
 			v.Unmeasured++
 		default:
-			v.Spoke++
+			v.Decided++
 			if r > harmful {
 				v.Harm++
 			}

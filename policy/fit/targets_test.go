@@ -114,17 +114,17 @@ func TestTargetDoNoHarm(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	grids := realGrids(t)
-	spoke, harm, worst := 0, 0, 0.0
+	decided, harm, worst := 0, 0, 0.0
 	count := func(name string, g *Group, folds []fold) {
 		var outcomes []Outcome
 		for _, f := range folds {
 			outcomes = append(outcomes, decide(compile(0, f.train).For(g.Nodes, g.Ranks), g, f.sizes)...)
 		}
 		for what, v := range map[string]Verdict{"file": validate("", g, folds), "model": newVerdict("", outcomes, nil)} {
-			spoke, harm, worst = spoke+v.Spoke, harm+v.Harm, max(worst, v.WorstHarm)
-			t.Logf("%-34s %-5s default %.4f, plain %.4f, cautious %.4f [%.4f, %.4f]; spoke %d of %d, slower than the default %d, worst %.3f; caution adds %+.4f",
+			decided, harm, worst = decided+v.Decided, harm+v.Harm, max(worst, v.WorstHarm)
+			t.Logf("%-34s %-5s default %.4f, plain %.4f, cautious %.4f [%.4f, %.4f]; decided %d of %d, slower than the default %d, worst %.3f; caution adds %+.4f",
 				name, what, v.Default.Mean, v.Plain.Mean, v.Cautious.Mean, v.Cautious.Low, v.Cautious.High,
-				v.Spoke, v.Cautious.Decisions, v.Harm, v.WorstHarm, v.Forgone)
+				v.Decided, v.Cautious.Decisions, v.Harm, v.WorstHarm, v.Forgone)
 		}
 	}
 	for _, name := range []string{"AR1", "AR2"} {
@@ -143,7 +143,7 @@ func TestTargetDoNoHarm(t *testing.T) {
 			count(fmt.Sprintf("%s %.0f %% of the cells", name, 100*share), g, folds)
 		}
 	}
-	figure(t, "share of decisions 1 % slower than default", float64(harm)/float64(spoke), 0.02, 0)
+	figure(t, "share of decisions 1 % slower than default", float64(harm)/float64(decided), 0.02, 0)
 	figure(t, "worst decision / default", worst, 1.035, 1.01)
 }
 

@@ -74,7 +74,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, spoke := compiled.For(m.Nodes, m.Ranks), 0
+	view, decided := compiled.For(m.Nodes, m.Ranks), 0
 	for _, b := range m.sizes {
 		best := own(b)
 		for _, c := range contenders[b] {
@@ -83,7 +83,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		got := own(b)
 		choice, why := view.Choose(m.Coll, b, nccl.Everything())
 		if why == model.Decides {
-			spoke++
+			decided++
 			got = truth(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
 		}
 		if got > 1.003*best || got > own(b) {
@@ -93,8 +93,8 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 			t.Errorf("at %d: decided by something else than the verification", b)
 		}
 	}
-	if spoke != 4 {
-		t.Errorf("the default is beaten at %d sizes, want 4", spoke)
+	if decided != 4 {
+		t.Errorf("the default is beaten at %d sizes, want 4", decided)
 	}
 	var rows bytes.Buffer
 	if err := WriteRows(&rows, Rows(compiled, RowOptions{})); err != nil || !strings.Contains(rows.String(), "# verified: ") {

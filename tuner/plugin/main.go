@@ -1,11 +1,11 @@
 //go:build cgo
 
 // Command plugin is libnccl-tuner-go.so, the tuner as NCCL loads it. Build it
-// with `make`, which adds the linker's part: only the tables are exported, and
+// with `make`, which adds the linker's part: only what exports.map names is exported, and
 // the Go runtime sends no preemption signals.
 //
-// It exports the data symbols ncclTunerPlugin_v2 to ncclTunerPlugin_v7 and
-// nothing else (tables.c). A known shape is answered in C from the
+// It exports the tables of the tuner's and the profiler's ABI (tables.c, profiler.c)
+// and tunergoVersion. A known shape is answered in C from the
 // communicator's cache (cache.h); only a new one reaches Go.
 //
 // Ownership: C owns the communicator's context and cache, Go owns what the

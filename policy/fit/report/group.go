@@ -62,7 +62,7 @@ type verdictData struct {
 	LogLog  scores   `json:"loglog"`
 	Nearest scores   `json:"nearest"`
 	ArgMin  scores   `json:"argmin"`
-	Spoke   int      `json:"spoke"`
+	Decided int      `json:"decided"`
 	Harm    int      `json:"harm"`
 	Inside  num      `json:"inside"` // share inside the 90 % interval
 }
@@ -175,7 +175,7 @@ func newCurveData(c curves.Curve, shown bool) curveData {
 func newVerdictData(v *fit.Verdict) verdictData {
 	d := verdictData{
 		LeftOut: v.LeftOut, Points: [][5]num{}, Policy: newScores(v.Cautious), Plain: newScores(v.Plain), Default: newScores(v.Default),
-		LogLog: newScores(v.LogLog), Nearest: newScores(v.Nearest), ArgMin: newScores(v.PlainRows), Spoke: v.Spoke, Harm: v.Harm, Inside: num(math.NaN()),
+		LogLog: newScores(v.LogLog), Nearest: newScores(v.Nearest), ArgMin: newScores(v.PlainRows), Decided: v.Decided, Harm: v.Harm, Inside: num(math.NaN()),
 	}
 	if v.Predicted > 0 {
 		d.Inside = num(float64(v.Inside) / float64(v.Predicted))

@@ -70,7 +70,7 @@ func (s *summary) Rests() (all []string) {
 		if t.LeftOut == s.LeftOut {
 			text += fmt.Sprintf(", it saved %s there [%s, %s], and", percent(1-s.Held.Mean), percent(1-s.Held.High), percent(1-s.Held.Low))
 		}
-		all = append(all, fmt.Sprintf("%s %d of %d decisions were more than 1 %% slower than NCCL’s.", text, t.Harm, t.Spoke))
+		all = append(all, fmt.Sprintf("%s %d of %d decisions were more than 1 %% slower than NCCL’s.", text, t.Harm, t.Decided))
 	}
 	return all
 }

@@ -29,9 +29,9 @@ type Verdict struct {
 	// at which the default was measured, and Most the largest. The winner's luck is taken
 	// off. NaN: not known.
 	Gain, Most float64
-	// Trials are on data kept from the fit; Spoke and Harm are their sums.
-	Trials      []Trial
-	Spoke, Harm int
+	// Trials are on data kept from the fit; Decided and Harm are their sums.
+	Trials        []Trial
+	Decided, Harm int
 	// Predicted counts the sizes at which the gain is not measured, but by prediction.
 	Predicted int
 	// NoiseAssumed says that too few repetitions were measured to know their noise.
@@ -41,8 +41,8 @@ type Verdict struct {
 // Trial is what came of decisions with some data left out of the fit: how many there
 // were, and how many were more than 1 % slower than the default.
 type Trial struct {
-	LeftOut     string
-	Spoke, Harm int
+	LeftOut       string
+	Decided, Harm int
 }
 
 // String is the verdict without its group.
@@ -119,16 +119,16 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		if h.LeftOut == fit.LeftOutSizes && h.VersusDefault.Decisions > 0 {
 			unseen = 1 - h.VersusDefault.Mean
 		}
-		v.Trials = append(v.Trials, Trial{h.LeftOut, h.Spoke, h.Harm})
-		v.Spoke, v.Harm, worstHarm = v.Spoke+h.Spoke, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
+		v.Trials = append(v.Trials, Trial{h.LeftOut, h.Decided, h.Harm})
+		v.Decided, v.Harm, worstHarm = v.Decided+h.Decided, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
 	}
 	if v.advise(r); v.Advice != UseIt {
 		return v
 	}
 	switch {
-	case v.Harm*toleratedHarm > v.Spoke || worstHarm > toleratedWorst:
+	case v.Harm*toleratedHarm > v.Decided || worstHarm > toleratedWorst:
 		v.Advice = UseWithCare
-		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Spoke, worstHarm)
+		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Decided, worstHarm)
 	case len(v.Trials) == 0:
 		v.Why += "; not tried on data kept from the fit"
 	case unseen < v.Gain/2: // false for NaN

@@ -27,7 +27,7 @@ func measured(acts func(i int) bool, gains ...float64) (all []decision) {
 func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
 	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
-	good := []fit.Verdict{{Spoke: 8}}
+	good := []fit.Verdict{{Decided: 8}}
 	always, never := func(int) bool { return true }, func(int) bool { return false }
 	unknown := math.NaN()
 	for name, c := range map[string]struct {
@@ -40,9 +40,9 @@ func TestVerdict(t *testing.T) {
 		"uncertain elsewhere": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, .02, .05, .015), "use it: 5.0 % less time at 8KiB; perhaps 2.0 % elsewhere, not for sure"},
 		"many ranges":         {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05), "use it: 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; nothing to gain elsewhere"},
 		"default in places":   {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2), "use it: 20 % less time at 4KiB, 20 % at 16KiB"},
-		"harm":                {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{Spoke: 8, Harm: 2, WorstHarm: 1.12}}}, measured(always, .2), "use it with care: 20 % less time at 4KiB; tried on data kept from the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
-		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: fit.LeftOutNodes, Spoke: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: 20 % less time at 4KiB"},
-		"less between":        {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, Spoke: 1, VersusDefault: fit.Score{Decisions: 3, Mean: .99}}}}, measured(always, .2), "use it: 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
+		"harm":                {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{Decided: 8, Harm: 2, WorstHarm: 1.12}}}, measured(always, .2), "use it with care: 20 % less time at 4KiB; tried on data kept from the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
+		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: fit.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: 20 % less time at 4KiB"},
+		"less between":        {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: 1, VersusDefault: fit.Score{Decisions: 3, Mean: .99}}}}, measured(always, .2), "use it: 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
 		"not tried":           {fit.GroupReport{Group: whole}, measured(always, .2), "use it: 20 % less time at 4KiB; not tried on data kept from the fit"},
 		"as good":             {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .002, 0), "leave it: NCCL's own choice is as good"},
 		"as good as rows":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001), "leave it: NCCL's own choice is as good"},

@@ -63,7 +63,7 @@ void versions(void), believable(void), nulls(void), constants(void), nvl_domains
 /* scenario_releases.c: what single releases of NCCL do. */
 void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
 /* scenario_model.c: what a cost model does. */
-void model(void), model_silent(void), model_bad(void), model_machine(void);
+void model(void), model_abstains(void), model_bad(void), model_machine(void);
 /* scenario_life.c: what happens over the life of a process. */
 void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), twice(void), again(void), forks(void), child_calls(void), signals(void), panics(void), strict(void), logs(void);
 /* scenario_record.c: what the profiler half records. */

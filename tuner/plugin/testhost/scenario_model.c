@@ -56,7 +56,7 @@ void model(void) {
 }
 
 /* Where a model has nothing to say not one bit changes. */
-void model_silent(void) {
+void model_abstains(void) {
     use_model("");
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);

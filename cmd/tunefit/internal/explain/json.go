@@ -29,8 +29,8 @@ type rowJSON struct {
 type modelPathJSON struct {
 	File       string          `json:"file"`
 	Machine    string          `json:"machine"`
-	Asked      bool            `json:"asked"`            // false where a row decides
-	Silent     string          `json:"silent,omitempty"` // why; left out: it speaks
+	Asked      bool            `json:"asked"`              // false where a row decides
+	Abstains   string          `json:"abstains,omitempty"` // why; left out: it decides
 	ToDo       []string        `json:"to_do,omitempty"`
 	Gain       *float64        `json:"gain,omitempty"`   // of the fastest over NCCL's choice
 	Needed     *float64        `json:"needed,omitempty"` // gain that it takes
@@ -86,10 +86,10 @@ func (p *Path) JSON(notes []string) PathJSON {
 func (p *Path) modelJSON() *modelPathJSON {
 	m := &modelPathJSON{File: p.by.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
 	if p.Engine.Model == nil {
-		m.Silent = m.Machine
+		m.Abstains = m.Machine
 		return m
 	}
-	m.Silent, m.ToDo = p.Why.String(), p.advice()
+	m.Abstains, m.ToDo = p.Why.String(), p.advice()
 	if d := p.Model; !math.IsNaN(d.DefaultLnMicros) {
 		m.Default = &timeJSON{d.DefaultMicros(), d.DefaultSigma}
 		if d.Needed > 0 {

@@ -1,4 +1,4 @@
-// Package explain follows the way to one decision and prints it: rows, conditions, model, NCCL, and what to do about silence.
+// Package explain follows the way to one decision and prints it: rows, conditions, model, NCCL, and what to do where the model abstains.
 package explain
 
 import (
@@ -29,7 +29,7 @@ func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
 	return p, err
 }
 
-// advice is what to measure so that a silent model may speak, and what else may be done;
+// advice is what to measure so that a model that abstains may decide, and what else may be done;
 // nil where nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome

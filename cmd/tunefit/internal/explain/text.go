@@ -58,16 +58,16 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 	}
 }
 
-// verdict says whether the model speaks, and by what margin.
+// verdict says whether the model decides, and by what margin.
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
 		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {
-		return fmt.Sprintf("silent, %s%s", p.Why, margin)
+		return fmt.Sprintf("abstains: %s%s", p.Why, margin)
 	}
-	return "it speaks" + margin
+	return "it decides" + margin
 }
 
 func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {

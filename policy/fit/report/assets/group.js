@@ -31,7 +31,7 @@ function drawScores(v) {
   const rows = [["policy", v.policy], ["fastest prediction", v.plain], ["default", v.default], ["log-log interpolation", v.loglog], ["nearest size", v.nearest], ["arg-min (optimize_config)", v.argmin]].filter((r) => r[1]);
   const head = el("tr", null, el("th", null, "time / fastest"), ...["mean", "90 % interval", "p95", "max"].map((h) => el("th", { class: "n" }, h)));
   const body = rows.map(([name, s]) => el("tr", null, el("th", { scope: "row" }, name), el("td", { class: "n" }, ratioText(s[0])), el("td", { class: "n" }, `${ratioText(s[1])} – ${ratioText(s[2])}`), el("td", { class: "n" }, ratioText(s[3])), el("td", { class: "n" }, ratioText(s[4]))));
-  const said = [`${v.harm} of ${v.spoke} decisions were more than 1 % slower than the default.`];
+  const said = [`${v.harm} of ${v.decided} decisions were more than 1 % slower than the default.`];
   if (known(v.inside)) said.push(`${(100 * v.inside).toFixed(0)} % of the times left out are inside the 90 % interval.`);
   $("scores").replaceChildren(el("table", { class: "data" }, el("thead", null, head), el("tbody", null, ...body)), el("p", { class: "hint" }, said.join(" ")));
 }
