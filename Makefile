@@ -42,7 +42,7 @@ EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find polic
 C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
-# Only the ABI's tables leave the library; all symbols are bound when it is loaded,
+# Only what exports.map names leaves the library; all symbols are bound when it is loaded,
 # after which its tables of addresses cannot be written; and the Go runtime in it sends
 # no signals to preempt goroutines: it is a guest. Go's build ID, which depends on the
 # checkout's path by these flags, gives way to a hash of the content.
@@ -57,7 +57,7 @@ all: $(SO) $(TUNEFIT) ## build the tuner and tunefit into build/
 .PHONY: etcd
 etcd: $(SO_ETCD) $(TUNEFIT_ETCD) ## build both for ranks that meet in etcd: libnccl-tuner-go-etcd.so, tunefit-etcd
 
-# An etcd client makes the library four times as large, and tunefit half as large again.
+# An etcd client makes the library nearly three times as large, and tunefit half as large again.
 $(SO_ETCD) $(TUNEFIT_ETCD): TAGS := -tags etcd
 $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 	@mkdir -p $(BUILD)

@@ -1,5 +1,5 @@
 // Package bench holds measured data: samples, the readers that turn the output
-// of nccl-tests into samples, and the simulator that makes them up.
+// of nccl-tests into samples. Package simulate makes samples up.
 //
 // Read takes any of the formats and keeps account of all it saw: a time is
 // either a Sample or counted in Result.Rejected with a reason. Input is read as

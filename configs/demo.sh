@@ -78,13 +78,12 @@ echo "  ... $(grep -vc '^#' "$policy") rows in all"
 step "4. Check before a job runs on it: tunefit check learned.csv"
 "$build/tunefit" check "$policy" >"$demo/check.txt" || echo "  (Exit code 1: there are errors or warnings.)"
 sed "s|$demo/||" "$demo/check.txt" | fold -s -w 98
-echo "(A gap is where the fit is not sure enough for a row: there the model is asked, then NCCL.)"
 
 step "5. Ask the library, as NCCL does through its plugin ABI: rows first, then the model, then NCCL"
 "$build/tunefit" show "$policy" --model "$model" --coll allreduce,allgather --comm 1x8,2x8 \
 	--sizes 1K,64K,256K,2M,16M,256M
 echo
-echo "Gain: what the model expects; - leaves it to NCCL."
+echo "Gain: what the model expects, - is none. Channels: - is NCCL's own count."
 
 here=$(cd "$build" && pwd)
 cat <<END

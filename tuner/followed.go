@@ -13,7 +13,7 @@ import (
 // follower watches the others of the process during one comparison.
 type follower map[*Comm]*turns
 
-// turns are how often another communicator has changed from side to side since then.
+// turns are how often another communicator has changed from side to side since it was first seen.
 type turns struct {
 	standing
 	n       int
@@ -22,9 +22,9 @@ type turns struct {
 	longest uint64    // calls between two
 }
 
-// When no more turns are taken: a version has stood for so many blocks, where by turns it is two at most, and twice as many calls
-// as ever, since one that makes few changes late, and one that makes none not at all; and at least one turn was taken, besides
-// an edit that has begun the comparison.
+// Another communicator has ended its comparison when one version has stood there for more than so many blocks (by turns it is two
+// at most) and for more than twice the calls of its longest turn (one with few calls changes late, one without calls never). It must
+// have taken that many turns: the first may be the edit that began the comparison.
 const (
 	stands   = 4
 	minTurns = 2

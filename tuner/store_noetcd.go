@@ -13,7 +13,7 @@ import (
 const HasEtcd = false
 
 // openEtcd says which library can do this. An etcd client would make each job's
-// library four times as large and its start more than twice as long.
+// library nearly three times as large and its start more than twice as long.
 func openEtcd(url string, _ func(string) string) (s agree.Store, end func(), err error) {
 	return nil, nil, fmt.Errorf("%s=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the same with it (make etcd)", EnvRendezvous, redact.URL(url))
 }

@@ -89,7 +89,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push", good, "--to", model, "--rendezvous", meet}, cli.ExitFailed, good + " is a policy and " + model + " a model, which stays as it is"},
 		{[]string{"push", model, "--to", good, "--rendezvous", meet}, cli.ExitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
 		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed, "/dev/null is not a regular file"},
-		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed, "no such file or directory"},
+		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed, "there is no folder " + dir + "/none; nothing was written"},
 		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, "nothing was written to " + dir + "/new.csv"},
 		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},
 		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},

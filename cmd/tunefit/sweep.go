@@ -165,7 +165,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 
 // goesOn says how, of an error that ended a sweep.
 func (f *sweepFlags) goesOn(err error) error {
-	return fmt.Errorf("%w (tunefit sweep -o %s goes on)", err, cli.ShellWord(f.dir))
+	return fmt.Errorf("%w (to continue: tunefit sweep -o %s)", err, cli.ShellWord(f.dir))
 }
 
 // options checks the flags.

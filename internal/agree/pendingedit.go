@@ -2,10 +2,9 @@ package agree
 
 import "time"
 
-// A pendingEdit is a version that this rank's own file has come to, until that version is
-// in force. Only an edit of the file makes one, never a difference between the file and the
-// version in force: otherwise nodes that see an old file would switch back for ever. Propose
-// makes one, too.
+// A pendingEdit is a version that this rank wants in force, until it is: a new state of its
+// own file (Offer), or a side of a comparison (Propose). A mere difference between the file and
+// the version in force makes none: otherwise nodes that see an old file would switch back for ever.
 type pendingEdit struct {
 	VersionName
 	content    []byte

@@ -34,7 +34,7 @@ type groupKey struct {
 	nodes, ranks int
 }
 
-// modelGroup holds the tables of a group, one value per size of the axis, with NaN where there is
+// compiledGroup holds the tables of a group, one value per size of the axis, with NaN where there is
 // none.
 type compiledGroup struct {
 	file    *Group

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrNoGPU is matched by the error of Machine on a machine whose GPUs it cannot see.
+// ErrNoGPU is matched by the error of Load on a machine whose GPUs it cannot see.
 var ErrNoGPU = errors.New("no usable NVIDIA GPU")
 
 // NoGPUError says why there is no GPU to describe. It matches ErrNoGPU.

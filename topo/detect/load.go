@@ -44,8 +44,8 @@ func (s Source) String() string {
 //
 //  1. NCCL_TUNER_TOPO_FILE, taken as it is; it may describe another machine;
 //  2. NCCL_TOPO_FILE;
-//  3. VirtualFile;
-//  4. Machine.
+//  3. the file where virtual machines have it (virtualFile);
+//  4. the machine itself.
 //
 // NCCL completes the files of 2 and 3 by detection, and so does Load on a machine with GPUs. Elsewhere they count as
 // they are. A file that is named but cannot be used, or that others can write to, is an error: nothing else is tried in its place, while NCCL would go on

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		path, err := filepath.Abs(d.NCCL)
 		if err != nil {
 			return []finding{failed("", "--nccl %s: %v", d.NCCL, err)}
+		}
+		if _, err := os.Stat(path); err != nil {
+			return []finding{failed("name the job's "+node.LibNCCL, "--nccl %s: %v", d.NCCL, errors.Unwrap(err))}
 		}
 		return d.probeNCCL(ctx, path, "")
 	}

@@ -152,7 +152,7 @@ func TestDoctorNCCL(t *testing.T) {
 	d.NCCL = gcc(t, filepath.Join(dir, "else.so"), "int nothing;")
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "is it NCCL?")
 	d.NCCL = filepath.Join(dir, "absent.so")
-	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isWarning, "absent.so", "cannot be loaded")
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "absent.so: no such file", "name the job's")
 
 	venv := t.TempDir()
 	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", node.LibNCCL), "int ncclGetVersion(int *v) { *v = 22005; return 0; }")

@@ -143,7 +143,7 @@ func ParseShape(text string) (Shape, error) {
 				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
 			}
 		}
-		return Shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sallowed: 1x8, 4x8)", text, meant)
+		return Shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
 	}
 	return Shape{Nodes: nodes, Ranks: nodes * ranks}, nil
 }

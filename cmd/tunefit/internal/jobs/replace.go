@@ -16,6 +16,9 @@ func replaceable(name string) (path string, old []byte, err error) {
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("%s: there is no folder %s; nothing was written", name, filepath.Dir(path))
+		}
 		if err != nil {
 			return "", nil, err
 		}

@@ -179,5 +179,5 @@ func (s *Sweep) unfinished() string {
 	if len(missing) > 0 {
 		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
 	}
-	return text + " (the same command with a larger --budget goes on)"
+	return text + " (to continue: the same command with a larger --budget)"
 }
