@@ -42,6 +42,7 @@ SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
 ReturnToService=2
 MessageTimeout=100
+TCPTimeout=100
 BatchStartTimeout=300
 SlurmdTimeout=3600
 KillWait=5
