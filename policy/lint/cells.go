@@ -54,14 +54,14 @@ func (c cells) String() string {
 }
 
 // offered returns the cells that NCCL offers on some machine for a collective and the communicators
-// of a key: what NCCL 2.21 to 2.30 model and allow at all, with the limits that follow from the
+// of a key: what NCCL 2.21 to 2.31 model and allow at all, with the limits that follow from the
 // numbers of nodes and ranks.
 func offered(coll nccl.Coll, k key) cells {
 	onNode := k.wants[policy.RanksPerNode] // the most ranks on a node, or fewer
 	if onNode == uneven {
 		onNode = k.wants[policy.Ranks]/k.wants[policy.Nodes] + 1
 	}
-	// PAT wants one rank on every node.
+	// PAT wants one rank on every node, or since 2.31 several nodes.
 	onePerNode := onNode <= 1 && (k.wants[policy.Nodes] < 0 || k.wants[policy.Ranks] < 0 || k.wants[policy.Nodes] == k.wants[policy.Ranks])
 	fits := func(a nccl.Algo) bool {
 		switch a {
@@ -72,7 +72,7 @@ func offered(coll nccl.Coll, k key) cells {
 		case nccl.AlgoNVLSTree:
 			return k.wants[policy.Nodes] != 1
 		case nccl.AlgoPAT:
-			return onePerNode
+			return onePerNode || k.wants[policy.Nodes] != 1
 		}
 		return true
 	}

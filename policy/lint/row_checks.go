@@ -25,7 +25,7 @@ func (c *check) combination(r *row) bool {
 		}
 		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells, r.collName(), where, can)
 		return false
-	case can&^r.cells == 0 && r.Channels == 0 && r.ChunkBytes == 0:
+	case can&^r.cells == 0 && r.Ask == (policy.Ask{Cells: r.Ask.Cells}):
 		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway", r.collName(), r.key)
 	case c.opt.Machine != nil:
 		return c.onMachine(r)

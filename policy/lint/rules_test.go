@@ -82,7 +82,7 @@ func TestRules(t *testing.T) {
 		{neverOffered, map[string]string{
 			"broadcast,,,tree,,,,,,\n":            "p.csv:2:4: warning: NCCL never offers tree for broadcast (it has ring)",
 			"allreduce,,,nvls,ll,,,,,\n":          "p.csv:2:4: warning: NCCL never offers nvls/ll for allreduce",
-			"allgather,,,pat,simple,,,8,,\n":      "p.csv:2:4: warning: NCCL never offers pat/simple for allgather with 8 ranks per node",
+			"allgather,,,pat,simple,,1,8,,\n":      "p.csv:2:4: warning: NCCL never offers pat/simple for allgather with 1 node, 8 ranks",
 			"allreduce,,,pat,,,,,,\n":             "NCCL never offers pat for allreduce",
 			"allreduce,,,nvls_tree,,,1,8,,\n":     "NCCL never offers nvls_tree for allreduce with 1 node, 8 ranks",
 			"allreduce,,,collnet_chain,,,,16,,\n": "NCCL never offers collnet_chain for allreduce with 16 ranks per node",
@@ -93,7 +93,7 @@ func TestRules(t *testing.T) {
 			"allreduce,,,nvls_tree,,,2,8,,\n", "allreduce,,,collnet_chain,,,,8,,\n", "allreduce,,,nvls,,,1,36,,\n", "any,,,tree,,,,,,\n", "broadcast,,,default,,,,,,\n",
 		}},
 		{avoidsNothing, map[string]string{
-			"reducescatter,,,!pat,,,4,8,,\n": "p.csv:2:4: note: NCCL offers nothing else for reducescatter with 4 nodes, 32 ranks anyway",
+			"reducescatter,,,!pat,,,1,8,,\n": "p.csv:2:4: note: NCCL offers nothing else for reducescatter with 1 node, 8 ranks anyway",
 		}, []string{"reducescatter,,,!pat,,,4,1,,\n", "reducescatter,,,!pat,,16,4,8,,\n", "reducescatter,,,default,,,4,8,,\n"}},
 		{notOnThisMachine, map[string]string{
 			"allreduce,,,tree,,,2,8,,\n": "p.csv:2:4: warning: on this machine NCCL offers no tree for allreduce with 2 nodes, 16 ranks (it has ring",
