@@ -107,7 +107,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	switch {
 	case len(lacks) == 0:
 		return append(found, fine("%s", what))
-	case abi < nccl.ABIComms && d.env.Get(tuner.EnvReload) == "live":
+	case d.cannotChange(version, abi) && d.env.Get(tuner.EnvReload) == "live":
 		return append(found, warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; ")))
 	}
 	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
@@ -133,10 +133,15 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 
 const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 
+// cannotChange reports that the ranks are not told which communicator they are in: 2.27 tells the profiler's half alone.
+func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
+	return abi < nccl.ABIComms && (version < 22703 || d.env.Get(profilerVariable) == "")
+}
+
 // lacking says what this version of the ABI cannot do of what is asked for.
 func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	f := d.files()
-	if abi < nccl.ABIComms && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
+	if d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
 		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
 	}
 	if f.compiled == nil && f.fitted == nil {

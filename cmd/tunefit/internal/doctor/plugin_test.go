@@ -113,6 +113,7 @@ func TestDoctorNCCL(t *testing.T) {
 		{22803, "", isNote, []string{"ABI v5"}},
 		{22706, "", isNote, []string{"ABI v4", "cannot change"}},
 		{22706, tuner.EnvReload + "=live", isWarning, []string{"ABI v4", "cannot change"}},
+		{22706, profilerVariable + "=go", isNote, []string{"ABI v4", "windows): chunk_bytes is not used"}}, // nothing else is missing
 		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(testlib.Library) + " to LD_LIBRARY_PATH"}},
 		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
 		{22304, "", isNote, []string{"ABI v3"}},
