@@ -82,7 +82,7 @@ func TestRules(t *testing.T) {
 		{neverOffered, map[string]string{
 			"broadcast,,,tree,,,,,,\n":            "p.csv:2:4: warning: NCCL never offers tree for broadcast (it has ring)",
 			"allreduce,,,nvls,ll,,,,,\n":          "p.csv:2:4: warning: NCCL never offers nvls/ll for allreduce",
-			"allgather,,,pat,simple,,1,8,,\n":      "p.csv:2:4: warning: NCCL never offers pat/simple for allgather with 1 node, 8 ranks",
+			"allgather,,,pat,simple,,1,8,,\n":     "p.csv:2:4: warning: NCCL never offers pat/simple for allgather with 1 node, 8 ranks",
 			"allreduce,,,pat,,,,,,\n":             "NCCL never offers pat for allreduce",
 			"allreduce,,,nvls_tree,,,1,8,,\n":     "NCCL never offers nvls_tree for allreduce with 1 node, 8 ranks",
 			"allreduce,,,collnet_chain,,,,16,,\n": "NCCL never offers collnet_chain for allreduce with 16 ranks per node",
