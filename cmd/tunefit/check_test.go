@@ -30,7 +30,7 @@ FILE:4:3: warning: max_bytes 4294967295 is where the row ends; was inf meant? [4
 FILE:4:9: warning: chunk_bytes 500 is raised to simple's grain of 512 bytes [chunk-below-grain]
 FILE:5:6: warning: channels 8 has no effect with nvls/simple over 4 nodes, 32 ranks: NCCL does not check the number there, so it is left alone [channels-left-alone]
 FILE:6: warning: the row says what line 3 says [duplicate]
-FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_direct/simple, nvls/simple) [never-offered]
+FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_direct/simple, nvls/simple, pat/simple) [never-offered]
 0 errors, 6 warnings, 0 notes
 `[1:], "FILE", file)
 	if got != want {
