@@ -16,6 +16,7 @@ type rank struct {
 	w       *world
 	comm    int
 	id      int // of all communicators together
+	clock   *rankClock
 	handle  *memHandle
 	local   *memHandle // of the node's store, or nil
 	counter Counter
@@ -92,17 +93,16 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), JoinLimit)
 	defer cancel()
-	clock := countedClock{RealTime(), &r.w.timers}
 	var store Store = r.handle
 	if r.local != nil {
 		store = NewNodeStore(r.handle, r.local)
 	}
 	if poller == nil {
-		poller = r.w.poller(r, store, clock)
+		poller = r.w.poller(r, store, r.clock)
 	}
 	m, err := Join(ctx, Config{
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
-		Store: store, Poller: poller, Clock: clock, Timing: r.w.timing,
+		Store: store, Poller: poller, Clock: r.clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Strict: r.w.strict, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
 		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},

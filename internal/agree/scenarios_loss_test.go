@@ -152,3 +152,39 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// A rank is stopped at the barrier for longer than the stall limit, as by a debugger. It goes on as if nothing had been,
+// whether the others have decided meanwhile or not.
+func TestScenario53StoppedAtTheBarrier(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []time.Duration{time.Second, DefaultStallLimit} {
+		aborts, commits := 0, 0
+		try(t, 40, func(seed uint64) plan {
+			p := usual(seed)
+			p.calls, p.longest = 2000, 0 // by the clock of the one that was stopped
+			p.timing.StallLimit = limit
+			p.saved(time.Second, "B", 0)
+			p.tamper = delayed("put", "/m/1/2", 2, 200*time.Millisecond)
+			var stopped atomic.Bool
+			p.landed = func(w *world, _, key string) {
+				if strings.Contains(key, "/m/1/1") && !stopped.Swap(true) {
+					time.AfterFunc(time.Duration(seed)*10*time.Millisecond, func() {
+						w.check.trace("rank 1 was stopped for an hour")
+						w.rank(1).clock.skip(time.Hour)
+					})
+				}
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			endsOn("B")(t, w)
+			if w.decision(1).Commit {
+				commits++
+			} else {
+				aborts++
+			}
+		})
+		if commits == 0 || aborts == 0 {
+			t.Errorf("%d commits, %d aborts: not all is tried", commits, aborts)
+		}
+	}
+}

@@ -28,17 +28,6 @@ type world struct {
 	came   *sync.Cond // a rank has come to another call, or come to its end
 }
 
-// countedClock is the clock of a rank.
-type countedClock struct {
-	Clock
-	timers *atomic.Int64
-}
-
-func (c countedClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
-	c.timers.Add(1)
-	return c.Clock.AfterFunc(d, f)
-}
-
 // simulate runs the plan to its end and returns what was seen.
 func simulate(t *testing.T, p plan) *world {
 	t.Helper()
@@ -72,6 +61,7 @@ func (w *world) run() {
 		if w.faults != nil {
 			f = w.faults(id)
 		}
+		r.clock = &rankClock{Clock: RealTime(), timers: &w.timers}
 		r.handle = w.store.Handle(fmt.Sprint(id), w.seed, f)
 		if w.tamper != nil {
 			r.handle.Tamper = func(op memOp, drawn memFate) memFate { return w.tamper(id, op, drawn) }

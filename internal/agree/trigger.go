@@ -145,12 +145,16 @@ const (
 	firstWarning = time.Second
 	nextWarning  = 10 * time.Second
 	longStall    = 100 * time.Millisecond
+	waitSlice    = time.Second
 )
 
 // await waits until change k is decided, or until the background has withdrawn this rank.
 // The background does all store operations meanwhile.
+//
+// Only time in which the process runs counts, for it may be stopped: by a debugger, with its job. So the
+// wait is one of slices, each of which counts as no more than it was to be. The limit does not end the wait
+// in a slice in which the process was stopped, because the background has to ask the store first.
 func (m *Member) await() {
-	began := m.cfg.Clock.Now()
 	limit := m.cfg.Timing.StallLimit
 	warn := max(firstWarning, 2*m.settle())
 	decided, k, at := make(chan struct{}), m.k, m.arrival.at
@@ -160,9 +164,10 @@ func (m *Member) await() {
 		m.cancelOp() // a slow operation must not delay the arrival
 	}
 	m.wakeUp()
+	var waited time.Duration
+	stopped := false
 	for m.state == arrived && m.failed == nil {
-		waited := m.cfg.Clock.Now() - began
-		if limit > 0 && waited >= limit {
+		if limit > 0 && waited >= limit && !stopped {
 			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
 			return
 		}
@@ -170,11 +175,8 @@ func (m *Member) await() {
 			m.logLocked(true, "change %d: call %d has waited %v for the store to tell the decision", k, at, waited.Round(time.Second))
 			warn += nextWarning
 		}
-		until := warn - waited
-		if limit > 0 {
-			until = min(until, limit-waited)
-		}
-		fired, stop := newTimer(m.cfg.Clock, until)
+		began := m.cfg.Clock.Now()
+		fired, stop := newTimer(m.cfg.Clock, waitSlice)
 		m.unlock()
 		m.flushLog()
 		select {
@@ -183,8 +185,11 @@ func (m *Member) await() {
 		}
 		stop()
 		m.lock()
+		slept := m.cfg.Clock.Now() - began
+		waited += min(slept, waitSlice)
+		stopped = slept > 2*waitSlice
 	}
-	if waited := m.cfg.Clock.Now() - began; waited > longStall {
+	if waited > longStall {
 		m.logLocked(false, "change %d: call %d waited %v for the other ranks", k, at, waited.Round(time.Millisecond))
 	}
 }
