@@ -40,6 +40,13 @@ func (r *rendezvous) aggregateRanks(o *opening) error {
 	})
 	closeShared := o.close
 	o.store = node
+	shared := o.inPlace
+	o.inPlace = func(ctx context.Context) error {
+		if err := local.InPlace(ctx); err != nil || shared == nil {
+			return err
+		}
+		return shared(ctx)
+	}
 	o.close = func() {
 		stop()
 		aggregating.Wait()

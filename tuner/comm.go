@@ -73,7 +73,9 @@ type Comm struct {
 	recent   recentQueries // what a new version is prewarmed with
 
 	// Where the policy may change during the run; nil where not.
-	rendezvous *rendezvous                // the store of the ranks' records, even while it cannot be used
+	fixedBy    obstacle                   // why not; no label: there is no obstacle
+	rendezvous *rendezvous                // where the ranks meet; nil: nowhere
+	opening    *opening                   // of it, while it holds the records of this communicator
 	member     *agree.Member              // this rank in the agreement; nil: without a store
 	unwatch    func()                     // ends the watch on the files, which brings pending edits
 	endTrials  func()                     // ends the comparison of versions; nil: there is none
@@ -112,10 +114,13 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
 		return c, nil
 	}
-	if why := c.obstacle(); why.label == "" {
+	switch c.fixedBy = c.obstacle(); {
+	case c.fixedBy.label == "":
 		err = c.join(own)
-	} else {
-		p.logWhyNotLive(why.text, settings, log)
+	case settings.strict && c.fixedBy.fault:
+		err = fmt.Errorf("%s=1 and the ranks cannot meet: %s", EnvStrict, c.fixedBy.text)
+	default:
+		p.logWhyNotLive(c.fixedBy, settings, log)
 		c.current, err = c.prepare(own.version)
 	}
 	if err != nil {

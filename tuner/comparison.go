@@ -67,7 +67,7 @@ func (c *Comm) startTrials() (stop func()) {
 	if !c.settings.compares() || c.info.Clock == nil || c.info.NewStamps == nil {
 		return nil
 	}
-	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.rendezvous.changeTime(),
+	d := &comparison{comm: c, log: c.log.about(c.info), member: c.member, clock: c.info.Clock, now: time.Now, change: c.opening.changeTime(),
 		others: func() []standing { return c.plugin.paces.others(c) }}
 	if c.settings.compare != "" {
 		if d.other = c.compared(); d.other == nil && !c.settings.canary {

@@ -161,7 +161,7 @@ func TestMetricsOfSilence(t *testing.T) {
 		{"for others", "no_row", "", []string{EnvConfigFile, good}, CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
 		{"for others, and fixed", "no_row", "reload_new", []string{EnvConfigFile, good, EnvReload, "new"}, CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
 		{"several nodes", "no_row", "no_rendezvous", []string{EnvConfigFile, good}, CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
-		{"no store", "", "unreachable", []string{EnvConfigFile, good, EnvRendezvous, "nonsense://x"}, CommInfo{Ranks: 2, Nodes: 1, ABI: 7}},
+		{"no place", "no_row", "no_rendezvous", []string{EnvConfigFile, good, EnvRendezvous, "nonsense://x"}, CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := New(env(append(c.env, EnvMetrics, t.TempDir())...))

@@ -1,13 +1,11 @@
 package tuner
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -15,9 +13,11 @@ import (
 type obstacle struct {
 	label string // for metrics; "": there is no obstacle
 	text  string // for the log; "": nobody asks for changes
+	fault bool   // it is for the user to mend
 }
 
-// obstacle is what is known before the ranks meet.
+// obstacle is what is known before the ranks meet. All ranks find the same: one that finds an obstacle
+// starts on what it has read, for no other has met anybody.
 func (c *Comm) obstacle() obstacle {
 	s := c.settings
 	notCompared := func(format string, args ...any) string {
@@ -28,15 +28,20 @@ func (c *Comm) obstacle() obstacle {
 	}
 	switch {
 	case s.reload != reloadLive:
-		return obstacle{"reload_" + reloads[s.reload], notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
+		return obstacle{label: "reload_" + reloads[s.reload], text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
 	case s.configFile == "" && s.modelFile == "":
-		return obstacle{"no_policy", notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
+		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
-		return obstacle{"old_nccl", fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too", c.info.ABI)}
+		return obstacle{label: "old_nccl", text: fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too", c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return obstacle{"no_rendezvous", "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
+		return obstacle{label: "no_rendezvous", text: "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
+	}
+	if s.rendezvous == "" {
+		if err := dirstore.Usable(c.plugin.shm); err != nil {
+			return obstacle{"no_rendezvous", fmt.Sprintf("%v, so that the ranks cannot meet there: set %s to another directory", err, EnvRendezvous), true}
+		}
 	}
 	return obstacle{}
 }
@@ -45,24 +50,11 @@ func (c *Comm) obstacle() obstacle {
 func (c *Comm) join(own loaded) error {
 	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
 	c.rendezvous = r
-	patience := r.joinTimeout(c.settings.strict)
-	until := time.Now().Add(patience)
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
-	o, err := r.open(ctx)
+	o, err := r.open()
 	if err != nil {
-		if c.settings.strict {
-			return fmt.Errorf("%s=1 and the ranks cannot meet: %w", EnvStrict, err)
-		}
-		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			// Others may have met before it was full, on another version.
-			return fmt.Errorf("the ranks cannot meet, and so not tell that all of them have read the same files: %w (make room, or set %s=new)", err, EnvReload)
-		}
-		c.log.Warnf("%s: the policy cannot change during the run: %v", c.info, err)
-		r.setUsable(false, patience)
-		c.current, err = c.prepare(own.version)
-		return err
+		return cannotMeet(err)
 	}
+	c.opening = o
 	timing := o.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
@@ -76,23 +68,21 @@ func (c *Comm) join(own loaded) error {
 		Timing:   timing,
 		Log:      c.log.about(c.info),
 		Counter:  c.info.Counter,
-		Strict:   c.settings.strict,
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
 		Stage:    c.stage,
 		Observer: &c.plugin.exporter,
 	}
-	if c.member, err = agree.Join(ctx, config); errors.Is(err, agree.ErrUnreachable) && patience < agree.JoinLimit {
-		// This rank has read too much from the store to go on without it.
-		ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
-		defer cancel()
-		c.member, err = agree.Join(ctx, config)
-	}
-	if err != nil {
+	ctx, cancel := whileRunning(agree.JoinLimit)
+	defer cancel()
+	c.member, err = agree.Join(ctx, config)
+	switch {
+	case errors.Is(err, agree.ErrUnreachable):
+		return cannotMeet(fmt.Errorf("%s: %w", r.setting(), err))
+	case err != nil:
 		return err
 	}
 	c.current = c.member.Snapshot().(*snapshot)
-	r.setUsable(!c.member.IsAlone(), patience)
 	if c.current.Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
@@ -106,6 +96,13 @@ func (c *Comm) join(own loaded) error {
 		c.endTrials = c.startTrials()
 	}
 	return nil
+}
+
+// cannotMeet is the error of a communicator whose ranks have a place to meet that this one could not use.
+// Others may have met there, on a version that this rank does not know: NCCL alone would be another
+// choice than theirs, too.
+func cannotMeet(why error) error {
+	return fmt.Errorf("this rank cannot meet the others, who may have read other files, and must not decide without them: %w. Mend that, or set %s=new on all ranks", why, EnvReload)
 }
 
 // key names the communicator in the ranks' records.

@@ -296,8 +296,6 @@ func (c *Comm) silence(s *snapshot) string {
 // fixed says why no edit reaches the communicator; "" where edits do.
 func (c *Comm) fixed() string {
 	switch {
-	case c.member != nil && c.member.IsAlone():
-		return "unreachable"
 	case c.member != nil && c.member.IsStatic():
 		return "duplicate_id"
 	case c.member != nil && c.member.IsFrozen():
@@ -305,7 +303,7 @@ func (c *Comm) fixed() string {
 	case c.member != nil:
 		return ""
 	}
-	return cmp.Or(c.obstacle().label, "unreachable")
+	return c.fixedBy.label
 }
 
 // metricsLabels are names and values of the labels that all metrics of the process have. pid is

@@ -3,9 +3,9 @@ package tuner
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 )
 
 // A Plugin is what the communicators of a process share: what its files held, the
@@ -14,6 +14,7 @@ import (
 type Plugin struct {
 	getenv  func(string) string // "" for what is not set
 	clock   agree.Clock
+	shm     string // where processes of this machine meet
 	machine machine
 	hung    hungCalls
 	garbage garbage
@@ -28,8 +29,7 @@ type Plugin struct {
 	files      map[fileKey]*file
 	versions   []*version // the latest, see find
 	rendezvous map[rendezvousKey]*rendezvous
-	unusable   map[rendezvousKey]time.Time // when the store was last waited for in vain
-	logged     map[string]bool             // why the policy cannot change during the run
+	logged     map[string]bool // why the policy cannot change during the run
 }
 
 // New returns what a process needs to open communicators. getenv is asked at each one's
@@ -38,11 +38,11 @@ func New(getenv func(string) string) *Plugin {
 	p := &Plugin{
 		getenv:     getenv,
 		clock:      agree.RealTime(),
+		shm:        dirstore.Shm,
 		machine:    machine{find: FindMachine},
 		hung:       hungCalls{names: map[string]bool{}},
 		files:      map[fileKey]*file{},
 		rendezvous: map[rendezvousKey]*rendezvous{},
-		unusable:   map[rendezvousKey]time.Time{},
 		logged:     map[string]bool{},
 	}
 	p.exporter.init(&p.hung, getenv)
@@ -51,21 +51,21 @@ func New(getenv func(string) string) *Plugin {
 }
 
 // logWhyNotLive logs once why the policy cannot change during the run, as a warning if the
-// user has asked for changes.
-func (p *Plugin) logWhyNotLive(why string, s settings, log Log) {
-	if why == "" || log.Emit == nil {
+// user has asked for changes or can mend it.
+func (p *Plugin) logWhyNotLive(why obstacle, s settings, log Log) {
+	if why.text == "" || log.Emit == nil {
 		return
 	}
 	p.mu.Lock()
-	said := p.logged[why]
-	p.logged[why] = true
+	said := p.logged[why.text]
+	p.logged[why.text] = true
 	p.mu.Unlock()
 	switch {
 	case said:
-	case s.mustReload:
-		log.Warnf("the policy cannot change during the run: %s", why)
+	case s.mustReload || why.fault:
+		log.Warnf("the policy cannot change during the run: %s", why.text)
 	default:
-		log.Infof("the policy cannot change during the run: %s", why)
+		log.Infof("the policy cannot change during the run: %s", why.text)
 	}
 }
 

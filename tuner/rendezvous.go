@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ type rendezvous struct {
 
 	mu   sync.Mutex
 	last *opening
+	lost []*opening // of places that are gone, which communicators still use
 }
 
 // rendezvousKey tells one rendezvous from another.
@@ -39,7 +39,9 @@ type opening struct {
 	poller *agree.Poller
 	timing agree.Timing
 	close  func()
-	err    error
+	// inPlace returns an error where processes that open the store now may meet elsewhere; nil: they cannot.
+	inPlace func(context.Context) error
+	err     error
 }
 
 // aggregateAbove is the number of nodes above which the store would be overloaded if each
@@ -50,37 +52,8 @@ const aggregateAbove = 64
 // user on this machine. It vanishes with the last process that uses it.
 const privateStore = "jobs"
 
-// A communicator's creation waits for a store that cannot be used for as long as JoinLimit, and
-// jobs create dozens, one after the other. So a process waits that long once, and for rememberFor
-// afterwards for shortWait only, within which one that can be used again answers.
-const (
-	shortWait   = 100 * time.Millisecond
-	rememberFor = 2 * time.Minute
-)
-
-// joinTimeout is how long a communicator waits for the store.
-func (r *rendezvous) joinTimeout(strict bool) time.Duration {
-	r.plugin.mu.Lock()
-	defer r.plugin.mu.Unlock()
-	if time.Since(r.plugin.unusable[r.rendezvousKey]) < rememberFor && !strict {
-		return shortWait
-	}
-	return agree.JoinLimit
-}
-
-// setUsable notes whether the store could be used by a communicator that has waited so long.
-func (r *rendezvous) setUsable(usable bool, waited time.Duration) {
-	if !usable && waited == agree.JoinLimit {
-		r.log.Infof("%s cannot be used: communicators that this process creates in the next %v wait %v for it", r.setting(), rememberFor, shortWait)
-	}
-	r.plugin.mu.Lock()
-	defer r.plugin.mu.Unlock()
-	if usable {
-		delete(r.plugin.unusable, r.rendezvousKey)
-	} else if waited == agree.JoinLimit {
-		r.plugin.unusable[r.rendezvousKey] = time.Now()
-	}
-}
+// openRetry is the pause after an opening that failed: all ranks of a job may ask one file server.
+const openRetry = 250 * time.Millisecond
 
 // useRendezvous returns what the settings name, for a communicator of so many nodes,
 // until release.
@@ -110,16 +83,18 @@ func (r *rendezvous) release() {
 		return
 	}
 	r.mu.Lock()
-	o := r.last
-	r.mu.Unlock()
-	if o == nil {
-		return
+	all := r.lost
+	if r.last != nil {
+		all = append(all, r.last)
 	}
-	select {
-	case <-o.done:
-		o.end()
-	default: // a file server is away, and no signal ends a system call that waits for it
-		go func() { <-o.done; o.end() }()
+	r.mu.Unlock()
+	for _, o := range all {
+		select {
+		case <-o.done:
+			o.end()
+		default: // a file server is away, and no signal ends a system call that waits for it
+			go func() { <-o.done; o.end() }()
+		}
 	}
 }
 
@@ -129,30 +104,64 @@ func (o *opening) end() {
 	}
 }
 
-// open returns the store, or an error that says what cannot be used and the setting
-// that names it. What failed is tried again; several communicators share an attempt.
-func (r *rendezvous) open(ctx context.Context) (*opening, error) {
-	r.mu.Lock()
-	o := r.last
-	if o == nil || o.failed() {
-		o = &opening{done: make(chan struct{})}
-		r.last = o
-		go func() {
-			defer close(o.done)
-			defer func() {
-				if p := recover(); p != nil {
-					o.err = fmt.Errorf("a defect in the plugin: %v", p)
-				}
-			}()
-			o.err = r.try(o)
-		}()
+// open returns the store, or an error that says what cannot be used and the setting that names it.
+// Whatever the reason, other ranks may have opened it: so it tries for as long as a rank may join.
+// What another communicator has opened serves, as long as whoever opens the store now meets there.
+func (r *rendezvous) open() (*opening, error) {
+	ctx, cancel := whileRunning(agree.JoinLimit)
+	defer cancel()
+	why := fmt.Errorf("%s does not answer", r.setting())
+	for {
+		o, begun := r.attempt()
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil, why
+		}
+		switch {
+		case o.err != nil:
+			why = o.err
+			select {
+			case <-time.After(openRetry):
+			case <-ctx.Done():
+				return nil, why
+			}
+		case begun || o.inPlace == nil || o.inPlace(ctx) == nil:
+			return o, nil
+		default:
+			r.lose(o)
+		}
 	}
-	r.mu.Unlock()
-	select {
-	case <-o.done:
-		return o, o.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%s does not answer", r.setting())
+}
+
+// attempt returns the store as it was opened, or the attempt to open it, which this call may have begun.
+// Several communicators share an attempt.
+func (r *rendezvous) attempt() (o *opening, begun bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.last; o != nil && !o.failed() {
+		return o, false
+	}
+	o = &opening{done: make(chan struct{})}
+	r.last = o
+	go func() {
+		defer close(o.done)
+		defer func() {
+			if p := recover(); p != nil {
+				o.err = fmt.Errorf("a defect in the plugin: %v", p)
+			}
+		}()
+		o.err = r.try(o)
+	}()
+	return o, true
+}
+
+// lose keeps the store, whose place is gone, for the communicators that use it.
+func (r *rendezvous) lose(o *opening) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == o {
+		r.lost, r.last = append(r.lost, o), nil
 	}
 }
 
@@ -169,7 +178,7 @@ func (o *opening) failed() bool {
 // setting names the rendezvous for a message.
 func (r *rendezvous) setting() string {
 	if r.name == "" {
-		return dirstore.Shm
+		return r.plugin.shm
 	}
 	return EnvRendezvous + "=" + redact.URL(r.name)
 }
@@ -177,25 +186,23 @@ func (r *rendezvous) setting() string {
 func (r *rendezvous) try(o *opening) error {
 	switch {
 	case r.name == "":
-		s, err := dirstore.Private(dirstore.Shm, privateStore, newIdentity())
+		s, err := dirstore.Private(r.plugin.shm, privateStore, newIdentity())
 		if err != nil {
-			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", dirstore.Shm, err, EnvRendezvous)
+			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", r.plugin.shm, err, EnvRendezvous)
 		}
-		o.store, o.timing, o.close = s, agree.Local, func() { s.Close() }
+		o.store, o.timing, o.inPlace, o.close = s, agree.Local, s.InPlace, func() { s.Close() }
 	case IsEtcd(r.name):
 		s, end, err := openEtcd(r.name, r.plugin.getenv)
 		if err != nil {
 			return err
 		}
 		o.store, o.timing, o.close = s, agree.Etcd, end
-	case strings.Contains(r.name, "://"):
-		return fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", r.setting())
 	default:
 		s, err := r.openDirectory()
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.setting(), err)
 		}
-		o.store, o.timing, o.close = s, agree.Shared, func() { s.Close() }
+		o.store, o.timing, o.inPlace, o.close = s, agree.Shared, s.InPlace, func() { s.Close() }
 	}
 	if r.aggregate {
 		if err := r.aggregateRanks(o); err != nil {
@@ -207,11 +214,9 @@ func (r *rendezvous) try(o *opening) error {
 	return nil
 }
 
-// changeTime is about how long a change takes, of an open rendezvous.
-func (r *rendezvous) changeTime() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return 3 * r.last.timing.Settle // until all have promised, from there to the switch, and what comes between
+// changeTime is about how long a change takes.
+func (o *opening) changeTime() time.Duration {
+	return 3 * o.timing.Settle // until all have promised, from there to the switch, and what comes between
 }
 
 // openDirectory opens a directory that machines share.

@@ -9,18 +9,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 )
-
-// timed opens a communicator and returns how long that took.
-func timed(t *testing.T, p *Plugin, log Log) (c *Comm, took time.Duration) {
-	t.Helper()
-	began := time.Now()
-	c, err := p.Open(oneOfEight(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, time.Since(began)
-}
 
 var lastID uint64
 
@@ -33,120 +23,153 @@ func oneOfEight() CommInfo {
 // isLive reports whether a communicator takes part in the agreement of its ranks.
 func (c *Comm) isLive() bool { return c.member != nil && !c.member.IsStatic() }
 
-// A process waits once for a store that cannot be used, not once for each communicator,
-// and uses it as soon as it can be used again. The time is a simulated one.
-func TestUnusableStoreIsAwaitedOnce(t *testing.T) {
-	for what, break_ := range map[string]func(dir string) (mend func()){
-		"no directory for records": func(dir string) func() {
-			os.MkdirAll(dir, 0o700)
-			os.WriteFile(filepath.Join(dir, "c"), nil, 0o600)
-			return func() { os.Remove(filepath.Join(dir, "c")) }
-		},
-		"no room": func(dir string) func() {
-			os.MkdirAll(dir, 0o700)
-			os.WriteFile(filepath.Join(dir, "blob"), nil, 0o600)
-			return func() { os.Remove(filepath.Join(dir, "blob")) }
-		},
+// A place that cannot be used fails init, and says which and what to do: other ranks may have met there, so this one
+// must not decide by itself. What can be used before the limit is used. The time is a simulated one.
+func TestUnusablePlaceFailsInit(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		spoil      func(meet string)
+		mend       func(meet string)
+	}{
+		{"no parent", "no such file or directory", func(meet string) {}, func(meet string) { os.MkdirAll(meet, 0o700) }},
+		{"a file", "not a directory", func(meet string) { os.MkdirAll(filepath.Dir(meet), 0o700); os.WriteFile(meet, nil, 0o600) },
+			func(meet string) { os.Remove(meet) }},
+		{"everybody's", meetPlace + " is not this user's alone: everybody can write to it (mode 0777; chmod go-w ends that). Name a directory of your own, or set " + EnvTrust + "=1",
+			func(meet string) { os.MkdirAll(meet, 0o700); os.Chmod(meet, 0o777) }, func(meet string) { os.Chmod(meet, 0o700) }},
+		{"no directory for records", "cannot be reached: open ", func(meet string) { os.MkdirAll(meet, 0o700); os.WriteFile(filepath.Join(meet, "c"), nil, 0o600) },
+			func(meet string) { os.Remove(filepath.Join(meet, "c")) }},
+		{"no room", "cannot be reached: ", func(meet string) { os.MkdirAll(meet, 0o700); os.WriteFile(filepath.Join(meet, "blob"), nil, 0o600) },
+			func(meet string) { os.Remove(filepath.Join(meet, "blob")) }},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			meet, file := filepath.Join(dir, "meet"), filepath.Join(dir, "p.csv")
+			meet, file := filepath.Join(dir, "absent", "meet"), filepath.Join(dir, "p.csv")
 			write(t, file, rows(1))
-			mend := break_(meet)
+			c.spoil(meet)
 			synctest.Test(t, func(t *testing.T) {
-				var log recorder
 				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
-				first, took := timed(t, p, log.log())
-				if took < agree.JoinLimit || first.isLive() {
-					t.Errorf("the first communicator has waited %v", took)
+				began := time.Now()
+				comm, err := p.Open(oneOfEight(), Log{})
+				if err == nil {
+					comm.Close()
+					t.Fatal("init succeeds")
 				}
-				comms := []*Comm{first}
-				for range 20 {
-					c, took := timed(t, p, log.log())
-					if took > shortWait || c.isLive() || c.Idle() {
-						t.Errorf("another communicator has waited %v", took)
+				for _, part := range []string{"must not decide without them: " + EnvRendezvous + "=" + meet + ": ", strings.ReplaceAll(c.says, meetPlace, meet), EnvReload + "=new"} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%q is not in: %v", part, err)
 					}
-					comms = append(comms, c)
 				}
-				mend()
-				after, took := timed(t, p, log.log())
-				if !after.isLive() || after.rendezvous.joinTimeout(false) != agree.JoinLimit {
-					t.Errorf("it can be used again, and a communicator does not, after %v\n%s", took, strings.Join(log.lines, "\n"))
+				if took := time.Since(began); took != agree.JoinLimit {
+					t.Errorf("it has waited %v", took)
 				}
-				for _, c := range append(comms, after) {
-					c.Close()
+				time.AfterFunc(agree.JoinLimit/2, func() { c.mend(meet) })
+				if comm, err = p.Open(oneOfEight(), Log{}); err != nil {
+					t.Fatal(err)
+				}
+				defer comm.Close()
+				if !comm.isLive() {
+					t.Error("it takes no part")
 				}
 			})
 		})
 	}
 }
 
-// What was found out counts for a while, also where no communicator is left; and who has asked
-// to be stopped waits in full.
-func TestUnusableStoreIsRemembered(t *testing.T) {
+// meetPlace stands for the place in what is said.
+const meetPlace = "MEET"
+
+// A machine on which no rank can meet another leaves the communicator on what it has read.
+func TestNobodyCanMeet(t *testing.T) {
 	dir := t.TempDir()
-	meet, file := filepath.Join(dir, "meet"), filepath.Join(dir, "p.csv")
+	file := filepath.Join(dir, "p.csv")
 	write(t, file, rows(1))
-	os.MkdirAll(meet, 0o700)
-	os.WriteFile(filepath.Join(meet, "c"), nil, 0o600)
-	synctest.Test(t, func(t *testing.T) {
-		p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
-		open := func() time.Duration {
-			c, took := timed(t, p, Log{})
-			c.Close()
-			return took
+	for _, strict := range []string{"", "1"} {
+		var log recorder
+		p := New(env(EnvConfigFile, file, EnvStrict, strict))
+		p.shm = filepath.Join(dir, "absent")
+		c, err := p.Open(oneOfEight(), log.log())
+		if strict != "" {
+			if err == nil || !strings.Contains(err.Error(), EnvStrict+"=1 and the ranks cannot meet: access "+p.shm+": no such file") {
+				t.Errorf("strict: %v", err)
+			}
+			continue
 		}
-		if took := open(); took < agree.JoinLimit {
-			t.Errorf("at first it has waited %v", took)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if took := open(); took > shortWait {
-			t.Errorf("then it has waited %v", took)
+		if c.isLive() || c.Idle() || log.count("WARN TUNER/Go: the policy cannot change during the run: access "+p.shm) != 1 {
+			t.Errorf("live: %v, idle: %v\n%s", c.isLive(), c.Idle(), strings.Join(log.lines, "\n"))
 		}
-		began := time.Now()
-		lenient := p.getenv
-		p.getenv = env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1")
-		if _, err := p.Open(oneOfEight(), Log{}); err == nil || time.Since(began) < agree.JoinLimit {
-			t.Errorf("with %s=1 it has waited %v: %v", EnvStrict, time.Since(began), err)
-		}
-		p.getenv = lenient
-		time.Sleep(rememberFor)
-		if took := open(); took < agree.JoinLimit {
-			t.Errorf("long after it has waited %v", took)
-		}
-	})
+		c.Close()
+	}
 }
 
-// A rendezvous that somebody else can write into is refused, until the user says that he
-// trusts them. A planted record is refused one by one.
-func TestForeignRendezvousIsRefused(t *testing.T) {
+// Somebody cleans up where the ranks of a job meet. Communicators that are created afterwards meet in a new place, all in
+// the same: those of processes that used the old one, too.
+func TestPlaceIsMadeAnew(t *testing.T) {
+	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].last.store.(*dirstore.Store).Dir() }
+	for what, clean := range map[string]func(place string){
+		"all of it":          func(place string) { os.RemoveAll(place) },
+		"the lock file only": func(place string) { os.Remove(filepath.Join(place, "lock")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			shm, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
+			write(t, file, rows(1))
+			info := oneOfEight()
+			var processes []*Plugin
+			open := func(p *Plugin) *Comm {
+				info.Counter = &agree.Counter{}
+				c, err := p.Open(info, Log{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(c.Close)
+				return c
+			}
+			for range 2 {
+				p := New(env(EnvConfigFile, file))
+				p.shm = shm
+				processes = append(processes, p)
+				open(p)
+			}
+			old := place(processes[0])
+			clean(old)
+			write(t, file, rows(2))
+			info.ID++
+			first := open(processes[0])
+			write(t, file, rows(3))
+			processes = append(processes, New(processes[0].getenv))
+			processes[2].shm = shm
+			for _, p := range processes[1:] {
+				if c := open(p); !c.isLive() || c.current.Meaning() != first.current.Meaning() {
+					t.Errorf("it starts on version %s, and the first on %s", c.current.Meaning(), first.current.Meaning())
+				}
+			}
+			for _, p := range processes {
+				if now := place(p); now == old || now != place(processes[0]) {
+					t.Errorf("it meets in %s, the first one in %s, and before that it was %s", now, place(processes[0]), old)
+				}
+			}
+		})
+	}
+}
+
+// A rendezvous that somebody else can write into is used if the user says that he trusts them.
+func TestForeignRendezvousIsTrusted(t *testing.T) {
 	dir := t.TempDir()
 	meet, file := filepath.Join(dir, "meet"), filepath.Join(dir, "p.csv")
 	write(t, file, rows(1))
 	os.Mkdir(meet, 0o700)
 	os.Chmod(meet, 0o777)
 	var log recorder
-	c, _ := timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet)), log.log())
-	if c.isLive() || log.count("cannot change during the run: "+EnvRendezvous+"="+meet+": "+meet+" is not this user's alone: everybody can write to it (mode 0777; chmod go-w ends that). Name a directory of your own, or set "+EnvTrust+"=1") != 1 {
-		t.Errorf("%s", strings.Join(log.lines, "\n"))
+	c, err := New(env(EnvConfigFile, file, EnvRendezvous, meet, EnvTrust, "1")).Open(oneOfEight(), log.log())
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.Close()
-	if left, _ := os.ReadDir(meet); len(left) > 0 {
-		t.Errorf("written into it: %v", left)
-	}
-	c, _ = timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet, EnvTrust, "1")), log.log())
+	defer c.Close()
 	if !c.isLive() {
 		t.Errorf("%s", strings.Join(log.lines, "\n"))
 	}
-	c.Close()
-	if _, err := New(env(EnvConfigFile, file, EnvRendezvous, meet, EnvStrict, "1")).Open(oneOfEight(), Log{}); err == nil || !strings.Contains(err.Error(), "is not this user's alone") {
-		t.Errorf("%v", err)
-	}
-	os.Chmod(meet, 0o700)
-	c, _ = timed(t, New(env(EnvConfigFile, file, EnvRendezvous, meet)), log.log())
-	if !c.isLive() {
-		t.Errorf("%s", strings.Join(log.lines, "\n"))
-	}
-	c.Close()
 }
 
 // No message repeats a password.
@@ -154,9 +177,9 @@ func TestPasswordsAreNotRepeated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, rows(1))
 	for _, url := range []string{"etcd://root:SECRET@127.0.0.1:1/x", "etcds://root:SEC/RET@127.0.0.1:1", "redis://:SECRET@host"} {
-		for _, strict := range []string{"0", "1"} {
+		synctest.Test(t, func(t *testing.T) {
 			var log recorder
-			c, err := New(env(EnvConfigFile, file, EnvRendezvous, url, EnvStrict, strict)).Open(oneOfEight(), log.log())
+			c, err := New(env(EnvConfigFile, file, EnvRendezvous, url)).Open(oneOfEight(), log.log())
 			if err == nil {
 				c.Close()
 			} else {
@@ -166,6 +189,6 @@ func TestPasswordsAreNotRepeated(t *testing.T) {
 			if !strings.Contains(said, "://***@") || strings.Contains(said, "SEC") || strings.Contains(said, "RET") {
 				t.Errorf("%s", said)
 			}
-		}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
 // The environment variables that the plugin reads, at each communicator's init.
@@ -115,7 +116,10 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	s.trust = flag(EnvTrust, false)
 	s.recordKernels = flag(EnvRecordKernels, false)
 	s.trustFiles = flag(EnvFilesTrust, false)
-	s.rendezvous = getenv(EnvRendezvous)
+	if s.rendezvous = getenv(EnvRendezvous); strings.Contains(s.rendezvous, "://") && !IsEtcd(s.rendezvous) {
+		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, redact.URL(s.rendezvous))
+		s.rendezvous, ok = "", false
+	}
 	s.metrics = getenv(EnvMetrics)
 	v := getenv(EnvReload)
 	if s.uniform = v == reloadUniform; s.uniform {

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -70,4 +71,23 @@ func withTimeout[T any](h *hungCalls, name string, limit time.Duration, f func()
 		panic(o.panicked) // on the caller's goroutine, where it is contained
 	}
 	return o.result, o.err
+}
+
+// whileRunning returns a context that ends when this process has run for so long. It counts at most a second
+// for each of its wake-ups, and so not the time for which a debugger, say, has stopped the process.
+func whileRunning(limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(context.Background())
+	var wait func(left time.Duration)
+	wait = func(left time.Duration) {
+		time.AfterFunc(min(left, time.Second), func() {
+			switch left -= time.Second; {
+			case left <= 0:
+				cancel()
+			case ctx.Err() == nil:
+				wait(left)
+			}
+		})
+	}
+	wait(limit)
+	return ctx, cancel
 }

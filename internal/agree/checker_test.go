@@ -142,14 +142,13 @@ func (c *checker) reached(r *rank, hash, shape uint64) {
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
-	k, s := m.k, m.state
+	k := m.k
 	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
-	alone := s == static && !m.duplicate
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
 	before, ok := c.used[r.comm][call]
-	if !ok && !(alone && c.w.comms > 1) {
+	if !ok {
 		c.used[r.comm][call] = version
 	}
 	retired := by.retired
@@ -160,10 +159,7 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 		}
 	}
 	c.mu.Unlock()
-	// A limit: the slots of ranks that found no store may be taken by another
-	// communicator of the same id, whose ranks then change with the rest of this.
-	limit := alone && c.w.comms > 1 && !c.w.aloneToo
-	if ok && before != version && !limit {
+	if ok && before != version {
 		c.violation(1, "rank %d decides call %d by version %q, another rank did by %q", r.id, call, version, before)
 	}
 	if broken > 0 {

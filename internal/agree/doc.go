@@ -27,10 +27,7 @@
 // An Inspector shows the communicators of a store to tools that take no part.
 //
 // Not guaranteed: that a change comes, and that a rank is found out which makes two calls
-// more than the others that look like the next two of the stream. Where two communicators
-// share an id, which NCCL prevents, and at init some of their ranks reach the store while
-// others do not, those without the store keep their version while the rest change.
-// Config.Strict excludes that.
+// more than the others that look like the next two of the stream.
 //
 // Policy is opaque here: content is bytes, its meaning is a digest, and Config.Stage turns
 // the one into a Snapshot. Store and clock are injected, so that tests simulate both.

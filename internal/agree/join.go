@@ -24,10 +24,8 @@ var (
 const joinRetry = 20 * time.Millisecond
 
 // Join makes this rank a member, before its first call and without waiting for other ranks.
-// ctx should end after JoinLimit. If the store does not answer until then, the member keeps
-// its own file's version for good, or Join fails with Config.Strict. Join also fails where
-// ranks could otherwise start on different versions: the start version cannot be staged, or
-// is not the own file's and cannot be read, or the store answers and refuses its record.
+// ctx should end after JoinLimit. A rank that has not joined by then cannot know on which
+// version the others start: Join fails, and the communicator must not be used.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Thread == nil {
@@ -39,11 +37,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
 	cfg.Counter.All.Store(1)
-	err := m.join(ctx)
-	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrOtherVersion) && !cfg.Strict && !m.duplicate {
-		err = m.startAlone(err)
-	}
-	if err != nil {
+	if err := m.join(ctx); err != nil {
 		m.stop()
 		m.retireAll()
 		if m.current.snapshot != nil {
@@ -73,7 +67,6 @@ func (m *Member) join(ctx context.Context) error {
 		m.logLocked(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
 		return nil
 	}
-	m.duplicate = true
 	if err := m.joinAsDuplicate(ctx); err != nil {
 		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
 	}
@@ -233,23 +226,6 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 		return errors.New("it does not answer")
 	}
 	return err
-}
-
-// startAlone makes this rank keep its version for good: the start version if it was read,
-// else the own file's. The other ranks never see an ack of this rank, so they do not change
-// either.
-func (m *Member) startAlone(reason error) error {
-	if m.current.snapshot == nil {
-		own := m.cfg.Own.name()
-		snapshot, err := m.cfg.Stage(m.cfg.Own.Content, own.Content)
-		if err != nil {
-			return err
-		}
-		m.current = stagedVersion{VersionName: own, snapshot: snapshot}
-	}
-	m.state = static
-	m.logLocked(true, "%v; version %.12s stays for the life of the communicator", reason, m.current.Meaning)
-	return nil
 }
 
 // readBlob returns content whose digest is right.

@@ -25,7 +25,6 @@ type Config struct {
 	Timing   Timing
 	Log      Log
 	Counter  *Counter
-	Strict   bool // an unreachable store fails Join
 	// Uniform makes the call after S the barrier even if it is like the call before it.
 	// Where all calls are alike, a rank that has made one more of them is then not found out.
 	Uniform bool
@@ -89,8 +88,6 @@ type Member struct {
 	slot int // -1 if static
 	// slotMark tells this rank's own slot record from a later one under the same key.
 	slotMark string
-	// duplicate: all slots have other owners.
-	duplicate bool
 
 	ctx  context.Context // of the background
 	stop context.CancelFunc
@@ -231,13 +228,9 @@ func (m *Member) wakeUp() {
 	}
 }
 
-// IsStatic reports that the member takes no part in changes: it found no free slot, or the
-// store did not answer.
+// IsStatic reports that the member takes no part in changes, because it found no free slot.
 func (m *Member) IsStatic() bool {
 	m.lock()
 	defer m.unlock()
 	return m.state == static
 }
-
-// IsAlone reports that the member is static because the store did not answer.
-func (m *Member) IsAlone() bool { return m.IsStatic() && !m.duplicate }

@@ -67,6 +67,13 @@ var mutations = []mutation{
 	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() {", "func (m *Member) dropPrepared() { if WRONG { return };"}}, 125, ""},
 	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 63, ""},
 	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "WRONG {\n} else if err := m.joinAsDuplicate(ctx); err != nil"}}, 3932, ""},
+	{"start alone where the store does not answer", []edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
+	if WRONG && errors.Is(err, ErrUnreachable) && m.current.snapshot == nil {
+		m.state, err = static, nil
+		m.current.VersionName = m.cfg.Own.name()
+		m.current.snapshot, _ = m.cfg.Stage(m.cfg.Own.Content, m.current.Content)
+	}
+	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 64, ""},
 }
 
@@ -173,29 +180,4 @@ func buildMutations(t *testing.T) (program string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
-}
-
-// TestLimitUnreachableDuplicate shows the other limit: of two communicators with
-// one id, half of each finds no store, and the other halves fill the slots.
-func TestLimitUnreachableDuplicate(t *testing.T) {
-	p := usual(1)
-	p.ranks, p.comms, p.aloneToo = 2, 2, true
-	p.saved(30*time.Second, "B")
-	p.calls = 3000
-	p.joinAt = func(int) time.Duration { return time.Second }
-	p.events = []event{{0, func(w *world) { w.lose(1, true); w.lose(3, true) }}}
-	w := simulate(t, p)
-	for _, id := range []int{0, 2} {
-		if r := w.rank(id); r.last() != "B" {
-			t.Errorf("rank %d ends on %q", id, r.last())
-		}
-	}
-	for _, id := range []int{1, 3} {
-		if r := w.rank(id); r.last() != "A" || !r.logged("cannot be reached") {
-			t.Errorf("rank %d ends on %q", id, r.last())
-		}
-	}
-	if len(w.check.violations) == 0 {
-		t.Error("the checker does not see it")
-	}
 }

@@ -20,7 +20,6 @@ type plan struct {
 	ranks  int
 	calls  int
 	timing Timing
-	strict bool
 
 	pace   func(rank, call int, r *rand.Rand) time.Duration // before each call
 	faults func(rank int) memFaults
@@ -56,9 +55,6 @@ type plan struct {
 	uniform bool
 	// vanishes: records are removed, so what is read once may be different later.
 	vanishes bool
-	// aloneToo holds ranks that found no store to the versions of the others even if
-	// two communicators share the id, where the protocol cannot.
-	aloneToo bool
 	// stale is how many calls pass on average before the main thread sees what the
 	// background has written to the trigger; 0 means 2.
 	stale int

@@ -103,7 +103,7 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 	m, err := Join(ctx, Config{
 		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
 		Store: store, Poller: poller, Clock: r.clock, Timing: r.w.timing,
-		Log: r, Counter: &r.counter, Strict: r.w.strict, Uniform: r.w.uniform,
+		Log: r, Counter: &r.counter, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
 		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
 		Stage: func(content []byte, _ string) (Snapshot, error) {

@@ -46,7 +46,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 	defer cancel()
 	m, err := agree.Join(ctx, agree.Config{
 		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()), Store: s,
-		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter, Strict: true,
+		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter,
 		Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
 		Stage: func(content []byte, _ string) (agree.Snapshot, error) { return Text(content), nil },
 	})

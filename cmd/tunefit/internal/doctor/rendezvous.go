@@ -155,7 +155,7 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 	if d.env.Get(tuner.EnvTrust) == "1" {
 		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err, d.env.Show(tuner.EnvTrust))}
 	}
-	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job", "the rendezvous is refused, and no policy can change during a run: %v", err)}
+	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job", "the rendezvous is refused, and communicator creation fails: %v", err)}
 }
 
 // scarce says of what there is too little for the records of a change: a few versions

@@ -1,0 +1,36 @@
+package dirstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Usable returns an error where no process of this user can make a directory below parent, usually Shm, because that is
+// not there or cannot be written. All processes that see the same file systems get the same answer.
+func Usable(parent string) error {
+	err := unix.Access(parent+"/.", unix.R_OK|unix.W_OK|unix.X_OK)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
+		return &fs.PathError{Op: "access", Path: parent, Err: err}
+	}
+	return nil // or something that may be otherwise for the next process
+}
+
+// InPlace returns an error unless processes that open the directory now find this one: somebody may have removed or
+// replaced it. A private one is no longer found where only its lock file is gone, see choose.
+func (s *Store) InPlace(ctx context.Context) error {
+	_, err := do(ctx, s, func() (struct{}, error) {
+		err := s.alive()
+		if lock := filepath.Join(s.root, lockName); err == nil && s.lock != nil && !same(s.lock, lock) {
+			err = fmt.Errorf("%s: %w", lock, errReplaced)
+		}
+		return struct{}{}, err
+	})
+	return err
+}

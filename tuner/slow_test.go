@@ -1,0 +1,95 @@
+package tuner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+)
+
+// slowStore needs a while for each operation.
+type slowStore struct {
+	agree.Store
+	each time.Duration
+}
+
+func (s slowStore) wait(ctx context.Context) error {
+	select {
+	case <-time.After(s.each):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s slowStore) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+	return s.Store.PutOnce(ctx, key, value)
+}
+
+func (s slowStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, false, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// inForce is the version of a rank that makes no calls.
+type inForce struct{ *version }
+
+func (inForce) Begin()  {}
+func (inForce) Retire() {}
+
+// A place that is missing when a process creates its first communicator, and slow when it creates
+// the next, does not let the process start on another version than the rank that was there first.
+func TestSlowStoreIsAwaited(t *testing.T) {
+	for _, each := range []time.Duration{150 * time.Millisecond, 3 * time.Second, 2 * agree.JoinLimit} {
+		t.Run(each.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			meet, file := filepath.Join(dir, "absent", "meet"), filepath.Join(dir, "p.csv")
+			write(t, file, rows(1))
+			synctest.Test(t, func(t *testing.T) {
+				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
+				if c, err := p.Open(oneOfEight(), Log{}); err == nil {
+					defer c.Close()
+				}
+				os.MkdirAll(meet, 0o700)
+				info := oneOfEight()
+				r := p.useRendezvous(settings{rendezvous: meet}, info.Nodes, Log{})
+				defer r.release()
+				o, err := r.open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				own, err := p.load(settings{configFile: file}, Log{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
+					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: Log{}, Counter: &agree.Counter{}, Own: own.shared(),
+					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.version}, nil }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer first.Close()
+				write(t, file, rows(2))
+				o.store = slowStore{o.store, each}
+				second, err := p.Open(info, Log{})
+				switch {
+				case errors.Is(err, agree.ErrUnreachable) && each > agree.JoinLimit:
+				case err != nil:
+					t.Error(err)
+				default:
+					defer second.Close()
+					if got, want := second.current.Meaning(), own.Meaning(); got != want {
+						t.Errorf("one rank starts on version %s, the other on %s", want, got)
+					}
+				}
+			})
+		})
+	}
+}
