@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
@@ -21,21 +22,36 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, mode := range reloads {
-		b.Run(mode, func(b *testing.B) {
-			p := New(env(EnvConfigFile, file, EnvReload, mode))
-			id := uint64(os.Getpid()) << 32
-			var open []*Comm
-			for b.Loop() {
-				id++
-				c, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				open = append(open, c)
-			}
-			for _, c := range open {
-				c.Close()
-			}
-		})
+		b.Run(mode+"/warm", func(b *testing.B) { openMany(b, file, mode, 0) })
+		// A job does other things between two communicators: threads and caches go to sleep.
+		b.Run(mode+"/cold", func(b *testing.B) { openMany(b, file, mode, 50*time.Millisecond) })
+	}
+}
+
+func openMany(b *testing.B, file, mode string, rest time.Duration) {
+	p := New(env(EnvConfigFile, file, EnvReload, mode))
+	id := uint64(os.Getpid()) << 32
+	var open []*Comm
+	first, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer first.Close()
+	for b.Loop() {
+		if rest > 0 {
+			b.StopTimer()
+			time.Sleep(rest)
+			b.StartTimer()
+		}
+		id++
+		c, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	b.StopTimer()
+	for _, c := range open {
+		c.Close()
 	}
 }

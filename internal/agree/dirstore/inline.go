@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// Where a disk is full, a small record is a symbolic link with the value as its target. Creating
-// one is as atomic as link(2). File systems keep a short link in the inode, ext4 up to 59 bytes
+// Where a disk is full, and always in a private directory, a small record is a symbolic link with
+// the value as its target. Creating one is as atomic as link(2), a single system call, and takes no
+// block. File systems keep a short link in the inode, ext4 up to 59 bytes
 // and tmpfs of any length, so ranks can still join. (From its promise on a rank needs only
 // empty records, which need no block either, and a decision is a rename; the first of each kind
 // makes a directory.)

@@ -106,12 +106,20 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 
 // create makes path with the value, or fails with fs.ErrExist.
 func (s *Store) create(temp, path string, value []byte) error {
-	err := writeNew(temp, value)
+	write := func() error { return writeNew(temp, value) }
+	inMemory := s.lock != nil && fitsLink(value)
+	if inMemory {
+		write = func() error { return symlink(value, path) }
+	}
+	err := write()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.makeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		err = writeNew(temp, value)
+		err = write()
+	}
+	if inMemory {
+		return err
 	}
 	if full(err) && fitsLink(value) {
 		return symlink(value, path)
@@ -151,21 +159,22 @@ func writeNew(path string, value []byte) (err error) {
 	return err
 }
 
-// makeDirs creates the directories below the root. It never creates the root: a
-// directory that was swept away must not come back as another one.
+// makeDirs creates the directories below the root that are missing. It never creates the root:
+// a directory that was swept away must not come back as another one.
 func (s *Store) makeDirs(dir string) error {
-	relative, err := filepath.Rel(s.root, dir)
-	if err != nil {
-		return err
+	if dir == s.root {
+		return nil
 	}
-	at := s.root
-	for _, element := range strings.Split(relative, string(filepath.Separator)) {
-		at = filepath.Join(at, element)
-		if err := os.Mkdir(at, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = s.makeDirs(filepath.Dir(dir)); err == nil {
+			err = os.Mkdir(dir, dirMode)
 		}
 	}
-	return nil
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // Get implements agree.Store.
@@ -294,7 +303,8 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 }
 
 // do runs a file operation and waits for it until ctx ends. A file server may be away for
-// hours, and no signal ends a system call that waits for it, so the goroutine may stay.
+// hours, and no signal ends a system call that waits for it, so the goroutine may stay. A private
+// directory is in memory, where no operation waits: the caller runs it, which wakes no thread.
 func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -303,6 +313,9 @@ func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, e
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
+	}
+	if s.lock != nil {
+		return operation()
 	}
 	select {
 	case s.busy <- struct{}{}:

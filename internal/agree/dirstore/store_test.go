@@ -245,3 +245,27 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 		t.Error("the directory outlives its last process")
 	}
 }
+
+// A private directory is in memory: an operation runs in its caller, whatever other goroutines do,
+// and a small record takes no block.
+func TestPrivateOperationsWaitForNobody(t *testing.T) {
+	s, err := Private(t.TempDir(), "comm", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range maxBusy {
+		s.busy <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := s.PutOnce(ctx, "c/x/slot/1", []byte("rank")); err != nil {
+		t.Fatal(err)
+	}
+	if value, found, err := s.Get(ctx, "c/x/slot/1"); string(value) != "rank" || !found || err != nil {
+		t.Errorf("%q, %v, %v", value, found, err)
+	}
+	if info, err := os.Lstat(filepath.Join(s.Dir(), "c/x/slot/1")); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
