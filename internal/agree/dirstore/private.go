@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Shm is memory that all processes of a machine share and that no reboot keeps.
@@ -129,18 +132,39 @@ func sweep(parent string) {
 	}
 }
 
+// aggregated are the lock files of the directories whose aggregator this process is. A lock of
+// fcntl belongs to the process, and closing any descriptor of the file drops it: so the process
+// opens the file once.
+var aggregated = struct {
+	sync.Mutex
+	paths map[string]bool
+}{paths: map[string]bool{}}
+
 // LockAggregator makes this process the aggregator of a private directory until stop or its
-// end. ok is false while another process is.
+// end. ok is false while another process is, or this one is already. A forked child does not
+// inherit a lock of fcntl, while it would keep one of flock after this process has ended.
 func (s *Store) LockAggregator() (stop func(), ok bool) {
-	f, err := os.OpenFile(filepath.Join(s.root, aggregatorName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+	path := filepath.Join(s.root, aggregatorName)
+	aggregated.Lock()
+	defer aggregated.Unlock()
+	if aggregated.paths[path] {
+		return nil, false
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return nil, false
 	}
-	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}) != nil {
 		f.Close()
 		return nil, false
 	}
-	return func() { f.Close() }, true
+	aggregated.paths[path] = true
+	return func() {
+		aggregated.Lock()
+		defer aggregated.Unlock()
+		delete(aggregated.paths, path)
+		f.Close()
+	}, true
 }
 
 // removeUnused removes the directory unless a process holds its lock. It asks with a new

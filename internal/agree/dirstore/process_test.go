@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		err = rankRole()
 	case "hold":
 		err = holdRole()
+	case "aggregate":
+		err = aggregateRole()
 	case "forbidden":
 		err = forbiddenRole()
 	default:
@@ -81,6 +83,34 @@ func holdRole() error {
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	return s.Close()
+}
+
+// aggregateRole is the node's aggregator, whose child has inherited all that is open, as a data
+// loader has that a job forks. It prints the child's number and waits to be killed.
+func aggregateRole() error {
+	s, err := Private(os.Getenv(envDir), "comm", os.Getenv(envName))
+	if err != nil {
+		return err
+	}
+	if _, ok := s.LockAggregator(); !ok {
+		return fmt.Errorf("another process is the aggregator")
+	}
+	if _, ok := s.LockAggregator(); ok {
+		return fmt.Errorf("this process is the aggregator twice")
+	}
+	child := exec.Command("sleep", "600")
+	for fd := 3; fd < 100; fd++ {
+		if at, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); err == nil && filepath.Base(at) == aggregatorName {
+			child.ExtraFiles = append(child.ExtraFiles, os.NewFile(uintptr(fd), at))
+		}
+	}
+	if err := child.Start(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	fmt.Println("child", child.Process.Pid, "inherits", len(child.ExtraFiles))
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	return nil
 }
 
 // forbiddenRole, which is not root, uses a store whose permissions are taken
@@ -259,4 +289,34 @@ func TestPermissionsTakenAway(t *testing.T) {
 	} else if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// The child of an aggregator that has crashed lives on: another process must take over at once.
+func TestAggregatorLockIsNotTheChilds(t *testing.T) {
+	parent := t.TempDir()
+	c := start(t, "aggregate", parent, "child")
+	var pid, inherits int
+	if _, err := fmt.Sscanf(c.Await(t, "child"), "child %d inherits %d", &pid, &inherits); err != nil || inherits != 1 {
+		t.Fatalf("%v, the child inherits %d locks", err, inherits)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	s, err := Private(parent, "comm", "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, ok := s.LockAggregator(); ok {
+		t.Error("two processes are the aggregator")
+	}
+	c.Process.Kill()
+	c.Wait()
+	stop, ok := s.LockAggregator()
+	if !ok {
+		t.Fatal("the aggregator has ended, and its child keeps the lock")
+	}
+	stop()
+	if stop, ok = s.LockAggregator(); !ok {
+		t.Fatal("the lock was not given back")
+	}
+	stop()
 }
