@@ -194,6 +194,14 @@ func (c *Comm) leave() {
 	}
 }
 
+// EndWait makes an AtTrigger that waits return an error, and so each later one. It may be called on any
+// goroutine, beside the other methods. Close must still be called, once they have returned.
+func (c *Comm) EndWait() {
+	if c.member != nil {
+		c.member.EndWait()
+	}
+}
+
 // Close sums up the decision log, if there is one, and returns when nothing runs any more for
 // the communicator: after a few milliseconds, or about a second if the ranks' store hangs,
 // and another one if the directory of metrics does.

@@ -1,21 +1,29 @@
 package agree
 
-// Close ends the member, within about a second even if the store hangs. AtTrigger must not
-// be called any more; a call of it that waits fails. The snapshot in force is the caller's
-// from now on.
-func (m *Member) Close() {
+// EndWait begins to end the member. A call of AtTrigger that waits fails with ErrClosed, and so
+// does each later one. Close must follow, once AtTrigger has returned.
+func (m *Member) EndWait() {
 	m.lock()
+	defer m.unlock()
 	m.leaving = true
-	if m.waiting && m.failed == nil {
+	switch {
+	case m.failed != nil:
+	case m.waiting:
 		m.fail(ErrClosed)
+	default:
+		m.failSilently(ErrClosed)
 	}
 	if m.cancelOp != nil {
 		m.cancelOp()
 	}
 	m.wakeUp()
-	isStatic := m.state == static
-	m.unlock()
-	if !isStatic {
+}
+
+// Close ends the member, within about a second even if the store hangs. AtTrigger must not
+// run, nor be called any more. The snapshot in force is the caller's from now on.
+func (m *Member) Close() {
+	m.EndWait()
+	if !m.IsStatic() {
 		fired, stop := newTimer(m.cfg.Clock, leaveLimit)
 		select {
 		case <-m.done:

@@ -34,6 +34,38 @@ func TestScenario22FinalizeAtEveryStep(t *testing.T) {
 	}
 }
 
+// NCCL aborts a communicator while a call of it may wait: from then on a call that needs the others'
+// decision fails at once, at whatever step it comes.
+func TestEndWaitAtEveryStep(t *testing.T) {
+	t.Parallel()
+	failed := 0
+	for last := 40; last < 160; last += thin {
+		try(t, 1, func(seed uint64) plan {
+			p := usual(seed + uint64(last))
+			p.calls = 300
+			p.saved(time.Second, "B")
+			p.before = func(w *world, r *rank, call int) {
+				if r.id == 1 && call == last { // some milliseconds later, when it may wait
+					time.AfterFunc(time.Duration(r.chance.IntN(20_000_000)), r.joined.EndWait)
+				}
+			}
+			return p
+		}, func(t *testing.T, w *world) {
+			for _, r := range w.ranks {
+				switch {
+				case r.id == 1 && errors.Is(r.callErr, ErrClosed):
+					failed++
+				case !r.ended:
+					t.Errorf("rank %d did not end: %v", r.id, r.callErr)
+				}
+			}
+		})
+	}
+	if failed == 0 {
+		t.Error("no call came to need a decision")
+	}
+}
+
 func TestScenario23IdleThenBurst(t *testing.T) {
 	t.Parallel()
 	try(t, 5, func(seed uint64) plan {

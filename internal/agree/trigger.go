@@ -125,10 +125,14 @@ func (m *Member) next(s state) {
 // fail makes this call and all later ones fail: a rank that left out one call would decide
 // each later one a call behind the others.
 func (m *Member) fail(err error) {
+	m.logLocked(true, "change %d: %v; this call and all later ones of the communicator fail", m.k, err)
+	m.failSilently(err)
+}
+
+func (m *Member) failSilently(err error) {
 	m.failed = err
 	m.dropPrepared()
 	m.cfg.Counter.Trigger.Store(0)
-	m.logLocked(true, "change %d: %v; this call and all later ones of the communicator fail", m.k, err)
 	m.release()
 }
 

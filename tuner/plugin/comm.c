@@ -21,34 +21,6 @@ static void be_idle(struct comm *c) {
     take_cache(c, NULL);
 }
 
-/* The communicators that are open. */
-static struct comm *opened;
-static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void remember_open(struct comm *c) {
-    pthread_mutex_lock(&opened_lock);
-    c->next = opened;
-    opened = c;
-    pthread_mutex_unlock(&opened_lock);
-}
-
-/* Returns whether c was open, without a look at it. */
-static bool forget_open(const struct comm *c) {
-    pthread_mutex_lock(&opened_lock);
-    struct comm **at = &opened;
-    while (*at && *at != c) at = &(*at)->next;
-    bool found = *at != NULL;
-    if (found) *at = c->next;
-    pthread_mutex_unlock(&opened_lock);
-    return found;
-}
-
-/* A forked child has the memory of its parent and none of Go's threads. */
-static bool in_child;
-static void note_child(void) { in_child = true; }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
-bool comm_in_child(void) { return in_child; }
-
 /* What the profiler half was told last on this thread. */
 static _Thread_local struct {
     bool told;
@@ -73,17 +45,37 @@ static struct comm_info identified(const struct comm_info *info) {
     return all;
 }
 
+/* C's part of a communicator, which Go uses no more. */
+static void comm_free(struct comm *c) {
+    free(c->clock.stamps);
+    free(c);
+}
+
+/* Ends what nobody else uses any more. */
+static void end(struct comm *c) {
+    sigset_t before;
+    signals_hold(&before);
+    bool closed = tunergoClose(c->go);
+    signals_release(&before);
+    if (closed) comm_free(c); /* after a defect of ours Go may go on using it */
+}
+
+/* Makes init fail: other ranks may well have a policy. */
+static int refuse(const struct comm_info *info, int result, const char *why) {
+    if (info->logger)
+        info->logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__,
+                     "TUNER/Go: init fails: %s", why);
+    return result;
+}
+
 int comm_open(const struct comm_info *info, void **ctx) {
     *ctx = NULL; /* all calls accept that, and NCCL decides */
-    if (in_child) { /* other ranks may well have a policy */
-        if (info->logger)
-            info->logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__, "%s",
-                         "TUNER/Go: init fails: this process was forked from one that had loaded the tuner, which cannot run here; "
-                         "start processes before the first communicator, or by spawn or exec");
-        return RESULT_INVALID_USAGE;
-    }
+    if (in_child())
+        return refuse(info, RESULT_INVALID_USAGE,
+                      "this process was forked from one that had loaded the tuner, which cannot run here; "
+                      "start processes before the first communicator, or by spawn or exec");
     struct comm *c = calloc(1, sizeof *c);
-    if (!c) return RESULT_SUCCESS;
+    if (!c) return refuse(info, RESULT_SYSTEM_ERROR, "there is no memory");
     c->nodes = info->nodes;
     c->counter.trigger = UINT64_MAX;
     c->clock.next = UINT64_MAX;
@@ -96,31 +88,30 @@ int comm_open(const struct comm_info *info, void **ctx) {
     int result = tunergoOpen(&counted, &c->go, &cache);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
-        free(c->clock.stamps);
-        free(c);
+        comm_free(c);
         return result;
     }
     take_cache(c, cache);
     c->idle = !cache;
-    pthread_mutex_init(&c->asking, NULL);
-    remember_open(c);
-    *ctx = c;
-    return RESULT_SUCCESS;
+    *ctx = context_open(c);
+    if (*ctx) return RESULT_SUCCESS;
+    end(c);
+    return refuse(info, RESULT_SYSTEM_ERROR, "too many communicators of this process are open");
+}
+
+/* Runs beside the call that it ends the wait of. */
+static void end_wait(void *content) {
+    const struct comm *c = content;
+    if (!c->go) return;
+    sigset_t before;
+    signals_hold(&before);
+    tunergoEndWait(c->go);
+    signals_release(&before);
 }
 
 int comm_close(void *ctx) {
-    struct comm *c = ctx;
-    if (!c || in_child || !forget_open(c)) return RESULT_SUCCESS;
-    bool waits = __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE);
-    if (!waits) take_cache(c, NULL); /* Go frees it */
-    sigset_t before;
-    signals_hold(&before);
-    bool closed = tunergoClose(c->go);
-    signals_release(&before);
-    if (closed && !waits) { /* another thread may still use it: then it leaks */
-        free(c->clock.stamps);
-        free(c);
-    }
+    struct comm *c = in_child() ? NULL : context_close(ctx, end_wait);
+    if (c) end(c);
     return RESULT_SUCCESS;
 }
 
@@ -156,13 +147,11 @@ static bool make_promise(struct comm *c) {
 /* Calls Go because the trigger is reached and there was no promise to make. */
 static int at_trigger(struct comm *c, uint64_t call) {
     struct cache *cache = c->owned;
-    __atomic_store_n(&c->waits, true, __ATOMIC_RELAXED);
     sigset_t before;
     signals_hold(&before);
     int result = tunergoAtTrigger(c->go, call, &cache);
     signals_release(&before);
-    if (result != RESULT_SUCCESS) return result; /* the communicator may be closed by now */
-    if (cache == c->owned) return result;
+    if (result != RESULT_SUCCESS || cache == c->owned) return result;
     if (!cache) {
         be_idle(c); /* after a defect of ours NCCL decides alone */
         return result;
@@ -207,8 +196,12 @@ static bool any_available(const struct query *q) {
     return false;
 }
 
-/* comm_ask, with the lock held. */
-static int ask_alone(struct comm *c, const struct query *q, const struct answer **answer) {
+int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
+    *answer = NULL;
+    if (c->idle || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
+    /* Not counted: NCCL may ask again with a real table. */
+    if (!any_available(q)) return RESULT_SUCCESS;
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
     bool counts = counts_as_call(q->pipe_ops);
@@ -221,20 +214,6 @@ static int ask_alone(struct comm *c, const struct query *q, const struct answer 
     if (!*answer) *answer = decide(c, q, key);
     if (*answer && counts) comm_count(c, call, *answer);
     return RESULT_SUCCESS;
-}
-
-int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
-    *answer = NULL;
-    if (!c || c->idle || in_child || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
-    if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
-    /* Not counted: NCCL may ask again with a real table. */
-    if (!any_available(q)) return RESULT_SUCCESS;
-    pthread_mutex_lock(&c->asking);
-    int result = ask_alone(c, q, answer);
-    pthread_mutex_unlock(&c->asking);
-    /* Last, because from here on comm_close may free c. */
-    __atomic_store_n(&c->waits, false, __ATOMIC_RELEASE);
-    return result;
 }
 
 static void note_chunk(struct comm *c, const struct answer *a) {

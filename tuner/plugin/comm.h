@@ -1,22 +1,25 @@
 /*
- * A communicator's context: what stands between NCCL and the policy in Go.
+ * A communicator: what stands between NCCL and the policy in Go.
  *
- * Lifetime: made by comm_open in the ABI's init, freed by comm_close in finalize.
- * NCCL asks one communicator from one thread at a time and closes it once; different
- * communicators share nothing. A host that does otherwise, or asks in a forked child, may
- * lose calls from the count but does not crash: all but the fast path runs under a lock,
- * only what is open is closed, and a child gets no answers.
+ * Lifetime: made by comm_open in the ABI's init, freed by comm_close in finalize, once no call is
+ * inside (context.h). NCCL may call finalize on any thread, while a call for the communicator runs or
+ * waits at a barrier: such a wait fails, and finalize returns after it. A call that comes later, or
+ * a second finalize, returns success and changes nothing.
+ *
+ * Between context_enter and context_leave a call has the communicator to itself, and an answer
+ * is valid until then. Different communicators share nothing. A forked child gets answers to known
+ * shapes only.
  */
 #ifndef NCCL_TUNER_GO_COMM_H
 #define NCCL_TUNER_GO_COMM_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "abi.h"
 #include "cache.h"
+#include "context.h"
 
 /* The index of a cell's chunk size in comm.chunk. Two kinds follow the cells': one for a
  * call that has no cell, and one per collective for a call that NCCL may run by any of
@@ -69,11 +72,8 @@ struct comm {
     struct clock clock;
     struct cache *owned; /* Go's own, of which cache is a copy: what Go frees does not change */
     bool idle;           /* nothing will ever be decided, and no call is counted */
-    bool waits;          /* a thread is in tunergoAtTrigger, where it may wait for the other ranks */
     uintptr_t go;        /* handle of the communicator on the Go side */
     size_t nodes;
-    pthread_mutex_t asking; /* held by comm_ask */
-    struct comm *next;      /* of those that are open */
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
      * chunk sizes when it launches a group, after it has asked about all of the group's
      * collectives, and no longer tells their sizes. So the answer is the last decision for
@@ -107,9 +107,6 @@ struct query {
 /* Tells the next comm_open of this thread what communicator it is for, if ranks and nodes are the
  * same: NCCL inits a communicator's profiler just before its tuner. */
 void comm_identify(uint64_t id, int rank, int ranks, int nodes);
-
-/* Whether this process was forked from one that had loaded the library: Go does not run here. */
-bool comm_in_child(void);
 
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);
@@ -146,7 +143,7 @@ static inline uint64_t counter_hash(const struct counter *c) {
 }
 
 /* Returns the answer to a shape that was asked before, and counts the call, or
- * NULL: comm_ask knows more. c may be NULL.
+ * NULL: comm_ask knows more.
  *
  * This is the fast path. The arguments are not a struct on purpose: it would be written to
  * memory in small pieces and read back in large ones, and that stall costs more than all
@@ -154,7 +151,7 @@ static inline uint64_t counter_hash(const struct counter *c) {
 static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
                                                                             int pipe_ops, const volatile int *reg_buff,
                                                                             const float *table, int num_algo, int num_proto) {
-    if (!c || (num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
+    if ((num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
     if (!counts_as_call(pipe_ops) || comm_is_due(c) || clock_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
@@ -165,9 +162,8 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
 
 /* Takes part in a change of the policy if the trigger is reached, searches the whole cache,
  * then asks Go and caches the answer. *answer is NULL where there is none: the communicator
- * is idle, NCCL has nothing to choose from, or the query makes no sense. c may be NULL. The
- * answer stays valid until the next call for this communicator. Returns an ncclResult_t, an
- * error only if this rank cannot learn what the ranks have decided about a change. */
+ * is idle, NCCL has nothing to choose from, or the query makes no sense. Returns an
+ * ncclResult_t, an error only if this rank cannot learn what the ranks have decided about a change. */
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 
 /* Does what an answer says, for a c that gave it. Returns RESULT_SUCCESS. */
@@ -179,8 +175,7 @@ static inline int comm_apply(struct comm *c, const struct answer *a, float *tabl
     return RESULT_SUCCESS;
 }
 
-/* Always returns RESULT_SUCCESS. ctx may be NULL. If another thread waits at a barrier for
- * the other ranks, as when NCCL aborts the communicator, that call fails. */
+/* Always returns RESULT_SUCCESS, once no call for the communicator runs. ctx may be NULL. */
 int comm_close(void *ctx);
 
 #endif

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -72,6 +73,33 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 	for context := range 2 {
 		j.checkVersions(j.compare(context), []int{1, 2}, outcome.byPolicy, allGather, reduceScatter)
 	}
+	j.end()
+}
+
+// NCCL aborts a communicator on another thread while a call of it waits for a decision that does not
+// come: finalize ends the wait, that call fails, and the process goes on.
+func TestLiveAbort(t *testing.T) {
+	t.Parallel()
+	file, env := policyFile(t, 1)
+	shared := t.TempDir()
+	j := newJob(t)
+	shape := args("ranks=2 comms=2 rate=500")
+	j.ranks = append(j.ranks, j.launch(built, 0, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+shared)))
+	j.ranks[0].ready()
+	view, _ := hideDecisions(t, shared, agree.CommKey(j.comm(0), 2))
+	_, env = policyFile(t, 1)
+	waiter := j.launch(built, 1, shape, append(env, "NCCL_TUNER_RENDEZVOUS="+view))
+	waiter.ready()
+	j.ranks = append(j.ranks, waiter)
+	waiter.tell("aside 0")
+	j.tell("go")
+	waitCalls(0, 500, j.ranks...)
+	write(t, file, policyText(2))
+	waiter.hears(j.about(0), waits)
+	if answer := waiter.tell("abort 0"); !strings.HasPrefix(answer, "call ") {
+		t.Errorf("the call that waited: %s", answer)
+	}
+	waitCalls(1, 500, j.ranks...)
 	j.end()
 }
 

@@ -9,7 +9,7 @@
 // communicator's cache (cache.h); only a new one reaches Go.
 //
 // Ownership: C owns the communicator's context and cache, Go owns what the
-// handle in it stands for. No Go pointer is stored in C; pointers that C passes
+// handle in it stands for, and frees it once no call is inside (context.h). No Go pointer is stored in C; pointers that C passes
 // in are read during the call only.
 //
 // docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
@@ -240,7 +240,18 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	return true
 }
 
-// tunergoClose returns false after a panic: Go may go on using the counter.
+// tunergoEndWait makes a call that waits in tunergoAtTrigger fail, and each later one: the communicator
+// is about to be closed. It runs beside that call.
+//
+//export tunergoEndWait
+func tunergoEndWait(handle C.uintptr_t) {
+	c := cgo.Handle(handle).Value().(*comm)
+	defer contain(c.log, func() {})
+	c.EndWait()
+}
+
+// tunergoClose returns false after a panic: Go may go on using the counter. No call is inside, nor will
+// one be.
 //
 //export tunergoClose
 func tunergoClose(handle C.uintptr_t) (ok C.bool) {

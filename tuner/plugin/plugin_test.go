@@ -118,7 +118,7 @@ func few() []string {
 
 var scenarios = []string{
 	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "simulated_in_turn", "model", "model_abstains", "model_bad", "model_machine", "many_shapes", "keys", "remembers",
-	"threads", "crowd", "twice", "again", "forks", "child_calls", "signals", "strict", "unrecorded",
+	"threads", "crowd", "aborts", "twice", "again", "forks", "child_calls", "signals", "strict", "unrecorded",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.
@@ -361,7 +361,7 @@ func sanitized(t *testing.T, names string) programs {
 func TestSanitizers(t *testing.T) {
 	t.Parallel()
 	long(t)
-	threaded := []string{"threads", "many_shapes"} // ThreadSanitizer takes seconds for each
+	threaded := []string{"threads", "many_shapes", "aborts"} // ThreadSanitizer takes seconds for each
 	if os.Getenv(golden.EnvNightly) != "" {
 		threaded = append(threaded, "versions", "chunks", "rearch", "simulated", "simulated_in_turn")
 	}

@@ -346,7 +346,7 @@ static bool enter(struct prof_comm *c) {
 
 static int init(int abi, void **ctx, int *event_mask, uint64_t id, int nodes, int ranks, int rank, abi_logger logger) {
     *ctx = NULL;
-    if (comm_in_child()) return RESULT_SUCCESS;
+    if (in_child()) return RESULT_SUCCESS;
     comm_identify(id, rank, ranks, nodes);
     const char *dir = getenv("NCCL_TUNER_RECORD");
     if (!dir || !*dir) return RESULT_SUCCESS;
@@ -397,7 +397,7 @@ INIT(7)
 
 static int finalize(void *ctx) {
     struct prof_comm *c = ctx;
-    if (!c || comm_in_child()) return RESULT_SUCCESS;
+    if (!c || in_child()) return RESULT_SUCCESS;
     pthread_mutex_lock(&lock);
     bool found = false; /* without a look at c */
     for (int i = 0; i < MAX_COMMS && !found; i++) {

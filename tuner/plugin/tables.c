@@ -50,10 +50,13 @@ static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi
     return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
 }
 
-static int ask(struct comm *c, const struct query *q, int *channels) {
+static int ask(void *ctx, const struct query *q, int *channels) {
+    struct comm *c = context_enter(ctx);
+    if (!c) return RESULT_SUCCESS;
     const struct answer *a;
     int result = comm_ask(c, q, &a);
     if (a) comm_apply(c, a, (float *)q->table, channels);
+    context_leave(ctx);
     return result;
 }
 
@@ -73,17 +76,24 @@ static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, i
 #endif
 static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
                             ON_STACK int num_proto, ON_STACK int reg_buff, int *ON_STACK channels) {
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
-    if (!a) return ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
-    return comm_apply(ctx, a, (float *)table, channels);
+    struct comm *c = context_enter(ctx);
+    if (!c) return RESULT_SUCCESS;
+    const struct answer *a = comm_known(c, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
+    if (a) comm_apply(c, a, (float *)table, channels);
+    context_leave(ctx);
+    return a ? RESULT_SUCCESS : ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                             int *channels) {
     const int reg_buff = -1; /* not told */
-    const struct answer *a = comm_known(ctx, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
-    if (!a) return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
-    return comm_apply(ctx, a, (float *)table, channels);
+    struct comm *c = context_enter(ctx);
+    if (!c) return RESULT_SUCCESS;
+    const struct answer *a = comm_known(c, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
+    if (a) comm_apply(c, a, (float *)table, channels);
+    context_leave(ctx);
+    if (a) return RESULT_SUCCESS;
+    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
 }
 
 enum { NUM_ALGOS_V2 = 6 };
@@ -108,27 +118,30 @@ static void available_v2(const struct comm *c, int coll, int coll_net, int nvls,
 
 static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo, int *proto,
                             int *channels) {
-    struct comm *c = ctx;
-    if (!c || c->idle) return RESULT_SUCCESS;
+    struct comm *c = context_enter(ctx);
+    if (!c) return RESULT_SUCCESS;
     float table[NUM_ALGOS_V2][NUM_PROTOS];
     available_v2(c, coll, coll_net, nvls, table);
     const struct answer *a;
     comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true}, &a);
-    if (!a || a->cell < 0) return RESULT_SUCCESS;
-    *algo = a->cell / NUM_PROTOS;
-    *proto = a->cell % NUM_PROTOS;
-    if (a->channels > 0) *channels = a->channels;
+    if (a && a->cell >= 0) {
+        *algo = a->cell / NUM_PROTOS;
+        *proto = a->cell % NUM_PROTOS;
+        if (a->channels > 0) *channels = a->channels;
+    }
+    context_leave(ctx);
     return RESULT_SUCCESS;
 }
 
 static int get_chunk_size(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *chunk_size) {
     (void)bytes, (void)channels; /* one channel's share: it does not tell the collective's size */
-    const struct comm *c = ctx;
-    if (!c || c->idle || coll < 0 || coll >= NUM_COLLS || algo < 0 || proto < 0 || proto >= NUM_PROTOS ||
-        algo >= MAX_CELLS / NUM_PROTOS)
+    if (coll < 0 || coll >= NUM_COLLS || algo < 0 || proto < 0 || proto >= NUM_PROTOS || algo >= MAX_CELLS / NUM_PROTOS)
         return RESULT_SUCCESS;
-    uint64_t chunk = c->chunk[chunk_slot(coll, algo * NUM_PROTOS + proto)];
+    const struct comm *c = context_enter(ctx);
+    if (!c) return RESULT_SUCCESS;
+    uint64_t chunk = c->idle ? 0 : c->chunk[chunk_slot(coll, algo * NUM_PROTOS + proto)];
     if (chunk) *chunk_size = chunk;
+    context_leave(ctx);
     return RESULT_SUCCESS;
 }
 

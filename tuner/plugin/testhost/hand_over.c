@@ -1,9 +1,11 @@
 /*
- * The C side of a change of the policy by itself, with a Go side that is played here
- * and does what it is told: so each order of events can be had that a running job
+ * The C side of a change of the policy, and of a communicator's end, by itself, with a Go side that
+ * is played here and does what it is told: so each order of events can be had that a running job
  * would show once in a blue moon. Prints what is not so and exits 1.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,20 +13,25 @@
 
 enum { CELLS = NUM_ALGOS * NUM_PROTOS };
 
-static int failures;
+extern const struct abi_tuner_v7 ncclTunerPlugin_v7;
+
+static atomic_int failures;
 #define CHECK(condition)                                                                    \
     do {                                                                                    \
-        if (!(condition)) failures++, printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+        if (!(condition) && ++failures) printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
     } while (0)
 
 /* The Go side. */
+enum { HANDLE = 7 };
 static struct cache *versions[2];
 static int in_force, triggered, decides, trigger_result;
 static bool switches; /* at the next trigger */
 static uint64_t trigger_call; /* what the call at the last trigger was */
-static bool aborted; /* the communicator is closed while a call waits */
 static struct counter *counter;
 static struct answer answers[2]; /* of both versions to everything new */
+static bool blocks; /* at the next trigger, until the wait is ended */
+static atomic_int inside; /* calls of Go */
+static atomic_bool waiting, ended, closed;
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache) {
     counter = info->counter;
@@ -34,42 +41,47 @@ int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache)
         versions[i] = cache_new();
         answers[i] = (struct answer){.cell = 1, .micros = 1, .channels = (int8_t)(i + 1), .chunk_slot = (uint8_t)chunk_slot(0, 1)};
     }
-    *handle = 1;
+    *handle = HANDLE;
     *cache = versions[0];
+    ended = closed = false;
     return RESULT_SUCCESS;
 }
 
-static struct comm *c;
-
-static void *close_it(void *unused) {
-    (void)unused;
-    comm_close(c);
-    return NULL;
-}
-
 int tunergoAtTrigger(uintptr_t handle, uint64_t call, struct cache **cache) {
-    (void)handle;
+    CHECK(handle == HANDLE && !closed);
+    inside++;
     triggered++;
     trigger_call = call;
     if (switches) in_force = 1;
-    if (aborted) {
-        pthread_t other;
-        CHECK(pthread_create(&other, NULL, close_it, NULL) == 0 && pthread_join(other, NULL) == 0);
-    } else {
-        *cache = versions[in_force];
+    *cache = versions[in_force];
+    int result = trigger_result;
+    if (blocks) {
+        waiting = true;
+        while (!ended) sched_yield();
+        waiting = false;
+        result = RESULT_SYSTEM_ERROR;
     }
-    return trigger_result;
+    inside--;
+    return result;
+}
+
+void tunergoEndWait(uintptr_t handle) {
+    CHECK(handle == HANDLE && !closed);
+    ended = true;
 }
 
 bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer) {
-    (void)handle, (void)q;
+    (void)q;
+    CHECK(handle == HANDLE && !closed);
+    inside++;
     decides++;
     *answer = answers[in_force];
+    inside--;
     return true;
 }
 
 bool tunergoClose(uintptr_t handle) {
-    (void)handle;
+    CHECK(handle == HANDLE && inside == 0 && !atomic_exchange(&closed, true));
     for (int i = 0; i < 2; i++) cache_free(versions[i]);
     return true;
 }
@@ -77,28 +89,32 @@ bool tunergoClose(uintptr_t handle) {
 /* NCCL's side. */
 static float costs[CELLS];
 
+static void *ctx;
+
 static void open_one(void) {
-    for (int i = 0; i < CELLS; i++) costs[i] = (float)(i + 2);
-    struct comm_info info = {.id = 1, .ranks = 8, .nodes = 1, .abi = 7};
-    void *ctx = NULL;
-    CHECK(comm_open(&info, &ctx) == RESULT_SUCCESS);
-    c = ctx;
+    CHECK(ncclTunerPlugin_v7.init(&ctx, 1, 8, 1, NULL, NULL, NULL) == RESULT_SUCCESS && ctx);
+}
+
+static void close_it(void) { CHECK(ncclTunerPlugin_v7.finalize(ctx) == RESULT_SUCCESS); }
+
+/* One call; returns the channels. */
+static int ask(void *of, uint64_t bytes, int pipe_ops, int *result) {
+    float table[NUM_ALGOS][NUM_PROTOS];
+    memcpy(table, costs, sizeof table);
+    int channels = 0;
+    *result = ncclTunerPlugin_v7.get_coll_info(of, 0, bytes, pipe_ops, (float **)table, NUM_ALGOS, NUM_PROTOS, 0, &channels);
+    if (channels == 0) CHECK(memcmp(table, costs, sizeof table) == 0);
+    return channels;
 }
 
 static int result;
+static int call(uint64_t bytes) { return ask(ctx, bytes, 1, &result); }
 
-/* One call as tables.c makes it; returns the channels. */
-static int call(uint64_t bytes) {
-    float table[CELLS];
-    memcpy(table, costs, sizeof table);
-    struct query q = {.bytes = bytes, .pipe_ops = 1, .table = table, .num_algo = NUM_ALGOS, .num_proto = NUM_PROTOS};
-    int channels = 0;
-    const int reg_buff = 0;
-    const struct answer *a = comm_known(c, q.coll, bytes, 1, &reg_buff, table, NUM_ALGOS, NUM_PROTOS);
-    result = RESULT_SUCCESS;
-    if (!a) result = comm_ask(c, &q, &a);
-    if (a) comm_apply(c, a, table, &channels);
-    return channels;
+/* What NCCL is told for the cell of all answers. */
+static size_t chunk(void *of) {
+    size_t size = 0;
+    CHECK(ncclTunerPlugin_v7.get_chunk_size(of, 0, 1, 0, 1, 1, &size) == RESULT_SUCCESS);
+    return size;
 }
 
 static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
@@ -131,7 +147,7 @@ static void promise(void) {
     CHECK(triggered == 0);
     call(7); /* nothing is ready there */
     CHECK(triggered == 1 && trigger_call == call_hash(7, key_call(0, 1)));
-    comm_close(c);
+    close_it();
 }
 
 /* Go's background was late: the call has passed, and no promise may be given. */
@@ -141,7 +157,7 @@ static void late(void) {
     lay_ready(4, 9);
     call(5);
     CHECK(triggered == 1 && counter->promise.state == PROMISE_PREPARED && counter->trigger == 4);
-    comm_close(c);
+    close_it();
 }
 
 static void not_now(void) {
@@ -153,7 +169,7 @@ static void not_now(void) {
     counter->promise = (struct promise){.state = PROMISE_NONE, .at = 1, .trigger = 9};
     call(1);
     CHECK(triggered == 2 && counter->promise.state == PROMISE_NONE && counter->promise.lock == 0);
-    comm_close(c);
+    close_it();
 }
 
 static void switch_over(void) {
@@ -169,7 +185,7 @@ static void switch_over(void) {
     }
     CHECK(triggered == 1 && decides == asked);
     CHECK(call(KNOWN) == 2 && triggered == 1 && decides == asked + 1);
-    comm_close(c);
+    close_it();
 }
 
 /* What the others decide cannot be known any more. */
@@ -180,19 +196,71 @@ static void fails(void) {
     trigger_result = RESULT_SYSTEM_ERROR;
     CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
     CHECK(counter->seq == 1);
-    comm_close(c);
+    close_it();
 }
 
-/* ncclCommAbort, while another thread's call waits at the switch. */
-static void aborts(void) {
-    open_one();
-    call(0);
-    counter->trigger = 1;
-    aborted = true;
-    trigger_result = RESULT_SYSTEM_ERROR;
-    CHECK(call(1) == 0 && result == RESULT_SYSTEM_ERROR);
-    aborted = false;
-    free(c); /* it was left to this thread */
+/*
+ * ncclCommAbort: the communicator is closed while other threads call. Where one waits for the other
+ * ranks, that call fails. A call that comes later, or is just beginning, changes nothing.
+ */
+static atomic_bool over;
+static atomic_uint made;
+
+static void *calls(void *of) {
+    for (uint64_t bytes = (uintptr_t)pthread_self() % 3000; !over; bytes++) { /* known shapes and new ones */
+        int failed, channels = ask(of, bytes % 3000, 1, &failed);
+        if (failed) CHECK(failed == RESULT_SYSTEM_ERROR && channels == 0);
+        else CHECK(channels == 0 || channels == 1);
+        size_t size = chunk(of);
+        CHECK(size == 0 || size == 4096);
+        made++;
+    }
+    return NULL;
+}
+
+static void *closes(void *of) {
+    CHECK(ncclTunerPlugin_v7.finalize(of) == RESULT_SUCCESS);
+    return NULL;
+}
+
+/* A context that is closed is left alone. */
+static void is_closed(void *of) {
+    int failed;
+    CHECK(ask(of, 1, 1, &failed) == 0 && failed == RESULT_SUCCESS && chunk(of) == 0);
+    closes(of);
+}
+
+enum { ABORTS = 200, CALLERS = 3, CLOSERS = 2 };
+
+static void aborts(bool while_waiting) {
+    for (int round = 0; round < ABORTS; round++) {
+        open_one();
+        answers[0].chunk = round % 2 ? 4096 : 0;
+        blocks = while_waiting;
+        over = false;
+        made = 0;
+        void *old = ctx;
+        pthread_t callers[CALLERS], closers[CLOSERS];
+        for (int i = 0; i < CALLERS; i++) CHECK(pthread_create(&callers[i], NULL, calls, ctx) == 0);
+        while (made < 100) sched_yield();
+        if (while_waiting) {
+            __atomic_store_n(&counter->trigger, 0, __ATOMIC_RELAXED);
+            while (!waiting) sched_yield();
+        }
+        for (int i = 0; i < CLOSERS; i++) CHECK(pthread_create(&closers[i], NULL, closes, ctx) == 0);
+        for (int i = 0; i < CLOSERS; i++) CHECK(pthread_join(closers[i], NULL) == 0);
+        CHECK(closed && inside == 0);
+        if (round % 4 == 0) { /* the slot is in use again, and calls for the old context go on */
+            open_one();
+            is_closed(old);
+            CHECK(!closed && counter->seq == 0);
+        }
+        over = true;
+        for (int i = 0; i < CALLERS; i++) CHECK(pthread_join(callers[i], NULL) == 0);
+        close_it();
+        is_closed(ctx);
+        blocks = false;
+    }
 }
 
 static void chunks(void) {
@@ -200,21 +268,21 @@ static void chunks(void) {
     struct answer without = answers[0];
     answers[0].chunk = 4096;
     call(0);
-    CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
+    CHECK(chunk(ctx) == 4096);
     answers[0] = without;
     for (int i = 1; i < 2000; i++) call(i);
-    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
+    CHECK(chunk(ctx) == 0);
     call(0);
-    CHECK(c->chunk[chunk_slot(0, 1)] == 4096);
+    CHECK(chunk(ctx) == 4096);
     call(1);
-    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
+    CHECK(chunk(ctx) == 0);
     call(0);
     /* A chunk size of the old version is nothing to the new one. */
     remember(versions[1], 5, answers[1]);
     switch_now();
-    CHECK(call(5) == 2 && c->chunk[chunk_slot(0, 1)] == 0);
+    CHECK(call(5) == 2 && chunk(ctx) == 0);
     counter->trigger = UINT64_MAX;
-    comm_close(c);
+    close_it();
     /* One that was remembered is noted like any other. */
     open_one();
     struct answer with = answers[1];
@@ -224,10 +292,10 @@ static void chunks(void) {
     switch_now();
     call(6);
     counter->trigger = UINT64_MAX;
-    CHECK(c->chunk[chunk_slot(0, 1)] == 8192);
+    CHECK(chunk(ctx) == 8192);
     call(7);
-    CHECK(c->chunk[chunk_slot(0, 1)] == 0);
-    comm_close(c);
+    CHECK(chunk(ctx) == 0);
+    close_it();
 }
 
 /* Calls are counted by what decided them, whatever becomes of their entries, and by version. */
@@ -254,21 +322,20 @@ static void counts(void) {
     CHECK(hits[1][NUM_DECIDERS - 1] == 2);
     for (int d = 0; d < 3; d++) CHECK(hits[0][d] == 4 * SHAPES / 3);
     /* NCCL asks with 0 pipelined operations first, which is no call. */
-    float table[CELLS];
-    memcpy(table, costs, sizeof table);
-    const struct answer *a;
-    comm_ask(c, &(struct query){.bytes = 5, .table = table, .num_algo = NUM_ALGOS, .num_proto = NUM_PROTOS}, &a);
-    CHECK(a && hits[1][a->decider] == 0 && counter->seq == 4 * SHAPES + 2);
-    comm_close(c);
+    int asked;
+    CHECK(ask(ctx, 5, 0, &asked) == 2 && hits[1][answers[1].decider] == 0 && counter->seq == 4 * SHAPES + 2);
+    close_it();
 }
 
 int main(void) {
+    for (int i = 0; i < CELLS; i++) costs[i] = (float)(i + 2);
     promise();
     late();
     not_now();
     switch_over();
     fails();
-    aborts();
+    aborts(false);
+    aborts(true);
     chunks();
     counts();
     return failures > 0;

@@ -21,6 +21,7 @@
  *   alone CONTEXT     makes a call that no other rank makes, and does not note it
  *   open COMM         another context, of that communicator
  *   close CONTEXT     finalize a context; its thread, if it has one, ends first
+ *   abort CONTEXT     finalize a context that is aside while its thread calls; the first call that failed
  *   fork              a data loader: a child that lives until it gets SIGTERM; its pid
  *   reap PID          ends the child and tells how it ended
  *   left              what the process has open, and its threads
@@ -216,6 +217,21 @@ static void close_context(int i) {
     contexts[i].ctx = NULL;
 }
 
+static void abort_context(int i) {
+    if (i < 0 || i >= num_contexts || !contexts[i].aside) die("abort", "no such context aside");
+    host_finalize(&host, contexts[i].ctx);
+    call_inside(i);
+    contexts[i].ctx = NULL;
+    uint64_t made = counts->calls[i];
+    for (uint64_t n = 0; n < made; n++) {
+        int result = calls[(uint64_t)i * set.calls + n].result;
+        if (result == RESULT_SUCCESS) continue;
+        printf("call %lu failed with %d\n", n, result);
+        return;
+    }
+    printf("no call failed\n");
+}
+
 static void leave(int signal) {
     (void)signal;
     exit(0);
@@ -258,6 +274,8 @@ static void command(char *line) {
     } else if (sscanf(line, "close %lu", &n) == 1) {
         close_context((int)n);
         printf("closed\n");
+    } else if (sscanf(line, "abort %lu", &n) == 1) {
+        abort_context((int)n);
     } else if (strcmp(line, "fork") == 0) {
         fork_loader();
     } else if (sscanf(line, "reap %lu", &n) == 1) {

@@ -195,6 +195,45 @@ void crowd(void) {
     }
 }
 
+/* A communicator is closed while threads ask for known shapes, new ones and chunk sizes, as by
+ * ncclCommAbort, and others open and close theirs. Each call is answered by the policy or left alone. */
+static atomic_bool aborted;
+static void *asks_on(void *arg) {
+    const struct host *h = arg;
+    void *ctx = same_comm;
+    for (unsigned n = 0; !aborted; n++) {
+        struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, (size_t)(n % 16 ? n % 256 : n) * 1024);
+        CHECK(o.chosen == CELL(ALGO_TREE, PROTO_LL) || untouched(&o), "call %u: %d", n, o.chosen);
+        size_t chunk = 0;
+        host_chunk_size(h, ctx, COLL_ALL_REDUCE, MiB, ALGO_TREE, PROTO_LL, &chunk);
+        CHECK(chunk == 0 || chunk == 65536, "call %u: chunks of %zu", n, chunk);
+    }
+    return NULL;
+}
+
+void aborts(void) {
+    use_policy("p.csv", "collective,algorithm,protocol,channels,chunk_bytes\nallreduce,tree,ll,1,64K\n");
+    struct host h = load(0);
+    for (int round = 0; round < few(600); round++) {
+        void *other = open_comm(&h, 8, 1);
+        same_comm = open_comm(&h, 8, 1);
+        aborted = false;
+        pthread_t t[3];
+        for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, asks_on, &h);
+        for (int i = 0; i < 20; i++) ask(&h, other, COLL_ALL_REDUCE, MiB);
+        finalize(&h, same_comm);
+        void *next = open_comm(&h, 8, 1);
+        struct outcome late = ask(&h, same_comm, COLL_ALL_REDUCE, MiB);
+        CHECK(untouched(&late), "a closed communicator answers");
+        finalize(&h, same_comm);
+        finalize(&h, other);
+        aborted = true;
+        for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+        CHECK(ask(&h, next, COLL_ALL_REDUCE, MiB).chosen == CELL(ALGO_TREE, PROTO_LL), "the next communicator");
+        finalize(&h, next);
+    }
+}
+
 /* A communicator is closed twice, while another is open. */
 void twice(void) {
     use_policy("p.csv", ring_simple);

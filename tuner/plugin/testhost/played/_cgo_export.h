@@ -3,5 +3,6 @@
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache);
 int tunergoAtTrigger(uintptr_t handle, uint64_t call, struct cache **cache);
+void tunergoEndWait(uintptr_t handle);
 bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer);
 bool tunergoClose(uintptr_t handle);

@@ -1,0 +1,58 @@
+#include "context.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+_Static_assert(sizeof(void *) == 8, "a context has 51 bits for its generation");
+
+struct context contexts[MAX_CONTEXTS];
+static struct context *unused; /* of those that were open before */
+static size_t ever_used;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+
+/* A forked child has the memory of its parent and none of its threads. */
+static bool is_child;
+static void note_child(void) { is_child = true; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
+bool in_child(void) { return is_child; }
+
+void *context_open(void *content) {
+    pthread_mutex_lock(&lock);
+    struct context *c = unused;
+    if (c) unused = c->next;
+    else if (ever_used < MAX_CONTEXTS) c = &contexts[ever_used++];
+    pthread_mutex_unlock(&lock);
+    if (!c) return NULL;
+    c->content = content;
+    uint64_t generation = __atomic_add_fetch(&c->generation, 1, __ATOMIC_RELEASE);
+    return (void *)(uintptr_t)(generation << CONTEXT_BITS | (uint64_t)(c - contexts));
+}
+
+bool context_wait(struct context *c) {
+    for (int tries = 0; __atomic_exchange_n(&c->lock, 1, __ATOMIC_ACQUIRE); tries++) {
+        if (is_child) return false;
+        if (tries < 100) sched_yield();
+        else nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    return true;
+}
+
+void *context_close(void *ctx, void (*end_wait)(void *content)) {
+    struct context *c = context_of(ctx);
+    uint64_t open = (uintptr_t)ctx >> CONTEXT_BITS;
+    if (!ctx) return NULL;
+    if (!__atomic_compare_exchange_n(&c->generation, &open, open + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return NULL;
+    /* A call that takes the lock from here on finds the new generation, or is waited for. */
+    if (__atomic_exchange_n(&c->lock, 1, __ATOMIC_ACQUIRE)) {
+        if (end_wait) end_wait(c->content);
+        if (!context_wait(c)) return NULL;
+    }
+    void *content = c->content;
+    context_leave(ctx);
+    pthread_mutex_lock(&lock);
+    c->next = unused;
+    unused = c;
+    pthread_mutex_unlock(&lock);
+    return content;
+}
