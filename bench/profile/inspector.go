@@ -146,12 +146,10 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	}
 	entry := j.entry(key)
 	j.found[entry].records++
-	one := callKey{comm, entry, c.SN}
-	if c.Source == kernelGPU && c.Micros > 0 {
-		j.time(one, c.Micros)
-	} else if j.calls[one] == nil {
-		j.calls[one] = &call{}
+	if c.Source != kernelGPU {
+		c.Micros = 0
 	}
+	j.time(callKey{comm, entry, c.SN}, c.Micros)
 	in := seriesKey{comm, coll, h.Rank}
 	s := j.series[in]
 	if s == nil {

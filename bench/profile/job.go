@@ -43,8 +43,8 @@ type callKey struct {
 }
 
 type call struct {
-	timed int32 // ranks whose kernel's time is known
-	least float32
+	recorded, timed int32 // ranks, and those of them whose kernel's time is known
+	least           float32
 }
 
 // seriesKey is what sequence numbers count: the calls of one collective by one rank.
@@ -126,7 +126,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		}
 		return calls / float64(steps)
 	}
-	times, untimed := j.times()
+	times, missing, untimed := j.times()
 	for i, f := range j.found {
 		calls := float64(f.records) / ranks
 		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: median(times[int32(i)]), Channels: f.channels, DecidedBy: f.by})
@@ -149,8 +149,11 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	if n := j.groups(); n > 1 {
 		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: the files of one)", n)
 	}
+	if missing > 0 {
+		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them (needed: the files of all ranks)", missing, len(j.calls))
+	}
 	if untimed > 0 {
-		p.note("%d of %d calls have no time: not all ranks of the communicator recorded the GPU's time of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
+		p.note("%d of %d calls have no time: not all ranks recorded the GPU's time of the kernel", untimed, len(j.calls))
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
 		p.note("%d records of %s are left out: tuners are not asked about it", j.others[name], name)
@@ -194,12 +197,16 @@ func (j *Job) entry(c Call) int32 {
 	return entry
 }
 
-// time takes how long a call took one rank, by its GPU's clock.
+// time takes how long a call took one rank, by its GPU's clock. 0: that is not known.
 func (j *Job) time(key callKey, micros float32) {
 	c := j.calls[key]
 	if c == nil {
 		c = &call{}
 		j.calls[key] = c
+	}
+	c.recorded++
+	if micros <= 0 {
+		return
 	}
 	if c.timed++; c.timed == 1 || micros < c.least {
 		c.least = micros
@@ -207,17 +214,21 @@ func (j *Job) time(key callKey, micros float32) {
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
-// others inside, so only the least over all ranks is the collective's own time.
-func (j *Job) times() (times map[int32][]float64, untimed int) {
+// others inside, so only the least over all ranks is the collective's own time. missing are the calls that not all ranks
+// recorded, untimed those of the others that not all ranks timed.
+func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	times = map[int32][]float64{}
 	for key, c := range j.calls {
-		if int(c.timed) == j.found[key.entry].Ranks {
+		switch int32(j.found[key.entry].Ranks) {
+		case c.timed:
 			times[key.entry] = append(times[key.entry], float64(c.least))
-		} else {
+		case c.recorded:
 			untimed++
+		default:
+			missing++
 		}
 	}
-	return times, untimed
+	return times, missing, untimed
 }
 
 // missed are the calls between the first and the last recorded ones of a rank that were not recorded.

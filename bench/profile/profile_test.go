@@ -89,7 +89,7 @@ func TestUnknownStaysEmpty(t *testing.T) {
 			t.Errorf("half of the ranks: %+v", e)
 		}
 	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "20 of 20 calls have no time") {
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "20 of 20 calls have no time: not all ranks of the communicator recorded them (needed: the files of all ranks)") {
 		t.Errorf("notes %q", p.Notes)
 	}
 	if s := p.Scale(); s != (Scale{ByBytes, false}) {
@@ -160,7 +160,7 @@ func TestInspectorVersions(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("besides %+v", got)
 	}
-	for i, want := range []string{"2 of 12 calls were not recorded", "1 of 5 calls have no time", "2 records of Send", "2 records of collectives of a single rank", "x: record 19, the last one, is not complete"} {
+	for i, want := range []string{"2 of 12 calls were not recorded", "1 of 5 calls have no time: not all ranks recorded the GPU's time of the kernel", "2 records of Send", "2 records of collectives of a single rank", "x: record 19, the last one, is not complete"} {
 		if i >= len(p.Notes) || !strings.Contains(p.Notes[i], want) {
 			t.Errorf("note %d is not %q: %q", i, want, p.Notes)
 		}
