@@ -19,7 +19,6 @@ import (
 type RecordInfo struct {
 	ID                 uint64
 	Rank, Ranks, Nodes int
-	ABI                int // of the profiler, 4 to 7
 }
 
 // Recorded is what the profiler half has counted of a communicator, in C.
@@ -27,8 +26,6 @@ type Recorded interface {
 	// Read adds what came since the last time to c's calls. It is called by one goroutine at a
 	// time, and not after RecordEnd.
 	Read(c *record.Comm)
-	// Barred says why no kernel is timed any more; "" if that is not so.
-	Barred() string
 }
 
 // recordings keeps and writes what the communicators of this process did. The zero value
@@ -50,7 +47,6 @@ type Recording struct {
 	log  Log
 	data record.Comm
 	from Recorded // nil: the communicator is gone
-	said string   // why no kernel is timed
 
 	mu      sync.Mutex // beside recordings.mu: Decide must not wait for a file
 	decided map[ranKey]shapeDecision
@@ -69,9 +65,8 @@ type shapeDecision struct{ by, own string }
 
 const (
 	// The bounds of a process's memory and file: some 3 MB at most.
-	maxRecordings    = 256
-	maxRecordedTimes = 4096 // of a communicator: 16 windows
-	maxDecided       = 4096
+	maxRecordings = 256
+	maxDecided    = 4096
 
 	// A file is written after so long, then ever more rarely.
 	firstRecord = 10 * time.Second
@@ -81,48 +76,30 @@ const (
 )
 
 // Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
-// written to. kernels says that its kernels are to be timed, too.
-func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) (r *Recording, kernels bool) {
+// written to. Else it returns nil.
+func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) *Recording {
 	dir := p.getenv(EnvRecord)
 	if dir == "" {
-		return nil, false
+		return nil
 	}
 	if err := p.canRecord(dir); err != nil {
 		logOnce(&p.saidNoRecord, log, func() { log.Warnf("%s=%s: %v; nothing is recorded", EnvRecord, dir, err) })
-		return nil, false
+		return nil
 	}
-	kernels = p.timesKernels(info.ABI, log)
-	r = &Recording{info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
-		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Kernels: kernels,
+	r := &Recording{info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
+		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Calls: []record.Call{},
 	}}
 	if !p.recordings.add(r, dir) {
-		return nil, false
+		return nil
 	}
 	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
-	return r, kernels
+	return r
 }
 
 const writable = 2 // W_OK of access(2)
 
 func (p *Plugin) canRecord(dir string) error {
 	return reason(within(&p.hung, dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
-}
-
-// timesKernels says whether kernels are to be timed. Only if asked: where a job replays CUDA graphs, or
-// makes groups of broadcasts with several roots, NCCL may then hang (docs/RECORD.md).
-func (p *Plugin) timesKernels(abi int, log Log) bool {
-	s, _ := readSettings(p.getenv, Log{}) // what is not understood says the tuner half, and tunefit doctor
-	switch {
-	case !s.recordKernels:
-		return false
-	case abi < 5:
-		log.Infof("kernels are not timed: this NCCL (profiler ABI v%d) does not tell which stamps to trust; NCCL 2.28.3 to 2.30 do", abi)
-		return false
-	case abi > 6:
-		log.Infof("kernels are not timed: this NCCL (profiler ABI v%d) loses count of them where not all are; NCCL 2.28.3 to 2.30 do not", abi)
-		return false
-	}
-	return true
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
@@ -154,23 +131,15 @@ func (r *recordings) run(stop chan struct{}, log Log) {
 			log.Warnf("a defect in the recorder: %v; nothing more is recorded", p)
 		}
 	}()
-	tick := time.NewTicker(firstRecord)
-	defer tick.Stop()
-	interval, next := firstRecord, time.Now().Add(firstRecord)
-	for {
+	for interval := firstRecord; ; interval = min(2*interval, lastRecord) {
 		select {
 		case <-stop:
 			return
-		case now := <-tick.C:
-			r.read()
-			if now.Before(next) {
-				continue
-			}
-			if err := r.write(stop); err != nil {
-				log.Warnf("%s: %v; it is tried again", EnvRecord, err)
-			}
-			interval = min(2*interval, lastRecord)
-			next = now.Add(interval)
+		case <-time.After(interval):
+		}
+		r.read()
+		if err := r.write(stop); err != nil {
+			log.Warnf("%s: %v; it is tried again", EnvRecord, err)
 		}
 	}
 }
@@ -203,20 +172,6 @@ func (c *Recording) read() {
 		return
 	}
 	c.from.Read(&c.data)
-	times := 0
-	for i := range c.data.Calls {
-		times += len(c.data.Calls[i].Times)
-	}
-	for i := range c.data.Calls { // of each shape its share, so that none is lost
-		if call := &c.data.Calls[i]; times > maxRecordedTimes && len(call.Times) > 0 {
-			keep := max(1, len(call.Times)*maxRecordedTimes/times)
-			call.Times = slices.Clone(call.Times[len(call.Times)-keep:])
-		}
-	}
-	if why := c.from.Barred(); c.data.Kernels && why != c.said {
-		c.said = why
-		c.log.Warnf("communicator %#x: %s", c.info.ID, why)
-	}
 }
 
 // file is what is known by now, and where to put it.

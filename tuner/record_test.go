@@ -17,21 +17,13 @@ import (
 type counts struct{ calls []record.Call }
 
 func (c *counts) Read(to *record.Comm) {
-	if to.Calls == nil {
-		to.Calls = c.calls
+	if len(to.Calls) == 0 {
+		to.Calls = append(to.Calls, c.calls...)
 	}
 	for i := range to.Calls {
 		to.Calls[i].Calls++
-		if to.Calls[i].Bytes == 99 { // it is too new, or was always made in groups
-			continue
-		}
-		for range 600 {
-			to.Calls[i].Times = append(to.Calls[i].Times, record.Time{uint64(len(to.Calls[i].Times)), 1000})
-		}
 	}
 }
-
-func (c *counts) Barred() string { return "" }
 
 func readRecord(t *testing.T, dir string) *record.File {
 	t.Helper()
@@ -55,13 +47,13 @@ func TestRecord(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,tree,ll,1,-1,-1\n")
 	synctest.Test(t, func(t *testing.T) {
-		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, filepath.Join(dir, "made"), EnvRecordKernels, "1"))
+		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, filepath.Join(dir, "made")))
 		from := &counts{[]record.Call{
 			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048, Algo: "ring", Proto: "ll"},
 			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"}, {Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
 		}}
-		r, kernels := p.Record(RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 6}, from, Log{})
-		if r == nil || !kernels {
+		r := p.Record(RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1}, from, Log{})
+		if r == nil {
 			t.Fatal("nothing is recorded")
 		}
 		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
@@ -93,15 +85,10 @@ func TestRecord(t *testing.T) {
 		}
 		p.RecordEnd(r)
 		comm := readRecord(t, filepath.Join(dir, "made")).Comms[0]
-		times := 0
 		for _, call := range comm.Calls {
-			times += len(call.Times)
-			if call.Calls != 12 || call.Bytes != 99 && call.Times[len(call.Times)-1][0] < 1000 {
-				t.Errorf("%s %d: %d calls, the last time is %v", call.Coll, call.Bytes, call.Calls, call.Times[len(call.Times)-1])
+			if call.Calls != 4 { // read after 10, 30, 70 and, at the end, 111 s
+				t.Errorf("%s %d: %d calls", call.Coll, call.Bytes, call.Calls)
 			}
-		}
-		if times > maxRecordedTimes || times < maxRecordedTimes/2 {
-			t.Errorf("%d times are kept", times)
 		}
 		synctest.Wait()
 	})
@@ -115,7 +102,7 @@ func TestRecordOfTurns(t *testing.T) {
 	from := &counts{[]record.Call{
 		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
 	}}
-	r, _ := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 6}, from, Log{})
+	r := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, from, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
 		table[i] = float32(100 - i)
@@ -141,31 +128,14 @@ func TestRecordOfTurns(t *testing.T) {
 	}
 }
 
-// No kernel is timed unless that is asked for, nor by releases of NCCL that lose count.
-func TestKernelsAreTimedOnRequest(t *testing.T) {
-	for _, c := range []struct {
-		abi   int
-		asked string
-		want  bool
-	}{{5, "", false}, {5, "1", true}, {6, "1", true}, {6, "0", false}, {6, "yes", false}, {4, "1", false}, {7, "1", false}} {
-		p := New(env(EnvRecord, t.TempDir(), EnvRecordKernels, c.asked))
-		r, kernels := p.Record(RecordInfo{Ranks: 2, Nodes: 1, ABI: c.abi}, &counts{}, Log{})
-		if kernels != c.want {
-			t.Errorf("ABI v%d, %s=%q: %v", c.abi, EnvRecordKernels, c.asked, kernels)
-		}
-		p.RecordEnd(r)
-	}
-}
-
 type damaged struct{}
 
 func (damaged) Read(*record.Comm) { panic("provoked") }
-func (damaged) Barred() string    { return "" }
 
 // A panic in the end of one recording does not hold up the next communicator.
 func TestRecordOfADefect(t *testing.T) {
 	p := New(env(EnvRecord, t.TempDir()))
-	r, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, damaged{}, Log{})
+	r := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, Log{})
 	func() {
 		defer func() { _ = recover() }()
 		p.RecordEnd(r)
@@ -177,9 +147,9 @@ func TestRecordOfADefect(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := New(env(EnvRecord, dir))
-	first, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, &counts{}, Log{})
+	first := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, &counts{}, Log{})
 	for id := range uint64(maxRecordings + 10) {
-		r, _ := p.Record(RecordInfo{ID: 100 + id, Ranks: 2, Nodes: 1, ABI: 6}, &counts{}, Log{})
+		r := p.Record(RecordInfo{ID: 100 + id, Ranks: 2, Nodes: 1}, &counts{}, Log{})
 		p.RecordEnd(r)
 	}
 	p.RecordEnd(first)

@@ -13,18 +13,17 @@ import (
 
 // The environment variables that the plugin reads, at each communicator's init.
 const (
-	EnvConfigFile    = "NCCL_TUNER_CONFIG_FILE"
-	EnvModelFile     = "NCCL_TUNER_MODEL_FILE"
-	EnvStrict        = "NCCL_TUNER_STRICT"
-	EnvLog           = "NCCL_TUNER_LOG"
-	EnvReload        = "NCCL_TUNER_RELOAD"
-	EnvRendezvous    = "NCCL_TUNER_RENDEZVOUS"
-	EnvStallLimit    = "NCCL_TUNER_STALL_LIMIT"
-	EnvCompare       = "NCCL_TUNER_COMPARE"
-	EnvCanary        = "NCCL_TUNER_CANARY"
-	EnvRecord        = "NCCL_TUNER_RECORD"
-	EnvRecordKernels = "NCCL_TUNER_RECORD_KERNELS" // read at each init of the profiler half
-	EnvMetrics       = "NCCL_TUNER_METRICS"
+	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
+	EnvModelFile  = "NCCL_TUNER_MODEL_FILE"
+	EnvStrict     = "NCCL_TUNER_STRICT"
+	EnvLog        = "NCCL_TUNER_LOG"
+	EnvReload     = "NCCL_TUNER_RELOAD"
+	EnvRendezvous = "NCCL_TUNER_RENDEZVOUS"
+	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
+	EnvCompare    = "NCCL_TUNER_COMPARE"
+	EnvCanary     = "NCCL_TUNER_CANARY"
+	EnvRecord     = "NCCL_TUNER_RECORD"
+	EnvMetrics    = "NCCL_TUNER_METRICS"
 	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
@@ -51,8 +50,6 @@ const compareNCCL = "nccl"
 
 // settings is what the environment asks for.
 type settings struct {
-	// recordKernels: the recorder is asked to time kernels.
-	recordKernels bool
 	// configFile is the policy file; empty for none. There is no default: a file
 	// that happens to lie in the working directory must not steer a job.
 	configFile string
@@ -114,7 +111,6 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	}
 	s.strict = flag(EnvStrict, true) // whoever sets it wants to be stopped
 	s.trust = flag(EnvTrust, false)
-	s.recordKernels = flag(EnvRecordKernels, false)
 	s.trustFiles = flag(EnvFilesTrust, false)
 	if s.rendezvous = getenv(EnvRendezvous); strings.Contains(s.rendezvous, "://") && !IsEtcd(s.rendezvous) {
 		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, redact.URL(s.rendezvous))

@@ -58,9 +58,6 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 		if r.Calls > f.most { // of several channel counts, or deciders, the one most used
 			f.most, f.channels, f.by = r.Calls, r.Channels, r.DecidedBy
 		}
-		for _, t := range r.Times {
-			j.time(callKey{comm, entry, t[0]}, float32(t[1])/1e3)
-		}
 	}
 	j.unlisted += int(c.Unlisted)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// The files of all ranks together tell how long a call takes: the least that a rank took, where all have it.
+// The files of all ranks together tell how often a rank calls what, in the mean.
 func TestRecorder(t *testing.T) {
 	job := NewJob()
 	files, _ := filepath.Glob("../../docs/testdata/recorded/*.json")
@@ -30,8 +30,8 @@ func TestRecorder(t *testing.T) {
 	}
 	shape := Shape{2, 2}
 	want := []Entry{
-		{Call{nccl.CollAllReduce, shape, 64 << 20, nccl.AlgoRing, nccl.ProtoSimple}, 120, 6, 1000, 24, "policy.csv:3"},
-		{Call{nccl.CollAllGather, shape, 1 << 20, nccl.AlgoRing, nccl.ProtoLL128}, 240, 12, 51, 16, "NCCL"},
+		{Call{nccl.CollAllReduce, shape, 64 << 20, nccl.AlgoRing, nccl.ProtoSimple}, 120, 6, 0, 24, "policy.csv:3"},
+		{Call{nccl.CollAllGather, shape, 1 << 20, nccl.AlgoRing, nccl.ProtoLL128}, 240, 12, 0, 16, "NCCL"},
 		{Call{nccl.CollReduceScatter, shape, 1 << 20, nccl.AlgoRing, nccl.ProtoLL128}, 240, 12, 0, 16, "NCCL"},
 	}
 	for _, w := range want {
@@ -46,8 +46,8 @@ func TestRecorder(t *testing.T) {
 	if len(p.Entries) != len(want) {
 		t.Errorf("%d entries", len(p.Entries))
 	}
-	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "1 of 7 calls have no time: not all ranks") {
-		t.Errorf("notes: %s", notes)
+	if len(p.Notes) > 0 {
+		t.Errorf("notes: %q", p.Notes)
 	}
 }
 
@@ -77,9 +77,9 @@ func TestRecorderRefuses(t *testing.T) {
 		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
 		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
 		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":3}`): "ranks is 2, nodes 3",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):           "bytes is 0",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):            "alreduce",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"times":7}]}`): "x: not a recorder's file",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):            "bytes is 0",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):             "alreduce",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":-1}]}`): "x: not a recorder's file",
 	} {
 		if err := NewJob().Recorder("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v (want: %s)", text, err, want)

@@ -31,13 +31,9 @@ type Comm struct {
 	Rank  int    `json:"rank"`
 	Ranks int    `json:"ranks"`
 	Nodes int    `json:"nodes"`
-	// Kernels says that the kernels were timed, in windows.
-	Kernels bool   `json:"kernels,omitempty"`
-	Calls   []Call `json:"calls"`
+	Calls []Call `json:"calls"`
 
-	Unlisted   uint64 `json:"unlisted_calls,omitempty"`   // their shape found no room
-	Distrusted uint64 `json:"distrusted_times,omitempty"` // their stamps may be another kernel's
-	Dropped    uint64 `json:"dropped_times,omitempty"`    // they found no room
+	Unlisted uint64 `json:"unlisted_calls,omitempty"` // their shape found no room
 }
 
 // Call is what the calls of one kind have in common, and how many there were.
@@ -54,13 +50,7 @@ type Call struct {
 	// choice. Empty where the tuner was not asked, or something else ran.
 	DecidedBy string `json:"decided_by,omitempty"`
 	Own       string `json:"nccl_alone,omitempty"`
-
-	Times []Time `json:"times,omitempty"` // the latest
 }
-
-// Time is how long a kernel ran on this rank: the sequence number of the collective, by which
-// the ranks' times are matched, and nanoseconds.
-type Time [2]uint64
 
 // Write puts a file in the place of the one of this name, whole.
 func (f *File) Write(name string) error {

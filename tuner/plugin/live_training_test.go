@@ -35,7 +35,7 @@ func train(t *testing.T, p programs, kind string, channels int, arg, env []strin
 	t.Helper()
 	j := &training{job: newJob(t), policy: filepath.Join(t.TempDir(), "policy.csv"), record: t.TempDir()}
 	j.save(channels)
-	env = append(env, "NCCL_TUNER_CONFIG_FILE="+j.policy, "NCCL_TUNER_RECORD="+j.record, "NCCL_TUNER_RECORD_KERNELS=1")
+	env = append(env, "NCCL_TUNER_CONFIG_FILE="+j.policy, "NCCL_TUNER_RECORD="+j.record)
 	for i := range 4 {
 		j.ranks = append(j.ranks, j.start(p.trainer, p.so, "job", i, append([]string{"kind=" + kind}, arg...), env))
 	}
@@ -163,8 +163,7 @@ const (
 type made struct{ calls, group float64 }
 
 // A job of a kind of training compares its policy with NCCL alone, or with an edit of it, on real processes, in steps that
-// vary, and finds what is true. What the recorder counts meanwhile is what the job does, and its times are those that
-// kernels were played to take.
+// vary, and finds what is true. What the recorder counts meanwhile is what the job does.
 func TestTraining(t *testing.T) {
 	long(t)
 	for _, c := range []struct {
@@ -205,7 +204,7 @@ func TestTraining(t *testing.T) {
 				t.Error("no communicator has judged")
 			}
 			eventually(t, "the faster version is in force", func() bool { return j.progress().Slow == 0 })
-			j.checkProfile(j.end().Steps, c.calls, c.edit)
+			j.checkProfile(j.end().Steps, c.calls)
 		})
 	}
 }
@@ -214,34 +213,16 @@ func played(coll nccl.Coll, ranks int, bytes uint64) profile.Call {
 	return profile.Call{Coll: coll, Shape: profile.Shape{Nodes: 1, Ranks: ranks}, Bytes: bytes, Algo: -1, Proto: -1}
 }
 
-// checkProfile checks that the recorder has counted these calls, and has timed them right: those with slow channels take
-// longer.
-func (j *training) checkProfile(steps uint32, calls map[profile.Call]made, slow int) {
+// checkProfile checks that the recorder has counted these calls, and knows who decided them.
+func (j *training) checkProfile(steps uint32, calls map[profile.Call]made) {
 	j.Helper()
 	const alone = 4 // channels of NCCL alone, in trainer_events.c
-	if slow == 0 {
-		slow = alone
-	}
-	weight := func(bytes uint64, m made) float64 { return 20e3 + float64(bytes)*m.group/200 } // as trainer.c has it
-	sum := 0.
-	for c, m := range calls {
-		sum += m.calls / m.group * weight(c.Bytes, m)
-	}
-	found, timed := map[profile.Call]float64{}, 0
+	found := map[profile.Call]float64{}
 	for _, e := range j.profile(steps).Entries {
 		c := played(e.Coll, e.Ranks, e.Bytes)
 		found[c] += e.StepCalls
-		want := communication * weight(c.Bytes, calls[c]) / sum
-		if e.Channels == slow {
-			want *= 1 + slowCalls
-		}
-		if e.Micros > 0 && e.Calls > 1000 && calls[c].calls > 1 { // on a busy machine few of one a step are timed
-			timed++
-			if math.Abs(e.Micros/want-1) > 0.03 {
-				j.Errorf("%s of %d on %s by %d channels: %.1f us, want %.1f", e.Coll, e.Bytes, e.Shape, e.Channels, e.Micros, want)
-			}
-		}
-		if by := strings.TrimPrefix(e.DecidedBy, j.policy); calls[c].group == 1 && (by == profile.ByNCCL) != (e.Channels == alone) || calls[c].group > 1 && by != "" {
+		by := strings.TrimPrefix(e.DecidedBy, j.policy)
+		if calls[c].group == 1 && (by == profile.ByNCCL) != (e.Channels == alone) || calls[c].group > 1 && by != "" {
 			j.Errorf("%s of %d on %s by %d channels is recorded as decided by %q", e.Coll, e.Bytes, e.Shape, e.Channels, e.DecidedBy)
 		}
 	}
@@ -250,8 +231,8 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Call]made, slow 
 			j.Errorf("%s of %d on %s: %v calls a step, want %v", c.Coll, c.Bytes, c.Shape, found[c], want.calls)
 		}
 	}
-	if len(found) != len(calls) || timed == 0 {
-		j.Errorf("%v are recorded, want %v; %d are timed", found, calls, timed)
+	if len(found) != len(calls) {
+		j.Errorf("%v are recorded, want %v", found, calls)
 	}
 }
 

@@ -108,7 +108,7 @@ static double call(const struct op *o, double at) {
     bool slow = set.slow && (uint64_t)m.channels == set.slower;
     double times = slow ? 1 + (double)set.slow / 1000 : 1;
     meet_note(o->mesh, &m, slow);
-    events_launch(&m, o->nanos * times);
+    events_launch(o, &m);
     return times;
 }
 
@@ -120,9 +120,9 @@ static double play(uint64_t n) {
     double took = 0;
     for (int i = 0; i < num_ops; i++) {
         took += all * mine * (1 - communication) * (double)set.step * 1e3 / num_ops;
-        events_group(n, &ops[i], i);
+        events_group(&ops[i]);
         if (ops[i].coll >= 0) took += all * mine * ops[i].nanos * call(&ops[i], took);
-        else took += all * mine * ops[i].nanos, events_launch(NULL, 0);
+        else took += all * mine * ops[i].nanos;
     }
     return took;
 }

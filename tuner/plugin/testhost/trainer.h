@@ -49,8 +49,8 @@ bool meet(double took);
 
 /* trainer_events.c: nothing without NCCL_TUNER_RECORD. */
 void events_open(void *lib, enum mesh mesh, uint64_t id, int ranks, int rank);
-void events_group(uint64_t step, const struct op *op, int at);
-void events_launch(const struct made *m, double nanos);
+void events_group(const struct op *op);
+void events_launch(const struct op *op, const struct made *m);
 void events_close(void);
 
 #endif

@@ -16,9 +16,6 @@ const profilerVariable = "NCCL_PROFILER_PLUGIN"
 func (d *doctor) examineRecord(context.Context) (found []finding) {
 	dir, profiler := d.env.Get(tuner.EnvRecord), d.env.Get(profilerVariable)
 	if dir == "" {
-		if d.env.Get(tuner.EnvRecordKernels) == "1" {
-			return []finding{warned("name a directory in "+tuner.EnvRecord, "%s times nothing: %s is not set", d.env.Show(tuner.EnvRecordKernels), tuner.EnvRecord)}
-		}
 		return nil
 	}
 	compares := d.env.Get(tuner.EnvCompare) != "" || d.env.Get(tuner.EnvCanary) == "1"
@@ -26,8 +23,6 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 	case profiler == "" && !compares:
 		found = append(found, warned("set "+profilerVariable+" to the tuner's library, too; or "+tuner.EnvCompare+", if comparisons are meant",
 			"%s stays empty: %s is not set, and no versions are compared", d.env.Show(tuner.EnvRecord), profilerVariable))
-	case profiler == "" && d.env.Get(tuner.EnvRecordKernels) == "1":
-		found = append(found, warned("set "+profilerVariable+" to the tuner's library, too", "%s times nothing: %s is not set", d.env.Show(tuner.EnvRecordKernels), profilerVariable))
 	case strings.Contains(profiler, "/"):
 		if _, err := os.Stat(profiler); err != nil {
 			found = append(found, warned("name the tuner's library", "%s: %v; calls are not recorded", d.env.Show(profilerVariable), err))

@@ -20,8 +20,6 @@ func TestRecordDirectory(t *testing.T) {
 		{[]string{"NCCL_TUNER_RECORD=" + dir + "/a/b", "NCCL_TUNER_COMPARE=nccl"}, isFine, []string{"is made by the job"}},
 		{[]string{"NCCL_TUNER_RECORD=" + dir}, isWarning, []string{"stays empty", "NCCL_PROFILER_PLUGIN is not set", "NCCL_TUNER_COMPARE"}},
 		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_PROFILER_PLUGIN=" + dir + "/none.so"}, isWarning, []string{"none.so: no such file", "not recorded"}},
-		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_TUNER_CANARY=1", "NCCL_TUNER_RECORD_KERNELS=1"}, isWarning, []string{"times nothing", "NCCL_PROFILER_PLUGIN"}},
-		{[]string{"NCCL_TUNER_RECORD_KERNELS=1"}, isWarning, []string{"times nothing", "NCCL_TUNER_RECORD is not set"}},
 		{[]string{"NCCL_TUNER_RECORD=" + file}, isWarning, []string{"nothing is kept there", "it is not a directory"}},
 		{[]string{"NCCL_TUNER_RECORD=" + filepath.Join(file, "below")}, isWarning, []string{"nothing is kept there", "not a directory"}},
 		{[]string{"NCCL_TUNER_RECORD=/proc/none"}, isWarning, []string{"nothing is kept there: /proc: "}},
