@@ -45,7 +45,7 @@ static inline int index_of(struct names *n, const char *name) {
 
 /* The slot of a shape; NULL if it finds no room. */
 static struct prof_shape *shape_slot(struct prof_comm *c, uint64_t bytes, uint32_t what) {
-    uint64_t home = call_hash(bytes, what) >> 32;
+    uint64_t home = call_hash(bytes, what) >> (64 - SHAPE_BITS);
     for (uint64_t i = 0; i < 16; i++) {
         struct prof_shape *s = &c->shapes[(home + i) % SHAPE_SLOTS];
         if (s->what == 0) {

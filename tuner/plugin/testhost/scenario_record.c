@@ -64,6 +64,9 @@ static void call(void *ctx, struct profile_coll c) {
     tell(ctx, (struct profile_event_v5){.type = PROFILE_COLL, .coll = c});
 }
 
+static const char *const algos[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE"};
+static const char *const protos[] = {"LL", "LL128", "SIMPLE"};
+
 /* A graph is replayed on a thread of CUDA's, beside the thread that launches. */
 enum { REPLAYS = 20000 };
 static void *replays(void *ctx) {
@@ -84,6 +87,10 @@ void recorded(void) {
         tell(ctx, (struct profile_event_v5){.type = PROFILE_P2P_API});
     }
     pthread_join(graph, NULL);
+    /* One size by all that may run it: a table a third full has room for each. */
+    for (int a = 0; a < 6; a++)
+        for (int q = 0; q < 3; q++)
+            for (int channels = 1; channels <= 18; channels++) call(ctx, coll("ReduceScatter", 1 << 20, "ncclBfloat16", channels, algos[a], protos[q]));
     call(ctx, coll("AllGatherV", 8, "ncclInt8", 2, NULL, NULL));      /* what tuners are not asked about */
     call(ctx, coll("AllReduce", 8 << 10, "ncclInt8", 2, "LL_R", "")); /* a symmetric kernel */
     fflush(stdout);
