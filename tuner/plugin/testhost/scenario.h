@@ -65,7 +65,7 @@ void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulat
 /* scenario_model.c: what a cost model does. */
 void model(void), model_abstains(void), model_bad(void), model_machine(void);
 /* scenario_life.c: what happens over the life of a process. */
-void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void), forks(void), child_calls(void), signals(void), panics(void), strict(void), logs(void);
+void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void), forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
 /* scenario_record.c: what the profiler half records. */
 void recorded(void), unrecorded(void), identified(void), recorded_v4(void), recorded_aborts(void);
 /* scenario_signals.c: what a host's signal handlers do. */

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -299,6 +300,18 @@ void forks(void) {
         CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent after way %d", way);
     }
     finalize(&h, ctx);
+}
+
+/* The soft limit of open files is the host's, whatever Go would like. */
+void open_files(void) {
+    struct rlimit before, after;
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "the limit");
+    before.rlim_cur = before.rlim_max / 2;
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0, "a lower limit");
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    finalize(&h, open_comm(&h, 8, 1)); /* Go has started */
+    CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == before.rlim_cur, "%lu, was %lu", after.rlim_cur, before.rlim_cur);
 }
 
 /* Preemption of goroutines by SIGURG is off: a busy plugin sends none. */
