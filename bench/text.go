@@ -213,6 +213,7 @@ func (t *text) number(line []byte, cut bool) {
 	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading, t.intern)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits
+		rows[0].measured = noLabel   // it may be that of the channels
 	}
 	switch outcome {
 	case rowComplete:
