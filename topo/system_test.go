@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,6 +123,23 @@ func TestBuildStopsListingErrors(t *testing.T) {
 	}
 }
 
+// A switch that has too many links has none to its CPU, nor do its GPUs, whose links to the CPU lead nowhere.
+func TestBuildOfFullSwitch(t *testing.T) {
+	doc := fixture(t, "grace.xml")
+	gpu := doc.Root.Find("pci", "busid", "0000:01:00.0")
+	gpu.Child("gpu").Add(NewElement("nvlink", "target", "x", "count", "1", "tclass", "0x068001"))
+	cpu := doc.Root.Child("cpu")
+	cpu.Children = nil
+	full := cpu.Add(NewElement("pci", "busid", "0000:00:00.0", "class", "0x060400"))
+	for i := range MaxLinks - 1 {
+		full.Add(NewElement("pci", "busid", fmt.Sprintf("0001:00:00.%x", i), "class", "0x060400"))
+	}
+	full.Add(gpu)
+	if _, err := Build(doc, BuildOptions{}); err == nil || !strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestBuildWithoutCPU(t *testing.T) {
 	_, err := Build(&Document{File: "f.xml", Root: NewElement("system")}, BuildOptions{})
 	if err == nil || !strings.Contains(err.Error(), "no <cpu> element") {
@@ -176,6 +194,15 @@ func TestInterCPUBandwidth(t *testing.T) {
 	} {
 		if got := interCPUBW(&tt.cpu); got != tt.want {
 			t.Errorf("%+v: %g GB/s, want %g", tt.cpu, got, tt.want)
+		}
+	}
+}
+
+// The constants are those of NCCL's graph/topo.h.
+func TestNVLinkBandwidth(t *testing.T) {
+	for sm, want := range map[int]float32{50: 20, 60: 18, 70: 20, 75: 20, 80: 20, 86: 12, 89: 20, 90: 20.6, 100: 40.1, 120: 40.1} {
+		if got := NVLinkBW(sm, 0); got != want {
+			t.Errorf("compute capability %d: %g GB/s, want %g", sm, got, want)
 		}
 	}
 }
