@@ -29,7 +29,8 @@ func (a *announcing) Announce(ctx context.Context, dir string, changed func()) {
 }
 
 // TestAnnouncedProposal: a store that tells of a proposal makes the members know
-// at once, is hardly asked while nothing happens, and is asked anyway now and then.
+// at once, is hardly asked while nothing happens, and is asked anyway now and then. That
+// another communicator of the process has ended changes nothing.
 func TestAnnouncedProposal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemStore()
@@ -37,7 +38,10 @@ func TestAnnouncedProposal(t *testing.T) {
 		a := &announcing{memHandle: handle, told: make(chan struct{})}
 		p := NewPoller(a, RealTime(), Etcd)
 		m := &Member{cfg: Config{Poller: p}, keys: "comm", wake: make(chan struct{}, 1)}
+		another := &Member{cfg: Config{Poller: p}, keys: "another", wake: make(chan struct{}, 1)}
 		p.add(m)
+		p.add(another)
+		p.remove(another)
 		time.Sleep(time.Minute)
 		if n := handle.Count("list"); n > 4 {
 			t.Errorf("%d listings in an idle minute", n)

@@ -91,6 +91,11 @@ func TestRemoveUnused(t *testing.T) {
 	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) {
 		t.Errorf("%v", err)
 	}
+	early := filepath.Join(parent, "early") // before there was a lock
+	os.Mkdir(early, 0o700)
+	if !Unused(early) || !RemoveUnused(early) {
+		t.Error("an empty one stays")
+	}
 }
 
 func TestPrune(t *testing.T) {
