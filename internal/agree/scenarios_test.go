@@ -47,6 +47,18 @@ func TestScenario01PromiseInC(t *testing.T) {
 	})
 }
 
+// A save is acted on at once: what others do is looked for now and then.
+func TestScenario01SaveBetweenPolls(t *testing.T) {
+	t.Parallel()
+	try(t, 10, func(seed uint64) plan {
+		p := usual(seed)
+		p.ranks = 1
+		p.timing.IdlePoll = time.Hour
+		p.saved(time.Second, "B")
+		return p
+	}, endsOn("B"))
+}
+
 func TestScenario02ThreeSavesIn100ms(t *testing.T) {
 	t.Parallel()
 	try(t, 50, func(seed uint64) plan {
