@@ -57,7 +57,16 @@ func TestNodesAgree(t *testing.T) {
 			p.saved(time.Second, "B", int(seed)%7)
 			p.saved(20*time.Second, "C")
 			return p
-		}, endsOn("C"))
+		}, func(t *testing.T, w *world) {
+			endsOn("C")(t, w)
+			for i, node := range append(w.nodes, w.store) {
+				for _, key := range node.Keys("c/") {
+					if isReport(key) {
+						t.Errorf("store %d keeps %s of a change that is decided", i, key)
+					}
+				}
+			}
+		})
 	}
 }
 
