@@ -190,6 +190,9 @@ func TestComparisonOfEdit(t *testing.T) {
 	if j.inForce != j.versions[slowRows] {
 		t.Errorf("%v is in force: nobody has asked to take an edit back", j.inForce)
 	}
+	if j.log.count(EnvRecord) > 0 {
+		t.Errorf("nobody has asked for a record: %v", j.log)
+	}
 }
 
 // Where changes never come, or calls never repeat, the comparison says so and disturbs nobody.

@@ -94,6 +94,25 @@ func TestRecord(t *testing.T) {
 	})
 }
 
+// NCCL decides what a communicator makes that no row is for, and the file says so.
+func TestRecordWithoutRows(t *testing.T) {
+	for _, rows := range []string{"", "allreduce,0,inf,tree,ll,1,99,-1\n"} {
+		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
+		write(t, file, rows)
+		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
+		r, _ := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 6}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, Log{})
+		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
+		if err != nil || !c.Idle() {
+			t.Fatal(err)
+		}
+		c.Close()
+		p.RecordEnd(r)
+		if call := readRecord(t, dir).Comms[0].Calls[0]; call.DecidedBy != "NCCL" {
+			t.Errorf("%q: %+v", rows, call)
+		}
+	}
+}
+
 // Where versions decide by turns, each is named for what ran by it.
 func TestRecordOfTurns(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
