@@ -135,7 +135,7 @@ func fileNotes(all []communicator) (notes []string) {
 	checked := map[string]string{}
 	for i := range all {
 		c := &all[i]
-		if c.over() || c.files == nil {
+		if !c.here() { // what ranks elsewhere read is another file, whatever its name
 			continue
 		}
 		policy, model := c.paths()
@@ -143,7 +143,7 @@ func fileNotes(all []communicator) (notes []string) {
 			if _, done := checked[f.path]; done || f.path == "" {
 				continue
 			}
-			checked[f.path] = f.note(c)
+			checked[f.path] = f.note()
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(checked)) {

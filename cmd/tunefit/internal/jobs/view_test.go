@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -131,6 +132,41 @@ func splitColumns(line string) (columns []string) {
 		}
 	}
 	return columns
+}
+
+// here is an identity of a member in this process.
+func here(t *testing.T) string {
+	t.Helper()
+	host, err := os.Hostname()
+	space, noSpace := os.Readlink("/proc/self/ns/pid")
+	boot, noBoot := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err := errors.Join(err, noSpace, noBoot); err != nil {
+		t.Skipf("SKIPPED: this process cannot be named: %v", err)
+	}
+	return fmt.Sprintf("x %s %d %s 0 %s", host, os.Getpid(), strings.Trim(space, "pid:[]"), strings.ReplaceAll(string(boot), "-", "")[:16])
+}
+
+// A file that ranks on this machine cannot use is told of, whoever else was on it or reads it elsewhere.
+func TestStatusOfABadFile(t *testing.T) {
+	file := testlib.File(t, "p.csv", "allreduce,0,inf,rign,simple,2,-1,-1\n")
+	key, digest, content := bundleOf(file, policyRow(1))
+	all := map[string]string{key: content}
+	for comm, ranks := range map[string][2]string{
+		"0000000000000001-2": {here(t), here(t)}, "0000000000000002-2": {"x n1 11 1 1", "x n2 22 1 1"}, "0000000000000003-2": {here(t), "x n2 22 1 1"},
+	} {
+		all["c/"+comm+"/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
+		all["c/"+comm+"/slot/0"], all["c/"+comm+"/slot/1"] = ranks[0], ranks[1]
+	}
+	all["c/0000000000000001-2/left/0"], all["c/0000000000000001-2/left/1"] = "", ""
+	dir := testlib.Records(t, all)
+	want := file + " cannot be used as it is now: " + file + `:1:4: unknown algorithm "rign"`
+	if out := listed(t, dir); strings.Count(out, want) != 1 {
+		t.Errorf("%q is not in\n%s", want, out)
+	}
+	testlib.AddRecords(t, dir, map[string]string{"c/0000000000000003-2/left/0": ""})
+	if out := listed(t, dir); strings.Contains(out, "cannot be used") {
+		t.Errorf("no rank here reads it:\n%s", out)
+	}
 }
 
 // Looking leaves no trace.

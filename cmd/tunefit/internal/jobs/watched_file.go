@@ -41,10 +41,9 @@ func (f watchedFile) unpacked() (text []byte, err error) {
 	return text, err
 }
 
-// note says what keeps a communicator from the file as it is now, if anything can be
-// seen from here.
-func (f watchedFile) note(c *communicator) string {
-	if !filepath.IsAbs(f.path) || !c.here() {
+// note says what keeps ranks on this machine from the file as it is now.
+func (f watchedFile) note() string {
+	if !filepath.IsAbs(f.path) {
 		return ""
 	}
 	_, err := f.read()
