@@ -327,6 +327,21 @@ static void counts(void) {
     close_it();
 }
 
+/* Stamps that nobody has read yet stay; later calls go without until there is room. */
+static void stamps(void) {
+    open_one();
+    struct clock *k = &c->clock;
+    k->stamps = calloc(CLOCK_STAMPS, sizeof *k->stamps);
+    k->every = 1, k->next = 0;
+    for (int i = 0; i < CLOCK_STAMPS + 5; i++) call(i);
+    CHECK(k->head == CLOCK_STAMPS && k->stamps[0].call == 0 && k->stamps[CLOCK_STAMPS - 1].call == CLOCK_STAMPS - 1);
+    k->tail = k->head - 1; /* one is left to be read */
+    for (int i = 0; i < CLOCK_STAMPS + 5; i++) call(i);
+    CHECK(k->head == 2 * CLOCK_STAMPS - 1 && k->stamps[0].call == CLOCK_STAMPS + 5);
+    CHECK(k->stamps[CLOCK_STAMPS - 1].call == CLOCK_STAMPS - 1);
+    comm_close(c);
+}
+
 int main(void) {
     for (int i = 0; i < CELLS; i++) costs[i] = (float)(i + 2);
     promise();
@@ -338,5 +353,6 @@ int main(void) {
     aborts(true);
     chunks();
     counts();
+    stamps();
     return failures > 0;
 }

@@ -218,31 +218,39 @@ void v2(void) {
     use_policy("p.csv",
                "allreduce,1,1,ring,ll128,-1,-1,-1\nallreduce,2,2,nvls,simple,-1,-1,-1\nallreduce,3,3,-1,simple,4,-1,-1\n"
                "allreduce,4,4,tree,ll,4,-1,-1\nbroadcast,5,5,tree,simple,-1,-1,-1\nallreduce,6,6,default,-1,-1,-1,-1\nallreduce,6,6,ring,ll,-1,-1,-1\n"
-               "allreduce,7,7,pat,simple,-1,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1,-1,1\n");
+               "allreduce,7,7,pat,simple,-1,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1,-1,1\nany,9,9,nvls_tree,simple,-1,-1,-1\n"
+               "any,10,10,nvls,simple,-1,-1,-1\n");
     struct host h = load(2);
-    void *ctx = open_comm(&h, 16, 2);
+    void *two = open_comm(&h, 16, 2), *one = open_comm(&h, 8, 1);
     struct {
+        void *ctx;
         int coll;
         size_t bytes;
         int coll_net, nvls, algo, proto, channels;
     } cases[] = {
-        {COLL_ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
-        {COLL_ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {COLL_ALL_REDUCE, 2, 0, 1, -1, -1, 0}, {COLL_ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
-        {COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
-        {COLL_ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {COLL_BROADCAST, 5, 0, 0, -1, -1, 0},
-        {COLL_ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {COLL_ALL_REDUCE, 7, 1, 1, -1, -1, 0},
-        {COLL_ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
+        {two, COLL_ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
+        {two, COLL_ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 2, 0, 1, -1, -1, 0},
+        {two, COLL_ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
+        {two, COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
+        {two, COLL_ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {two, COLL_BROADCAST, 5, 0, 0, -1, -1, 0},
+        {two, COLL_ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 7, 1, 1, -1, -1, 0},
+        {two, COLL_ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
+        {one, COLL_ALL_REDUCE, 2, 0, 1, ALGO_NVLS, PROTO_SIMPLE, 0}, {one, COLL_ALL_REDUCE, 2, 1, 0, -1, -1, 0},
+        {two, COLL_ALL_REDUCE, 9, 0, 1, ALGO_NVLS_TREE, PROTO_SIMPLE, 0}, {two, COLL_ALL_REDUCE, 9, 0, 0, -1, -1, 0},
+        {one, COLL_ALL_REDUCE, 9, 0, 1, -1, -1, 0}, {one, COLL_ALL_GATHER, 10, 0, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
+        {two, COLL_ALL_GATHER, 10, 1, 1, -1, -1, 0}, {one, COLL_BROADCAST, 10, 0, 1, -1, -1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int again = 0; again < 2; again++) {
             int algo = -1, proto = -1, channels = 0;
-            CHECK(h.v2->get_coll_info(ctx, cases[i].coll, cases[i].bytes, cases[i].coll_net, cases[i].nvls, 1, &algo, &proto, &channels) == 0, "v2");
+            CHECK(h.v2->get_coll_info(cases[i].ctx, cases[i].coll, cases[i].bytes, cases[i].coll_net, cases[i].nvls, 1, &algo, &proto,
+                                      &channels) == 0, "v2");
             CHECK(algo == cases[i].algo && proto == cases[i].proto && channels == cases[i].channels, "case %zu: %d %d %d", i, algo, proto, channels);
         }
     }
-    finalize(&h, ctx);
+    finalize(&h, one), finalize(&h, two);
     setenv("NCCL_ALGO", "Ring", 1); /* v2 would beat it: NCCL 2.21 obeys the tuner */
-    ctx = open_comm(&h, 16, 2);
+    void *ctx = open_comm(&h, 16, 2);
     int algo = -1, proto = -1, channels = 0;
     h.v2->get_coll_info(ctx, COLL_ALL_REDUCE, 4, 0, 0, 1, &algo, &proto, &channels);
     CHECK(algo == -1, "v2 beats NCCL_ALGO");
