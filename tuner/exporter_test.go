@@ -313,7 +313,8 @@ func TestMetricsFile(t *testing.T) {
 	p := New(env(EnvMetrics, dir))
 	mine := filepath.Join(dir, metricsName(ourselves()))
 	for range 2 {
-		c := open(t, p, eightRanks, Log{})
+		var r recorder
+		c := open(t, p, eightRanks, r.log())
 		until(t, "the file is there", func() bool { _, err := os.Stat(mine); return err == nil })
 		text, err := os.ReadFile(mine)
 		if err != nil {
@@ -326,6 +327,9 @@ func TestMetricsFile(t *testing.T) {
 			t.Errorf("%v %v", info, err)
 		}
 		c.Close()
+		if r.count("WARN") > 0 {
+			t.Errorf("the log: %v", r)
+		}
 		var names []string
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {

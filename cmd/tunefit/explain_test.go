@@ -152,6 +152,28 @@ func TestExplainModel(t *testing.T) {
 	}
 }
 
+// What was measured and NCCL does not offer here is named, not weighed.
+func TestExplainLeavesOut(t *testing.T) {
+	testlib.NeedPlugin(t)
+	testlib.NoJob(t)
+	text, err := os.ReadFile(smallSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := string(text)
+	for line := range strings.Lines(more) {
+		if strings.Contains(line, ",tree,simple,16,") {
+			more += strings.Replace(line, ",tree,", ",collnet_chain,", 1)
+		}
+	}
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, cli.ExitOK, "fit", testlib.File(t, "sweep.csv", more), "-o", model)
+	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--model", model)
+	if want := "\n  left out: NCCL does not offer it here: collnet_chain/simple, 16 channels\n"; !strings.Contains(out, want) || strings.Count(out, "collnet_chain") != 1 {
+		t.Errorf("%q is missing in\n%s", want, out)
+	}
+}
+
 func TestExplainBadInput(t *testing.T) {
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)

@@ -253,7 +253,8 @@ func TestPlanVerify(t *testing.T) {
 	}
 	for i, r := range p.Runs {
 		isDefault := i%4 == 0
-		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 || !strings.Contains(r.Commands[len(r.Commands)-1], fmt.Sprintf("verify-rep%d-", 1+i/4)) {
+		last := r.Commands[len(r.Commands)-1]
+		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 || !strings.Contains(last, fmt.Sprintf("verify-rep%d-", 1+i/4)) || !strings.Contains(last, " all_reduce_perf -b ") {
 			t.Errorf("run %d: %+v", i, r)
 		}
 		for _, s := range whole.Samples {

@@ -83,3 +83,22 @@ func TestDeriveTuningTreePattern(t *testing.T) {
 		t.Errorf("tree bandwidth %v and %v GB/s with all traffic on one GPU; want 144 and 122.4", without, with)
 	}
 }
+
+// PAT is for one rank a node unless NCCL_PAT_ENABLE asks for it, or for none.
+func TestPAT(t *testing.T) {
+	_, graphs := hgxH100Graphs(t)
+	for _, c := range []struct {
+		ranks   int // on 4 nodes
+		setting string
+		want    bool
+	}{{4, "", true}, {4, "1", true}, {4, "0", false}, {4, "2", true}, {32, "", false}, {32, "1", true}, {32, "0", false}} {
+		v, err := VariablesFromEnv(environ("NCCL_PAT_ENABLE="+c.setting), nccl.Reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := CommFacts{Variables: v, NNodes: 4, NRanks: c.ranks, MinCompCap: 90, MaxCompCap: 90, CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel}
+		if bw := deriveTuning(graphs, facts).Bandwidths[nccl.CollAllGather][nccl.AlgoPAT][nccl.ProtoSimple]; bw > 0 != c.want {
+			t.Errorf("%d ranks, NCCL_PAT_ENABLE=%q: %v GB/s", c.ranks, c.setting, bw)
+		}
+	}
+}
