@@ -52,3 +52,23 @@ func TestSettle(t *testing.T) {
 		})
 	}
 }
+
+// While the main thread waits at the barrier, a store that hangs holds up nothing but what that wait is for.
+func TestOpWhileTheMainThreadWaits(t *testing.T) {
+	t.Parallel()
+	for urgent, want := range map[bool]time.Duration{true: Etcd.OpLimit, false: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			hangs := newMemStore().Handle("rank", 1, memFaults{})
+			hangs.SetDown(true, true)
+			m := &Member{cfg: Config{Store: hangs, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}, ctx: t.Context(), waiting: true, urgent: urgent}
+			began := time.Now()
+			if _, err := m.put("key", nil); err == nil || time.Since(began) != want {
+				t.Errorf("urgent %v: %v after %v, want %v", urgent, err, time.Since(began), want)
+			}
+			ctx, end := m.op()
+			if end(); ctx.Err() == nil {
+				t.Error("an operation that is over keeps its context, one more with each")
+			}
+		})
+	}
+}
