@@ -106,6 +106,20 @@ func TestUnknownStaysEmpty(t *testing.T) {
 	}
 }
 
+// Shares are of the time where nearly all calls have one, and nearly all bytes; else of the bytes.
+func TestWeight(t *testing.T) {
+	for _, c := range []struct {
+		untimed float64 // calls
+		bytes   uint64
+		want    Weight
+	}{{0, 0, ByTime}, {50, 1000, ByTime}, {100, 1, ByBytes}, {1, 100_000, ByBytes}} {
+		p := Profile{Entries: []Entry{{Call: Call{Bytes: 1000}, Calls: 1000, Micros: 10}, {Call: Call{Bytes: c.bytes}, Calls: c.untimed}}}
+		if got := p.Scale().Weight; got != c.want {
+			t.Errorf("beside 1000 calls of 1000 bytes %v of %d have no time: weighed by %v, want %v", c.untimed, c.bytes, got, c.want)
+		}
+	}
+}
+
 // record is one of the inspector's, made up.
 func recordText(version, id string, rank, ranks int, perf string) string {
 	return fmt.Sprintf(`{"header":{"id":%q,"rank":%d,"n_ranks":%d,"nnodes":1},"metadata":{"inspector_output_format_version":%q,"hostname":"h","pid":%d},%s}`+"\n", id, rank, ranks, version, 100+rank, perf)

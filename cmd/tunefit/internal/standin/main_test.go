@@ -152,6 +152,7 @@ func TestSettings(t *testing.T) {
 		"STANDIN_FAIL=crash:3-2":     `"3-2" are no starts (allowed: as 3, 3- or 3-5)`,
 		"STANDIN_FAIL=crash:3":       "set STANDIN_STATE to a file that counts them",
 		"STANDIN_GRID=none.csv":      "none.csv: no such file",
+		"STANDIN_TOPO=none.xml":      "none.xml: no such file",
 	} {
 		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g", "8"); !strings.HasPrefix(log, "stand-in: ") || !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in %s", setting, want, log)
