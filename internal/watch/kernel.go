@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -15,6 +16,7 @@ type kernel struct {
 	events <-chan fsnotify.Event
 	errors <-chan error
 	close  func() error
+	ended  chan struct{} // closed before close is called
 }
 
 func openKernel() (*kernel, error) {
@@ -22,7 +24,7 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kernel{w.Add, w.Events, w.Errors, w.Close}, nil
+	return &kernel{w.Add, w.Events, w.Errors, w.Close, make(chan struct{})}, nil
 }
 
 // listen has the kernel tell of the directory that a path names, and of the one that the file
@@ -46,7 +48,10 @@ func (w *Watcher) listen(path string) {
 	}
 }
 
-// wake has all files looked at when something has happened in a directory, until k ends.
+// wake has all files looked at when something has happened in a directory, until k ends. It then
+// rests: every file of the directory counts, also a log that another process writes all the
+// time. Meanwhile the kernel counts equal events once and drops what exceeds its queue, and a
+// look finds what has changed, however old the event is that asks for it.
 func (w *Watcher) wake(k *kernel) {
 	for {
 		select {
@@ -67,6 +72,10 @@ func (w *Watcher) wake(k *kernel) {
 			}
 		}
 		w.mu.Unlock()
+		select {
+		case <-k.ended:
+		case <-time.After(w.cfg.Debounce):
+		}
 	}
 }
 

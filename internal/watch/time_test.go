@@ -26,12 +26,13 @@ type fake struct {
 }
 
 func (k *fake) open() (*kernel, error) {
-	k.events, k.errors = make(chan fsnotify.Event), make(chan error)
+	k.events, k.errors = make(chan fsnotify.Event, 1000), make(chan error)
 	return &kernel{
 		add:    func(string) error { return k.fail },
 		events: k.events,
 		errors: k.errors,
 		close:  func() error { close(k.events); return nil },
+		ended:  make(chan struct{}),
 	}, nil
 }
 
@@ -109,6 +110,27 @@ func TestOtherFilesDoNotMatter(t *testing.T) {
 		k.events <- fsnotify.Event{Name: filepath.Join(filepath.Dir(path), "other"), Op: fsnotify.Remove}
 		time.Sleep(5 * time.Second)
 		if at := told(); len(at) > 0 {
+			t.Errorf("reported at %v", at)
+		}
+	})
+}
+
+// TestBusyDirectory: a log that another process writes next to the file costs a look every
+// Debounce, however many lines it has, and hides no change.
+func TestBusyDirectory(t *testing.T) {
+	k := &fake{}
+	cfg := usual
+	cfg.Poll = time.Hour
+	simulated(t, cfg, k, func(path string, told func() []time.Duration) {
+		write(t, path, "changed without an event of its own")
+		for range cap(k.events) {
+			k.events <- fsnotify.Event{Name: filepath.Join(filepath.Dir(path), "log"), Op: fsnotify.Write}
+		}
+		time.Sleep(time.Second)
+		if taken := cap(k.events) - len(k.events); taken > 22 {
+			t.Errorf("%d events are taken within a second", taken)
+		}
+		if at := told(); len(at) != 1 || at[0] > 2*usual.Debounce {
 			t.Errorf("reported at %v", at)
 		}
 	})

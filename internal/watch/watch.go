@@ -14,7 +14,7 @@ type Config struct {
 	// Poll is the time between looks at each file, whatever the kernel tells.
 	Poll time.Duration
 	// Debounce is how long a file must be at rest before a change is reported, so
-	// that a save in several writes counts once.
+	// that a save in several writes counts once. Events have the files looked at as often.
 	Debounce time.Duration
 	// Max is the longest that a change waits for rest: a file that is written all
 	// the time is reported every Max.
@@ -102,6 +102,7 @@ func (w *Watcher) remove(f *file) {
 	close(f.stop)
 	if k := w.kernel; k != nil && len(w.files) == 0 {
 		w.kernel = nil
+		close(k.ended)
 		w.running.Go(func() { _ = k.close() })
 	}
 }
@@ -111,7 +112,7 @@ func (w *Watcher) follow(f *file) {
 	var last state
 	var since time.Time // when last was first seen
 	unsure := false     // so soon after the last change, another may have left the same state
-	for woken := false; ; {
+	for {
 		w.listen(f.path)
 		now := look(f.path)
 		switch {
@@ -130,10 +131,6 @@ func (w *Watcher) follow(f *file) {
 		case unsure && time.Since(since) >= coarse:
 			unsure = false
 			f.changed()
-		case woken: // by another file, which may be written all the time
-			if !f.pause(w.cfg.Debounce) {
-				return
-			}
 		}
 		wait := w.cfg.Poll
 		if unsure {
@@ -145,9 +142,7 @@ func (w *Watcher) follow(f *file) {
 			poll.Stop()
 			return
 		case <-poll.C:
-			woken = false
 		case <-f.woken:
-			woken = true
 		}
 		poll.Stop()
 	}
