@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
 )
 
 // sweep reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
@@ -26,13 +28,11 @@ type sweep struct {
 }
 
 func readCSV(in io.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: csv.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
-	s.in.Comment = '#'
-	s.in.FieldsPerRecord = -1
+	s := &sweep{r: r, opts: opts, in: boundedcsv.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
 	s.in.ReuseRecord = true
 	header, err := s.in.Read()
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.File, err)
+		return s.unread(err)
 	}
 	if err := s.header(header); err != nil {
 		return err
@@ -50,7 +50,7 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
+			return s.unread(err)
 		}
 		s.line, _ = s.in.FieldPos(0)
 		s.row()
@@ -61,4 +61,13 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil
+}
+
+// unread says where reading has ended.
+func (s *sweep) unread(err error) error {
+	var refused *boundedcsv.RowError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s:%d: %s", s.r.File, refused.Line, refused.Text)
+	}
+	return fmt.Errorf("%s: after line %d: %w", s.r.File, s.line, err)
 }

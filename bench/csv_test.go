@@ -23,3 +23,12 @@ func TestLinesOfCSV(t *testing.T) {
 		t.Errorf("%d rows, malformed %+v; want 5, lines 10 and 11", r.Rows, r.Malformed)
 	}
 }
+
+// A row that no sweep has ends the reading before it is split.
+func TestWideRow(t *testing.T) {
+	text := "collective,size_bytes,time_us\nallreduce,1024,10\n\nallreduce" + strings.Repeat(",", 1000)
+	_, err := Read(strings.NewReader(text), "x.csv", Options{})
+	if want := "x.csv:4: more than 64 fields in a row (allowed: up to 64)"; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocarina/gocsv"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -62,7 +63,7 @@ func (r *reader) fail(line, column int, err error) {
 // a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
 	r.columns = firstColumns(headerlessColumns)
-	in := newCSVReader(bytes.NewReader(data))
+	in := boundedcsv.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
 		first, err = in.Read()
@@ -111,24 +112,29 @@ func (r *reader) readRows(data []byte) {
 		}
 	}
 	header[len(r.columns)] = beyondColumn
-	in := newCSVReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
+	in := boundedcsv.NewReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
 	in.ReuseRecord = true
 	rows, err := gocsv.NewUnmarshaller(in, &row{})
 	if err != nil {
 		r.fail(1, 0, err)
 		return
 	}
-	r.rules = make([]Rule, 0, 1+bytes.Count(data, []byte("\n")))
+	const shortRow = 16 // bytes; lines may be empty
+	r.rules = make([]Rule, 0, 1+min(bytes.Count(data, []byte("\n")), len(data)/shortRow))
 	fields := fieldReader{r: r, in: in}
 	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
+		var refused *boundedcsv.RowError
 		switch {
 		case err == io.EOF:
 			return
 		case errors.As(err, &syntax):
 			r.fail(syntax.StartLine-1, 0, syntaxText(syntax))
 			continue
+		case errors.As(err, &refused):
+			r.fail(refused.Line-1, 0, errors.New(refused.Text))
+			return
 		case err != nil:
 			r.fail(1, 0, err)
 			return
@@ -145,13 +151,6 @@ func (r *reader) readRows(data []byte) {
 			fields.readRule(&r.rules[len(r.rules)-1])
 		}
 	}
-}
-
-func newCSVReader(in io.Reader) *csv.Reader {
-	r := csv.NewReader(in)
-	r.Comment = '#'
-	r.FieldsPerRecord = -1
-	return r
 }
 
 func syntaxText(e *csv.ParseError) error {
@@ -174,11 +173,12 @@ func unindentComments(data []byte) []byte {
 	if !bytes.Contains(data, []byte(" #")) && !bytes.Contains(data, []byte("\t#")) {
 		return data
 	}
-	lines := bytes.SplitAfter(data, []byte("\n"))
-	for i, line := range lines {
+	out := make([]byte, 0, len(data))
+	for line := range bytes.Lines(data) {
 		if t := bytes.TrimLeft(line, " \t"); bytes.HasPrefix(t, []byte("#")) {
-			lines[i] = t
+			line = t
 		}
+		out = append(out, line...)
 	}
-	return bytes.Join(lines, nil)
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -30,8 +31,8 @@ type Table struct {
 // Read reads the header; file is for messages. Of the columns that there may be, the first needed
 // ones have to be there. before is how many lines of the file come before text.
 func Read(file, text string, before int, columns []string, needed int) (*Table, error) {
-	t := &Table{file: file, csv: csv.NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
-	t.csv.Comment, t.csv.FieldsPerRecord, t.csv.TrimLeadingSpace = '#', -1, true
+	t := &Table{file: file, csv: boundedcsv.NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
+	t.csv.TrimLeadingSpace = true
 	header, err := t.csv.Read()
 	switch {
 	case err == io.EOF:
@@ -117,6 +118,10 @@ func (t *Table) malformed(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d:%d: %w", t.file, t.before+parse.Line, parse.Column, parse.Err)
+	}
+	var refused *boundedcsv.RowError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s:%d:1: %s", t.file, t.before+refused.Line, refused.Text)
 	}
 	return fmt.Errorf("%s: %w", t.file, err)
 }
