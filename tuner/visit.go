@@ -24,21 +24,34 @@ type RendezvousView struct {
 	Private, Own bool
 }
 
-// Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names. Without a
-// name it finds the default ones of this machine: those of this user, and for root
-// those of all users. It creates nothing. A default one that is not there is none, a
-// named one an error.
-func Visit(name string) ([]RendezvousView, error) {
+// Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names, and in the
+// folders below it. Without a name it finds the default ones of this machine: those of this
+// user, and for root those of all users. It creates nothing. A default one that is not there
+// is none, a named one an error. unseen says where a rendezvous may be that it could not look at.
+func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 	if name == "" {
-		return visitPrivate()
+		places, err = visitPrivate()
+		return places, nil, err
 	}
-	s, err := dirstore.Look(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
+	dirs, unseen := dirstore.Below(name)
+	if len(dirs) == 0 {
+		dirs = []string{name} // nobody has used it yet
 	}
-	return []RendezvousView{{Name: name, Records: s, Directory: s}}, nil
+	for _, dir := range dirs {
+		s, err := dirstore.Look(dir)
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case missing && dir == name:
+			return nil, nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
+		case missing: // its job has ended
+		case err != nil && dir == name:
+			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
+		case err != nil:
+			unseen = append(unseen, err)
+		default:
+			places = append(places, RendezvousView{Name: dir, Records: s, Directory: s})
+		}
+	}
+	return places, unseen, nil
 }
 
 func visitPrivate() (places []RendezvousView, err error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +31,12 @@ type job struct {
 // is killed.
 func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Helper()
+	return startBy(t, nil, ranks, policy, env...)
+}
+
+// startBy has a launcher start each rank, in the test's environment.
+func startBy(t *testing.T, launcher []string, ranks int, policy string, env ...string) *job {
+	t.Helper()
 	testlib.NeedPlugin(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
@@ -39,9 +46,13 @@ func start(t *testing.T, ranks int, policy string, env ...string) *job {
 	t.Cleanup(func() { j.kill() })
 	var ready sync.WaitGroup
 	for r := range ranks {
-		cmd := exec.Command(testlib.Rank, testlib.Library, filepath.Join(t.TempDir(), "calls"),
+		words := append(slices.Clone(launcher), testlib.Rank, testlib.Library, filepath.Join(t.TempDir(), "calls"),
 			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
+		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
+		if launcher != nil {
+			cmd.Env = append(os.Environ(), env...)
+		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

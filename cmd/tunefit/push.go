@@ -20,7 +20,9 @@ why. A model (MODEL.json) goes the same way.
 
 A policy with an error is not written. The file is replaced as a whole by a rename;
 owner, permissions and symbolic links to it stay. Exit code 0: all have switched, or none
-has to. 1: nothing was written, or not all have switched; the ranks go on trying.`,
+has to. 1: nothing was written, or not all have switched (the ranks go on trying), or it
+cannot be seen from here whether all have. Jobs that meet elsewhere than --rendezvous
+names are not looked for.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },

@@ -97,6 +97,38 @@ func TestRecipeTorchrun(t *testing.T) {
 	}
 }
 
+// Two jobs of the script run on the site's policy. Each has a rendezvous of its own, and status and push find both in the folder
+// above.
+func TestRecipeTorchrunFollowsPush(t *testing.T) {
+	dir, program := site(t)
+	// The script ends as torchrun does, here as the rank itself, so that the test can end it.
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	policy, live, file := filepath.Join(dir, "policy.csv"), filepath.Join(dir, "live"), testlib.File(t, "new.csv", row(2))
+	jobs := map[string]*job{}
+	for _, name := range []string{"run7", "run8"} {
+		jobs[name] = startBy(t, []string{recipe("torchrun.sh")}, 2, policy, "NODES=1", "MASTER=node1", "JOB="+name)
+	}
+	out, said := tunefit(t, cli.ExitOK, "push", file, "--to", policy, "--rendezvous", live)
+	for name, j := range jobs {
+		if s := j.status(t, "--rendezvous", live); s == nil || s.Rendezvous != filepath.Join(live, name) || s.Policy != policy || len(s.Changes) == 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if !strings.Contains(out, j.comm+": version ") {
+			t.Errorf("%s%s", out, said)
+		}
+	}
+	if !strings.HasSuffix(out, "2 communicators run on it\n") {
+		t.Errorf("%s%s", out, said)
+	}
+	// Where the jobs do not meet, nobody can say that none reads the file.
+	if out, _ = tunefit(t, cli.ExitOK, "push", file, "--to", policy); !strings.Contains(out, "jobs that have NCCL_TUNER_RENDEZVOUS set meet elsewhere and were not looked for") {
+		t.Error(out)
+	}
+}
+
 // What the file of Kubernetes has of its objects. A field that is not here is a mistake, or to be added.
 type (
 	meta      struct{ Name string }
@@ -276,6 +308,10 @@ func mustFollow(t *testing.T, text, name string) {
 	path := filepath.Join(dir, name)
 	if err := os.Symlink("..data/"+name, path); err != nil {
 		t.Fatal(err)
+	}
+	// What push writes there, the kubelet would undo.
+	if _, said := tunefit(t, cli.ExitFailed, "push", testlib.File(t, "new.csv", row(2)), "--to", path); !strings.Contains(said, "kubectl edit configmap") {
+		t.Error(said)
 	}
 	w := watch.New(watch.Config{Poll: time.Second, Debounce: 10 * time.Millisecond, Max: time.Second})
 	defer w.Close()

@@ -9,7 +9,7 @@ import (
 
 // rendezvousFlag adds --rendezvous.
 func rendezvousFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "rendezvous", "", "where the ranks meet: a directory or etcd://HOST:PORT/PREFIX, as in "+tuner.EnvRendezvous+" (default: that variable, else /dev/shm of this machine)")
+	cmd.Flags().StringVar(name, "rendezvous", "", "where the ranks meet: a directory, or one above those of several jobs, or etcd://HOST:PORT/PREFIX, as in "+tuner.EnvRendezvous+" (default: that variable, else /dev/shm of this machine)")
 }
 
 func statusCommand() *cobra.Command {
@@ -25,6 +25,9 @@ Listed are communicators whose policy can change during the run (` + tuner.EnvRe
 is live, the log does not say why not). A version is the digest that the ranks log.
 "unknown" is said of processes that only another machine or container knows of.
 
+Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says; --rendezvous names it, or
+a folder above: one and two levels below it are looked at, 1000 folders at most.
+
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json
@@ -34,6 +37,7 @@ It reads what the ranks have written down for each other and writes nothing itse
 			if f.Prometheus && (f.JSON || f.Watch) {
 				return cli.Usagef("--prometheus excludes --json and --watch")
 			}
+			f.Warnings = cmd.ErrOrStderr()
 			return f.Run(cmd.OutOrStdout())
 		},
 	}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts torchrun on one node, with NCCL deciding by a policy that may be edited during the run. On every node alike:
 #   JOB=run7 NODES=4 MASTER=node1 ./torchrun.sh train.py ...
+# To change the policy of all such jobs: tunefit push new.csv --to $SITE/policy.csv --rendezvous $SITE/live
 # SITE is a folder that all nodes see: `make install PREFIX=$SITE`, and the policy beside it.
 set -eu
 SITE=${SITE:-/shared/tuner}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,51 @@ func Look(dir string) (*Store, error) {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
 	return newStore(dir, "look")
+}
+
+// How far Below looks: jobs have folders such as DIR/JOB or DIR/USER/JOB.
+const (
+	belowDepth = 2
+	belowMost  = 1000 // folders
+)
+
+// recordDirs are what a directory of records has in it.
+var recordDirs = []string{"blob", "c", "p"}
+
+// Below lists the directories of records in dir: itself, and those below it, for sites give each job a folder of its own. It
+// follows no links below dir. unseen says what it could not look at.
+func Below(dir string) (dirs []string, unseen []error) {
+	looked := 0
+	var look func(at string, depth int)
+	look = func(at string, depth int) {
+		if looked++; looked > belowMost {
+			return
+		}
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			if at == dir || !errors.Is(err, fs.ErrNotExist) { // a job that has ended may have removed its own
+				unseen = append(unseen, err)
+			}
+			return
+		}
+		used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "c" && e.IsDir() })
+		if used {
+			dirs = append(dirs, at)
+		}
+		if depth == belowDepth || used && at != dir {
+			return
+		}
+		for _, e := range entries {
+			if e.IsDir() && !(used && slices.Contains(recordDirs, e.Name())) {
+				look(filepath.Join(at, e.Name()), depth+1)
+			}
+		}
+	}
+	look(dir, 0)
+	if looked > belowMost {
+		unseen = append(unseen, fmt.Errorf("%s has more than %d folders, and the rest was not looked at (remove those of jobs that have ended, or name a job's own)", dir, belowMost))
+	}
+	return dirs, unseen
 }
 
 // Made implements agree.Records. A record is as old as its file.

@@ -56,7 +56,7 @@ func (s *Store) Check() error {
 	if err := s.trust.check(s.root, info); err != nil {
 		return err
 	}
-	for _, below := range []string{"blob", "c", "p"} {
+	for _, below := range recordDirs {
 		path := filepath.Join(s.root, below)
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {

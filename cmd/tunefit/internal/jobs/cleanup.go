@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,11 +45,15 @@ func (f *Cleanup) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	unseen := o.unseen
 	places, err := o.places()
 	if err != nil {
 		return err
 	}
 	for _, p := range places {
+		if o.inspector[p.Name] == nil {
+			continue // it could not be looked at, or is new
+		}
 		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
 			if err := p.Directory.Check(); err != nil {
 				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
@@ -64,7 +69,7 @@ func (f *Cleanup) Run(out io.Writer) error {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
-	return nil
+	return errors.Join(unseen...)
 }
 
 // removeUnused removes the private directories of this user that no process uses.

@@ -26,6 +26,7 @@ type observer struct {
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*tuner.Bundle // by content
+	unseen    []error                  // what the last look could not look at
 }
 
 func newObserver(name string) *observer {
@@ -68,6 +69,7 @@ func (m member) gone() bool { return m.left || m.state == tuner.Dead }
 
 // places returns where to look.
 func (o *observer) places() ([]tuner.RendezvousView, error) {
+	o.unseen = nil
 	switch {
 	case o.etcd != nil:
 	case tuner.IsEtcd(o.name):
@@ -79,7 +81,8 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 	case strings.Contains(o.name, "://"):
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", redact.URL(o.name))
 	default:
-		places, err := tuner.Visit(o.name)
+		places, unseen, err := tuner.Visit(o.name)
+		o.unseen = unseen
 		return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return o.own && p.Private && !p.Own }), err
 	}
 	return []tuner.RendezvousView{{Name: o.name, Records: o.etcd}}, nil
@@ -96,12 +99,17 @@ func (o *observer) look(ctx context.Context) (all []communicator, err error) {
 	for _, p := range places {
 		if o.inspector[p.Name] == nil {
 			o.inspector[p.Name] = agree.Inspect(p.Records)
+		} else if p.Directory != nil {
+			p.Directory.Close() // the inspector has one open
 		}
 		found, err := o.inspector[p.Name].Communicators(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
 			return nil, fmt.Errorf("%s: no answer within %v", p.Name, lookLimit)
-		}
-		if err != nil {
+		case err != nil && len(places) > 1: // one job's folder hides no other job
+			o.unseen = append(o.unseen, fmt.Errorf("%s: %w", p.Name, err))
+			delete(o.inspector, p.Name)
+		case err != nil:
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for _, c := range found {

@@ -92,7 +92,7 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 	return nil
 }
 
-// wait says what comes of the file in the communicators that read it.
+// wait says what comes of the file in the communicators that read it, and what it cannot know of.
 func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
@@ -100,9 +100,28 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.unasked > 0 {
 		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.unasked, "communicator"), cli.Verb(w.unasked, "is", "are"), cli.Verb(w.unasked, "it", "them"))
 	}
-	switch {
+	writeUnseen(out, w.missed)
+	if n := len(w.unclear); n > 0 {
+		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n", cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.unclear))
+	}
+	if err := f.waitForTargets(ctx, w, out); err != nil {
+		return err
+	}
+	if len(w.missed)+len(w.unclear) > 0 && f.Timeout > 0 {
+		fmt.Fprintln(out, "so it is not known whether all jobs that read this file have switched; tunefit status on their nodes tells")
+		return cli.ExitWith(cli.ExitFailed)
+	}
+	return nil
+}
+
+// waitForTargets waits for those that are known to read the file.
+func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) error {
+	switch name := rendezvous(f.Rendezvous); {
+	case len(w.targets) == 0 && len(w.missed)+len(w.unclear) > 0:
+		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
+		return nil
 	case len(w.targets) == 0:
-		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n", where(rendezvous(f.Rendezvous)))
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
 		return nil
 	case w.settled():
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))

@@ -3,6 +3,8 @@ package jobs
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +108,66 @@ func TestSwitchIsTheDecidedCall(t *testing.T) {
 	c.Changes = []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493}, Decision: &agree.Decision{Commit: true, At: 494}}}
 	if said, shown := lastSwitch(c), newStatusJSON(c).Changes[0].Switch; said != "call 494" || shown != 494 {
 		t.Errorf("said %s, shown %d, want 494", said, shown)
+	}
+}
+
+// A file that this machine cannot see, of a container say, may be the one that is written, and so may be that of a job in a
+// folder that was not looked at: then push does not say that all is well.
+func TestPushSaysWhatItCannotKnow(t *testing.T) {
+	const comm = "0000000000000001-2"
+	for what, c := range map[string]struct {
+		change func(t *testing.T, p *pushed)
+		want   []string
+	}{
+		"a container's file": {func(t *testing.T, p *pushed) {
+			p.file = testlib.File(t, "policy.csv", policyRow(1))
+		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n", "none is known to read this file\n"}},
+		"too many folders": {func(t *testing.T, p *pushed) {
+			for i := range 1000 {
+				if err := os.Mkdir(filepath.Join(p.dir, fmt.Sprint(i)), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
+		}, []string{"not looked at: ", "has more than 1000 folders", "none is known to read this file\n"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newPushed(t, comm)
+			if err := os.Remove(p.file); err != nil {
+				t.Fatal(err)
+			}
+			c.change(t, &p)
+			for timeout, fails := range map[time.Duration]bool{time.Minute: true, 0: false} {
+				var said strings.Builder
+				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+				if (err != nil) != fails {
+					t.Errorf("--timeout %v: %v", timeout, err)
+				}
+				for _, want := range c.want {
+					if !strings.Contains(said.String(), want) {
+						t.Errorf("%q is not in\n%s", want, said.String())
+					}
+				}
+			}
+		})
+	}
+}
+
+// A file that was removed is found again by the name that the ranks have for it, through links, too.
+func TestPushFindsWhoReadsAFileThatIsGone(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "site")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(link, "policy.csv")
+	key, digest, content := bundleOf(file, policyRow(1))
+	all := twoRanks("0000000000000001-2", map[string]string{key: content})
+	all["c/0000000000000001-2/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
+	var said strings.Builder
+	if err := (&Push{To: file, Rendezvous: testlib.Records(t, all)}).Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(said.String(), "1 communicator has to switch; tunefit status tells how it goes\n") {
+		t.Error(said.String())
 	}
 }

@@ -20,9 +20,10 @@ import (
 
 // View shows the communicators of a rendezvous.
 type View struct {
-	Rendezvous string // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
-	All        bool   // also those that have ended
-	Watch      bool   // again and again
+	Warnings   io.Writer // for what a program's output has no place for
+	Rendezvous string    // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	All        bool      // also those that have ended
+	Watch      bool      // again and again
 	JSON       bool
 	Prometheus bool
 }
@@ -38,7 +39,7 @@ func (f *View) Run(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return f.write(out, all)
+		return f.write(out, all, o.unseen)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,12 +48,12 @@ func (f *View) Run(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return f.write(w, all)
+		return f.write(w, all, o.unseen)
 	})
 }
 
 // write prints the communicators that are asked for.
-func (f *View) write(w io.Writer, all []communicator) error {
+func (f *View) write(w io.Writer, all []communicator, unseen []error) error {
 	shown, leftovers := []communicator{}, 0
 	for _, c := range all {
 		switch {
@@ -61,6 +62,9 @@ func (f *View) write(w io.Writer, all []communicator) error {
 		default:
 			leftovers++
 		}
+	}
+	if (f.Prometheus || f.JSON) && !f.Watch {
+		writeUnseen(f.Warnings, unseen)
 	}
 	if f.Prometheus {
 		return writePrometheus(w, shown)
@@ -72,8 +76,10 @@ func (f *View) write(w io.Writer, all []communicator) error {
 		return err
 	}
 	if len(shown) == 0 {
-		fmt.Fprintf(w, "no live communicator whose policy can change %s\n", where(rendezvous(f.Rendezvous)))
+		name := rendezvous(f.Rendezvous)
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), elsewhere(name))
 	}
+	writeUnseen(w, unseen)
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
 			cli.CountOf(leftovers, "communicator"), cli.Verb(leftovers, "has", "have"))
@@ -83,9 +89,24 @@ func (f *View) write(w io.Writer, all []communicator) error {
 
 func where(rendezvous string) string {
 	if rendezvous == "" {
-		return "on this machine"
+		return "in /dev/shm of this machine"
 	}
 	return "in " + rendezvous
+}
+
+// elsewhere says, where nothing was found, which jobs could not be.
+func elsewhere(rendezvous string) string {
+	if rendezvous == "" {
+		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: name their folder, or the one above, with --rendezvous\n"
+	}
+	return ""
+}
+
+// writeUnseen says what could not be looked at.
+func writeUnseen(w io.Writer, unseen []error) {
+	for _, err := range unseen {
+		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", err)
+	}
 }
 
 // refreshEvery is how often a watched view is made anew.

@@ -207,7 +207,7 @@ func TestStatusOfOthersRecords(t *testing.T) {
 	f := View{JSON: true, Watch: true}
 	all, err := newObserver(dir).look(t.Context())
 	if err == nil {
-		err = f.write(&text, all)
+		err = f.write(&text, all, nil)
 	}
 	if err != nil || strings.Count(text.String(), "\n") != 1 || !strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
 		t.Errorf("%q, %v", text.String(), err)

@@ -21,8 +21,10 @@ type waiter struct {
 	text    []byte
 	out     io.Writer
 	targets []*target
-	others  int // live communicators that read other files
-	unasked int // of one rank, that read this one
+	others  int      // live communicators that read other files
+	missed  []error  // what could not be looked at
+	unclear []string // those of which this machine cannot tell which file they read
+	unasked int      // of one rank, that read this one
 	began   time.Time
 }
 
@@ -49,11 +51,15 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
+	w.missed = w.unseen
 	for i := range all {
 		c := &all[i]
+		reads, known := w.reads(c)
 		switch {
 		case c.ending():
-		case !w.reads(c):
+		case !known:
+			w.unclear = append(w.unclear, c.name())
+		case !reads:
 			w.others++
 		case !c.asked():
 			w.unasked++
@@ -69,22 +75,22 @@ func (w *waiter) prepare(ctx context.Context) error {
 	return nil
 }
 
-// reads reports whether a communicator's ranks read the file.
-func (w *waiter) reads(c *communicator) bool {
+// reads reports whether a communicator's ranks read the file. It is not known where they name
+// none, or one that this machine does not have: a container's, say, which may be the same file.
+func (w *waiter) reads(c *communicator) (reads, known bool) {
 	name, model := c.paths()
 	if w.file.model {
 		name = model
 	}
 	if name == "" {
-		return false
+		return false, c.here()
 	}
 	if !filepath.IsAbs(name) { // relative to a place on another machine
-		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name))
+		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name)), true
 	}
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real
-	}
-	return name == w.file.path
+	real, exists, err := behindLinks(name)
+	reads = err == nil && real == w.file.path
+	return reads, reads || exists || c.here()
 }
 
 // goal is what a communicator's ranks find in their files from now on.
