@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -101,6 +102,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from costs.Flags, args []string) 
 	var opt lint.Options
 	var here *topo.Fingerprint
 	if from.Topo != "" || from.Tuning != "" {
+		from.Measured(file, nccl.ReadMeasured(text))
 		costs, err := from.Read()
 		if err != nil {
 			return 0, err

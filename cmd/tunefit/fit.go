@@ -13,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -204,7 +205,13 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if len(in.Rows) == 0 {
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
-		if err := cli.WriteWhole(f.csv, f.force, func(w io.Writer) error { return fit.WriteRows(w, in.Rows) }); err != nil {
+		write := func(w io.Writer) error {
+			if v, err := nccl.ParseVersion(in.File.Provenance.NCCL); err == nil { // one release
+				fmt.Fprintln(w, nccl.MeasuredComment(v))
+			}
+			return fit.WriteRows(w, in.Rows)
+		}
+		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, cli.CountOf(len(in.Rows), "row"))

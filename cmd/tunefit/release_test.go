@@ -42,6 +42,51 @@ func cutLine(text, begin string) (rest, line string) {
 	return rest, line
 }
 
+// fit writes which release was measured, and show asks as that release, not as the installed one. Files that say different
+// ones leave it open.
+func TestReleaseOfAPolicy(t *testing.T) {
+	testlib.NeedPlugin(t)
+	testlib.NoJob(t)
+	installed := costs.FindNCCL
+	defer func() { costs.FindNCCL = installed }()
+	costs.FindNCCL = func() nccl.Version { return 22707 }
+	dir := t.TempDir()
+	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
+	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
+	for _, size := range []string{"4096", "8192", "16384"} {
+		for _, repetition := range []string{"", "1", "2"} {
+			text += "allreduce," + size + ",ring,simple,8,1,8,default,100." + repetition + "0,a" + repetition + ",2.28.9\n" +
+				"allreduce," + size + ",tree,ll,8,1,8,forced,50." + repetition + "0,b" + repetition + ",2.28.9\n"
+		}
+	}
+	if err := os.WriteFile(sweep, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tunefit(t, cli.ExitOK, "fit", sweep, "-o", model, "--csv", policy)
+	other := testlib.File(t, "other.csv", nccl.MeasuredComment(23007)+"\nallreduce,0,inf,ring,ll,2,1,8\n")
+	for _, test := range []struct {
+		args    []string
+		release string
+		of      string // the file that says so
+	}{
+		{[]string{policy}, "2.28.9", policy},
+		{[]string{"--model", model}, "2.28.9", model},
+		{[]string{other}, "2.30.7", other},
+		{[]string{policy, "--nccl", "2.21.5"}, "2.21.5", ""},
+		{[]string{other, "--model", model}, "2.27.7", ""},
+	} {
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json", "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M"}, test.args...)...)
+		var all []ask.OutcomeJSON
+		if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Release != test.release {
+			t.Errorf("%v: %v\n%s", test.args, err, out)
+		}
+		said := strings.Contains(notes, "note: for NCCL "+test.release+", which "+test.of+" was measured with (--nccl names another release)\n")
+		if said != (test.of != "") {
+			t.Errorf("%v: %s", test.args, notes)
+		}
+	}
+}
+
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
 	testlib.NeedPlugin(t)

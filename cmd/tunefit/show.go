@@ -38,7 +38,8 @@ A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one.
 
 The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
-a job gets with the release of --nccl: by its version of the tuner ABI, with what that
+a job gets with the release of --nccl, or else that which the files say they were
+measured with: by its version of the tuner ABI, with what that
 lacks. NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json

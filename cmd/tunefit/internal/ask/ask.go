@@ -60,6 +60,12 @@ func NewAsker(who cli.LibraryFlag, from costs.Flags, by ...Decider) (*Asker, err
 		if err != nil {
 			return nil, err
 		}
+		from.Measured(d.Policy, files.measured)
+		if files.model != nil {
+			// An error is of a model that names several releases, or none.
+			with, _ := nccl.ParseVersion(files.model.File.Provenance.NCCL)
+			from.Measured(d.Model, with)
+		}
 		engines[d], _ = files.engine(from) // the plugin says what is not known of the machine
 		modelled = modelled || files.model != nil
 	}

@@ -19,6 +19,7 @@ import (
 type Files struct {
 	Policies []*policy.Policy
 	model    *model.Model // nil: none
+	measured nccl.Version // what the policy says that it was measured with; 0: nothing
 }
 
 // Read reads the files.
@@ -29,6 +30,11 @@ func (d Decider) Read() (f Files, err error) {
 			return f, err
 		}
 		f.Policies = []*policy.Policy{p}
+		text, err := cli.ReadDecider(d.Policy, cli.KindPolicy)
+		if err != nil {
+			return f, err
+		}
+		f.measured = nccl.ReadMeasured(text)
 	}
 	if d.Model != "" {
 		f.model, err = ReadModel(d.Model)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -25,7 +26,22 @@ import (
 )
 
 // Flags name what NCCL's own choice comes from.
-type Flags struct{ Tuning, Topo, NCCL string }
+type Flags struct {
+	Tuning, Topo, NCCL string
+	measured           map[nccl.Version]string // which file was measured with a release
+}
+
+// Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl names none
+// and no other file says another.
+func (f *Flags) Measured(file string, with nccl.Version) {
+	if with != 0 {
+		f.measured = maps.Clone(f.measured)
+		if f.measured == nil {
+			f.measured = map[nccl.Version]string{}
+		}
+		f.measured[with] = file
+	}
+}
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
@@ -60,11 +76,19 @@ func (f *Flags) Read() (*Model, error) {
 	if f.Tuning != "" {
 		return f.readTuning()
 	}
-	version, note, err := WhichNCCL(f.NCCL)
+	m := &Model{standIns: map[grid.Shape]grid.Shape{}, notes: UncountedVariables()}
+	named := f.NCCL
+	if named == "" && len(f.measured) == 1 {
+		for v, file := range f.measured {
+			named = v.String()
+			m.notes = append(m.notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
+		}
+	}
+	version, note, err := WhichNCCL(named)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{standIns: map[grid.Shape]grid.Shape{}, NCCL: version, notes: UncountedVariables()}
+	m.NCCL = version
 	if note != "" {
 		m.notes = append(m.notes, note)
 	}

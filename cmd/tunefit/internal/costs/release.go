@@ -34,7 +34,7 @@ func WhichNCCL(named string) (v nccl.Version, note string, err error) {
 	return v, note, nil
 }
 
-const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that is installed, else 2.31.2)"
+const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was measured with, else the installed one, else 2.31.2)"
 
 // UncountedVariables are notes on variables that are set and do not count in what NCCL chooses by itself.
 func UncountedVariables() (notes []string) {
