@@ -40,6 +40,7 @@ Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if some
 could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor.LateAfter),
 		Example: `  tunefit doctor
   tunefit doctor --launch "srun -N 4"
+  tunefit doctor --machine --launch "srun -N 4"
   tunefit doctor --launch "mpirun -np 4 --host node1,node2,node3,node4 -x NCCL_TUNER_PLUGIN"
   tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
 		Args: cli.FlagsOnly,
@@ -71,6 +72,7 @@ could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor
 	own.Register(cmd, "of this tunefit, to compare with")
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object per finding")
+	f.BoolVar(&o.Machine, "machine", false, "examine the machine only, before there is a policy: not the tuner's library, files and rendezvous")
 	f.IntVar(&o.Nodes, "nodes", 1, "nodes that the job has")
 	f.StringVar(&o.NCCL, "nccl", "", "libnccl.so.2 that the job uses (default those found)")
 	f.StringVar(&launcher, "launch", "", `examine nodes by this launcher, as "srun -N 4"`)
@@ -100,6 +102,9 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 		return err
 	}
 	command := []string{self, "doctor", "--answer", "--nodes", strconv.Itoa(want.Nodes)}
+	if o.Machine {
+		command = append(command, "--machine")
+	}
 	for name, value := range map[string]string{"--plugin": own.Path, "--nccl": o.NCCL} {
 		if value != "" {
 			command = append(command, name+"="+value)

@@ -35,3 +35,22 @@ func TestDoctorCommand(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 }
+
+// Before there is a policy, nothing is wrong with a node where the tuner's variables are not set, alone or by a launcher. What
+// spoils measurements is found all the same.
+func TestDoctorOfTheMachine(t *testing.T) {
+	soundOnNodes(t)
+	for _, name := range []string{"NCCL_DEBUG", "NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvReload} {
+		os.Unsetenv(name)
+	}
+	for _, args := range [][]string{{"--machine"}, {"--machine", "--launch", "env", "--nodes", "1"}} {
+		out, said := tunefit(t, cli.ExitOK, append([]string{"doctor"}, args...)...)
+		if strings.Contains(out, "NCCL_TUNER_") || strings.Contains(out, "NCCL_DEBUG") || !strings.Contains(out, "ok       environment") {
+			t.Errorf("%v: %s%s", args, out, said)
+		}
+	}
+	t.Setenv("NCCL_ALGO", "ring")
+	if out, _ := tunefit(t, exitFound, "doctor", "--machine"); !strings.Contains(out, "NCCL_ALGO=ring") {
+		t.Error(out)
+	}
+}

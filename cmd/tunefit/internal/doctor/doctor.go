@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,12 +28,17 @@ type Options struct {
 	Library string // that was built with this tunefit; "" if it is not there
 	NCCL    string // libnccl.so.2 that the job uses; "" for those found
 	Nodes   int    // that the job has
+	Machine bool   // only what counts without a tuner, too
 	Limit   time.Duration
 }
 
 // Examine says what is wrong and what is fine in this environment.
 func Examine(o Options) []finding {
-	return onThisMachine(o).examine(context.Background(), examinations)
+	all := examinations
+	if o.Machine {
+		all = slices.DeleteFunc(slices.Clone(all), func(e examination) bool { return e.tuner })
+	}
+	return onThisMachine(o).examine(context.Background(), all)
 }
 
 // doctor is one examination of an environment. What is not the environment is a field,
@@ -57,20 +63,22 @@ type doctor struct {
 type examination struct {
 	name string
 	run  func(*doctor, context.Context) []finding
+	// tuner tells that it is about what a job needs for the tuner.
+	tuner bool
 }
 
 // examinations are in the order in which a job would come by them.
 var examinations = []examination{
-	{"plugin", (*doctor).examinePlugin},
-	{"nccl", (*doctor).examineNCCL},
-	{"environment", (*doctor).examineEnvironment},
-	{"files", (*doctor).examineFiles},
-	{"topology", (*doctor).examineTopology},
-	{"rendezvous", (*doctor).examineRendezvous},
-	{"metrics", (*doctor).examineMetrics},
-	{"record", (*doctor).examineRecord},
-	{"limits", (*doctor).examineLimits},
-	{"jobs", (*doctor).examineJobs},
+	{"plugin", (*doctor).examinePlugin, true},
+	{"nccl", (*doctor).examineNCCL, false},
+	{"environment", (*doctor).examineEnvironment, false},
+	{"files", (*doctor).examineFiles, true},
+	{"topology", (*doctor).examineTopology, false},
+	{"rendezvous", (*doctor).examineRendezvous, true},
+	{"metrics", (*doctor).examineMetrics, true},
+	{"record", (*doctor).examineRecord, true},
+	{"limits", (*doctor).examineLimits, false},
+	{"jobs", (*doctor).examineJobs, true},
 }
 
 // onThisMachine says where things are.

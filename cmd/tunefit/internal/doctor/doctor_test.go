@@ -93,7 +93,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
 			}
-			stuck := examination{"stuck", func(*doctor, context.Context) []finding {
+			stuck := examination{name: "stuck", run: func(*doctor, context.Context) []finding {
 				time.Sleep(time.Hour)
 				return nil
 			}}

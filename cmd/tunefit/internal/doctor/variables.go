@@ -21,7 +21,12 @@ const (
 
 func (d *doctor) examineEnvironment(context.Context) []finding {
 	e := d.env
-	found := slices.Concat(restrictions(e), debugging(e), tunerVariables(e), comparing(e))
+	found := restrictions(e)
+	sound := fine("nothing in it decides before a policy would")
+	if !d.Machine {
+		found = slices.Concat(found, debugging(e), tunerVariables(e), comparing(e))
+		sound = fine("nothing in it stands against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
+	}
 	for _, c := range e.Files {
 		found = append(found, variablesFile(c, e)...)
 	}
@@ -29,7 +34,7 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, node.ConfVariable))
 	}
 	if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity > isFine }) {
-		found = append(found, fine("nothing in it stands against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG")))
+		found = append(found, sound)
 	}
 	return found
 }
