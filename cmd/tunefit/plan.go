@@ -66,7 +66,7 @@ default among them, and rows say that they are verified.`,
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
 	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the best predicted, at each size")
 	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
-	flags.StringVar(&f.profile, "profile", "", "job profile: plan what the job calls, the heaviest first, at its sizes (--coll, --comm and --sizes choose among it)")
+	flags.StringVar(&f.profile, "profile", "", "job profile: plan what the job calls, the heaviest first, at its sizes, or every doubling around them where they are more than 16 (--coll, --comm and --sizes choose among it)")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -18,8 +19,12 @@ import (
 // for its sake.
 const worthMeasuring = 0.01
 
-// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of each,
-// at every doubling around those that the job has.
+// mostOwnSizes bounds the sizes of a collective on a communicator that are measured as the job calls them. nccl-tests steps
+// through doublings in one start, and needs one for each size that is none.
+const mostOwnSizes = 16
+
+// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of each as
+// the job calls them; where these are more than mostOwnSizes, every doubling around them.
 type subjects struct {
 	keys  []fit.Key
 	sizes map[fit.Key][]uint64
@@ -54,15 +59,20 @@ func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, er
 		if weights[key] += g.Weight; s.sizes[key] == nil {
 			s.keys = append(s.keys, key)
 		}
-		least, most := g.Sizes()
-		s.sizes[key] = append(s.sizes[key], doublings(least, most)...)
+		for _, e := range g.Entries {
+			// nccl-tests measures no less than its unit.
+			unit := measure.TrimUnit(key)
+			s.sizes[key] = append(s.sizes[key], max(e.Bytes/unit, 1)*unit)
+		}
 	}
 	if len(s.keys) == 0 {
 		return s, cli.Usagef("--profile %s: no call of a known size is in it%s", file, namedToo(named))
 	}
 	for key, sizes := range s.sizes {
 		slices.Sort(sizes)
-		s.sizes[key] = doublings(sizes[0], sizes[len(sizes)-1])
+		if s.sizes[key] = slices.Compact(sizes); len(s.sizes[key]) > mostOwnSizes {
+			s.sizes[key] = doublings(sizes[0], sizes[len(sizes)-1])
+		}
 	}
 	slices.SortStableFunc(s.keys, func(a, b fit.Key) int { return cmp.Compare(weights[b], weights[a]) })
 	if p.Scale().Weight == profile.ByNothing {
@@ -80,10 +90,10 @@ func namedToo(named *grid.Flags) string {
 	return ""
 }
 
-// union are the sizes of all.
+// union is every doubling around the sizes of all.
 func (s *subjects) union() (sizes []uint64) {
 	for _, of := range s.sizes {
-		sizes = append(sizes, of...)
+		sizes = append(sizes, doublings(of[0], of[len(of)-1])...)
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)

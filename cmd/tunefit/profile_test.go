@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,9 +129,29 @@ func TestProfilePlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20
-	if len(plans) != 2 || plans[0].Collective != "allgather" || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{4 * mib, 8 * mib, 16 * mib}) ||
-		plans[1].Collective != "allreduce" || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{64 << 10, 128 << 10}) {
+	if len(plans) != 2 || plans[0].Collective != "allgather" || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
+		plans[1].Collective != "allreduce" || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{100 << 10}) {
 		t.Errorf("%+v", plans)
+	}
+	// nccl-tests gives each rank 16 bytes or a multiple. More sizes than 16 are covered by doublings.
+	many := head + "allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n"
+	for i := range 17 {
+		many += fmt.Sprintf("allreduce,1,8,%d,1,100\n", 1000+100*i)
+	}
+	stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", testlib.File(t, "many.csv", many), "--json")
+	plans = nil
+	if err := json.Unmarshal([]byte(stdout), &plans); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]uint64{"allreduce": {512, 1024, 2048, 4096}, "allgather": {896}, "reducescatter": {128}}
+	for _, p := range plans {
+		if !slices.Equal(p.Runs[0].Sizes, want[p.Collective]) {
+			t.Errorf("%s: %v, want %v", p.Collective, p.Runs[0].Sizes, want[p.Collective])
+		}
+		delete(want, p.Collective)
+	}
+	if len(want) > 0 {
+		t.Errorf("not planned: %v", want)
 	}
 	if !strings.Contains(stderr, "0.2 % of the job's communication are left out") {
 		t.Errorf("notes: %s", stderr)

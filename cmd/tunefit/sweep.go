@@ -94,7 +94,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags := cmd.Flags()
 	flags.SortFlags = false // what matters most comes first, in the plan file, too
 	f.choices.Register(cmd, "")
-	flags.StringVar(&f.profile, "profile", "", "job profile: measure what the job calls, the heaviest first, at its sizes (--coll, --comm and --sizes choose among it)")
+	flags.StringVar(&f.profile, "profile", "", "job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, --comm and --sizes choose among it)")
 	f.library.Register(cmd, "that runs load")
 	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
 	flags.StringVar(&f.programs, "perf-dir", "", "folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
