@@ -161,7 +161,7 @@ func (s *sweep) keep(m Sample, reason string) {
 	if reason == "" && coll < 0 {
 		reason = fmt.Sprintf(rejectNotAsked, fold(name))
 	}
-	if m.Bytes == 0 && s.field(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
+	if s.field(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
 		m.Coll, m.Micros = coll, 0
 		s.r.Failed = append(s.r.Failed, m)
 		return

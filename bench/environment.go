@@ -126,6 +126,16 @@ func (e *environment) get(name string) string {
 	return e.exported[name]
 }
 
+// boundsChannels reports whether variables say how many channels there are at least or at most.
+func (e *environment) boundsChannels() bool {
+	for _, name := range []string{"MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_CTAS", "MAX_CTAS"} {
+		if _, err := strconv.Atoi(e.get(name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // claims turns the variables into labels for one collective.
 func (e *environment) claims(from Origin, coll string) []claim {
 	c := claim{label: noLabel, from: from}

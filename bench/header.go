@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"slices"
+	"strconv"
 )
 
 // header takes a line of a run's header or last lines. It reports whether it was
@@ -45,8 +46,15 @@ func (t *text) header(line []byte) bool {
 func (t *text) settings(body []byte) {
 	words := tokensOf(body, t.tokens[:])
 	var s settings
+	var first, last uint64
 	for i := 0; i+1 < len(words); i++ {
 		switch value := words[i+1]; string(words[i]) {
+		case "minBytes":
+			first, _ = strconv.ParseUint(string(value), 10, 64)
+		case "maxBytes":
+			last, _ = strconv.ParseUint(string(value), 10, 64)
+		case "step:":
+			t.run.sizes = stepsOf(first, last, string(value))
 		case "nThread":
 			s.threads = atoi(value)
 		case "nGpus":

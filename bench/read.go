@@ -52,7 +52,8 @@ type Result struct {
 	// rows have first.
 	Rows      int
 	Malformed []Malformed
-	// Failed are configurations that did not run, each as a sample without a time.
+	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which another
+	// configuration ran in its place, or none that is known.
 	Failed []Sample
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string

@@ -22,7 +22,9 @@ type run struct {
 	footer  bool // it came to its end
 	failed  bool // its last lines say that values were wrong
 
-	isCSV    bool // the rows are those of a CSV file
+	bounded  bool     // NCCL's variables bound the number of channels
+	sizes    []uint64 // that it was to measure, by its header
+	isCSV    bool     // the rows are those of a CSV file
 	outcomes map[evidence]merged
 
 	blankRedOp bool
@@ -70,7 +72,9 @@ func (d *devices) count(perProcess int) int {
 // finish turns the rows of a run into samples.
 func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) {
 	name := labelsInName(r.File, opts.NamePattern)
+	brokeOff := false
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
+		brokeOff = true
 		f.config = env.config(envFrom, name)
 		r.note(f.line, "%s", f)
 		r.Failure = f.said()
@@ -80,10 +84,10 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		}
 	} else if u.header && !u.footer {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
-		r.Failure = "its output was cut off"
+		r.Failure, brokeOff = "its output was cut off", true
 	}
-	if f := &u.facts.failure; f.config != "" && f.byNCCL() || u.log.refusedAll() {
-		u.fail(r, opts, env, envFrom, name)
+	if refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL(); refused || brokeOff {
+		u.fail(r, opts, env, envFrom, name, refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -115,6 +119,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		}
 	}
 	claims := append(env.claims(envFrom, string(op)), name.claim())
+	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
 		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
@@ -130,15 +135,22 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		unusable = rejectNotOffered
 	}
 	scale := u.log.scaleOf(op, u.rows, ranks)
+	asks := u.asks(coll, nodes, ranks, r.File, claims)
 	for i := range u.rows {
 		row := &u.rows[i]
 		if reason := cmp.Or(row.reason, unusable); reason != "" {
 			r.reject(row.line, 1, reason)
+			if unusable == "" {
+				asks.unmet(r, row.bytes)
+			}
 			continue
 		}
 		s := row.sample(coll)
 		s.Nodes, s.Ranks = firstPositive(row.nodes, nodes), firstPositive(row.ranks, ranks)
 		from := u.label(r, &s, row, op, scale, claims)
+		if !asks.areMet(&s) || s.unusable() != "" {
+			asks.unmet(r, row.bytes)
+		}
 		s.Setup, s.Simulated = setup, u.facts.gpus[StandIn]
 		if row.setup != nil {
 			s.Setup = row.setup
@@ -154,21 +166,24 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 }
 
 // fail records the configuration that a run was to measure and that NCCL does not have here; without
-// channels, that it has with none.
-func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named) {
+// channels, that it has with none. Of a run that broke off it records the sizes that were to come.
+func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named, refused bool) {
 	op := u.operation(r, opts, env, name)
 	coll, known := collByName[string(op)]
 	nodes, ranks := u.communicator(r, opts, op, name)
-	l, _, _, _ := merge(append(env.claims(envFrom, string(op)), name.claim()))
-	if u.log.refusedAll() {
-		l.channels = 0 // what is offered does not depend on them
-	}
-	if !known || coll < 0 || nodes < 1 || ranks < 2 || l.algo == Unknown || l.proto == Unknown {
+	if !known || coll < 0 || nodes < 1 || ranks < 2 {
 		return
 	}
-	r.Failed = append(r.Failed, Sample{
-		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[StandIn],
-	})
+	asks := u.asks(coll, nodes, ranks, r.File, append(env.claims(envFrom, string(op)), name.claim()))
+	s := asks.sample
+	if u.log.refusedAll() {
+		s.Channels = 0 // what is offered does not depend on them
+	}
+	if !refused {
+		u.unreached(r, asks)
+	} else if s.Algo != Unknown && s.Proto != Unknown {
+		r.Failed = append(r.Failed, s)
+	}
 }
 
 // label says what one row ran with.
@@ -178,7 +193,7 @@ func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, 
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.bytes)
 		measured = noLabel
 	}
-	m := u.merged(evidence{row.measured, measured, found, row.selection}, claims)
+	m := u.merged(evidence{row.measured, measured, found, row.selection, u.log.leavesChannels(op, row.bytes) && !u.bounded}, claims)
 	if m.clash != "" {
 		r.note(row.line, "%s", m.clash)
 	}
@@ -192,6 +207,8 @@ type evidence struct {
 	log       label
 	logged    bool // the log knows the size; with noLabel: it names no algorithm
 	selection Selection
+	// ownChannels: our tuner left the number of channels to NCCL, whatever it was told to ask for.
+	ownChannels bool
 }
 
 type merged struct {
@@ -208,6 +225,11 @@ func (u *run) merged(e evidence, claims []claim) merged {
 		return m
 	}
 	all := slices.Clone(claims)
+	for i := range all {
+		if e.ownChannels {
+			all[i].channels = 0
+		}
+	}
 	switch {
 	case e.fields == noLabel:
 	case u.isCSV:
@@ -223,7 +245,7 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	m.label, m.from, forced, m.clash = merge(all)
 	m.selection = selection(forced)
 	bounds := func(c claim) bool { return c.bounds }
-	if forced && m.channels > 0 && !slices.ContainsFunc(all, bounds) {
+	if forced && m.channels > 0 && (e.ownChannels || !slices.ContainsFunc(all, bounds)) {
 		m.selection = SelectionOwnChannels
 	}
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran

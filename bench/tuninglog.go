@@ -206,6 +206,12 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, fou
 	return ran, agreed, true
 }
 
+// leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
+func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
+	l, decided := t.decided[logKey{op, size}]
+	return decided && l != noLabel && l.channels == 0
+}
+
 // ran is what the log of NCCL itself names for a size. It counts all ranks' bytes or one
 // rank's, by version and collective; scale is from scaleOf.
 func (t *tuningLog) ran(op operation, size, scale uint64) (l label, agreed, found bool) {

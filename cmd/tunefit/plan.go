@@ -45,9 +45,11 @@ since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes.
 NCCL finds the library in LD_LIBRARY_PATH, and --plugin names another place. On
 several nodes the script has to be in a folder that all of them see.
 
-Logs tell tunefit import what ran, by their names and by what the tuner says in
-them. What NCCL does not have here fails once and is not planned again.
-With --topo it is not planned at all.
+Logs tell tunefit import what ran and what was asked for, by their names and by what
+the tuner says in them. Nothing is asked for twice: what NCCL does not have here fails
+once, what a run that broke off did not reach is left out, and where NCCL keeps its own
+number of channels no other one is planned. The plan says so. To try a run again, start
+it by hand and import its new log. With --topo, what is not there is not planned at all.
 
 With --verify, the default and three configurations that are expected to be the
 fastest at each size, or up to five where these may be faster still, are measured
@@ -84,7 +86,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		if set, _, _, err = readSweeps(cmd, files, true); err != nil {
 			return err
 		}
-		if set.Used == 0 && len(set.Failed) == 0 {
+		if set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
 			return errors.New("not one usable measurement")
 		}
 	}
@@ -112,6 +114,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		if err != nil {
 			return err
 		}
+		space.Asked = set.Asked[key]
 		if f.verify {
 			if group == nil || len(group.Cells) == 0 {
 				return cli.Usagef("--verify: no configuration of %s was measured (plan without it first)", key)

@@ -25,6 +25,8 @@ type planJSON struct {
 	Edge       int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
 	Measured   int       `json:"measured_configurations"`
 	Runs       []runJSON `json:"runs"`
+	// Unmet says what was asked for in vain, and is not asked for again.
+	Unmet []string `json:"unmet,omitempty"`
 	// Missed is what may still be faster than all that was measured, once the sweep is over.
 	Missed []missJSON `json:"missed,omitempty"`
 }
@@ -61,7 +63,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	next := space.Next(group)
 	p := planJSON{
 		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks,
-		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{},
+		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: measure.Unmet(space, group),
 	}
 	if group != nil {
 		p.Measured = len(group.Configs())
@@ -213,6 +215,9 @@ func (p *planJSON) write(out *strings.Builder) {
 	}
 	if p.Edge > 0 {
 		fmt.Fprintf(out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n", p.Edge)
+	}
+	for _, u := range p.Unmet {
+		fmt.Fprintf(out, "# %s\n", u)
 	}
 	for _, m := range p.Missed {
 		fmt.Fprintf(out, "# could be missed: %s at %s, up to %.0f %% faster\n", m.Configuration, grid.SizeRange(m.Sizes[0], m.Sizes[len(m.Sizes)-1]), 100*m.Gain)

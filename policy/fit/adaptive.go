@@ -18,6 +18,9 @@ type Space struct {
 	Limits map[nccl.Algo]int
 	// Failed are configurations that were tried in vain: NCCL does not have them here.
 	Failed []Config
+	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
+	// as asked, too, and need not be in it.
+	Asked map[Ask]bool
 }
 
 // Run is one start of nccl-tests: one configuration at each size.
@@ -74,8 +77,9 @@ const (
 	hopeful = 0.005
 )
 
-// Next decides by what was measured so far; nil: nothing. It depends on nothing
-// else, so that a sweep can be interrupted and goes on where it was.
+// Next decides by what was measured so far, nil: nothing, and by what was asked for. It depends on
+// nothing else, so that a sweep can be interrupted and goes on where it was. Each run asks for something
+// that was not asked for before, so a sweep ends whatever the runs measure.
 //
 // Time falls and rises again with the channels, from both ends, so both are measured before
 // anything is ruled out. In between a model says how much faster than the best so far each
@@ -140,9 +144,12 @@ func (s Space) fewest(a nccl.Algo) int { return slices.Min(s.channels(a)) }
 
 // untried are runs of all families with one channel count, but for those that were tried.
 func (s Space) untried(g *Group, channels func(nccl.Algo) int, sizes []uint64) (runs []Run) {
+	unmet := s.Unmet(g)
 	for _, f := range s.Families {
 		c := Config{f, channels(f.Algo)}
-		if len(sizes) > 0 && len(g.cellsOf(c)) == 0 && !s.failed(c) {
+		asked := slices.ContainsFunc(sizes, func(b uint64) bool { return s.Asked[Ask{c, b}] })
+		keeps := slices.ContainsFunc(unmet, func(u Unmet) bool { return u.OwnChannels && u.Config.FamilyKey == f })
+		if len(sizes) > 0 && !asked && !keeps && len(g.cellsOf(c)) == 0 && !s.failed(c) {
 			runs = append(runs, RunOf(c, sizes))
 		}
 	}
@@ -233,7 +240,7 @@ func (s Space) mostPromising(hopes []Miss) (r Run, worth bool) {
 			configs[k] = configs[k-1]
 		}
 	}
-	if sum < worthwhile*float64(len(s.Sizes)) {
+	if last < first || sum < worthwhile*float64(len(s.Sizes)) {
 		return Run{}, false
 	}
 	return Run{s.Sizes[first : last+1], configs[first : last+1]}, true
@@ -242,7 +249,7 @@ func (s Space) mostPromising(hopes []Miss) (r Run, worth bool) {
 // hope is what a configuration promises at sizes at which it was not measured.
 func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64) Miss {
 	m := Miss{Config: c}
-	sizes := slices.DeleteFunc(slices.Clone(s.Sizes), func(b uint64) bool { _, ok := g.at(c, b); return ok })
+	sizes := slices.DeleteFunc(slices.Clone(s.Sizes), func(b uint64) bool { _, ok := g.at(c, b); return ok || s.Asked[Ask{c, b}] })
 	if forecast == nil { // too little to tell
 		m.Sizes, m.Gain = sizes, 1
 		for range sizes {

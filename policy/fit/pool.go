@@ -17,6 +17,7 @@ type Pool struct {
 	refused map[string]int
 	rows    int
 	failed  map[Key][]Config
+	asked   map[Key]map[Ask]bool
 	reached map[channelsOf]int
 
 	setups     map[bench.Setup]*MeasuredOn
@@ -49,7 +50,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}, number: map[source]int32{}}
 }
 
 // Add takes a sample that package bench has read, or counts why it does not.
@@ -101,10 +102,17 @@ func (p *Pool) Add(s *bench.Sample) {
 	vp.sorted = false
 }
 
-// Fail takes a configuration that did not run.
+// Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
 func (p *Pool) Fail(s *bench.Sample) {
-	key := Key{s.Coll, s.Nodes, s.Ranks}
-	p.failed[key] = append(p.failed[key], Config{FamilyKey{s.Algo, s.Proto}, s.Channels})
+	key, config := Key{s.Coll, s.Nodes, s.Ranks}, Config{FamilyKey{s.Algo, s.Proto}, s.Channels}
+	if s.Bytes == 0 {
+		p.failed[key] = append(p.failed[key], config)
+		return
+	}
+	if p.asked[key] == nil {
+		p.asked[key] = map[Ask]bool{}
+	}
+	p.asked[key][Ask{config, s.Bytes}] = true
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -119,6 +127,8 @@ type Set struct {
 	Machines []MeasuredOn
 	// Failed are configurations that did not run.
 	Failed map[Key][]Config
+	// Asked is what did not run as it was asked for.
+	Asked map[Key]map[Ask]bool
 }
 
 // Of returns the group of a key; nil: nothing of it was measured.
@@ -140,7 +150,7 @@ type Refusal struct {
 // Set pools repetitions and looks for outliers and twins. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Failed: p.failed}
+	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
 	refused := map[string]int{}
 	for reason, n := range p.refused {
 		refused[reason] = n

@@ -183,8 +183,9 @@ func Sizes(g *fit.Group, asked []uint64, named bool) []uint64 {
 		return asked
 	}
 	var sizes []uint64
+	least := asked[0] - asked[0]%TrimUnit(g.Key)
 	for _, c := range g.Default {
-		if !named || asked[0] <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
+		if !named || least <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
 			sizes = append(sizes, c.Bytes)
 		}
 	}

@@ -5,18 +5,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// TrimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data 16 bytes
-// a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
-func TrimUnit(key fit.Key) uint64 {
-	if key.Coll == nccl.CollAllGather || key.Coll == nccl.CollReduceScatter {
-		return 16 * uint64(key.Ranks)
-	}
-	return 4
-}
+// TrimUnit is what nccl-tests trims sizes to a multiple of.
+func TrimUnit(key fit.Key) uint64 { return bench.TrimUnit(key.Coll, key.Ranks) }
 
 // Step is what nccl-tests steps through in one start: sizes from the first to the last, each Factor times the
 // one before; 0: one size only.

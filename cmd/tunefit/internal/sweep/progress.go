@@ -98,11 +98,16 @@ func (s *Sweep) expected(key fit.Key) int {
 
 // conclude says what was found out about a subject.
 func (s *Sweep) conclude(key fit.Key) {
-	group, _ := s.group(key)
+	group, space, err := s.known(key)
 	name := key.String()
 	if reason := s.hopeless(key); reason != "" {
 		s.Say("%s is left to NCCL, without its default nothing tells what is gained: %s", name, reason)
 		return
+	}
+	if err == nil {
+		for _, line := range measure.Unmet(space, group) {
+			s.Say("%s: %s", name, line)
+		}
 	}
 	if group == nil || len(group.Cells) == 0 {
 		return

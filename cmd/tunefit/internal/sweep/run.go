@@ -340,7 +340,7 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
 	case found != nil && found.Wrong():
 		r.Outcome, r.Reason = Refused, "it computed wrong results"
-	case found != nil && len(found.Failed) > 0:
+	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
 		r.Outcome, r.Reason = Failed, why(found)

@@ -134,13 +134,10 @@ const defaultEvery = 16
 
 // next is what to measure next of a subject; nothing once it is done.
 func (s *Sweep) next(key fit.Key) (Batch, error) {
-	group, failed := s.group(key)
-	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
+	group, space, err := s.known(key)
 	if err != nil {
 		return Batch{}, err
 	}
-	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
-	space.Sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
 	smaller, verified := s.smaller(key), s.verified(key)
 	switch {
 	case s.hopeless(key) != "", verified && smaller != nil:
@@ -168,6 +165,15 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		b.Starts = append(b.Starts, s.starts(measure.Of(key, r))...)
 	}
 	return b, nil
+}
+
+// known is what was measured of a subject, nil: nothing, and what may be measured of it.
+func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
+	group, failed := s.group(key)
+	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
+	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
+	space.Sizes, space.Asked = measure.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
+	return group, space, err
 }
 
 func (s *Sweep) verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config) Batch {
@@ -311,7 +317,10 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 				samples = append(samples, r.Samples[k])
 			}
 		}
-		failed = append(failed, r.Failed...)
+		failed = append(failed, slices.DeleteFunc(slices.Clone(r.Failed), func(m bench.Sample) bool { return m.Bytes > 0 })...)
+	}
+	for _, key := range s.Keys { // logs tell less of what was asked for than the journal
+		failed = append(failed, s.unmet(key)...)
 	}
 	return samples, failed
 }

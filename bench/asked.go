@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// TrimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data 16 bytes
+// a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
+func TrimUnit(coll nccl.Coll, ranks int) uint64 {
+	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
+		return 16 * uint64(ranks)
+	}
+	return 4
+}
+
+// asks is what a run was to measure, by NCCL's variables, its command, its file's name and what our tuner decided.
+type asks struct {
+	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
+	decided map[logKey]label
+	said    map[label]map[uint64]bool // what is counted as unmet
+}
+
+func (u *run) asks(coll nccl.Coll, nodes, ranks int, file string, claims []claim) *asks {
+	l, _, _, _ := merge(slices.Clone(claims))
+	s := Sample{
+		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[StandIn],
+	}
+	return &asks{s, u.log.decided, map[label]map[uint64]bool{}}
+}
+
+// at is the configuration that was asked for at a size; ok is false where nothing tells.
+func (a *asks) at(size uint64) (l label, ok bool) {
+	l = label{a.sample.Algo, a.sample.Proto, a.sample.Channels}
+	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
+	if decided && d != noLabel && (d.algo != l.algo || d.proto != l.proto || d.channels > 0) {
+		l = d
+	}
+	return l, l.algo != Unknown && l.proto != Unknown
+}
+
+// areMet reports whether a sample is of what was asked for.
+func (a *asks) areMet(s *Sample) bool {
+	l, ok := a.at(s.Bytes)
+	return !ok || s.Algo == l.algo && s.Proto == l.proto && (l.channels == 0 || s.Channels == l.channels && s.Selection != SelectionOwnChannels)
+}
+
+// unmet records what was asked for at a size, and did not run there.
+func (a *asks) unmet(r *Result, size uint64) {
+	l, ok := a.at(size)
+	if !ok || a.said[l][size] || a.sample.Nodes < 1 || a.sample.Ranks < 2 || size == 0 {
+		return
+	}
+	if a.said[l] == nil {
+		a.said[l] = map[uint64]bool{}
+	}
+	a.said[l][size] = true
+	s := a.sample
+	s.Bytes, s.Algo, s.Proto, s.Channels = size, l.algo, l.proto, l.channels
+	r.Failed = append(r.Failed, s)
+}
+
+// unreached records what a run was to measure after it broke off.
+func (u *run) unreached(r *Result, a *asks) {
+	sizes := slices.Clone(u.sizes)
+	for key := range a.decided {
+		sizes = append(sizes, key.bytes)
+	}
+	slices.Sort(sizes)
+	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
+	for _, size := range sizes {
+		size -= size % unit
+		if !slices.ContainsFunc(u.rows, func(row row) bool { return row.bytes == size }) {
+			a.unmet(r, size)
+		}
+	}
+}
+
+// stepsOf are the sizes from the first to the last, by a text as "2(factor)" or "1048576(bytes)".
+func stepsOf(first, last uint64, text string) (sizes []uint64) {
+	const most = 4096 // a run that steps through more is not one that tunefit plans
+	number, kind, _ := strings.Cut(text, "(")
+	step := uint64(atoi([]byte(number)))
+	for size := first; size <= last && len(sizes) < most; {
+		sizes = append(sizes, size)
+		switch {
+		case kind == "factor)" && step > 1 && size > 0 && size <= math.MaxUint64/step:
+			size *= step
+		case kind == "bytes)" && step > 0 && size <= math.MaxUint64-step:
+			size += step
+		default:
+			return sizes
+		}
+	}
+	return sizes
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// mostRuns is more than a sweep of two numbers of channels can need: the default, each configuration of at most 10 algorithms
+// and protocols, mixed ones, and a verification.
+const mostRuns = 1 + 2*10 + 4 + 1 + fit.MostContenders
+
+// A sweep of each collective ends with each release of NCCL, on one node and on two, by the library and by variables. Some
+// releases leave channels to NCCL, others do not have all algorithms.
+func TestSweepEnds(t *testing.T) {
+	perf := testlib.StandIn(t)
+	for _, release := range nccl.KnownVersions {
+		for coll := range nccl.Coll(nccl.NumColls) {
+			for _, how := range []struct {
+				name, with string
+				nodes      int
+				variables  bool
+			}{{"one node", launch.Local, 1, false}, {"two nodes", playedRanks, 2, false}, {"variables", launch.Local, 1, true}} {
+				if testing.Short() && (release != nccl.Reference || coll != nccl.CollAllGather && coll != nccl.CollBroadcast || how.nodes > 1) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %s %s", release, coll, how.name), func(t *testing.T) {
+					t.Parallel()
+					// What {env} would pass on, each process is started with: the release is not the whole test's.
+					with := strings.Replace(how.with, "{command}", "STANDIN_NCCL="+release.String()+" {command}", 1)
+					o := launch.Options{With: with}
+					if how.with == launch.Local {
+						o.Prefix = []string{"env", "STANDIN_NCCL=" + release.String()}
+					}
+					launcher, err := launch.New(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					choices := &measure.Choices{Algos: []string{"ring", "tree", "nvls", "nvls_tree"}, Protos: []string{"ll", "ll128", "simple"}, Channels: []int{4, 32}}
+					if err := choices.Check(); err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					runs := 0
+					s, err := sweep.Open(sweep.Options{
+						Dir: t.TempDir(), Keys: []fit.Key{{Coll: coll, Nodes: how.nodes, Ranks: 8 * how.nodes}}, Sizes: []uint64{64 << 10, 1 << 20, 64 << 20}, Choices: choices,
+						Repetitions: 1, Launcher: launcher, Programs: perf, Library: testlib.Library, Environment: how.variables, Silence: time.Hour,
+						Say: func(format string, args ...any) {
+							if runs++; runs > mostRuns+4 { // some lines are about no run
+								cancel(fmt.Errorf("more than %d runs, the last: "+format, append([]any{mostRuns}, args...)...))
+							}
+						},
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Close()
+					if err := s.Run(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if samples, _ := s.Samples(); len(samples) == 0 || len(s.Hopeless()) > 0 {
+						t.Errorf("%d measurements, not measured: %v", len(samples), s.Hopeless())
+					}
+				})
+			}
+		}
+	}
+}
+
+// How ranks are started does not change what is planned: what NCCL leaves to itself ends a sweep through each launcher, is said
+// once, and tunefit plan knows it from the sweep and from the logs.
+func TestSweepSaysWhatIsNotToBeHad(t *testing.T) {
+	const said = "32 channels are not to be had for ring/ll, ring/simple: NCCL keeps its own number there"
+	for name, prepare := range map[string]func(t *testing.T) []string{
+		launch.Local: func(*testing.T) []string { return []string{"--comm", "1x8"} },
+		"template":   func(*testing.T) []string { return []string{"--comm", "2x8", "--launch", playedRanks} },
+		launch.MPIRun: func(t *testing.T) []string {
+			return []string{"--comm", "2x8", "--launch", "mpirun", "--hosts", "node1,node2", "--launch-args", strings.Join(testlib.OpenMPI(t), " ")}
+		},
+		launch.Slurm: func(t *testing.T) []string {
+			testlib.Slurm(t, 3)
+			return []string{"--comm", "2x8", "--launch", "slurm"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append(prepare(t), "--coll", "allgather", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32")
+			c := newCluster(t)
+			c.env = []string{"STANDIN_NCCL=2.30.7"} // the real grid has no allgather
+			_, errs := c.done(args...)
+			if n := len(c.runs()); n > 1+2+1+fit.MostContenders {
+				t.Errorf("%d runs\n%s", n, errs)
+			}
+			if n := strings.Count(errs, said); n != 1 {
+				t.Errorf("it says %d times %q\n%s", n, said, errs)
+			}
+			imported := filepath.Join(t.TempDir(), "imported.csv")
+			tunefit(t, cli.ExitOK, "import", filepath.Join(c.dir, "logs"), "-o", imported)
+			for _, file := range []string{filepath.Join(c.dir, "sweep.csv"), imported} {
+				out, _ := tunefit(t, cli.ExitOK, "plan", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32", file)
+				if !strings.Contains(out, "# done: ") || strings.Count(out, "# "+said+"\n") != 1 {
+					t.Errorf("%s:\n%s", file, out)
+				}
+			}
+		})
+	}
+}

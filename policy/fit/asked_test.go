@@ -1,0 +1,76 @@
+package fit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// A sweep ends whatever its runs measure: no run asks only for what was asked for before.
+func TestNothingIsAskedForTwice(t *testing.T) {
+	truth := ownMost(broadcastLike(0.09))
+	rng := rand.New(rand.NewPCG(1, 2))
+	gaps := map[Ask]bool{}
+	for _, c := range truth.Cells {
+		gaps[Ask{c.Config, c.Bytes}] = rng.Float64() < 0.75
+	}
+	for name, came := range map[string]struct {
+		as   func(Cell) (Cell, bool)
+		most int // runs
+	}{
+		"nothing comes back":   {func(Cell) (Cell, bool) { return Cell{}, false }, 1 + 3 + 3},
+		"a quarter comes back": {func(c Cell) (Cell, bool) { return c, !gaps[Ask{c.Config, c.Bytes}] }, 40},
+		// Where NCCL keeps its own number of channels it is not asked for a second one.
+		"own channels come back": {func(c Cell) (Cell, bool) { c.Config.Channels = 0; return c, true }, 1 + 3},
+		"few channels come back": {func(c Cell) (Cell, bool) { return c, c.Config.Channels < 8 }, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			space, seen, runs := spaceOf(truth), &Group{Key: truth.Key, Noise: truth.Noise}, 0
+			space.Asked = map[Ask]bool{}
+			for next := space.Next(seen); len(next.Runs) > 0; next = space.Next(seen) {
+				for _, run := range next.Runs {
+					if runs++; runs > came.most {
+						t.Fatalf("the sweep does not end: %+v", next)
+					}
+					if run.Configs == nil {
+						seen.Default = truth.Default
+						continue
+					}
+					fresh := false
+					for k, b := range run.Sizes {
+						ask := Ask{run.Configs[k], b}
+						fresh = fresh || !space.Asked[ask]
+						space.Asked[ask] = true
+						c, _ := truth.at(ask.Config, b)
+						if c, ok := came.as(c); ok {
+							seen.Cells = append(seen.Cells, c)
+						}
+					}
+					if !fresh {
+						t.Fatalf("all of it was asked for before: %+v", run)
+					}
+				}
+				slices.SortFunc(seen.Cells, Cell.compare)
+				seen.Cells = slices.CompactFunc(seen.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
+			}
+			t.Logf("%d runs", runs)
+		})
+	}
+}
+
+// What was asked for in vain is told apart from a number of channels that NCCL does not take.
+func TestUnmet(t *testing.T) {
+	ring, tree := FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, FamilyKey{nccl.AlgoTree, nccl.ProtoLL}
+	g := &Group{Cells: []Cell{{Config: Config{tree, 8}, Bytes: 1}, {Config: Config{ring, 0}, Bytes: 1}, {Config: Config{ring, 0}, Bytes: 2}}}
+	slices.SortFunc(g.Cells, Cell.compare)
+	s := Space{Channels: []int{8, 16}, Failed: []Config{{tree, 16}}, Asked: map[Ask]bool{
+		{Config{ring, 8}, 2}: true, {Config{ring, 8}, 1}: true, {Config{ring, 0}, 1}: true, {Config{tree, 8}, 1}: true, {Config{tree, 8}, 4}: true, {Config{tree, 16}, 1}: true,
+	}}
+	got := s.Unmet(g)
+	if len(got) != 2 || got[0].Config != (Config{tree, 8}) || got[0].OwnChannels || !slices.Equal(got[0].Sizes, []uint64{4}) ||
+		got[1].Config != (Config{ring, 8}) || !got[1].OwnChannels || !slices.Equal(got[1].Sizes, []uint64{1, 2}) {
+		t.Errorf("%+v", got)
+	}
+}
