@@ -74,6 +74,11 @@ func (r *Result) Wrong() bool {
 	})
 }
 
+// NotLoaded reports whether NCCL did not load our tuner, which a run was told to use.
+func (r *Result) NotLoaded() bool {
+	return slices.ContainsFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == rejectNotLoaded })
+}
+
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
 type Rejection struct {

@@ -165,7 +165,11 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 
 // goesOn says how, of an error that ended a sweep.
 func (f *sweepFlags) goesOn(err error) error {
-	return fmt.Errorf("%w (to continue: tunefit sweep -o %s)", err, cli.ShellWord(f.dir))
+	proof := ""
+	if f.prove > 0 { // the folder keeps all other settings
+		proof = fmt.Sprintf(" --prove=%d", f.prove)
+	}
+	return fmt.Errorf("%w (to continue: tunefit sweep -o %s%s)", err, cli.ShellWord(f.dir), proof)
 }
 
 // options checks the flags.
@@ -186,8 +190,13 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	o = sweep.Options{
 		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions, SizesNamed: cmd.Flags().Changed("sizes"),
 		Programs: f.programs, Args: strings.Fields(f.args), Environment: f.by == "environment",
-		Silence: f.limit, Budget: f.budget,
-		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
+		Silence: f.limit, Budget: f.budget, Proof: f.prove,
+	}
+	shown := cli.NewLine(cmd.ErrOrStderr())
+	o.Now = shown.Show
+	o.Say = func(format string, args ...any) {
+		shown.Show("")
+		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 	}
 	var job subjects
 	if f.profile == cli.StandardName {
@@ -259,10 +268,13 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 	in := func(name string) string { return filepath.Join(f.dir, name) }
 	samples, failed := s.Samples()
 	if len(samples) == 0 {
-		return errors.New("not one usable measurement: nothing was written")
+		return errors.New("not one usable measurement, not even of the default: nothing was written")
 	}
 	if err := cli.WriteWhole(in("sweep.csv"), true, func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
+		return fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
 	}
 	err := fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
 		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, profile: f.profile, force: true,

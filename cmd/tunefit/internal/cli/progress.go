@@ -28,6 +28,23 @@ func NewProgress(w io.Writer, what string, total int64) *Progress {
 	return &Progress{w: w, what: what, total: total}
 }
 
+// Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
+type Line struct{ w io.Writer }
+
+// NewLine shows texts on w if that is a terminal.
+func NewLine(w io.Writer) *Line {
+	if p, ok := w.(Printable); ok {
+		w = p.Writer
+	}
+	if !IsTerminal(w) {
+		w = io.Discard
+	}
+	return &Line{w}
+}
+
+// Show replaces the text; with nothing it wipes the line.
+func (l *Line) Show(text string) { fmt.Fprint(l.w, "\r\x1b[K", text) }
+
 // SizeOf is the work that reading files is. One that cannot be found is reported
 // where it is opened.
 func SizeOf(files []string) (bytes int64) {

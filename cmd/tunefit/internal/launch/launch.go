@@ -203,6 +203,21 @@ func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Durat
 	return l.hold(ctx, nodes, run+2*grace, max(limit, run+2*grace), say)
 }
 
+// Submits reports whether Prepare gets nodes by submitting a job.
+func (l *Launcher) Submits() bool { return l.kind == Slurm && !inAllocation() }
+
+// JobToCome stands in a command for the job that Prepare will have submitted.
+const JobToCome = "JOB"
+
+// Planned is a launcher that writes down commands before Prepare, and is not to run them.
+func (l *Launcher) Planned() *Launcher {
+	planned := *l
+	if l.Submits() {
+		planned.job.id = JobToCome
+	}
+	return &planned
+}
+
 // Close gives back what Prepare got.
 func (l *Launcher) Close() error {
 	return l.giveBack()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -23,6 +24,7 @@ const (
 
 // DryRun prints what would be run and about how long it takes, without a trace.
 func DryRun(w io.Writer, o Options) error {
+	o.Launcher = o.Launcher.Planned()
 	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}}
 	sizes := time.Duration(0)
 	for _, b := range o.Sizes {
@@ -33,6 +35,9 @@ func DryRun(w io.Writer, o Options) error {
 	hours, starts := 0.0, 0
 	fmt.Fprintf(&out, "# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what runs last\n",
 		assumedStart, assumedRank, sizes.Round(time.Second), cli.CountOf(len(o.Sizes), "size"))
+	if o.Launcher.Submits() {
+		fmt.Fprintf(&out, "# there is no allocation: the sweep submits a job that holds the nodes, %s below, waits for it, and gives it back at the end\n", launch.JobToCome)
+	}
 	tw := cli.Table(&out)
 	fmt.Fprintln(tw, "#\truns, about\ttime\tGPU hours\thow")
 	for _, key := range o.Keys {

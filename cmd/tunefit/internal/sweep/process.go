@@ -16,6 +16,9 @@ import (
 // errSilent ends a run that prints nothing more.
 var errSilent = errors.New("silent")
 
+// grace is what a launcher has to end its ranks.
+const grace = 15 * time.Second
+
 // process is a command whose whole tree is ended with it.
 type process struct {
 	argv, env []string

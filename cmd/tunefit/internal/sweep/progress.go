@@ -18,7 +18,7 @@ import (
 func (s *Sweep) report(r *Run) string {
 	start := s.journal.start(r)
 	what := strings.TrimPrefix(start.Name, measure.Name(start.Key)+"-")
-	text := fmt.Sprintf("%4d  %-17s %-24s %6.1f s", r.ID, start.Key.String(), what, r.Seconds)
+	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(), what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
@@ -61,24 +61,85 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 // verificationStarts is how many a verification has at most.
 func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + fit.MostContenders) }
 
-// reserved reports that the rest of the budget is for the verification.
+// reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less, half of
+// what the subject has. What was measured and not verified still makes a policy, and without it there is nothing to verify.
 func (s *Sweep) reserved(key fit.Key) bool {
-	return s.Budget > 0 && s.Budget-s.spent() < time.Duration(s.verificationStarts()+1)*s.meanRun(key)
+	left, took := s.Budget-s.spent(), 0.0
+	for _, i := range s.journal.of(key).runs {
+		took += s.journal.runs[i].Seconds
+	}
+	return s.Budget > 0 && left < time.Duration(s.verificationStarts()+1)*s.meanRun(key) && left.Seconds() < took
 }
 
-// timeLeft is a guess: so many starts as subjects have in the mean, of what they take so far.
-func (s *Sweep) timeLeft() (left time.Duration) {
+// timeLeft is what runs still take, within the budget.
+func (s *Sweep) timeLeft() time.Duration {
+	if s.Budget > 0 {
+		return min(s.toTheEnd(), s.Budget-s.spent())
+	}
+	return s.toTheEnd()
+}
+
+// toTheEnd is a guess: so many starts as subjects have in the mean, of what they take so far.
+func (s *Sweep) toTheEnd() (left time.Duration) {
 	var mean time.Duration
+	n := 0
 	for _, key := range s.Keys {
 		if m := s.meanRun(key); m > 0 {
 			mean = m // of the subject at work, or the last
 		}
-		left += mean * time.Duration(max(0, s.expected(key)-len(s.journal.of(key).runs)))
+		left += mean * time.Duration(s.startsLeft(key))
+		n += s.startsLeft(key)
 	}
-	if s.Budget > 0 {
-		left = min(left, s.Budget-s.spent())
+	return left + mean*time.Duration(s.runsLeft()-n)
+}
+
+// runsLeft is about how many runs are to come, with those of a proof.
+func (s *Sweep) runsLeft() (n int) {
+	if last := len(s.journal.batches) - 1; last >= 0 && s.journal.batches[last].Kind == Prove {
+		return s.notBegun(last)
 	}
-	return left
+	for _, key := range s.Keys {
+		n += s.startsLeft(key)
+	}
+	return n + 2*s.Proof*len(s.Keys)
+}
+
+// startsLeft is about how many starts of a subject are to come, but for those of a proof.
+func (s *Sweep) startsLeft(key fit.Key) int {
+	of, begun := s.journal.of(key), 0
+	if n := len(of.batches); n > 0 {
+		begun = s.notBegun(of.batches[n-1])
+	}
+	switch {
+	case s.over[key]:
+		return 0
+	case s.verified(key):
+		return begun
+	case len(of.runs) == 0:
+		return s.expected(key)
+	}
+	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts())
+}
+
+// notBegun counts the starts of a batch that no run belongs to.
+func (s *Sweep) notBegun(b int) int {
+	begun := map[int]bool{}
+	for _, i := range s.journal.of(s.journal.batches[b].Starts[0].Key).runs {
+		if r := &s.journal.runs[i]; r.Batch == b {
+			begun[r.Start] = true
+		}
+	}
+	return len(s.journal.batches[b].Starts) - len(begun)
+}
+
+// present says what runs now, as the how manieth, and how long it may all take.
+func (s *Sweep) present(r *Run) string {
+	start := s.journal.start(r)
+	text := fmt.Sprintf("run %d of about %d: %s", r.ID, r.ID+s.runsLeft(), start.Name)
+	if left := s.timeLeft(); left > time.Minute {
+		text += fmt.Sprintf(", about %s left", minutes(left))
+	}
+	return text
 }
 
 // expected is about how many starts a subject takes.
@@ -87,6 +148,7 @@ func (s *Sweep) expected(key fit.Key) int {
 	if err != nil {
 		return 0
 	}
+	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
 	verification := s.verificationStarts()
 	if len(s.before(key)) > 0 {
 		return verification
@@ -100,6 +162,7 @@ func (s *Sweep) expected(key fit.Key) int {
 func (s *Sweep) conclude(key fit.Key) {
 	group, space, err := s.known(key)
 	name := key.String()
+	s.over[key] = true
 	if reason := s.hopeless(key); reason != "" {
 		s.Say("%s is left to NCCL, without its default nothing tells what is gained: %s", name, reason)
 		return
@@ -184,5 +247,9 @@ func (s *Sweep) unfinished() string {
 	if len(missing) > 0 {
 		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
 	}
-	return text + " (to continue: the same command with a larger --budget)"
+	text += " (to continue: the same command with a larger --budget"
+	if left := s.toTheEnd(); left > 0 {
+		text += fmt.Sprintf(", by about %s", minutes(left))
+	}
+	return text + ")"
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,9 @@ func (s *Sweep) measure(ctx context.Context, b, i int, sizes []uint64) error {
 			return err
 		}
 		s.waited += time.Since(asked)
+		if err := s.preflight(ctx, start.Key); err != nil {
+			return err
+		}
 		outcome, err := s.runInTime(ctx, Run{Batch: b, Start: i, Sizes: step.Sizes(unit)}, step)
 		if err != nil || outcome != Measured {
 			return err
@@ -178,17 +182,20 @@ func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, err
 		return Failed, err
 	}
 	p.output, p.env = log, append(cleaned(os.Environ()), p.mark)
+	if s.Now != nil {
+		s.Now(s.present(&r))
+	}
 	ended := p.run(ctx)
 	r.Seconds = time.Since(r.Begun).Seconds()
 	found, text := s.read(&r)
 	s.results = append(s.results, found)
-	s.judge(ctx, &r, found, text, ended)
+	setUp := s.judge(ctx, &r, found, text, ended)
 	if err := s.journal.write(line{End: &ending{r.ID, r.End}}); err != nil {
 		return Failed, err
 	}
 	s.Say("%s", s.report(&r))
 	if r.Outcome == Stopped {
-		return Stopped, ended
+		return Stopped, cmp.Or(setUp, ended)
 	}
 	return r.Outcome, nil
 }
@@ -249,10 +256,6 @@ func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 // process is what a start runs: the programs' options, and the environment that decides.
 func (s *Sweep) process(start *measure.Start, step measure.Step, kind Kind) (p process, err error) {
 	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
-	program := measure.Program(start.Key.Coll)
-	if s.Programs != "" {
-		program = filepath.Join(s.Programs, program)
-	}
 	env := map[string]string{}
 	switch {
 	case start.Policy != "" && s.Environment && kind != Prove:
@@ -269,9 +272,9 @@ func (s *Sweep) process(start *measure.Start, step measure.Step, kind Kind) (p p
 	if kind == Measure {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
-	p = process{mark: s.mark(), silence: s.Silence, grace: 15 * time.Second}
+	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
 	p.argv, err = s.Launcher.Command(launch.Program{
-		Argv:  slices.Concat([]string{program}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
+		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
 		Env:   env,
 		Nodes: start.Key.Nodes, RanksPerNode: processes / start.Key.Nodes,
 	})
@@ -329,13 +332,19 @@ func cleaned(env []string) []string {
 	})
 }
 
-// judge says how a run ended.
-func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []byte, ended error) {
+// judge says how a run ended. It returns an error where the set-up is to blame, which every other run would meet, too.
+func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []byte, ended error) error {
 	code := s.Launcher.ExitCode(ended, text)
 	switch {
 	case ctx.Err() != nil && ended == context.Cause(ctx):
 		r.Outcome, r.Reason = Stopped, ended.Error()
-		return
+		return nil
+	case code == notExecutable || code == notFound:
+		r.Outcome, r.Reason = Stopped, fmt.Sprintf("the program could not be started: %s", lastLine(text))
+		return fmt.Errorf("%s (see %s; --perf-dir names the folder of nccl-tests' programs, as all nodes see it)", r.Reason, filepath.Join(s.Dir, r.Log))
+	case found != nil && found.NotLoaded():
+		r.Outcome, r.Reason = Stopped, "NCCL did not load the tuner library"
+		return fmt.Errorf("%s %s (see what NCCL says of it in %s; --plugin names the library, --by environment does without)", r.Reason, s.Library, filepath.Join(s.Dir, r.Log))
 	case errors.Is(ended, errSilent):
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
 	case found != nil && found.Wrong():
@@ -352,10 +361,17 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 		if other := disobeyed(s.journal.start(r), found); other != "" {
 			r.Outcome, r.Reason = Refused, other
 		}
-		return
+		return nil
 	}
 	r.Nodes = s.Launcher.Blame(text)
+	return nil
 }
+
+// What a shell ends with that cannot start a program.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
 
 // why is what a log says of its failure, or why its rows do not count.
 func why(found *bench.Result) string {

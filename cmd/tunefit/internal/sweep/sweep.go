@@ -34,7 +34,10 @@ type Options struct {
 	Silence     time.Duration // a run that prints nothing for so long is ended
 	Budget      time.Duration // for all runs together; 0: no limit
 
+	Proof int // so many runs of the default, and of the policy, come after the sweep
+
 	Say func(format string, args ...any) // one line of progress
+	Now func(text string)                // what runs now; empty: nothing. nil: nobody asks
 }
 
 // Sweep is one folder of measurements.
@@ -45,7 +48,9 @@ type Sweep struct {
 	earlier time.Duration    // that runs took before this process
 	results []*bench.Result  // of each run, by ID; nil: nothing could be read
 	waited  time.Duration    // for nodes
+	looked  int              // nodes of the preflight
 	proved  bool             // what was left of the last batch was run just now
+	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
 	// offered are the algorithms and protocols that NCCL has, as our library saw.
 	offered map[fit.Key]map[fit.FamilyKey]bool
@@ -65,7 +70,7 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), short: map[fit.Key]bool{}, offered: map[fit.Key]map[fit.FamilyKey]bool{}}
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{}, offered: map[fit.Key]map[fit.FamilyKey]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for i := range j.runs {
 		if r := &j.runs[i]; r.Outcome == Running {
