@@ -7,7 +7,9 @@ package main
 import (
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +22,8 @@ func main() {
 		// A sweep of a million rows fits into 1 GiB, if the collector knows that it must.
 		debug.SetMemoryLimit(800 << 20)
 	}
+	// A closed pipe ends no command, see cli.Output. It is not ignored, as child processes would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

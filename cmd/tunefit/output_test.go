@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
@@ -100,5 +103,46 @@ func TestFullDevice(t *testing.T) {
 	var errs bytes.Buffer
 	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}
+
+// Whoever reads a pipe may leave early, as head does. The command still writes its files, and its exit code is its own.
+func TestReaderLeavesEarly(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	model, rows, table := filepath.Join(dir, "model.json"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "sweep.csv")
+	for _, test := range []struct {
+		args  []string
+		code  int
+		files []string
+	}{
+		{[]string{"fit", smallSweep, "-o", model, "--csv", rows}, cli.ExitOK, []string{model, rows}},
+		{[]string{"import", smallSweep, "--json", "-o", table}, cli.ExitOK, []string{table}},
+		{[]string{"check", testlib.File(t, "p.csv", "allreduce,0,inf,rign,ll,8,1,8\n")}, cli.ExitFailed, nil},
+		{[]string{"status", "--watch", "--rendezvous", dir}, cli.ExitOK, nil},
+	} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		var errs bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, self, test.args...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asTunefit+"=1"), writer, &errs
+		err = cmd.Run()
+		writer.Close()
+		if code := cmd.ProcessState.ExitCode(); code != test.code || strings.Contains(errs.String(), "broken pipe") {
+			t.Errorf("%q: %v, want exit code %d\n%s", test.args, err, test.code, errs.String())
+		}
+		for _, file := range test.files {
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%q: %v", test.args, err)
+			}
+		}
 	}
 }

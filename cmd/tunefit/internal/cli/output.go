@@ -104,7 +104,8 @@ func ownAs(file *os.File, name string) error {
 }
 
 // Output is where commands print. It keeps the first error, so that none of them has to
-// look at every line, and prints nothing after it.
+// look at every line, and prints nothing after it. Where the reader of a pipe has left, as head does, that is no
+// error: a command still writes its files and ends with its own exit code.
 type Output struct {
 	io.Writer
 	err error
@@ -113,6 +114,10 @@ type Output struct {
 func (o *Output) Write(text []byte) (n int, err error) {
 	if o.err == nil {
 		n, o.err = o.Writer.Write(text)
+	}
+	if errors.Is(o.err, syscall.EPIPE) {
+		o.Writer, o.err = io.Discard, nil
+		return len(text), nil
 	}
 	return n, o.err
 }

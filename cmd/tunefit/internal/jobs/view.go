@@ -41,7 +41,8 @@ func (f *View) Run(out io.Writer) error {
 		}
 		return f.write(out, all, o.unseen)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Without a reader there is nothing to go on for.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()
 	return watch(ctx, out, f.JSON, func(w io.Writer) error {
 		all, err := o.look(ctx)
