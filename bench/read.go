@@ -67,11 +67,14 @@ type Result struct {
 	noted map[string]bool
 }
 
-// Wrong reports whether a run computed wrong results.
-func (r *Result) Wrong() bool {
-	return slices.ContainsFunc(r.Rejected, func(rej Rejection) bool {
-		return rej.Reason == rejectFailed || rej.Reason == rejectFailedRun
-	})
+// Wrong counts the times that are rejected because the run computed wrong results.
+func (r *Result) Wrong() (times int) {
+	for _, rej := range r.Rejected {
+		if rej.Reason == rejectFailed || rej.Reason == rejectFailedRun {
+			times += rej.Count
+		}
+	}
+	return times
 }
 
 // NotLoaded reports whether NCCL did not load our tuner, which a run was told to use.

@@ -100,7 +100,7 @@ func TestRecordWithoutRows(t *testing.T) {
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 		write(t, file, rows)
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
-		r, _ := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, Log{})
+		r := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, Log{})
 		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
 		if err != nil || !c.Idle() {
 			t.Fatal(err)

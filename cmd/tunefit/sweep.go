@@ -304,15 +304,20 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
 	}
-	before, after, err := s.Prove(ctx, file, keys, f.prove)
+	proof, err := s.Prove(ctx, file, keys, f.prove)
 	if err != nil {
 		return f.goesOn(err)
 	}
-	t := compare.Two(before, after, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true, Threshold: 0.01})
-	if len(t.Groups) == 0 {
-		return errors.New("nothing is proven: no run of the default and of the policy came to its end")
+	kept := filepath.Join(f.dir, "proof.txt")
+	if len(proof.Broken) > 0 {
+		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s", file, strings.Join(proof.Broken, "\n  "))
+		return errors.Join(err, cli.WriteWhole(kept, true, func(w io.Writer) error {
+			_, failed := fmt.Fprintln(w, err)
+			return failed
+		}))
 	}
-	if err := errors.Join(cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, t.WriteText), t.WriteText(cmd.OutOrStdout())); err != nil {
+	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true, Threshold: 0.01})
+	if err := errors.Join(cli.WriteWhole(kept, true, t.WriteText), t.WriteText(cmd.OutOrStdout())); err != nil {
 		return err
 	}
 	if sizes, mean := t.Slower(); sizes > 0 || mean {

@@ -80,6 +80,57 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A proof needs all of its runs, right and at all sizes. Whatever else happens is no proof, and says which run it was.
+func TestSweepProvesNothing(t *testing.T) {
+	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"))
+	sweep := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
+	c.done(sweep...)
+	healthy, env := c.perf, c.env
+	short := t.TempDir() // its runs with a tuner measure fewer sizes
+	script := "#!/bin/bash\n[ -z \"$NCCL_TUNER_PLUGIN\" ] || set -- -b 64K -e 256K -f 2 -g 8\nexec " + healthy + "/all_reduce_perf \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(short, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		perf, fail string // of the four runs, the first of which is the 1st; the default comes before the policy
+		want       []string
+	}{
+		{"", "", nil},
+		{"", "wrong:2,wrong:4", []string{`rep1-policy: it computed wrong results, 1 of 10 times \(logs/.*rep1-policy\.log\); it lacks 256KiB`, `rep2-policy: it computed wrong results`}},
+		{"", "wrong:ring", []string{`rep1-default: it computed`, `rep1-policy: it computed`, `rep2-default: it computed`, `rep2-policy: it computed`}},
+		{"", "crash:1-", []string{`rep1-default: .*Segmentation fault`, `rep1-policy: .*Seg`, `rep2-default: .*Seg`, `rep2-policy: .*Seg`}},
+		{"", "crash:4", []string{`rep2-policy: .*Segmentation fault.*; it lacks 256KiB, 512KiB, 1MiB`}},
+		{"", "truncated:1", []string{`rep1-default: .*; it lacks 512KiB, 1MiB`}},
+		{"", "plugin-not-loaded", []string{`rep1-policy: the tuner that was to choose was not loaded`, `rep2-policy: the tuner`}},
+		{short, "", []string{`rep1-policy: it lacks 512KiB, 1MiB`, `rep2-policy: it lacks 512KiB, 1MiB`}},
+	} {
+		before := len(c.runs())
+		c.env = append(slices.Clone(env), "STANDIN_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail, func(at string) string {
+			return fmt.Sprintf(":%d", before+int(at[1]-'0'))
+		}))
+		if c.perf = healthy; test.perf != "" {
+			c.perf = test.perf
+		}
+		code, out, errs := c.sweep(append(sweep, "--prove=2")...)
+		if proven := code == cli.ExitOK && strings.Contains(out, " faster"); proven != (test.want == nil) || len(c.runs()) != before+4 {
+			t.Fatalf("%s: exit code %d, %d runs\n%s%s", test.fail, code, len(c.runs())-before, out, errs)
+		}
+		broken := regexp.MustCompile(`(?m)^  allreduce-1n-8r-proved-.*`)
+		for name, text := range map[string]string{"it says": errs, "proof.txt": c.file("proof.txt")} {
+			said := broken.FindAllString(text, -1)
+			if len(said) != len(test.want) {
+				t.Errorf("%s: %s\n%s", test.fail, name, text)
+				continue
+			}
+			for i, want := range test.want {
+				if !regexp.MustCompile(want).MatchString(said[i]) {
+					t.Errorf("%s: %s %q, want %q", test.fail, name, said[i], want)
+				}
+			}
+		}
+	}
+}
+
 // Killed at whatever start, it goes on: nothing is measured twice, nothing is lost, and the end is the same.
 func TestSweepIsKilled(t *testing.T) {
 	if testing.Short() {

@@ -3,21 +3,31 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Prove runs the default and a policy in alternation on some of the subjects, and returns what both took. A proof of the
-// same policy that was stopped is gone on with.
-func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (before, after []bench.Sample, err error) {
+// Proof is what the runs of the default and of a policy took, out of place, and what keeps them from proving anything.
+type Proof struct {
+	Before, After []bench.Sample
+	Broken        []string // runs that failed, computed wrong results or lack sizes, a line each
+}
+
+// Prove runs the default and a policy in alternation on some of the subjects. A proof of the same policy that was stopped
+// is gone on with.
+func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
 	text, err := os.ReadFile(policy)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	last := len(s.journal.batches) - 1
 	if !s.proved || !s.proves(last, text) {
@@ -37,26 +47,70 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 			}
 		}
 		if err := os.WriteFile(s.proofFile(name), text, 0o644); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := s.journal.write(line{Batch: &b}); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	if err := s.within(ctx, func(ctx context.Context) error { return s.batch(ctx, last) }); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for i, found := range s.results {
+	return s.proof(last), nil
+}
+
+// proof is what came of a batch. Each of its starts has to end well and right, at all sizes that another has.
+func (s *Sweep) proof(batch int) *Proof {
+	starts := s.journal.batches[batch].Starts
+	reasons, samples := make([][]string, len(starts)), make([][]bench.Sample, len(starts))
+	asked := map[fit.Key]map[uint64]bool{} // the sizes that any start has
+	for i := range s.journal.runs {
 		r := &s.journal.runs[i]
-		switch {
-		case r.Batch != last || found == nil:
-		case s.journal.start(r).Policy == "":
-			before = append(before, found.Samples...)
-		default:
-			after = append(after, found.Samples...)
+		if r.Batch != batch {
+			continue
+		}
+		if r.Outcome == Failed || r.Outcome == Refused {
+			reasons[r.Start] = append(reasons[r.Start], fmt.Sprintf("%s (%s)", r.Reason, r.Log))
+		}
+		found, key := s.results[i], s.journal.start(r).Key
+		if found == nil {
+			continue
+		}
+		if asked[key] == nil {
+			asked[key] = map[uint64]bool{}
+		}
+		for _, m := range found.Samples {
+			if !m.InPlace { // what is learnt from, too
+				samples[r.Start] = append(samples[r.Start], m)
+				asked[key][m.Bytes] = true
+			}
 		}
 	}
-	return before, after, nil
+	p := &Proof{}
+	for i, start := range starts {
+		missing := maps.Clone(asked[start.Key])
+		for _, m := range samples[i] {
+			delete(missing, m.Bytes)
+		}
+		var sizes []string
+		for _, bytes := range slices.Sorted(maps.Keys(missing)) {
+			sizes = append(sizes, nccl.FormatBytes(bytes))
+		}
+		if len(sizes) > 0 {
+			reasons[i] = append(reasons[i], "it lacks "+cli.Few(sizes, 8, ", "))
+		} else if len(samples[i]) == 0 && len(reasons[i]) == 0 {
+			reasons[i] = append(reasons[i], "it did not run")
+		}
+		if len(reasons[i]) > 0 {
+			p.Broken = append(p.Broken, start.Name+": "+strings.Join(reasons[i], "; "))
+		}
+		if start.Policy == "" {
+			p.Before = append(p.Before, samples[i]...)
+		} else {
+			p.After = append(p.After, samples[i]...)
+		}
+	}
+	return p
 }
 
 // proves reports whether a batch proves a policy of this text.

@@ -26,8 +26,13 @@ import (
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
 const attempts = 2
 
-// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself.
+// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself. A proof
+// that a run of it failed is none, whatever the run does the second time.
 func (s *Sweep) batch(ctx context.Context, b int) error {
+	attempts := attempts
+	if s.journal.batches[b].Kind == Prove {
+		attempts = 1
+	}
 	for attempt := range attempts {
 		for i := range s.journal.batches[b].Starts {
 			if err := s.finish(ctx, b, i, attempt); err != nil {
@@ -347,8 +352,8 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 		return fmt.Errorf("%s %s (see what NCCL says of it in %s; --plugin names the library, --by environment does without)", r.Reason, s.Library, filepath.Join(s.Dir, r.Log))
 	case errors.Is(ended, errSilent):
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
-	case found != nil && found.Wrong():
-		r.Outcome, r.Reason = Refused, "it computed wrong results"
+	case found != nil && found.Wrong() > 0:
+		r.Outcome, r.Reason = Refused, fmt.Sprintf("it computed wrong results, %d of %s", found.Wrong(), cli.CountOf(found.Wrong()+len(found.Samples), "time"))
 	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
