@@ -23,11 +23,23 @@ import (
 // patience bounds the wait for anything that must happen. Nothing is measured by it.
 const patience = 6 * time.Minute
 
+// deadline is when a wait that begins now is given up: so long before go test's own limit that the test can still say what it
+// waited for, and the ranks what they logged.
+func deadline(t testing.TB) time.Time {
+	end := time.Now().Add(patience)
+	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if limit, set := t.Deadline(); set && limit.Add(-10*time.Second).Before(end) {
+			end = limit.Add(-10 * time.Second)
+		}
+	}
+	return end
+}
+
 // eventually waits until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for end := deadline(t); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
@@ -68,6 +80,14 @@ func startJob(t testing.TB, p programs, processes int, arg, env []string) *job {
 		r.ready()
 	}
 	return j
+}
+
+// Deadline is go test's limit, which a testing.TB does not tell.
+func (j *job) Deadline() (limit time.Time, set bool) {
+	if t, ok := j.TB.(*testing.T); ok {
+		return t.Deadline()
+	}
+	return limit, false
 }
 
 // newJob is one without processes yet.
@@ -191,7 +211,7 @@ func (r *rank) answer() string {
 			r.job.Fatalf("rank %d has ended: %v", r.id, g.err)
 		}
 		return g.line
-	case <-time.After(patience):
+	case <-time.After(time.Until(deadline(r.job))):
 		r.job.Fatalf("rank %d does not answer", r.id)
 	}
 	return ""
@@ -228,7 +248,7 @@ func (j *job) end() {
 			if r.state != nil {
 				j.Errorf("rank %d: %v", r.id, r.state)
 			}
-		case <-time.After(patience):
+		case <-time.After(time.Until(deadline(j))):
 			j.Fatalf("rank %d does not end", r.id)
 		}
 	}
