@@ -42,7 +42,8 @@ void *context_close(void *ctx, void (*end_wait)(void *content)) {
     struct context *c = context_of(ctx);
     uint64_t open = (uintptr_t)ctx >> CONTEXT_BITS;
     if (!ctx) return NULL;
-    if (!__atomic_compare_exchange_n(&c->generation, &open, open + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return NULL;
+    if (!__atomic_compare_exchange_n(&c->generation, &open, open + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return NULL;
     /* A call that takes the lock from here on finds the new generation, or is waited for. */
     if (__atomic_exchange_n(&c->lock, 1, __ATOMIC_ACQUIRE)) {
         if (end_wait) end_wait(c->content);

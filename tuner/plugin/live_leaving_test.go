@@ -79,6 +79,7 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 // NCCL aborts a communicator on another thread while a call of it waits for a decision that does not
 // come: finalize ends the wait, that call fails, and the process goes on.
 func TestLiveAbort(t *testing.T) {
+	long(t)
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	shared := t.TempDir()

@@ -64,7 +64,8 @@ static uint64_t bytes_of(const struct prof_comm *c, int coll, const struct profi
 }
 
 static void count(struct prof_comm *c, const struct profile_coll *e) {
-    int coll = index_of(&coll_names, e->func), algo = index_of(&algo_names, e->algo), proto = index_of(&proto_names, e->proto);
+    int coll = index_of(&coll_names, e->func);
+    int algo = index_of(&algo_names, e->algo), proto = index_of(&proto_names, e->proto);
     uint64_t bytes = coll < 0 ? 0 : bytes_of(c, coll, e);
     if (bytes == 0) return;
     bool ours = algo >= 0 && proto >= 0;
@@ -85,8 +86,13 @@ static int start(void *ctx, void **handle, uint64_t type, const struct profile_c
     return RESULT_SUCCESS;
 }
 
-static int start_v4(void *ctx, void **handle, struct profile_event_v4 *e) { return start(ctx, handle, e->type, &e->coll); }
-static int start_v5(void *ctx, void **handle, struct profile_event_v5 *e) { return start(ctx, handle, e->type, &e->coll); }
+static int start_v4(void *ctx, void **handle, struct profile_event_v4 *e) {
+    return start(ctx, handle, e->type, &e->coll);
+}
+
+static int start_v5(void *ctx, void **handle, struct profile_event_v5 *e) {
+    return start(ctx, handle, e->type, &e->coll);
+}
 
 static int stop(void *handle) {
     (void)handle;
@@ -127,20 +133,17 @@ static int init(void **ctx, int *event_mask, uint64_t id, int nodes, int ranks, 
     return RESULT_SUCCESS;
 }
 
-static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, int nodes, int ranks, int rank, abi_logger logger) {
+static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, int nodes, int ranks, int rank,
+                   abi_logger logger) {
     (void)name;
     return init(ctx, event_mask, id, nodes, ranks, rank, logger);
 }
 
-#define INIT(abi)                                                                                                          \
-    static int init_v##abi(void **ctx, uint64_t id, int *event_mask, const char *name, int nodes, int ranks, int rank, \
-                           abi_logger logger) {                                                                          \
-        (void)name;                                                                                                      \
-        return init(ctx, event_mask, id, nodes, ranks, rank, logger);                                               \
-    }
-INIT(5)
-INIT(6)
-INIT(7)
+static int init_v5(void **ctx, uint64_t id, int *event_mask, const char *name, int nodes, int ranks, int rank,
+                   abi_logger logger) {
+    (void)name;
+    return init(ctx, event_mask, id, nodes, ranks, rank, logger);
+}
 
 static int finalize(void *ctx) {
     struct prof_comm *c = in_child() ? NULL : context_close(ctx, NULL);
@@ -153,5 +156,5 @@ static const char name[] = "Go";
 
 EXPORT const struct profile_v4 ncclProfiler_v4 = {name, init_v4, start_v4, stop, state, finalize};
 EXPORT const struct profile_v5 ncclProfiler_v5 = {name, init_v5, start_v5, stop, state, finalize};
-EXPORT const struct profile_v5 ncclProfiler_v6 = {name, init_v6, start_v5, stop, state, finalize};
-EXPORT const struct profile_v5 ncclProfiler_v7 = {name, init_v7, start_v5, stop, state, finalize};
+EXPORT const struct profile_v5 ncclProfiler_v6 = {name, init_v5, start_v5, stop, state, finalize};
+EXPORT const struct profile_v5 ncclProfiler_v7 = {name, init_v5, start_v5, stop, state, finalize};
