@@ -34,7 +34,8 @@ bool in_child(void);
 void *context_open(void *content);
 
 /* Closes ctx and returns its content once no call is inside: from then on it is the caller's
- * alone. If a call is inside, end_wait is called, which makes it return soon; it may be NULL.
+ * alone. If a call is inside, end_wait is called, which makes it return soon; it may be NULL. A call
+ * must not close its own context.
  * Returns NULL for a context that is closed already, by another thread even at this moment. */
 void *context_close(void *ctx, void (*end_wait)(void *content));
 
