@@ -6,7 +6,16 @@
  * there are: commit{At} tells it the call, since it does not wait at the barrier itself.
  * A member waits at its barrier at > S until it knows the decision; the proposer commits when all slots have arrived.
  *
+ * The first rank puts the version of call 0, the others take that, whatever they have read: a file may be saved in between.
+ * A rank that the store does not answer fails init.  It then makes no call, like one that has not gone on yet: all states
+ * in which any ranks have failed are among those that are searched.
+ * -DCLEANED: the store is a directory that processes hold open, and somebody removes it before the first rank starts.
+ * Ranks open it anew, and so make one that all find.
+ *
  * Mutations, each must fail:
+ *   -DM_ALONE    a rank that does not reach the store starts on the version that it has read
+ *   -DCLEANED -DM_HOLD  a rank may go on in the directory that it holds open
+ *   -DCLEANED -DLATE    the limit: the directory is removed after a rank has started
  *   -DM_NAMES    no slots: a rank counts as a member if it has seen exactly R names, and R of them arrived are enough
  *   -DM_NOWALK   a duplicate keeps the start version and neither stops nor follows the changes, while A switches
  *                (holds for A and B each; fails where a slot of A is taken by a rank of B)
@@ -22,6 +31,10 @@
 #define ABORT 2
 byte nreg; bit member[P];
 byte seq[P], S, at, d, nArrived; bit arrived[P], known[P]; byte cur[P];
+byte start[2];     /* the version of call 0 in each directory, 0: none yet */
+bit now;           /* the directory that is found at the path */
+bit begun;         /* a rank has started */
+#define CHANGED 3
 byte used[2*(N+1)];
 bit prop;
 #define COMM(r) (r/2)
@@ -33,7 +46,7 @@ bit prop;
 #define SWITCHES(r) (known[r] && d == COMMIT && seq[r] == AT(r))
 inline exec(r) {
     if
-    :: SWITCHES(r) -> cur[r] = 1;
+    :: SWITCHES(r) -> cur[r] = CHANGED;
 #ifdef REACH
          assert(false)
 #endif
@@ -45,8 +58,21 @@ inline exec(r) {
     assert(used[COMM(r)*(N+1)+seq[r]] == 0 || used[COMM(r)*(N+1)+seq[r]] == 1+cur[r]);   /* THE PROPERTY */
     used[COMM(r)*(N+1)+seq[r]] = 1+cur[r]; seq[r]++
 }
+#define SAVED 2    /* what ranks read that come later than the first; that has read 1 */
 proctype Rank(byte r) {
+    bit where;
     /* init */
+#ifdef M_ALONE
+    if :: atomic { true -> cur[r] = SAVED; goto calls } :: true -> skip fi;
+#endif
+    atomic {
+        begun = 1; where = now;
+#ifdef M_HOLD
+        if :: where = 0 :: true -> skip fi;
+#endif
+        if :: start[where] == 0 -> start[where] = 1+where :: else fi;      /* its own: later than the first in the other */
+        cur[r] = start[where]
+    };
 #ifdef M_NAMES
     atomic { nreg++ };
     if
@@ -62,6 +88,9 @@ proctype Rank(byte r) {
     fi;
 #endif
 #endif
+#ifdef M_ALONE
+calls:
+#endif
     do
     :: atomic { seq[r] < N && !(arrived[r] && !known[r]) ->
          if
@@ -75,4 +104,13 @@ proctype Rank(byte r) {
     :: atomic { seq[r] == N -> break }
     od
 }
+#ifdef CLEANED
+active proctype Cleaner() {
+#ifdef LATE
+    now = 1
+#else
+    atomic { if :: !begun -> now = 1 :: else fi }
+#endif
+}
+#endif
 init { atomic { byte i; for (i : 0 .. P-1) { run Rank(i) } } }

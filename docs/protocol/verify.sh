@@ -90,6 +90,10 @@ fails barrier.pml -DCFG=1 -DREACH
 fails barrier.pml -DCFG=2 -DREACH
 fails barrier.pml -DCFG=2 -DGROUP=2 -DREACH
 holds join.pml -DN=4
+holds join.pml -DN=2 -DCLEANED
+fails join.pml -DN=4 -DM_ALONE
+fails join.pml -DN=2 -DCLEANED -DM_HOLD
+fails join.pml -DN=2 -DCLEANED -DLATE
 fails join.pml -DN=4 -DM_NAMES
 fails join.pml -DN=4 -DM_NOWALK
 fails join.pml -DN=4 -DM_ATS
