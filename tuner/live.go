@@ -73,7 +73,7 @@ func (c *Comm) join(own loaded) error {
 		Stage:    c.stage,
 		Observer: &c.plugin.exporter,
 	}
-	ctx, cancel := whileRunning(agree.JoinLimit)
+	ctx, cancel := whileRunning(c.plugin.clock, agree.JoinLimit)
 	defer cancel()
 	c.member, err = agree.Join(ctx, config)
 	switch {

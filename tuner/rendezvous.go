@@ -108,7 +108,7 @@ func (o *opening) end() {
 // Whatever the reason, other ranks may have opened it: so it tries for as long as a rank may join.
 // What another communicator has opened serves, as long as whoever opens the store now meets there.
 func (r *rendezvous) open() (*opening, error) {
-	ctx, cancel := whileRunning(agree.JoinLimit)
+	ctx, cancel := whileRunning(r.plugin.clock, agree.JoinLimit)
 	defer cancel()
 	why := fmt.Errorf("%s does not answer", r.setting())
 	for {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // hungCalls are the calls of file systems and drivers that have not returned, by name: an NFS
@@ -75,11 +77,11 @@ func withTimeout[T any](h *hungCalls, name string, limit time.Duration, f func()
 
 // whileRunning returns a context that ends when this process has run for so long. It counts at most a second
 // for each of its wake-ups, and so not the time for which a debugger, say, has stopped the process.
-func whileRunning(limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
+func whileRunning(clock agree.Clock, limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = context.WithCancel(context.Background())
 	var wait func(left time.Duration)
 	wait = func(left time.Duration) {
-		time.AfterFunc(min(left, time.Second), func() {
+		clock.AfterFunc(min(left, time.Second), func() {
 			switch left -= time.Second; {
 			case left <= 0:
 				cancel()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // A file system that hangs holds up nobody for longer than the limit, and after that
@@ -80,4 +82,39 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 			t.Errorf("topology: %v", err)
 		}
 	})
+}
+
+// handClock fires its timer by hand.
+type handClock struct {
+	agree.Clock
+	after time.Duration
+	fire  func()
+}
+
+func (c *handClock) AfterFunc(d time.Duration, f func()) func() bool {
+	c.after, c.fire = d, f
+	return nil
+}
+
+// A process that is stopped wakes up late, but no more often: so it still has the rest of its time.
+func TestWhileRunning(t *testing.T) {
+	clock := &handClock{}
+	ctx, cancel := whileRunning(clock, 2500*time.Millisecond)
+	defer cancel()
+	for _, want := range []time.Duration{time.Second, time.Second, 500 * time.Millisecond} {
+		if ctx.Err() != nil || clock.after != want {
+			t.Errorf("it waits %v and not %v: %v", clock.after, want, ctx.Err())
+		}
+		clock.fire()
+	}
+	if ctx.Err() == nil {
+		t.Error("it does not end")
+	}
+	ctx, cancel = whileRunning(clock, time.Hour)
+	cancel()
+	last := clock.fire
+	clock.fire = nil
+	if last(); ctx.Err() == nil || clock.fire != nil {
+		t.Error("it goes on")
+	}
 }
