@@ -118,7 +118,7 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 	case c.fixedBy.label == "":
 		err = c.join(own)
 	case settings.strict && c.fixedBy.fault:
-		err = fmt.Errorf("%s=1 and the ranks cannot meet: %s", EnvStrict, c.fixedBy.text)
+		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
 		c.current, err = c.prepare(own.version)

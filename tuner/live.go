@@ -40,7 +40,7 @@ func (c *Comm) obstacle() obstacle {
 	}
 	if s.rendezvous == "" {
 		if err := dirstore.Usable(c.plugin.shm); err != nil {
-			return obstacle{"no_rendezvous", fmt.Sprintf("%v, so that the ranks cannot meet there: set %s to another directory", err, EnvRendezvous), true}
+			return obstacle{"no_rendezvous", fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err, EnvRendezvous), true}
 		}
 	}
 	return obstacle{}

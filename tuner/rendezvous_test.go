@@ -97,7 +97,7 @@ func TestNobodyCanMeet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.isLive() || c.Idle() || log.count("WARN TUNER/Go: the policy cannot change during the run: access "+p.shm) != 1 {
+		if c.isLive() || c.Idle() || log.count("WARN TUNER/Go: the policy cannot change during the run: the ranks cannot meet: access "+p.shm) != 1 {
 			t.Errorf("live: %v, idle: %v\n%s", c.isLive(), c.Idle(), strings.Join(log.lines, "\n"))
 		}
 		c.Close()
