@@ -156,10 +156,20 @@ func TestRecordOfADefect(t *testing.T) {
 	p := New(env(EnvRecord, t.TempDir()))
 	r := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, Log{})
 	func() {
-		defer func() { _ = recover() }()
+		defer func() {
+			if recover() == nil {
+				t.Error("the defect has not come up")
+			}
+		}()
 		p.RecordEnd(r)
 	}()
-	p.recordings.of(1, 0)
+	if !p.recordings.mu.TryLock() {
+		t.Fatal("the next communicator would wait for ever")
+	}
+	p.recordings.mu.Unlock()
+	if r := p.recordings.of(1, 0); r == nil {
+		t.Error("what was recorded before is gone")
+	}
 }
 
 // A process that makes ever new communicators keeps the latest.

@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -311,8 +312,25 @@ func FuzzInspector(f *testing.F) {
 	f.Add(recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 4096, 10, "kernel_gpu", "")))
 	f.Fuzz(func(t *testing.T, text string) {
 		j := NewJob()
-		if j.Inspector("x", strings.NewReader(text)) == nil {
-			j.Profile(1)
+		if j.Inspector("x", strings.NewReader(text)) != nil {
+			return
+		}
+		p, err := j.Profile(1)
+		if err != nil || len(p.Entries) == 0 { // no profile is written then
+			return
+		}
+		for _, e := range p.Entries {
+			if !(e.Calls >= 0 && e.Micros >= 0) || math.IsInf(e.Calls+e.Micros, 0) || e.Ranks < 1 {
+				t.Errorf("%+v", e)
+			}
+		}
+		var out bytes.Buffer
+		if err := p.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		read, err := Read("x", out.Bytes())
+		if err != nil || len(read.Entries) != len(p.Entries) {
+			t.Fatalf("of %d entries comes %+v, %v\n%s", len(p.Entries), read, err, out.Bytes())
 		}
 	})
 }

@@ -71,7 +71,9 @@ func TestChooseFromEdges(t *testing.T) {
 	}
 }
 
-func TestReadErrors(t *testing.T) {
+// written is the file of one node's costs.
+func written(t testing.TB) []byte {
+	t.Helper()
 	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +86,11 @@ func TestReadErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := string(text)
+	return text
+}
+
+func TestReadErrors(t *testing.T) {
+	good := string(written(t))
 	if _, err := tuning.Read(strings.NewReader(good), "good.json"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +118,7 @@ func TestReadErrors(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"nodes":{"1":{"nNodes":1,"nRanks":8,"nChannels":2}}}`))
+	f.Add(written(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, err := tuning.Read(bytes.NewReader(data), "fuzz.json")
 		if err != nil {
@@ -119,7 +126,13 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, tuning := range set.Tunings {
 			for coll := range nccl.Coll(nccl.NumColls) {
-				tuning.Choose(coll, 1<<20, 1)
+				c := tuning.Choose(coll, 1<<20, 1)
+				if c.Algo < 0 {
+					continue
+				}
+				if got := tuning.Table(coll, 1<<20, 1)[c.Algo][c.Proto]; got != c.Micros || !(got >= 0) || c.Channels < 1 || c.Channels > nccl.MaxChannels {
+					t.Errorf("%s: %+v, in the table %v", coll, c, got)
+				}
 			}
 		}
 	})
