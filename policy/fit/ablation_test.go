@@ -249,8 +249,12 @@ func TestAblation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	sets := realGrids(t)
-	sets["RS1"], sets["RS2"] = withDefault(sets["RS1"], nccl.AlgoRing), withDefault(sets["RS2"], nccl.AlgoRing)
+	sets, names := realGrids(t)
+	for _, name := range names {
+		if name[0] != 'A' {
+			sets[name] = withDefault(sets[name], nccl.AlgoRing)
+		}
+	}
 	for _, w := range ways {
 		if w.name != "policy file" && !testing.Verbose() {
 			continue
@@ -258,7 +262,7 @@ func TestAblation(t *testing.T) {
 		line := "| " + w.name + " |"
 		for _, s := range splits {
 			var measured, made regrets // with a measured default, with one made up
-			for _, name := range gridNames {
+			for _, name := range names {
 				g, r := sets[name], &made
 				if name[0] == 'A' {
 					r = &measured

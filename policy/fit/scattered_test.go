@@ -14,7 +14,7 @@ func TestTargetScatteredCells(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	grids := realGrids(t)
+	grids, _ := realGrids(t)
 	for _, target := range []struct {
 		share               float64
 		must, aim, worst    float64
@@ -77,7 +77,7 @@ func TestWorstOfScatteredCells(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	const unforeseeable = 1.2 // measured / predicted from the rest of the grid
-	grids := realGrids(t)
+	grids, _ := realGrids(t)
 	for _, target := range []struct{ share, worst float64 }{{0.5, 1.21}, {0.25, 1.30}} {
 		for _, name := range []string{"AR1", "AR2"} {
 			g := grids[name]
