@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Look opens a directory of records for a tool that reads or prunes it. It creates nothing,
@@ -60,14 +61,19 @@ func Below(dir string) (dirs []string, unseen []error) {
 			return
 		}
 		for _, e := range entries {
-			if e.IsDir() && !(used && slices.Contains(recordDirs, e.Name())) {
+			switch {
+			case !e.IsDir(), used && slices.Contains(recordDirs, e.Name()):
+			case strings.ContainsFunc(e.Name(), unicode.IsControl): // it would forge lines of what is printed
+				unseen = append(unseen, fmt.Errorf("%q in %s: control characters in the name", e.Name(), at))
+			default:
 				look(filepath.Join(at, e.Name()), depth+1)
 			}
 		}
 	}
 	look(dir, 0)
 	if looked > belowMost {
-		unseen = append(unseen, fmt.Errorf("%s has more than %d folders, and the rest was not looked at (remove those of jobs that have ended, or name a job's own)", dir, belowMost))
+		unseen = append(unseen, fmt.Errorf("%s has more than %d folders, and the rest was not looked at "+
+			"(remove those of jobs that have ended, or name a job's own)", dir, belowMost))
 	}
 	return dirs, unseen
 }

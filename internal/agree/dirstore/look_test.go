@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -142,6 +143,16 @@ func TestBelow(t *testing.T) {
 	want := []string{dir, filepath.Join(dir, "alice/run8"), filepath.Join(dir, "run7")}
 	if found, unseen := Below(dir); !slices.Equal(found, want) || len(unseen) > 0 {
 		t.Errorf("%q, want %q; %v", found, want, unseen)
+	}
+	forged := filepath.Join(dir, "run9\nall is well")
+	if err := os.MkdirAll(filepath.Join(forged, "c"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if found, unseen := Below(dir); !slices.Equal(found, want) || len(unseen) != 1 || strings.Contains(unseen[0].Error(), "\n") {
+		t.Errorf("%q, %v", found, unseen)
+	}
+	if err := os.RemoveAll(forged); err != nil {
+		t.Fatal(err)
 	}
 	if found, unseen := Below(filepath.Join(dir, "none")); len(found) > 0 || len(unseen) != 1 {
 		t.Errorf("%q, %v", found, unseen)

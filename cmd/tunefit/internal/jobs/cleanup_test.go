@@ -67,3 +67,19 @@ func TestGCOfAForeignRendezvous(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// gc looks where status does: below the folder above those of several jobs, too.
+func TestGCBelow(t *testing.T) {
+	const comm = "00000000000000ab-2"
+	dir := testlib.Records(t, twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
+	long := time.Now().Add(-48 * time.Hour)
+	filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
+	var out strings.Builder
+	if err := (&Cleanup{Rendezvous: filepath.Dir(dir)}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "c/*"))
+	if !strings.Contains(out.String(), "0xab of 2 ranks: removed, all its ranks have ended\n"+dir+": ") || len(left) > 0 {
+		t.Errorf("%s, left: %q", out.String(), left)
+	}
+}

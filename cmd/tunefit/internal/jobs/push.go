@@ -102,7 +102,8 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	}
 	writeUnseen(out, w.missed)
 	if n := len(w.unclear); n > 0 {
-		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n", cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.unclear))
+		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
+			cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.unclear))
 	}
 	if err := f.waitForTargets(ctx, w, out); err != nil {
 		return err
@@ -121,7 +122,8 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
 		return nil
 	case len(w.targets) == 0:
-		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
+			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
 		return nil
 	case w.settled():
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))

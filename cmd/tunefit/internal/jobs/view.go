@@ -98,7 +98,8 @@ func where(rendezvous string) string {
 // elsewhere says, where nothing was found, which jobs could not be.
 func elsewhere(rendezvous string) string {
 	if rendezvous == "" {
-		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: name their folder, or the one above, with --rendezvous\n"
+		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
+			"name their folder, or the one above, with --rendezvous\n"
 	}
 	return ""
 }
