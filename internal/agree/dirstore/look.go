@@ -53,7 +53,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 			}
 			return
 		}
-		used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "c" && e.IsDir() })
+		used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return (e.Name() == "c" || e.Name() == "blob") && e.IsDir() })
 		if used {
 			dirs = append(dirs, at)
 		}

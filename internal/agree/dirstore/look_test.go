@@ -132,7 +132,7 @@ func TestPrune(t *testing.T) {
 // Sites give each job a folder. One that is used itself hides none below it, and what records lie in is no job's.
 func TestBelow(t *testing.T) {
 	dir := t.TempDir()
-	for _, path := range []string{"c/0000000000000001-2/c", "p", "run7/c", "run7/old/c", "alice/run8/c", "alice/run9", "a/b/deep/c", "blob/x/c"} {
+	for _, path := range []string{"c/0000000000000001-2/c", "p", "run7/c", "run7/old/c", "alice/run8/c", "alice/run9", "bob/blob", "a/b/deep/c", "blob/x/c"} {
 		if err := os.MkdirAll(filepath.Join(dir, path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestBelow(t *testing.T) {
 	if err := errors.Join(os.Symlink("run7", filepath.Join(dir, "latest")), os.WriteFile(filepath.Join(dir, "alice/c"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{dir, filepath.Join(dir, "alice/run8"), filepath.Join(dir, "run7")}
+	want := []string{dir, filepath.Join(dir, "alice/run8"), filepath.Join(dir, "bob"), filepath.Join(dir, "run7")}
 	if found, unseen := Below(dir); !slices.Equal(found, want) || len(unseen) > 0 {
 		t.Errorf("%q, want %q; %v", found, want, unseen)
 	}
@@ -161,7 +161,7 @@ func TestBelow(t *testing.T) {
 		if err := os.Chmod(filepath.Join(dir, "alice"), 0); err != nil {
 			t.Fatal(err)
 		}
-		if found, unseen := Below(dir); len(found) != 2 || len(unseen) != 1 {
+		if found, unseen := Below(dir); len(found) != 3 || len(unseen) != 1 {
 			t.Errorf("%q, %v", found, unseen)
 		}
 	}
