@@ -54,6 +54,9 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 		}
 		s.line, _ = s.in.FieldPos(0)
 		s.row()
+		if err := r.tooMany(s.run); err != nil {
+			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
+		}
 	}
 	s.run.finish(r, opts, &environment{}, originNone)
 	r.sortMalformed()

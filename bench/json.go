@@ -230,6 +230,9 @@ func (j *jsonRun) list() error {
 			return err
 		}
 		j.keep(result)
+		if err := j.r.tooMany(j.run); err != nil {
+			return err
+		}
 	}
 	_, err = j.decoder.Token()
 	return err

@@ -234,6 +234,17 @@ func (r *Result) add(line int, s Sample, from Origin) {
 	r.Samples = append(r.Samples, s)
 }
 
+// mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
+var mostSamples = 4_000_000
+
+// tooMany returns an error if there are more, with those of a run that has not ended.
+func (r *Result) tooMany(run *run) error {
+	if len(r.Samples)+len(run.rows) <= mostSamples {
+		return nil
+	}
+	return fmt.Errorf("more than %d measurements in one file (needed: smaller files)", mostSamples)
+}
+
 // errNotSweep is the end of the message for a file that is none of the formats.
 var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a sweep CSV, the CSV of optimize_config.py)")
 

@@ -68,3 +68,24 @@ func TestReadFixtures(t *testing.T) {
 		})
 	}
 }
+
+// More times than memory has room for end the reading, whatever the format.
+func TestTooMany(t *testing.T) {
+	defer func(before int) { mostSamples = before }(mostSamples)
+	mostSamples = 10
+	const tooMany = "more than 10 measurements in one file (needed: smaller files)"
+	row := "1024 256 float sum -1 20.0 0.05 0.09 0 20.0 0.05 0.09 0\n"
+	result := `{"size":1024,"count":256,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":20}}`
+	for _, c := range []struct{ format, begin, row, end, want string }{
+		{"text", head("all_reduce_perf", 2, 8), row, "", "x:"},
+		{"csv", "collective,size_bytes,time_us\n", "allreduce,1024,10\n", "", "x:12: " + tooMany},
+		{"json", `{"results":[` + result, "," + result, "]}", "x: at byte "},
+	} {
+		for rows, want := range map[int]string{4: "", 30: c.want} {
+			_, err := Read(strings.NewReader(c.begin+strings.Repeat(c.row, rows)+c.end), "x", Options{})
+			if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), tooMany)) {
+				t.Errorf("%s, %d rows: %v; want %q", c.format, rows, err, want)
+			}
+		}
+	}
+}

@@ -59,6 +59,9 @@ func readText(in *bufio.Reader, r *Result, opts Options) error {
 			t.line++
 			whole := bytes.HasSuffix(line, []byte("\n"))
 			t.read(bytes.TrimRight(stripLauncher(line), "\r\n"), !whole)
+			if err := r.tooMany(t.run); err != nil {
+				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
+			}
 		}
 		if err == io.EOF {
 			break

@@ -41,7 +41,8 @@ algorithm, protocol and channels that it ran with as far as anything tells.
 Read are the printed output of nccl-tests and rccl-tests of any version, behind
 any launcher and between NCCL's log lines; their JSON (-J); sweep CSV files; and
 the CSV of NCCL's optimize_config.py. FILE - is the standard input, a directory
-stands for all files in it and below, and what gzip has compressed is unpacked.
+stands for all files in it and below, and what gzip has compressed is unpacked, up
+to 512 MiB. A file has 4 000 000 times at most.
 
 What ran comes from, the most trusted first: NCCL's log (NCCL_DEBUG=INFO with
 NCCL_DEBUG_SUBSYS=TUNING) or RCCL's columns (-A 1); NCCL_ALGO, NCCL_PROTO and

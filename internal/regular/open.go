@@ -1,9 +1,11 @@
 // Package regular opens the files that a user names, inside a process that must not
-// wait for them.
+// wait for them, and reads them within bounds.
 package regular
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -27,6 +29,37 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	return f, info, nil
+}
+
+// Read returns what a regular file of up to most bytes holds, some MiB. A larger one is an error: it may be
+// sparse, and larger than all memory.
+func Read(path string, most int64) ([]byte, error) {
+	f, _, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return All(f, most)
+}
+
+// All is Read for a file that is open already.
+func All(f *os.File, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if info.Size() <= most {
+		text.Grow(int(info.Size()) + bytes.MinRead)
+		_, err = text.ReadFrom(io.LimitReader(f, most+1)) // it may grow meanwhile
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case max(info.Size(), int64(text.Len())) > most:
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("larger than %d MiB", most>>20)}
+	}
+	return text.Bytes(), nil
 }
 
 func kind(mode fs.FileMode) string {

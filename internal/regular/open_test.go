@@ -42,3 +42,27 @@ func TestOpen(t *testing.T) {
 		t.Errorf("read %q, %v of a file %v", text[:n], err, info.Mode())
 	}
 }
+
+// A file that is sparse, or grows while it is read, takes no more memory than it may.
+func TestReadLarge(t *testing.T) {
+	const most = 1 << 20
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]string{4: "", most: "", most + 1: "larger than 1 MiB", 20 << 30: "larger than 1 MiB"} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		text, err := Read(path, most)
+		if want == "" && (err != nil || int64(len(text)) != size || !strings.HasPrefix(string(text), "text")) {
+			t.Errorf("%d bytes: read %d: %v", size, len(text), err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: %v; want %s", size, err, want)
+		}
+	}
+	if text, err := Read("/proc/self/stat", most); err != nil || len(text) < 10 { // of size 0 as the kernel tells it
+		t.Errorf("/proc/self/stat: %q, %v", text, err)
+	}
+}

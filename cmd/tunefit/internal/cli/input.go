@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
 // StandardName stands for the standard input wherever a file is named.
@@ -85,7 +87,7 @@ func openAny(name string) (*input, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
 		}
-		in.packed, buffered = true, bufio.NewReaderSize(unpacking{unpacked}, sniffBytes)
+		in.packed, buffered = true, bufio.NewReaderSize(&unpacking{unpacked, mostInput}, sniffBytes)
 	}
 	head, err := buffered.Peek(sniffBytes)
 	if err != nil && err != io.EOF {
@@ -95,11 +97,18 @@ func openAny(name string) (*input, error) {
 	return in, nil
 }
 
-// unpacking reads what gzip has compressed, and says so where the end is missing.
-type unpacking struct{ io.Reader }
+// unpacking reads what gzip has compressed, and says so where the end is missing or left bytes
+// are not enough: a few MB may unpack to gigabytes.
+type unpacking struct {
+	io.Reader
+	left int64
+}
 
-func (u unpacking) Read(into []byte) (int, error) {
+func (u *unpacking) Read(into []byte) (int, error) {
 	n, err := u.Reader.Read(into)
+	if u.left -= int64(n); u.left < 0 {
+		return 0, fmt.Errorf("it unpacks to more than %d MiB (needed: less, or the file unpacked)", mostInput>>20)
+	}
 	if err == io.ErrUnexpectedEOF {
 		err = errors.New("the compressed file is cut off: its end is missing")
 	}
@@ -186,7 +195,7 @@ func ReadRegular(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	return os.ReadFile(name)
+	return regular.Read(name, mostInput)
 }
 
 // FileKind says what a file is. What can be read only once is not looked at.
