@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -43,9 +43,12 @@ func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 	return err
 }
 
+// mostPlan bounds a file of settings, which has a few KiB.
+const mostPlan = 1 << 20
+
 // readPlanFile sets the flags that were not given.
 func readPlanFile(name string, flags *pflag.FlagSet) error {
-	text, err := os.ReadFile(name)
+	text, err := regular.Read(name, mostPlan)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,12 @@ package dirstore
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
 // Where a disk is full, and always in a private directory, a small record is a symbolic link with
@@ -41,6 +42,9 @@ func symlink(value []byte, path string) error {
 	return err
 }
 
+// mostRecord bounds a record: a version of two files at their limits has 128 MiB.
+const mostRecord = 256 << 20
+
 // read returns a record of either kind.
 func (s *Store) read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -69,5 +73,5 @@ func (s *Store) read(path string) ([]byte, error) {
 	if err := s.check(path, info); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(f)
+	return regular.All(f, mostRecord)
 }

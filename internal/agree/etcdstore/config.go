@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
 // The schemes of a URL that names an etcd.
@@ -135,10 +135,13 @@ func endpoints(list string, secure bool) (all []string, err error) {
 	return all, nil
 }
 
+// mostPEM bounds a file of certificates; that of all public authorities has 200 KiB.
+const mostPEM = 8 << 20
+
 func readTLS(getenv func(string) string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := getenv(envCACert); file != "" {
-		text, err := os.ReadFile(file)
+		text, err := regular.Read(file, mostPEM)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", envCACert, err)
 		}
@@ -152,8 +155,10 @@ func readTLS(getenv func(string) string) (*tls.Config, error) {
 		return nil, fmt.Errorf("%s and %s belong together, and only one is set", envCert, envKey)
 	}
 	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
+		certText, err1 := regular.Read(cert, mostPEM)
+		keyText, err2 := regular.Read(key, mostPEM)
+		pair, err := tls.X509KeyPair(certText, keyText)
+		if err := cmp.Or(err1, err2, err); err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", envCert, envKey, err)
 		}
 		c.Certificates = []tls.Certificate{pair}

@@ -16,6 +16,7 @@ import (
 // other value begins.
 const (
 	partBytes = 1 << 20
+	mostParts = 256 // a version of two files at their limits has 129
 	mark      = 0
 )
 
@@ -56,6 +57,9 @@ func join(prefix, group string, stored []byte, part func(key string) (*clientv3.
 	var m manifest
 	if err := json.Unmarshal(stored[1:], &m); err != nil {
 		return nil, fmt.Errorf("etcd: a record that names its parts: %w", err)
+	}
+	if m.Parts > mostParts {
+		return nil, fmt.Errorf("etcd: a record of %d parts (allowed: up to %d)", m.Parts, mostParts)
 	}
 	var value bytes.Buffer
 	for i := range m.Parts {

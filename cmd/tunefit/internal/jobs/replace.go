@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // behindLinks follows all links to an absolute path; the file itself need not exist.
@@ -49,7 +52,7 @@ func replaceable(name string) (path string, old []byte, err error) {
 	case !info.Mode().IsRegular():
 		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name, info.Mode().Type())
 	}
-	if old, err = os.ReadFile(path); old == nil {
+	if old, err = regular.Read(path, tuner.MaxFileBytes); old == nil {
 		old = []byte{}
 	}
 	return path, old, err

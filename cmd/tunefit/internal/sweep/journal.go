@@ -13,8 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
+
+// mostRead bounds what is read of a file in the folder; a run's log is the largest.
+const mostRead = 1 << 30
 
 // Batch is what is measured before the next is decided.
 type Batch struct {
@@ -113,7 +117,7 @@ func openJournal(dir string) (j *journal, err error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	text, err := io.ReadAll(file)
+	text, err := regular.All(file, mostRead)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -25,7 +26,7 @@ type Proof struct {
 // Prove runs the default and a policy in alternation on some of the subjects. A proof of the same policy that was stopped
 // is gone on with.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
-	text, err := os.ReadFile(policy)
+	text, err := regular.Read(policy, mostRead)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (s *Sweep) proves(b int, text []byte) bool {
 	if batch.Kind != Prove {
 		return false
 	}
-	was, err := os.ReadFile(s.proofFile(fmt.Sprintf("proved-%d", b)))
+	was, err := regular.Read(s.proofFile(fmt.Sprintf("proved-%d", b)), mostRead)
 	return err == nil && string(was) == string(text)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -243,7 +244,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 // read is what a run measured, nil: nothing, and its log.
 func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 	key := s.journal.start(r).Key
-	text, err := os.ReadFile(filepath.Join(s.Dir, r.Log))
+	text, err := regular.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
 		return nil, nil
 	}
