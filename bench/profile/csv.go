@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -65,8 +64,9 @@ func number(v float64) string {
 }
 
 const (
-	mostRanks = 1 << 24
-	mostBytes = 1 << 50
+	mostRanks  = 1 << 24
+	mostBytes  = 1 << 50
+	mostNumber = 1e15 // of calls, and of microseconds
 )
 
 // Read reads a profile; name is the file's, for errors. All errors are told, up to 20.
@@ -157,8 +157,8 @@ func (r *reader) positive(column string) float64 {
 		return 0
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		r.Fail(column, "%s (allowed: a number above 0, or nothing: not known)", suggest.Quote(text))
+	if err != nil || !(v > 0 && v <= mostNumber) {
+		r.Fail(column, "%s (allowed: a number above 0 and up to %.0e, or nothing: not known)", suggest.Quote(text), mostNumber)
 		return 0
 	}
 	return v

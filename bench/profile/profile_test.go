@@ -277,6 +277,7 @@ func TestReadErrors(t *testing.T) {
 		head + "allreduce,1,8,1MB,,,,,\n":                       `job.csv:4:15: bytes: "1MB" is ambiguous`,
 		head + "allreduce,1,8,0,,,,,\n":                         `job.csv:4:15: bytes: "0" (allowed: 1 to 1024T, or nothing: not known)`,
 		head + "allreduce,1,8,1M,-3,,,,\n":                      `job.csv:4:18: calls: "-3" (allowed: a number above 0`,
+		head + "allreduce,1,8,1M,18446744073709551615,,,,\n":    `job.csv:4:18: calls: "18446744073709551615" (allowed: a number above 0 and up to 1e+15`,
 		head + "allreduce,1,8,1M,,NaN,,,\n":                     `job.csv:4:19: time_us: "NaN" (allowed: a number above 0`,
 		head + "allreduce,1,8,1M,,,rign,,\n":                    `job.csv:4:20: algorithm: unknown algorithm "rign" (did you mean "ring"`,
 		head + "allreduce,1,8,1M,,,ring,lll,\n":                 `job.csv:4:25: protocol: unknown protocol "lll"`,

@@ -77,9 +77,11 @@ func TestRecorderRefuses(t *testing.T) {
 		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
 		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
 		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":3}`): "ranks is 2, nodes 3",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):            "bytes is 0",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):             "alreduce",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":-1}]}`): "x: not a recorder's file",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):                              "bytes is 0",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):                               "alreduce",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":18446744073709551615}]}`): "calls is 18446744073709551615 (allowed: up to 1125899906842624)",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"unlisted_calls":18446744073709551615}`):                                       "unlisted_calls is 18446744073709551615",
+		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":-1}]}`):                   "x: not a recorder's file",
 	} {
 		if err := NewJob().Recorder("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v (want: %s)", text, err, want)

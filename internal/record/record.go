@@ -82,6 +82,7 @@ func Read(name string, text []byte) (*File, error) {
 const (
 	mostRanks = 1 << 24
 	mostBytes = 1 << 50
+	mostCalls = 1 << 50 // a billion a second take two weeks for as many
 )
 
 func (c *Comm) check() error {
@@ -92,8 +93,13 @@ func (c *Comm) check() error {
 		return fmt.Errorf("ranks is %d, nodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)", c.Ranks, c.Nodes)
 	case c.Rank < 0 || c.Rank >= c.Ranks:
 		return fmt.Errorf("rank is %d (allowed: 0 to %d)", c.Rank, c.Ranks-1)
+	case c.Unlisted > mostCalls:
+		return fmt.Errorf("unlisted_calls is %d (allowed: up to %d)", c.Unlisted, uint64(mostCalls))
 	}
 	for _, call := range c.Calls {
+		if call.Calls > mostCalls {
+			return fmt.Errorf("calls is %d (allowed: up to %d)", call.Calls, uint64(mostCalls))
+		}
 		if call.Bytes < 1 || call.Bytes > mostBytes {
 			return fmt.Errorf("bytes is %d (allowed: 1 to 1024T)", call.Bytes)
 		}
