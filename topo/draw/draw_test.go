@@ -3,7 +3,9 @@ package draw
 import (
 	"bytes"
 	"encoding/xml"
+	"flag"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,6 +69,27 @@ func TestPictures(t *testing.T) {
 func TestPicturesOfKnownSystems(t *testing.T) {
 	for _, f := range golden.Files(t, "system.xml") {
 		checkPicture(t, f)
+	}
+}
+
+var update = flag.Bool("update", false, "write the pictures anew")
+
+// A change of the pictures, of where boxes, lines and labels lie or of how they look, is seen.
+func TestSVG(t *testing.T) {
+	for _, name := range []string{"chain3", "grace", "nvswitch4"} {
+		var got bytes.Buffer
+		if err := SVG(&got, system(t, "../testdata/"+name+".xml")); err != nil {
+			t.Fatal(err)
+		}
+		file := "testdata/" + name + ".svg"
+		if *update {
+			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s is another picture now (%v); -update writes it anew: look at it", file, err)
+		}
 	}
 }
 
