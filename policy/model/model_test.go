@@ -106,6 +106,26 @@ func TestModelChooses(t *testing.T) {
 	}
 }
 
+// The farther a communicator is from what was measured, the more a choice has to gain: the formula of docs/MODEL.md.
+func TestNeededFarther(t *testing.T) {
+	file := smallModel()
+	file.MaxNodes = 1 << 10
+	m, err := model.Compile("m", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := func(nodes, ranks int) float64 {
+		c, _ := m.For(nodes, ranks).Choose(nccl.CollAllReduce, 16<<10, costsOf(nil))
+		return c.Needed
+	}
+	g := file.Groups[0]
+	for times, want := range map[int]float64{2: 2.5 * .15, 4: 2.5 * .15, 8: 2.5 * .07 * 3, 64: 2.5 * .07 * 6} {
+		if more := needed(times*g.Nodes, times*g.Ranks) - needed(g.Nodes, g.Ranks); math.Abs(more-want) > 1e-9 {
+			t.Errorf("on %d times the nodes %.3f more is needed, want %.3f", times, more, want)
+		}
+	}
+}
+
 func TestModelFileErrors(t *testing.T) {
 	good, err := json.Marshal(smallModel())
 	if err != nil {
