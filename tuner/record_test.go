@@ -172,6 +172,22 @@ func TestRecordOfADefect(t *testing.T) {
 	}
 }
 
+// Nor does one while a job runs end the job.
+func TestRecordOfADefectMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		p := New(env(EnvRecord, t.TempDir()))
+		if c, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, damaged{}, r.log()); c == nil {
+			t.Fatal("nothing is recorded")
+		}
+		time.Sleep(firstRecord)
+		synctest.Wait()
+		if r.count("WARN TUNER/Go: a defect in the recorder: provoked") != 1 {
+			t.Errorf("the log: %v", r)
+		}
+	})
+}
+
 // A process that makes ever new communicators keeps the latest.
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()

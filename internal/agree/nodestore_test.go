@@ -153,8 +153,8 @@ func TestAggregatorForgets(t *testing.T) {
 		shared.Put(nil, blobKey("x"), []byte("x"))
 		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
 		local.Put(nil, own.slot(0), []byte("rank"))
-		l := local.Handle("local", 1, memFaults{})
-		a := &aggregator{node: NewNodeStore(shared.Handle("shared", 1, memFaults{}), l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
+		l, s := local.Handle("local", 1, memFaults{}), shared.Handle("shared", 1, memFaults{})
+		a := &aggregator{node: NewNodeStore(s, l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
 		for range 2 {
 			a.findProposals(t.Context())
 			time.Sleep(JoinLimit + time.Second)
@@ -168,6 +168,12 @@ func TestAggregatorForgets(t *testing.T) {
 		if asked := l.Count("list") - before; asked > 0 {
 			t.Errorf("%d listings for proposals that do not concern this node any more", asked)
 		}
+		s.SetDown(true, false)
+		a.findProposals(t.Context())
+		if c := a.changes["own.1"]; c == nil || !c.listed {
+			t.Errorf("the store was away, and what was known is forgotten: %+v", c)
+		}
+		s.SetDown(false, false)
 		for _, key := range shared.Keys(proposals + "/") {
 			shared.Delete(key)
 		}
