@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// TrimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data 16 bytes
-// a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
+// TrimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data
+// 16 bytes a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
 func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		return 16 * uint64(ranks)
@@ -27,7 +27,8 @@ type asks struct {
 func (u *run) asks(coll nccl.Coll, nodes, ranks int, file string, claims []claim) *asks {
 	l, _, _, _ := merge(slices.Clone(claims))
 	s := Sample{
-		Coll: coll, Algo: l.algo, Proto: l.proto, Channels: l.channels, Nodes: nodes, Ranks: ranks, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[StandIn],
+		Coll: coll, Nodes: nodes, Ranks: ranks, Algo: l.algo, Proto: l.proto, Channels: l.channels,
+		Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[StandIn],
 	}
 	return &asks{s, u.log.decided, map[label]map[uint64]bool{}}
 }
@@ -45,7 +46,8 @@ func (a *asks) at(size uint64) (l label, ok bool) {
 // areMet reports whether a sample is of what was asked for.
 func (a *asks) areMet(s *Sample) bool {
 	l, ok := a.at(s.Bytes)
-	return !ok || s.Algo == l.algo && s.Proto == l.proto && (l.channels == 0 || s.Channels == l.channels && s.Selection != SelectionOwnChannels)
+	counted := l.channels == 0 || s.Channels == l.channels && s.Selection != SelectionOwnChannels
+	return !ok || counted && s.Algo == l.algo && s.Proto == l.proto
 }
 
 // unmet records what was asked for at a size, and did not run there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,16 +47,17 @@ func TestSweepEnds(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					choices := &measure.Choices{Algos: []string{"ring", "tree", "nvls", "nvls_tree"}, Protos: []string{"ll", "ll128", "simple"}, Channels: []int{4, 32}}
+					choices := &measure.Choices{Algos: []string{"ring", "tree", "nvls", "nvls_tree"}, Protos: []string{"ll", "simple"}, Channels: []int{4, 32}}
 					if err := choices.Check(); err != nil {
 						t.Fatal(err)
 					}
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
-					runs := 0
+					runs, now := 0, ""
 					s, err := sweep.Open(sweep.Options{
 						Dir: t.TempDir(), Keys: []fit.Key{{Coll: coll, Nodes: how.nodes, Ranks: 8 * how.nodes}}, Sizes: []uint64{64 << 10, 1 << 20, 16 << 20}, Choices: choices,
 						Repetitions: 1, Launcher: launcher, Programs: perf, Library: testlib.Library, Environment: how.variables, Silence: time.Hour,
+						Now: func(text string) { now = text },
 						Say: func(format string, args ...any) {
 							if runs++; runs > mostRuns {
 								cancel(fmt.Errorf("more than %d runs, the last: "+format, append([]any{mostRuns}, args...)...))
@@ -68,6 +70,9 @@ func TestSweepEnds(t *testing.T) {
 					defer s.Close()
 					if err := s.Run(ctx); err != nil {
 						t.Fatal(err)
+					}
+					if !regexp.MustCompile(`^run (\d+) of about \d+: ` + coll.String() + `-\dn-\d+r-verify-rep1-`).MatchString(now) {
+						t.Errorf("at last it said %q", now)
 					}
 					if samples, _ := s.Samples(); len(samples) == 0 || len(s.Hopeless()) > 0 {
 						t.Errorf("%d measurements, not measured: %v", len(samples), s.Hopeless())
@@ -98,8 +103,12 @@ func TestSweepSaysWhatIsNotToBeHad(t *testing.T) {
 			c := newCluster(t)
 			c.env = []string{"STANDIN_NCCL=2.30.7"} // the real grid has no allgather
 			_, errs := c.done(args...)
-			if n := len(c.runs()); n > 1+2+1+fit.MostContenders {
+			n := len(c.runs())
+			if n > 1+2+1+fit.MostContenders {
 				t.Errorf("%d runs\n%s", n, errs)
+			}
+			if last := fmt.Sprintf("\n%4d of ~%-3d ", n, n); !strings.Contains(errs, "\n   1 of ~") || !strings.Contains(errs, last) {
+				t.Errorf("it does not say %q:\n%s", last, errs)
 			}
 			if n := strings.Count(errs, said); n != 1 {
 				t.Errorf("it says %d times %q\n%s", n, said, errs)

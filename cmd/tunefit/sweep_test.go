@@ -289,69 +289,6 @@ func TestSweepWithoutADefault(t *testing.T) {
 	}
 }
 
-// What is missing on a node is said before the first run, with what to do. What only NCCL finds ends the sweep at its first run.
-// The same command goes on once that is mended: nothing was given up for it.
-func TestSweepSetUp(t *testing.T) {
-	c := newCluster(t)
-	real := c.perf
-	missing := filepath.Join(t.TempDir(), "nothing")
-	broken := testlib.File(t, cli.LibraryName, "no library")
-	for name, test := range map[string]struct {
-		perf string
-		args []string
-		want []string
-	}{
-		"no programs": {missing, nil, []string{"there is no program " + missing + "/all_reduce_perf; on ", "/broadcast_perf (--perf-dir names"}},
-		"no library":  {real, []string{"--plugin", broken}, []string{"the tuner library cannot be loaded: " + broken, "file too short", "(--plugin names"}},
-		"no launcher": {real, []string{"--launch", "exec /no/such/launcher {ranks} {command}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 127: ", "/no/such/launcher", "--launch"}},
-		"no shell":    {real, []string{"--launch", "true {ranks} {command}"}, []string{"exit code 0: it printed nothing"}},
-		"no hosts":    {real, []string{"--comm", "1x8,4x8", "--hosts", "a,b", "--launch", "ssh {hosts} {command}"}, []string{"4 nodes are needed, and there are 2 hosts"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.perf, c.dir = test.perf, filepath.Join(t.TempDir(), "sweep")
-			code, _, errs := c.sweep(append([]string{"--coll", "allreduce,broadcast", "--comm", "1x8", "--prove=3"}, test.args...)...)
-			for _, want := range append(test.want, "(to continue: tunefit sweep -o "+c.dir+" --prove=3)") {
-				if !strings.Contains(errs, want) {
-					t.Errorf("it does not say %q:\n%s", want, errs)
-				}
-			}
-			if code != cli.ExitFailed || len(c.runs()) > 0 {
-				t.Errorf("exit code %d, %d runs", code, len(c.runs()))
-			}
-		})
-	}
-	t.Run("not loaded", func(t *testing.T) {
-		c := newCluster(t, "STANDIN_FAIL=plugin-not-loaded")
-		args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring", "--protos", "ll", "--channels", "4,32", "--launch", playedRanks}
-		code, _, errs := c.sweep(args...)
-		if runs := c.runs(); code != cli.ExitFailed || len(runs) != 2 || runs[1].Outcome != sweep.Stopped || !strings.Contains(errs, "NCCL did not load the tuner library") {
-			t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
-		}
-		c.env = c.env[:len(c.env)-1]
-		c.done()
-		if text := c.file("sweep.csv"); !strings.Contains(text, ",ring,ll,32,") {
-			t.Errorf("what was not loaded once is not measured later:\n%s", text)
-		}
-	})
-}
-
-// Of a sweep that could submit a job nothing is submitted to print what it would run.
-func TestSweepDryRunWithoutAnAllocation(t *testing.T) {
-	bin := t.TempDir()
-	for _, name := range []string{"srun", "sbatch", "squeue", "scancel"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
-	out, _ := c.done("--coll", "allreduce", "--comm", "2x8", "--launch", "slurm", "--dry-run")
-	for _, want := range []string{"# there is no allocation: the sweep submits a job", "srun --jobid=JOB --nodes=2 "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
-		}
-	}
-}
-
 func TestSweepIsInterrupted(t *testing.T) {
 	c := newCluster(t)
 	real := c.perf

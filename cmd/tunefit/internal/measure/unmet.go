@@ -28,7 +28,11 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 		others = append(others, fmt.Sprintf("%s at %s", u.Config, grid.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
 	}
 	for _, n := range counts {
-		lines = append(lines, fmt.Sprintf("%s not to be had for %s: NCCL keeps its own number there", cli.CountOf(n, "channel")+map[bool]string{true: " is", false: " are"}[n == 1], strings.Join(families[n], ", ")))
+		count := cli.CountOf(n, "channel") + " are"
+		if n == 1 {
+			count = "1 channel is"
+		}
+		lines = append(lines, fmt.Sprintf("%s not to be had for %s: NCCL keeps its own number there", count, strings.Join(families[n], ", ")))
 	}
 	if len(others) > 0 {
 		lines = append(lines, "asked for, not measured as asked, and not asked for again: "+cli.Few(others, mostUnmet, ", "))

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// asked is what the runs of a subject were to measure, whatever came of it. A run that was stopped asked for nothing: its
-// start is gone on with.
+// asked is what the runs of a subject were to measure, whatever came of it. A run that was stopped asked for nothing:
+// its start is gone on with.
 func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 	asked := map[fit.Ask]bool{}
 	for _, i := range s.journal.of(key).runs {
@@ -46,12 +46,14 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	}
 	for a := range maps.Keys(asked) {
 		all = append(all, bench.Sample{
-			Coll: key.Coll, Bytes: a.Bytes, Algo: a.Config.Algo, Proto: a.Config.Proto, Channels: a.Config.Channels, Nodes: key.Nodes, Ranks: key.Ranks,
+			Coll: key.Coll, Nodes: key.Nodes, Ranks: key.Ranks, Bytes: a.Bytes,
+			Algo: a.Config.Algo, Proto: a.Config.Proto, Channels: a.Config.Channels,
 			Selection: bench.SelectionForced, Source: "journal.jsonl",
 		})
 	}
 	slices.SortFunc(all, func(a, b bench.Sample) int {
-		return cmp.Or(cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Channels, b.Channels), cmp.Compare(a.Bytes, b.Bytes))
+		return cmp.Or(cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto),
+			cmp.Compare(a.Channels, b.Channels), cmp.Compare(a.Bytes, b.Bytes))
 	})
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -96,5 +97,50 @@ func TestJournalOfSomethingElse(t *testing.T) {
 		if _, err := openJournal(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// The verification has its part of the budget, but not before anything was measured that it could verify.
+func TestBudgetIsNotAllForTheVerification(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 2) // of 6 s each
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for budget, want := range map[time.Duration]bool{0: false, 20 * time.Second: true, 30 * time.Second: false, time.Hour: false} {
+		s.Budget = budget
+		if s.reserved(o.Keys[0]) != want {
+			t.Errorf("of %v, 12 s spent, the rest is for the verification: %v", budget, !want)
+		}
+	}
+}
+
+// What is left to run ends at nothing, whatever a subject was expected to take.
+func TestRunsLeft(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 3)
+	o.Proof = 2
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	key := o.Keys[0]
+	if got, want := s.runsLeft(), s.expected(key)-3+2*2; got != want {
+		t.Errorf("%d runs left after 3, want %d", got, want)
+	}
+	b := Batch{Kind: Verify, Starts: []measure.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
+	run := Run{ID: 4, Batch: 3, Sizes: o.Sizes, Log: "logs/4.log"}
+	for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{4, End{Seconds: 6, Outcome: Measured}}}} {
+		if err := s.journal.write(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.results = append(s.results, nil)
+	if got := s.runsLeft(); got != 1+4 {
+		t.Errorf("%d runs left in the middle of the verification, want 1 and 4 of the proof", got)
+	}
+	if s.conclude(key); s.runsLeft() != 4 {
+		t.Errorf("%d runs left after all but the proof", s.runsLeft())
 	}
 }

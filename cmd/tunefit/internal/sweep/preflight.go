@@ -16,8 +16,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs, and one at
-// its end. Its arguments are our library and the sweep's folder, both empty where runs need neither, and the programs.
+// lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
+// and one at its end. Its arguments are our library and the sweep's folder, both empty where runs need neither, then
+// the programs.
 const lookAround = `node=$(uname -n) library=$1 folder=$2
 shift 2
 say() { echo "tunefit-preflight: $node $*"; }
@@ -31,7 +32,8 @@ done
 if [ -n "$library" ] && [ ! -r "$library" ]; then
   say library "$library"
 elif [ -n "$library" ]; then
-  case $(LD_PRELOAD=$library /bin/true 2>&1) in *"$library"*) say loads "$library:" $(LD_PRELOAD=$library /bin/true 2>&1 | head -n 1) ;; esac
+  said=$(LD_PRELOAD=$library /bin/true 2>&1 | head -n 1)
+  case $said in *"$library"*) say loads "$library:" $said ;; esac
 fi
 say done`
 
@@ -46,11 +48,13 @@ var lacks = map[string][2]string{
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
 }
 
-// preflight looks on the nodes of the next run for what runs need, by the same launcher, unless it has looked there. It is no
-// run: nothing is measured, and the journal does not tell of it.
+// preflight looks on the nodes of the next run for what runs need, by the same launcher, unless it has looked there.
+// It is no run: nothing is measured, and the journal does not tell of it.
 func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if !s.Launcher.Submits() { // all nodes are there, so what is wrong with any is said before hours of measuring
-		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int { return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks)) })
+		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int {
+			return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
+		})
 	}
 	if key.Nodes <= s.looked {
 		return nil
@@ -78,7 +82,8 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 		return err
 	}
 	defer log.Close()
-	p := process{argv: command, env: append(cleaned(os.Environ()), s.mark()), mark: s.mark(), output: log, silence: s.Silence, grace: grace}
+	p := process{argv: command, mark: s.mark(), output: log, silence: s.Silence, grace: grace}
+	p.env = append(cleaned(os.Environ()), p.mark)
 	ended := p.run(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -89,7 +94,8 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	}
 	nodes, problem := found(string(text))
 	if code := s.Launcher.ExitCode(ended, text); problem == "" && (code != 0 || ended != nil || len(nodes) == 0) {
-		problem = fmt.Sprintf("the launcher did not start a shell on all of %s: exit code %d: %s", cli.CountOf(key.Nodes, "node"), code, cmp.Or(lastLine(text), "it printed nothing"))
+		problem = fmt.Sprintf("the launcher did not start a shell on all of %s: exit code %d: %s",
+			cli.CountOf(key.Nodes, "node"), code, cmp.Or(lastLine(text), "it printed nothing"))
 		if blamed := s.Launcher.Blame(text); len(blamed) > 0 {
 			problem += "; it names " + strings.Join(blamed, ", ")
 		}

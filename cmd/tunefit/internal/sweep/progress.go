@@ -61,8 +61,8 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 // verificationStarts is how many a verification has at most.
 func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + fit.MostContenders) }
 
-// reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less, half of
-// what the subject has. What was measured and not verified still makes a policy, and without it there is nothing to verify.
+// reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
+// half of what the subject has. Without something measured there is nothing to verify, nor a policy.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
 	for _, i := range s.journal.of(key).runs {

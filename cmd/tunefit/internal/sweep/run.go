@@ -345,12 +345,12 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 	case ctx.Err() != nil && ended == context.Cause(ctx):
 		r.Outcome, r.Reason = Stopped, ended.Error()
 		return nil
-	case code == notExecutable || code == notFound:
-		r.Outcome, r.Reason = Stopped, fmt.Sprintf("the program could not be started: %s", lastLine(text))
-		return fmt.Errorf("%s (see %s; --perf-dir names the folder of nccl-tests' programs, as all nodes see it)", r.Reason, filepath.Join(s.Dir, r.Log))
-	case found != nil && found.NotLoaded():
-		r.Outcome, r.Reason = Stopped, "NCCL did not load the tuner library"
-		return fmt.Errorf("%s %s (see what NCCL says of it in %s; --plugin names the library, --by environment does without)", r.Reason, s.Library, filepath.Join(s.Dir, r.Log))
+	}
+	if problem, mend := s.setUp(r, code, found, text); problem != "" {
+		r.Outcome, r.Reason = Stopped, problem
+		return fmt.Errorf("%s (see %s; %s)", problem, filepath.Join(s.Dir, r.Log), mend)
+	}
+	switch {
 	case errors.Is(ended, errSilent):
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
 	case found != nil && found.Wrong() > 0:
@@ -372,12 +372,6 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 	r.Nodes = s.Launcher.Blame(text)
 	return nil
 }
-
-// What a shell ends with that cannot start a program.
-const (
-	notExecutable = 126
-	notFound      = 127
-)
 
 // why is what a log says of its failure, or why its rows do not count.
 func why(found *bench.Result) string {

@@ -322,7 +322,11 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 				samples = append(samples, r.Samples[k])
 			}
 		}
-		failed = append(failed, slices.DeleteFunc(slices.Clone(r.Failed), func(m bench.Sample) bool { return m.Bytes > 0 })...)
+		for _, m := range r.Failed {
+			if m.Bytes == 0 {
+				failed = append(failed, m)
+			}
+		}
 	}
 	for _, key := range s.Keys { // logs tell less of what was asked for than the journal
 		failed = append(failed, s.unmet(key)...)
