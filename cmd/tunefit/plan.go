@@ -53,7 +53,8 @@ it by hand and import its new log. With --topo, what is not there is not planned
 
 With --verify, the default and three configurations that are expected to be the
 fastest at each size, or up to five where these may be faster still, are measured
-once more, in turns: one start for the default and one for each of as many policies.
+once more, in turns: one start for the default and one for each of as many policies,
+and the default at the end, since what it drifted by meanwhile is no gain of others.
 Fitted together with the sweep, the fastest of these is chosen at each size, the
 default among them, and rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh

@@ -248,8 +248,8 @@ func TestPlanVerify(t *testing.T) {
 	}
 	samples := slices.DeleteFunc(whole.Samples, func(s bench.Sample) bool { return s.Coll != nccl.CollAllReduce })
 	p := planned(t, "--verify", "--coll", "allreduce", "--repetitions", "3", simulatedSweep)[0]
-	if len(p.Runs) != 3*4 || p.Done {
-		t.Fatalf("%d starts, want 12: the default and three policies, three times", len(p.Runs))
+	if len(p.Runs) != 3*4+1 || p.Done {
+		t.Fatalf("%d starts, want 13: the default and three policies, three times, and the default", len(p.Runs))
 	}
 	for i, r := range p.Runs {
 		isDefault := i%4 == 0

@@ -44,7 +44,7 @@ func TestSweep(t *testing.T) {
 		whole += start * float64(len(configs))
 		share := c.seconds(comm) / whole
 		t.Logf("%d nodes: %.3f of the time of the whole grid", nodes, share)
-		if share > 0.25 {
+		if share > 0.26 {
 			t.Errorf("%d nodes: it takes %.3f of the time that measuring all takes", nodes, share)
 		}
 	}
@@ -77,6 +77,38 @@ func TestSweep(t *testing.T) {
 	_, errs := c.done("--prove=2")
 	if after := len(c.runs()) - before; after != 2*2*2 || !strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
 		t.Errorf("%d runs of proof\n%s%s", after, errs, c.file("proof.txt"))
+	}
+}
+
+// While the machine becomes faster and slower again, no row takes that for a gain.
+func TestSweepWhileTheMachineDrifts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	for _, drift := range []string{"0.05", "0.2"} {
+		starts := testlib.File(t, "starts", strings.Repeat("\n", 8)) // the verification comes while times fall
+		c := newCluster(t, "STANDIN_STATE="+starts, "STANDIN_DRIFT="+drift)
+		_, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
+		if !strings.Contains(errs, "the default took ") && !strings.Contains(errs, "no row would improve") {
+			t.Errorf("%s: it does not say so\n%s", drift, errs)
+		}
+		file := filepath.Join(c.dir, "policy.csv")
+		if _, err := os.Stat(file); err != nil {
+			continue // then no row is wrong
+		}
+		var judged []struct {
+			Slower int     `json:"slower_than_default"`
+			Worst  float64 `json:"worst_vs_default"`
+		}
+		out, _ := tunefit(t, cli.ExitOK, "eval", "--json", file, measuredGrid)
+		if err := json.Unmarshal([]byte(out), &judged); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range judged {
+			if j.Slower > 0 {
+				t.Errorf("drift %s: %d sizes are slower than the default, %.3f", drift, j.Slower, j.Worst)
+			}
+		}
 	}
 }
 
@@ -352,7 +384,7 @@ func TestSweepOfManyNodes(t *testing.T) {
 	for _, r := range c.runs() {
 		starts[regexp.MustCompile(`allreduce-(\d+n)`).FindStringSubmatch(r.Log)[1]]++
 	}
-	if starts["4n"] != 4 || starts["16n"] != 4 || starts["1n"] < 8 || starts["2n"] < 8 {
+	if starts["4n"] != 5 || starts["16n"] != 5 || starts["1n"] < 8 || starts["2n"] < 8 {
 		t.Errorf("starts by nodes: %v", starts)
 	}
 	if text := c.file("policy.csv"); !strings.Contains(text, ",16,128,") {
@@ -391,7 +423,7 @@ func TestSweepThroughSlurm(t *testing.T) {
 func TestSweepDryRun(t *testing.T) {
 	c := newCluster(t)
 	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch", "ssh head mpirun -np {ranks} {command}", "--dry-run")
-	for _, want := range []string{"# allreduce 1000x8  6 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+	for _, want := range []string{"# allreduce 1000x8  7 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

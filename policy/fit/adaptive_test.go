@@ -133,6 +133,7 @@ func replayed(t *testing.T, truth *Group, noise float64, seed uint64) replay {
 			spent += costOf(cells)
 		}
 	}
+	spent += costOf(truth.Default) // at the end, to see what drifted
 	r.verifiedShare = spent / whole
 	for b, us := range least {
 		found := math.Inf(1)
@@ -167,7 +168,7 @@ func TestTargetAdaptiveSweep(t *testing.T) {
 		grid            string
 		share, aim      float64
 		verified, aimed float64
-	}{{"AR1", 0.18, 0.14, 0.25, 0.25}, {"AR2", 0.18, 0.17, 0.25, 0.25}, {"RS1", 0.31, 0.28, 0.45, 0.5}, {"RS2", 0.5, 0.47, 0.6, 0.5}} {
+	}{{"AR1", 0.18, 0.14, 0.26, 0.25}, {"AR2", 0.18, 0.17, 0.25, 0.25}, {"RS1", 0.31, 0.28, 0.47, 0.5}, {"RS2", 0.5, 0.47, 0.63, 0.5}} {
 		g := grids[target.grid]
 		if g == nil {
 			continue
@@ -262,7 +263,7 @@ func TestAdaptiveSweepOfSimulatedMachines(t *testing.T) {
 			share, regret, verified, worst = share+r.verifiedShare/n, regret+r.regret/n, verified+r.verified/n, max(worst, r.worst)
 		}
 		figure(t, coll.String()+", simulated, regret of the sweep", regret, 1.01, 1.005)
-		figure(t, coll.String()+", simulated, share with verification", share, 0.52, 0.5)
+		figure(t, coll.String()+", simulated, share with verification", share, 0.55, 0.5)
 		figure(t, coll.String()+", simulated, verified regret", verified, 1.002, 1.002)
 		figure(t, coll.String()+", simulated, verified, worst", worst, 1.07, 1.02)
 	}

@@ -20,6 +20,9 @@ type Cell struct {
 	Apart float64
 	// Sources is from how many files a default was measured; 0 of other cells.
 	Sources int
+	// Drift is how far the last repetition of a default that was verified is from the first, in ln(us): what the machine
+	// changed by meanwhile. 0 of other cells.
+	Drift float64
 	// Verified says that the repetitions are those that verify a choice, and no others.
 	Verified bool
 }

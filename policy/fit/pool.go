@@ -275,6 +275,9 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 		first := readings[0]
 		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times), Verified: first.cell.verifies()}
 		if first.cell.byDefault() {
+			if c.Verified {
+				c.Drift = math.Abs(math.Log(times[len(times)-1] / times[0]))
+			}
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
 			continue

@@ -32,7 +32,7 @@ func (g *Group) verdicts() (all []model.Verified) {
 		}
 		best := slices.MinFunc(fresh, compareTimes)
 		v := model.Verified{Bytes: d.Bytes, Micros: round(d.Micros, 6), DefaultMicros: round(d.Micros, 6), Repetitions: min(d.Reps, best.Reps)}
-		if math.Log(d.Micros/best.Micros) > verifiedSigmas*math.Hypot(g.cellNoise(d), g.cellNoise(best)) {
+		if math.Log(d.Micros/best.Micros) > verifiedSigmas*math.Hypot(g.cellNoise(d), g.cellNoise(best))+d.Drift {
 			v.Micros = round(best.Micros, 6)
 			v.Algo, v.Proto, v.Channels = best.Config.Algo.String(), best.Config.Proto.String(), best.Config.Channels
 		}
@@ -41,7 +41,8 @@ func (g *Group) verdicts() (all []model.Verified) {
 	return all
 }
 
-// verifiedSigmas of the difference to the default make a configuration the winner. Less is as likely luck.
+// verifiedSigmas of the difference to the default, beyond what the default itself drifted by, make a configuration the
+// winner. Less is as likely luck.
 const verifiedSigmas = 0.5
 
 // markVerified counts in each row the sizes at which its configuration won a verification.

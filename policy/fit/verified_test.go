@@ -101,3 +101,31 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		t.Errorf("%v, no row is said to be verified:\n%s", err, rows.String())
 	}
 }
+
+// A gain counts only beyond what the default itself changed by from the first to the last of the verification.
+func TestVerifiedBeyondDrift(t *testing.T) {
+	at := func(bytes uint64, by bench.Selection, algo nccl.Algo, micros float64) bench.Sample {
+		return bench.Sample{Bytes: bytes, Nodes: 1, Ranks: 8, Selection: by, Algo: algo, Channels: 8, Micros: micros, Verify: true, Source: "verify:log"}
+	}
+	for _, test := range []struct {
+		first, last, micros float64
+		wins                bool
+	}{
+		{100, 100, 97, true},
+		{106, 100, 97, false}, // 6 % faster than the default in the middle, which was 6 % slower at first
+		{100, 106, 97, false},
+		{120, 100, 95, false},
+		{106, 100, 90, true},
+	} {
+		var samples []bench.Sample
+		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
+			samples = append(samples, at(b, bench.SelectionDefault, nccl.AlgoRing, test.first), at(b, bench.SelectionForced, nccl.AlgoTree, test.micros),
+				at(b, bench.SelectionDefault, nccl.AlgoRing, test.last))
+		}
+		for _, v := range pooled(samples).Groups[0].verdicts() {
+			if (v.Algo != "") != test.wins {
+				t.Errorf("the default takes %v, then %v: at %d, %v wins: %v, want %v", test.first, test.last, v.Bytes, test.micros, v.Algo != "", test.wins)
+			}
+		}
+	}
+}

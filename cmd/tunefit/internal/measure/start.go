@@ -68,8 +68,8 @@ func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.N
 var contenders = [fit.MostContenders]string{"first", "second", "third", "fourth", "fifth"}
 
 // Verification measures the default and what may be faster in turns: one start for the default and one for each
-// of three to five policies, whatever the number of sizes and configurations. best holds the configurations at each
-// size, the best first.
+// of three to five policies, whatever the number of sizes and configurations; and the default at the end, which tells what
+// the machine changed by meanwhile. best holds the configurations at each size, the best first.
 func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, repetitions int) (all []Start) {
 	base := Name(key) + "-verify"
 	for rep := range repetitions {
@@ -87,7 +87,7 @@ func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, rep
 			}
 		}
 	}
-	return all
+	return append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, repetitions+1), Key: key, Sizes: sizes})
 }
 
 // ConfigsAt are the configurations that a policy decides on at some sizes.

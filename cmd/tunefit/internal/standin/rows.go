@@ -95,6 +95,7 @@ func (t *test) decision(l line) (decision, error) {
 	if t.settings.starting(failSlow) {
 		d.micros *= 1.2
 	}
+	d.micros = t.settings.drifted(d.micros)
 	t.decisions[l.bytes] = d
 	return d, nil
 }

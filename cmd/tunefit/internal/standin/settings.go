@@ -22,6 +22,7 @@ type settings struct {
 	topo    string   // file of the machine simulated; "": an HGX H100
 	seed    uint64
 	noise   float64 // typical deviation of a time, as a part
+	drift   float64 // part that times rise and fall by, over driftStarts
 	nccl    nccl.Version
 	seconds float64 // that a start really takes
 	startup float64 // seconds that it would take
@@ -50,6 +51,9 @@ func readSettings(environ []string) (s settings, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return s, err
 	}
+	if s.drift > 0 && s.state == "" {
+		return s, errors.New("STANDIN_DRIFT goes from start to start: set STANDIN_STATE to a file that counts them")
+	}
 	for _, f := range s.fails {
 		if f.first > 0 && s.state == "" {
 			return s, errors.New("STANDIN_FAIL names starts by number: set STANDIN_STATE to a file that counts them")
@@ -76,6 +80,8 @@ func (s *settings) set(name, value string) (err error) {
 		s.seed, err = strconv.ParseUint(value, 10, 64)
 	case "NOISE":
 		return number(&s.noise, simulate.MaxNoise)
+	case "DRIFT":
+		return number(&s.drift, 0.5)
 	case "NCCL":
 		s.nccl, err = nccl.ParseVersion(value)
 	case "SECONDS":
@@ -99,7 +105,7 @@ func (s *settings) set(name, value string) (err error) {
 			s.fails = append(s.fails, f)
 		}
 	default:
-		return errors.New("there is no such setting (allowed: STANDIN_GRID, _TOPO, _SEED, _NOISE, _NCCL, _SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
+		return errors.New("there is no such setting (allowed: STANDIN_GRID, _TOPO, _SEED, _NOISE, _DRIFT, _NCCL, _SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
 	}
 	return err
 }
@@ -125,6 +131,14 @@ func (s *settings) count(command string) error {
 	s.start = 1 + strings.Count(string(text), "\n")
 	_, err = fmt.Fprintf(file, "%d %s\n", s.start, strings.ReplaceAll(command, "\n", " "))
 	return err
+}
+
+// driftStarts is after how many starts the machine is as it was.
+const driftStarts = 16
+
+// drifted is a time on the machine as it is at this start.
+func (s *settings) drifted(micros float64) float64 {
+	return micros * (1 + s.drift*math.Sin(2*math.Pi*float64(s.start)/driftStarts))
 }
 
 // run is the number that tells this start's noise from that of others.

@@ -48,7 +48,7 @@ func TestJournalIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.close()
-	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 || len(j.batches[0].Starts) != 2 {
+	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 || len(j.batches[0].Starts) != 3 {
 		t.Errorf("read %+v %+v, written %+v %+v", again.batches, again.runs, j.batches, j.runs)
 	}
 }

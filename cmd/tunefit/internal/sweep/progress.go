@@ -59,7 +59,7 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 }
 
 // verificationStarts is how many a verification has at most.
-func (s *Sweep) verificationStarts() int { return s.Repetitions * (1 + fit.MostContenders) }
+func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.MostContenders) + 1 }
 
 // reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
 // half of what the subject has. Without something measured there is nothing to verify, nor a policy.
@@ -200,7 +200,7 @@ func (s *Sweep) conclude(key fit.Key) {
 	}
 	s.Say("%s", text)
 	if drift, n := s.drift(key); math.Abs(math.Log(drift)) > max(0.02, 2*group.Noise) {
-		s.Say("%s: the default took %.2f times as long at the end as at the beginning (median of %s): the machine changed meanwhile (clocks, heat, neighbours?)", name, drift, cli.CountOf(n, "size"))
+		s.Say("%s: the default took %.2f times as long at the end as at the beginning (median of %s): the machine changed meanwhile (clocks, heat, neighbours?); what gains less than the default drifted by in the verification is left to NCCL", name, drift, cli.CountOf(n, "size"))
 	}
 }
 
