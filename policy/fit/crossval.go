@@ -28,7 +28,7 @@ func compileFor(maxNodes int, g *Group, sizes []uint64) *model.Model {
 	measured := g.allSizes()
 	least, most := measured[0], measured[len(measured)-1]
 	axis := []uint64{least, most}
-	for _, b := range sizes {
+	for _, b := range append(spread(measured), sizes...) {
 		if least < b && b < most {
 			axis = append(axis, b)
 		}

@@ -150,3 +150,34 @@ func TestMoreNodes(t *testing.T) {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }
+
+// A gain at one size that neither neighbour shares is worth no row.
+func TestRowsNeedARange(t *testing.T) {
+	key := Key{nccl.CollAllReduce, 1, 8}
+	def, ring := Config{FamilyKey{nccl.AlgoTree, nccl.ProtoSimple}, 8}, Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 8}
+	for name, test := range map[string]struct {
+		gains []float64 // of ring/ll at 1 KiB, 2 KiB ...
+		want  int
+	}{
+		"nowhere":         {[]float64{0, 0, 0, 0, 0, 0}, 0},
+		"at one end":      {[]float64{0.015, -0.5, -0.5, -0.5, -0.5, -0.5}, 0},
+		"everywhere":      {[]float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 1},
+		"from one onward": {[]float64{-0.5, -0.5, -0.5, -0.5, 0.2, 0.2}, 1},
+	} {
+		g := &Group{Key: key, Noise: assumedNoise}
+		for i, gain := range test.gains {
+			b := uint64(1) << (10 + i)
+			g.Default = append(g.Default, Cell{Config: def, Bytes: b, Micros: 100, Reps: 1})
+			g.Cells = append(g.Cells, Cell{Config: ring, Bytes: b, Micros: 100 * (1 - gain), Reps: 1})
+		}
+		rows := Rows(compile(0, g), RowOptions{})
+		if len(rows) != test.want {
+			t.Errorf("%s: %d rows, want %d: %v", name, len(rows), test.want, rows)
+		}
+		for _, r := range rows {
+			if r.Bytes.Min == r.Bytes.Max {
+				t.Errorf("%s: a row for one exact size: %s", name, r)
+			}
+		}
+	}
+}

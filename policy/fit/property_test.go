@@ -164,14 +164,28 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 			return decided, fmt.Sprintf("row %d is for sizes its configuration was not measured at: %s", i, r)
 		}
 	}
-	sizes := slices.DeleteFunc(g.allSizes(), func(b uint64) bool { return !slices.Contains(m.File.Groups[0].Axis, b) })
+	sizes, places := slices.DeleteFunc(g.allSizes(), func(b uint64) bool { return !slices.Contains(m.File.Groups[0].Axis, b) }), slices.Clone(m.File.Groups[0].Axis)
 	for _, v := range m.File.Groups[0].Verified {
-		sizes = append(sizes, v.Bytes)
+		sizes, places = append(sizes, v.Bytes), append(places, v.Bytes)
+	}
+	slices.Sort(places)
+	places = slices.Compact(places)
+	choose := func(b uint64) (choice model.Choice, why model.Abstention, decides bool) {
+		choice, why = view.Choose(g.Coll, b, everything)
+		decides = why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
+		return choice, why, decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
 	}
 	for _, b := range sizes {
-		choice, why := view.Choose(g.Coll, b, everything)
-		decides := why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
-		decides = decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
+		choice, why, decides := choose(b)
+		alone := true // at one exact size
+		at, _ := slices.BinarySearch(places, b)
+		for _, k := range []int{at - 1, at + 1} {
+			if k >= 0 && k < len(places) {
+				_, _, too := choose(places[k])
+				alone = alone && !too
+			}
+		}
+		decides = decides && !alone
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
 		switch {
 		case i < 0 && decides:

@@ -38,7 +38,7 @@ const mostLost = 0.025
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
 // configuration over NCCL's. Sizes at which the model abstains have none, nor has any
-// size beyond those measured.
+// size beyond those measured, nor one that stands alone.
 func Rows(m *model.Model, opts RowOptions) []Row {
 	rows := make([][]Row, len(m.File.Groups))
 	each(len(rows), nil, func(i int) {
@@ -58,8 +58,8 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		for j < len(c.sizes) && c.decides[j] {
 			j++
 		}
-		if j == i {
-			i++
+		if !c.supported(i, j) {
+			i = max(i+1, j)
 			continue
 		}
 		for _, s := range fewestSpans(c.options, i, j) {
@@ -72,6 +72,15 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		i = j
 	}
 	return rows
+}
+
+// supported reports whether a row may be for sizes i to j-1: more than one exact size, which a job hardly ever calls, and
+// not predicted alone.
+func (c *cover) supported(i, j int) bool {
+	return j-i > 1 && slices.ContainsFunc(c.sizes[i:j], func(b uint64) bool {
+		_, ok := slices.BinarySearch(c.measured, b)
+		return ok
+	})
 }
 
 // join leaves the sizes between two rows to the one that may be asked for at the other's end,
@@ -106,12 +115,13 @@ type option struct {
 
 // cover is what rows of a group can be made of.
 type cover struct {
-	key     Key
-	view    *model.View
-	sizes   []uint64 // ascending
-	decides []bool   // there are rows at these
-	options []option
-	of      map[Config]int // options by configuration
+	key   Key
+	view  *model.View
+	sizes []uint64 // ascending
+	measured []uint64 // ascending
+	decides  []bool // there are rows at these
+	options  []option
+	of       map[Config]int // options by configuration
 }
 
 var everything = nccl.Everything()
@@ -125,6 +135,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	for _, v := range g.Verified {
 		c.sizes = append(c.sizes, v.Bytes) // an axis leaves out sizes close to one another
 	}
+	c.measured = measuredSizes(g)
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
 	c.decides = make([]bool, len(c.sizes))
@@ -149,6 +160,24 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 	}
 	return c
+}
+
+// measuredSizes are those of the default and of all configurations, ascending.
+func measuredSizes(g *model.Group) (sizes []uint64) {
+	if g.Default != nil {
+		for _, p := range g.Default.Measured {
+			sizes = append(sizes, p.Bytes)
+		}
+	}
+	for _, f := range g.Families {
+		for _, curve := range f.Curves {
+			for _, p := range curve.Measured {
+				sizes = append(sizes, uint64(p[0]))
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
 }
 
 // option is what asking for a configuration loses at each size, infinite until known.
