@@ -181,3 +181,47 @@ func TestRowsNeedARange(t *testing.T) {
 		}
 	}
 }
+
+// What gains only where it was fitted has no rows, but where it was measured once more.
+func TestRowsNeedAGainElsewhere(t *testing.T) {
+	m := smallMachine()
+	file, _ := Fit(pooled(m.sweep(1, 1)), Options{})
+	for name, test := range map[string]struct {
+		versusDefault float64
+		want          bool
+	}{"a gain": {0.98, true}, "none": {0.9999, false}, "a loss": {1.02, false}, "no default": {0, true}} {
+		file.Groups[0].HeldOut = []model.Score{{LeftOut: LeftOutSizes, VersusDefault: test.versusDefault}}
+		compiled := mustCompile(t, file)
+		if rows := Rows(compiled, RowOptions{}); (len(rows) > 0) != test.want {
+			t.Errorf("%s: %d rows, want some: %v", name, len(rows), test.want)
+		}
+	}
+}
+
+// From 2.31 on, NCCL takes a tuner's channels only where they are fewer than its own: more of them is a row for nothing.
+func TestRowsDoNotRaiseChannels(t *testing.T) {
+	own := FamilyKey{nccl.AlgoRing, nccl.ProtoLL}
+	for _, test := range []struct {
+		nccl   string
+		config Config
+		want   bool
+	}{
+		{"2.30.7", Config{own, 16}, true},
+		{"2.31.2", Config{own, 16}, false},
+		{"2.31.2", Config{own, 4}, true},
+		{"2.31.2", Config{FamilyKey{nccl.AlgoTree, nccl.ProtoLL}, 16}, true}, // its own number is not known
+		{"2.30.7, 2.31.2", Config{own, 16}, true},
+		{"", Config{own, 16}, true},
+	} {
+		g := &Group{Key: Key{nccl.CollAllReduce, 1, 8}, Noise: assumedNoise}
+		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
+			g.Default = append(g.Default, Cell{Config: Config{own, 8}, Bytes: b, Micros: 100, Reps: 1})
+			g.Cells = append(g.Cells, Cell{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
+		}
+		m := compile(0, g)
+		m.File.Provenance.NCCL = test.nccl
+		if rows := Rows(m, RowOptions{}); (len(rows) > 0) != test.want {
+			t.Errorf("%s, %s instead of 8 channels: %v, want some: %v", test.nccl, test.config, rows, test.want)
+		}
+	}
+}

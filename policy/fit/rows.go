@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -38,15 +39,27 @@ const mostLost = 0.025
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
 // configuration over NCCL's. Sizes at which the model abstains have none, nor has any
-// size beyond those measured, nor one that stands alone.
+// size beyond those measured, nor one that stands alone. A group whose model gains nothing at sizes that were left out
+// of its fit has rows only where a verification was won.
 func Rows(m *model.Model, opts RowOptions) []Row {
 	rows := make([][]Row, len(m.File.Groups))
 	each(len(rows), nil, func(i int) {
 		g := &m.File.Groups[i]
 		rows[i] = groupRows(m, g, opts)
 		markVerified(rows[i], g.Verified)
+		if !opts.UnknownDefault && gainsNothingUnseen(g.HeldOut) {
+			rows[i] = slices.DeleteFunc(rows[i], func(r Row) bool { return r.Verified == 0 })
+		}
 	})
 	return slices.Concat(rows...)
+}
+
+// LeastUnseen is the share of time that a model has to save at sizes that were left out of its fit. What it seems to save
+// where it was fitted is luck otherwise, unless a verification says that it is not.
+const LeastUnseen = 0.0005
+
+func gainsNothingUnseen(trials []model.Score) bool {
+	return slices.ContainsFunc(trials, func(s model.Score) bool { return s.LeftOut == LeftOutSizes && s.VersusDefault > 1-LeastUnseen })
 }
 
 // groupRows cuts the sizes at which the model decides into as few rows as can be, of as
@@ -115,11 +128,11 @@ type option struct {
 
 // cover is what rows of a group can be made of.
 type cover struct {
-	key   Key
-	view  *model.View
-	sizes []uint64 // ascending
+	key      Key
+	view     *model.View
+	sizes    []uint64 // ascending
 	measured []uint64 // ascending
-	decides  []bool // there are rows at these
+	decides  []bool   // there are rows at these
 	options  []option
 	of       map[Config]int // options by configuration
 }
@@ -138,6 +151,8 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	c.measured = measuredSizes(g)
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
+	release, _ := nccl.ParseVersion(m.File.Provenance.NCCL) // of several or none it is not known
+	onlyLower := release.Has(nccl.ChannelsOnlyLower) && g.Default != nil
 	c.decides = make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(coll, b, everything)
@@ -149,6 +164,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			lost := o.LnMicros - choice.LnMicros
 			switch {
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
+			case onlyLower && raisesOwn(g.Default.Measured, config, b):
 			case config == configOf(choice):
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
@@ -156,10 +172,21 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}
-		// Else its channels cannot be set.
+		// Else its channels cannot be set, or not raised.
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 	}
 	return c
+}
+
+// raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
+// measured size: it takes no more at smaller ones.
+func raisesOwn(byDefault []model.DefaultPoint, c Config, bytes uint64) bool {
+	i, _ := slices.BinarySearchFunc(byDefault, bytes, func(p model.DefaultPoint, b uint64) int { return cmp.Compare(p.Bytes, b) })
+	if i == len(byDefault) {
+		return false
+	}
+	p := byDefault[i]
+	return p.Algo == c.Algo.String() && p.Proto == c.Proto.String() && p.Channels > 0 && c.Channels > p.Channels
 }
 
 // measuredSizes are those of the default and of all configurations, ascending.

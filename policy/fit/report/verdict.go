@@ -123,6 +123,9 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		v.Decided, v.Harm, worstHarm = v.Decided+h.Decided, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
 	}
 	if v.advise(r); v.Advice != UseIt {
+		if v.Advice == LeaveIt && mostSaved(v.spans(false)) >= worthwhile && unseen < fit.LeastUnseen {
+			v.Why += "; at sizes left out of the fit, choosing by the others saved nothing"
+		}
 		return v
 	}
 	switch {

@@ -48,6 +48,7 @@ func TestVerdict(t *testing.T) {
 		"as good as rows":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001), "leave it: NCCL's own choice is as good"},
 		"slower":              {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, -.2, -.1), "leave it: NCCL's own choice is as good"},
 		"nothing is sure":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .02, 0), "leave it: nothing is faster than NCCL's own choice for sure, the best of what was measured perhaps by 2.0 %"},
+		"nothing unseen":      {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, VersusDefault: fit.Score{Decisions: 3, Mean: 1}}}}, measured(never, .019, 0), "leave it: nothing is faster than NCCL's own choice for sure, the best of what was measured perhaps by 1.9 %; at sizes left out of the fit, choosing by the others saved nothing"},
 		"no default":          {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(never, unknown, unknown), "cannot say: the default was not measured"},
 		"acts all the same":   {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(func(i int) bool { return i < 2 }, unknown, unknown), "cannot say: the default was not measured where the policy acts"},
 		"other sizes":         {fit.GroupReport{Group: whole}, measured(never, unknown, unknown), "cannot say: the default and other configurations were measured at different sizes"},
