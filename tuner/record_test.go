@@ -177,7 +177,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		p := New(env(EnvRecord, t.TempDir()))
-		if c, _ := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1, ABI: 6}, damaged{}, r.log()); c == nil {
+		if c := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, r.log()); c == nil {
 			t.Fatal("nothing is recorded")
 		}
 		time.Sleep(firstRecord)
