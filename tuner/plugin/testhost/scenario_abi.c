@@ -262,7 +262,8 @@ void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"
                "allreduce,0,1M,ring,simple,-1,-1,-1,128KiB\nallreduce,1048577,2M,ring,simple,8,-1,-1,-1\n"
-               "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n"
+               "allreduce,2097153,4M,ring,ll128,-1,-1,-1,100\nallreduce,16777216,16M,tree,ll,-1,-1,-1,32KiB\n"
+               "allreduce,4194305,inf,-1,-1,-1,-1,-1,64KiB\n"
                "reduce,0,1M,ring,simple,-1,-1,-1,64KiB\n");
     struct host h = load(6);
     void *ctx = open_comm(&h, 8, 1);
@@ -278,6 +279,7 @@ void chunks(void) {
         {4 * MiB, ALGO_RING, PROTO_LL128, 1920},  /* not below the grain */
         {8 * MiB, ALGO_NVLS, PROTO_SIMPLE, 65536}, /* NCCL's own choice */
         {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
+        {16 * MiB, ALGO_TREE, PROTO_LL, 32768}, /* the first of the cells */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ask(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes);
