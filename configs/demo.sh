@@ -84,7 +84,8 @@ step "5. Ask the library, as NCCL does through its plugin ABI: rows first, then 
 	--sizes 1K,64K,256K,2M,16M,256M --nccl 2.30.7
 echo
 echo "Gain: what the model expects, - is none. Channels: - is NCCL's own count."
-echo "The simulated cluster runs NCCL 2.30.7. From 2.31 on, NCCL takes only counts below its own, so a policy is measured with the job's release."
+echo "The simulated cluster runs NCCL 2.30.7. From 2.31 on, NCCL takes only counts below its own:"
+echo "measure with the release that the jobs run."
 
 here=$(cd "$build" && pwd)
 cat <<END

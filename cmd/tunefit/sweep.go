@@ -310,7 +310,8 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	}
 	kept := filepath.Join(f.dir, "proof.txt")
 	if len(proof.Broken) > 0 {
-		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s", file, strings.Join(proof.Broken, "\n  "))
+		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
+			file, strings.Join(proof.Broken, "\n  "))
 		return errors.Join(err, cli.WriteWhole(kept, true, func(w io.Writer) error {
 			_, failed := fmt.Fprintln(w, err)
 			return failed

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -59,7 +58,9 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 const LeastUnseen = 0.0005
 
 func gainsNothingUnseen(trials []model.Score) bool {
-	return slices.ContainsFunc(trials, func(s model.Score) bool { return s.LeftOut == LeftOutSizes && s.VersusDefault > 1-LeastUnseen })
+	return slices.ContainsFunc(trials, func(s model.Score) bool {
+		return s.LeftOut == LeftOutSizes && s.VersusDefault > 1-LeastUnseen
+	})
 }
 
 // groupRows cuts the sizes at which the model decides into as few rows as can be, of as
@@ -181,8 +182,8 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 // raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
 // measured size: it takes no more at smaller ones.
 func raisesOwn(byDefault []model.DefaultPoint, c Config, bytes uint64) bool {
-	i, _ := slices.BinarySearchFunc(byDefault, bytes, func(p model.DefaultPoint, b uint64) int { return cmp.Compare(p.Bytes, b) })
-	if i == len(byDefault) {
+	i := slices.IndexFunc(byDefault, func(p model.DefaultPoint) bool { return p.Bytes >= bytes })
+	if i < 0 {
 		return false
 	}
 	p := byDefault[i]

@@ -354,7 +354,9 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 	case errors.Is(ended, errSilent):
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
 	case found != nil && found.Wrong() > 0:
-		r.Outcome, r.Reason = Refused, fmt.Sprintf("it computed wrong results, %d of %s", found.Wrong(), cli.CountOf(found.Wrong()+len(found.Samples), "time"))
+		wrong := found.Wrong()
+		r.Outcome = Refused
+		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong, cli.CountOf(wrong+len(found.Samples), "time"))
 	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
