@@ -163,6 +163,9 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 		m.lock()
 		m.change.allAcked = ok
 		m.unlock()
+		if ok {
+			m.removeHistory(k)
+		}
 	}
 	wait := m.pollDecision()
 	if wait > 0 && m.makesNoCalls() {
@@ -240,6 +243,11 @@ func (m *Member) decide(d Decision) time.Duration {
 	ctx, end := m.op()
 	err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+d.name(k))
 	end()
+	if err == nil {
+		m.lock()
+		m.obsolete = append(m.obsolete, m.keys.open(k))
+		m.unlock()
+	}
 	found, lookErr := m.readDecision()
 	switch {
 	case lookErr == nil && found:

@@ -58,6 +58,12 @@ func (c *checker) violation(invariant int, format string, args ...any) {
 	c.violations = append(c.violations, fmt.Sprintf("violation of invariant %d: ", invariant)+fmt.Sprintf(format, args...))
 }
 
+// generation is what tells the changes of a later communicator of the id from those of the first.
+func generation(comm keys) (above uint64) {
+	fmt.Sscanf(string(comm), "comm-%d", &above)
+	return above << 32
+}
+
 // landed keeps which reports and proposals exist.
 func (c *checker) landed(h *memHandle, key string, value []byte) {
 	c.trace("handle %s puts %s %s", h.Name, key, value)
@@ -74,10 +80,11 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 	}()
 	switch parts := strings.Split(key, "/"); {
 	case parts[0] == proposals:
-		_, k, _ := parseProposalName(parts[1])
-		c.props[k], _ = decode[Proposal](value)
+		comm, k, _ := parseProposalName(parts[1])
+		c.props[generation(comm)+k], _ = decode[Proposal](value)
 	case len(parts) == 4 && parts[2] == "d":
 		k, d, _ := parseDecision(parts[3])
+		k += generation(keys(parts[1]))
 		if before, ok := c.decisions[k]; ok && !c.w.vanishes {
 			invariant, broken = 6, fmt.Sprintf("change %d was decided: %s, and is again: %s", k, before, d)
 		}
@@ -85,10 +92,11 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 	case len(parts) == 4 && parts[2] == "slot":
 		var slot int
 		fmt.Sscan(parts[3], &slot)
-		c.owner[slot] = string(value)
+		c.owner[slot] = string(value) // of the generation that lives
 	case len(parts) == 5 && (parts[2] == "a" || parts[2] == "m"):
 		var k uint64
 		fmt.Sscan(parts[3], &k)
+		k += generation(keys(parts[1]))
 		slots, hash, _ := parseReportName(parts[4])
 		for i, slot := range slots {
 			identity := c.owner[slot]
@@ -142,7 +150,7 @@ func (c *checker) reached(r *rank, hash, shape uint64) {
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
-	k := m.k
+	k := m.k + generation(m.keys)
 	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)

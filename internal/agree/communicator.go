@@ -8,6 +8,7 @@ import (
 
 // Communicator is what the records tell of one. A zero time is unknown.
 type Communicator struct {
+	Key     string // of its records: CommKey's, and a number where the id was used before
 	ID      uint64
 	Ranks   int
 	Start   VersionName

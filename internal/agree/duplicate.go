@@ -38,11 +38,7 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 
 // forbidProposal puts a freeze in place of proposal k, or returns the proposal that there is.
 func (m *Member) forbidProposal(ctx context.Context, k uint64) (p Proposal, err error) {
-	none := Proposal{Freeze: true}
-	stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(none))
-	if errors.Is(err, ErrRefused) && m.isOver(ctx, k) {
-		return none, nil
-	}
+	stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
 	if err != nil {
 		return p, err
 	}
@@ -66,18 +62,6 @@ func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (De
 		err = errors.New("the decision of a change has vanished")
 	}
 	return abort, err
-}
-
-// isOver reports that every owner of a slot has left and nobody has proposed change k. Then
-// nobody will, and no freeze is needed.
-func (m *Member) isOver(ctx context.Context, k uint64) bool {
-	for slot := range m.cfg.Ranks {
-		if _, found, err := m.cfg.Store.Get(ctx, m.keys.left(slot)); err != nil || !found {
-			return false
-		}
-	}
-	_, found, err := m.cfg.Store.Get(ctx, m.keys.proposal(k))
-	return err == nil && !found
 }
 
 // setPastTrigger sets the trigger to the next switch of a static member.

@@ -47,7 +47,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 	made := map[string]time.Time{}
 	// A proposal is put before its decision, and decisions are what must not be
 	// missed: so they are listed last.
-	for _, dir := range []string{proposals, "c"} {
+	for _, dir := range []string{undecided, proposals, "c"} {
 		found, err := in.records.Made(ctx, dir)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		}
 		c := all[k.comm]
 		if c == nil {
-			c = &Communicator{}
+			c = &Communicator{Key: string(k.comm)}
 			if c.ID, c.Ranks, ok = parseCommKey(string(k.comm)); !ok {
 				continue
 			}

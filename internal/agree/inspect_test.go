@@ -45,9 +45,13 @@ func (w *world) look(t *testing.T, in *Inspector) Communicator {
 }
 
 // seenFrom simulates p and returns how it looks from outside at some times, and at
-// the end.
+// the end. No record is removed.
 func seenFrom(t *testing.T, p plan, at ...time.Duration) (seen []Communicator) {
 	t.Helper()
+	p.tamper = func(_ int, op memOp, f memFate) memFate {
+		f.Lost = f.Lost || p.comms < 2 && op.Key == keys("comm").history()
+		return f
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{plan: p}
 		var mu sync.Mutex
@@ -192,6 +196,10 @@ func TestInspectForeignRecords(t *testing.T) {
 			"c/readme.txt":                 "",
 			"c/7-3/init":                   "{}",
 			"c/notes/init":                 "{}",
+			"c/" + simulated + "/history":  historyKept,
+			"c/" + simulated + "-x/init":   "{}",
+			"open/" + simulated + ".1":     "",
+			"ended/" + simulated:           "",
 			"p/" + simulated + ".x":        "{}",
 			"p/x":                          "",
 		} {
@@ -211,6 +219,21 @@ func TestInspectForeignRecords(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A later communicator of the same id has a key of its own.
+func TestInspectGeneration(t *testing.T) {
+	h := newMemStore().Handle("outside", 0, memFaults{})
+	for _, key := range []string{"c/" + simulated + "/init", "c/" + simulated + "-1/init"} {
+		if _, err := h.PutOnce(t.Context(), key, []byte(`{"content":"x","meaning":"y"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Inspect(h).Communicators(t.Context())
+	slices.SortFunc(all, func(a, b Communicator) int { return strings.Compare(a.Key, b.Key) })
+	if err != nil || len(all) != 2 || all[0].Key != simulated || all[1].Key != simulated+"-1" || all[1].ID != 7 || all[1].Ranks != 3 {
+		t.Errorf("%+v, %v", all, err)
+	}
 }
 
 // A second look reads what is new only.

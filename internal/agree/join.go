@@ -55,20 +55,27 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// join reads or puts the start version, and claims a slot.
-func (m *Member) join(ctx context.Context) error {
+// joinGeneration reads or puts the start version, and claims a slot.
+func (m *Member) joinGeneration(ctx context.Context) error {
 	if err := m.start(ctx); err != nil {
 		return err
 	}
 	if err := m.claim(ctx); err != nil {
 		return err
 	}
-	if m.slot >= 0 {
+	err := m.checkJoined(ctx)
+	if m.slot >= 0 && err == nil {
 		m.logLocked(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
 		return nil
 	}
-	if err := m.joinAsDuplicate(ctx); err != nil {
+	if m.slot < 0 && err == nil {
+		err = m.joinAsDuplicate(ctx)
+	}
+	switch {
+	case m.slot < 0 && err != nil && !errors.Is(err, errEnded):
 		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
+	case err != nil:
+		return err
 	}
 	m.state = static
 	m.setPastTrigger()
@@ -82,6 +89,11 @@ func (m *Member) start(ctx context.Context) error {
 	var v VersionName
 	err := m.persist(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
+		if err != nil || !found {
+			if m.checkEnded(ctx) == errEnded {
+				return errEnded
+			}
+		}
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
@@ -201,8 +213,8 @@ func (m *Member) persist(ctx context.Context, op func(context.Context) error) er
 	var err error
 	for {
 		latest := m.attempt(ctx, op)
-		if latest == nil {
-			return nil
+		if latest == nil || latest == errEnded {
+			return latest
 		}
 		if err == nil || ctx.Err() == nil {
 			err = latest // an error after the end of ctx tells nothing

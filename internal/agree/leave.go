@@ -39,14 +39,14 @@ func (m *Member) Close() {
 }
 
 // leave aborts a change that would wait for this rank, and puts the record that this rank
-// has left. Both are tried once, because no member needs them: the other ranks' waits are
-// bounded.
+// has left. The last one removes the communicator's records. All is tried once, because no member
+// needs it: the other ranks' waits are bounded.
 func (m *Member) leave() {
 	m.urgent = true
 	m.abortAsLeaving()
-	ctx, end := m.op()
-	defer end()
-	_, _ = m.cfg.Store.PutOnce(ctx, m.keys.left(m.slot), nil)
+	if _, err := m.put(m.keys.left(m.slot), nil); err == nil {
+		m.removeAll()
+	}
 }
 
 // abortAsLeaving aborts an undecided change, unless this rank has arrived.
@@ -60,7 +60,9 @@ func (m *Member) abortAsLeaving() {
 	}
 	ctx, end := m.op()
 	defer end()
-	_ = m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k))
+	if m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k)) == nil {
+		_ = m.cfg.Store.Remove(ctx, m.keys.open(k)) // what stays takes room only
+	}
 }
 
 // retireAll retires every snapshot but the one in force.

@@ -133,6 +133,7 @@ type Member struct {
 	urgent    bool          // the main thread waits for what this step does
 	pollsFast bool          // it has not waited for long yet
 	saidEmpty bool          // it was logged that slots are missing
+	forgets   bool          // the history record allows to remove decided changes
 }
 
 // stagedVersion is a version that a member has made ready to decide by.
@@ -147,16 +148,17 @@ type stagedVersion struct {
 // change is what is known of a proposal. The zero value is none.
 type change struct {
 	Proposal
-	seen     bool
-	mine     bool
-	snapshot Snapshot
-	staged   bool
-	missed   time.Duration // since when the token is gone without a decision; 0: it is not
-	since    time.Duration // when it was seen
-	acked    bool          // the ack has landed
-	allAcked bool          // mine: the acks of all ranks are there, with equal hashes
-	vetoed   bool          // and logged so
-	why      Reason        // withdrawn: the reason to abort with
+	seen      bool
+	mine      bool
+	announced bool // mine: the others can find it
+	snapshot  Snapshot
+	staged    bool
+	missed    time.Duration // since when the token is gone without a decision; 0: it is not
+	since     time.Duration // when it was seen
+	acked     bool          // the ack has landed
+	allAcked  bool          // mine: the acks of all ranks are there, with equal hashes
+	vetoed    bool          // and logged so
+	why       Reason        // withdrawn: the reason to abort with
 }
 
 // pastCommit is a switch that was decided before a static member joined, for it to follow.

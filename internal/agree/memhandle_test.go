@@ -173,6 +173,15 @@ func (h *memHandle) Remove(ctx context.Context, key string) error {
 	return h.do(ctx, "remove", key, func() { h.store.Delete(key) })
 }
 
+// Drop implements the store.
+func (h *memHandle) Drop(ctx context.Context, dir string) error {
+	return h.do(ctx, "drop", dir, func() {
+		for _, key := range h.store.Keys(dir + "/") {
+			h.store.Delete(key)
+		}
+	})
+}
+
 // do lets act happen on the other side of the network. act must write what it
 // finds to variables that are read only after success.
 func (h *memHandle) do(ctx context.Context, kind, key string, act func()) error {

@@ -74,6 +74,8 @@ var mutations = []mutation{
 		m.current.snapshot, _ = m.cfg.Stage(m.cfg.Own.Content, m.current.Content)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
+	{"join what is being removed", []edit{{"generation.go", "err := m.checkEnded(ctx); err != nil", "err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
+	{"remove what a duplicate follows", []edit{{"history.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1, "TestScenario54JoinDuringRemoval"},
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 64, ""},
 }
 

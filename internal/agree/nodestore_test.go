@@ -146,40 +146,45 @@ func TestAggregatorForgets(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
 		proposal := encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2})
 		for i := range 50 {
-			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).proposal(1), proposal)
+			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).open(1), nil)
 		}
 		own := keys("own")
 		shared.Put(nil, own.proposal(1), proposal)
+		shared.Put(nil, own.open(1), nil)
 		shared.Put(nil, blobKey("x"), []byte("x"))
 		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
 		local.Put(nil, own.slot(0), []byte("rank"))
 		l, s := local.Handle("local", 1, memFaults{}), shared.Handle("shared", 1, memFaults{})
 		a := &aggregator{node: NewNodeStore(s, l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
 		for range 2 {
-			a.findProposals(t.Context())
+			a.findProposals(t.Context(), true)
 			time.Sleep(JoinLimit + time.Second)
 		}
-		if c := a.changes["own.1"]; c == nil || !c.mirrored || !a.serve(t.Context(), c) {
+		if c := a.changes["own.1"]; c == nil || !c.mirrored || !a.takeDecision(t.Context(), c) {
 			t.Fatalf("the node's own change: %+v", c)
 		}
 		a.changes["own.1"].over = true
 		before := l.Count("list")
-		a.findProposals(t.Context())
-		if asked := l.Count("list") - before; asked > 0 {
+		a.findProposals(t.Context(), true)
+		if asked := l.Count("list") - before; asked > 1 {
 			t.Errorf("%d listings for proposals that do not concern this node any more", asked)
 		}
 		s.SetDown(true, false)
-		a.findProposals(t.Context())
+		a.findProposals(t.Context(), true)
 		if c := a.changes["own.1"]; c == nil || !c.listed {
 			t.Errorf("the store was away, and what was known is forgotten: %+v", c)
 		}
 		s.SetDown(false, false)
-		for _, key := range shared.Keys(proposals + "/") {
+		for _, key := range shared.Keys(undecided + "/") {
 			shared.Delete(key)
 		}
-		a.findProposals(t.Context())
+		local.Put(nil, own.open(2), nil) // of an aggregator that has crashed
+		a.findProposals(t.Context(), true)
 		if n := len(a.changes); n > 0 {
 			t.Errorf("%d proposals are remembered that are gone", n)
+		}
+		if left := local.Keys(undecided + "/"); len(left) > 0 {
+			t.Errorf("the mirror still shows %q", left)
 		}
 	})
 }
@@ -191,6 +196,7 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
 		own := keys("own")
 		shared.Put(nil, own.proposal(1), encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2}))
+		shared.Put(nil, own.open(1), nil)
 		shared.Put(nil, blobKey("x"), []byte("x"))
 		local.Put(nil, own.slot(0), []byte("rank"))
 		s := shared.Handle("shared", 1, memFaults{})
@@ -198,7 +204,7 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { NewNodeStore(s, local.Handle("local", 1, memFaults{})).Aggregate(ctx, RealTime(), Local) })
 		time.Sleep(10 * time.Second)
-		shared.Delete(own.proposal(1))
+		shared.Delete(own.open(1))
 		time.Sleep(time.Second)
 		before := s.Count("list")
 		time.Sleep(time.Minute)

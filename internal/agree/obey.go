@@ -44,7 +44,9 @@ func (m *Member) obey(d Decision, fromToken bool) {
 			m.pending = nil
 			return
 		}
-		retry = fmt.Sprintf(", next try in %v", e.notBefore-now)
+		if retry = fmt.Sprintf(", next try in %v", e.notBefore-now); e.alike {
+			retry = ", next try once another call was made"
+		}
 	}
 	advice := d.Abort.advice()
 	warn := advice != "" && !m.advised[d.Abort]

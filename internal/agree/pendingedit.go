@@ -15,6 +15,8 @@ type pendingEdit struct {
 	tooEarly   int           // of them, because a rank needed more time
 	vetoes     int           // of them, because a rank could not stage it
 	notBefore  time.Duration // of the next attempt
+	alike      bool          // the last attempt found all calls alike: the next waits for another one
+	calls      *calls        // alike: no other call was made until then; nil: not looked at yet
 	floor      uint64        // the checkpoint must lie above this call
 }
 
@@ -28,6 +30,7 @@ const (
 // the same file have the same edit pending.
 func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
 	e.delay(now)
+	e.alike, e.calls = d.Abort == Alike, nil
 	switch d.Abort {
 	case Late:
 		e.floor = max(e.floor, d.Calls)
@@ -38,6 +41,23 @@ func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
 		e.vetoes++
 	}
 	return e.vetoes >= maxVetoes
+}
+
+// waitsForOther reports that calls were alike when the last attempt was aborted, and all have been
+// since. Another attempt would end as that has.
+func (e *pendingEdit) waitsForOther(c *Counter) bool {
+	if !e.alike {
+		return false
+	}
+	now, ok := c.calls()
+	switch {
+	case !ok:
+	case e.calls == nil:
+		e.calls = &now
+	default:
+		e.alike = now.alikeSince(*e.calls)
+	}
+	return e.alike
 }
 
 // delay makes the next attempt wait.

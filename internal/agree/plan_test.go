@@ -166,7 +166,12 @@ func (w *world) decision(k uint64) Decision {
 	return w.check.decisions[k]
 }
 
-func (w *world) proposals() int { return len(w.store.Keys("p/")) }
+// proposals is how many have been made.
+func (w *world) proposals() int {
+	w.check.mu.Lock()
+	defer w.check.mu.Unlock()
+	return len(w.check.props)
+}
 
 func (r *rank) logged(what string) bool {
 	return slices.ContainsFunc(r.log, func(line string) bool { return strings.Contains(line, what) })

@@ -9,12 +9,17 @@ import (
 )
 
 // A Poller wakes the members of a process when there are new proposals. One listing serves
-// all communicators that share a store. It runs while there are members.
+// all communicators that share a store, and shows what is undecided only. It runs while there are
+// members.
 type Poller struct {
 	store Store
 	clock Clock
 	every time.Duration
 	limit time.Duration // of one listing
+
+	// ended holds the keys of communicators that are known to have ended, for the next one of the
+	// same id.
+	ended sync.Map
 
 	// blobs holds the digests of the contents that members have put. A blob never changes
 	// and stays as long as a member lives, so that the next member need not put it again.
@@ -26,7 +31,7 @@ type Poller struct {
 
 	mu      sync.Mutex
 	members map[*Member]bool
-	newest  map[keys]uint64 // the highest proposal of each communicator
+	newest  map[keys]uint64 // the highest proposal of each communicator that has members
 	stop    context.CancelFunc
 	done    chan struct{}
 }
@@ -52,6 +57,9 @@ func (p *Poller) add(m *Member) {
 func (p *Poller) remove(m *Member) {
 	p.mu.Lock()
 	delete(p.members, m)
+	if !p.serves(m.keys) {
+		delete(p.newest, m.keys)
+	}
 	if len(p.members) > 0 || p.stop == nil {
 		p.mu.Unlock()
 		return
@@ -59,9 +67,18 @@ func (p *Poller) remove(m *Member) {
 	p.stop()
 	done := p.done
 	p.stop = nil
-	clear(p.newest)
 	p.mu.Unlock()
 	<-done
+}
+
+// serves reports whether a communicator has members here; the caller holds the mutex.
+func (p *Poller) serves(comm keys) bool {
+	for m := range p.members {
+		if m.keys == comm {
+			return true
+		}
+	}
+	return false
 }
 
 // siblings returns the other members of m's communicator in this process.
@@ -88,7 +105,7 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 		var announcing sync.WaitGroup
 		defer announcing.Wait()
 		announcing.Go(func() {
-			a.Announce(ctx, proposals, func() {
+			a.Announce(ctx, undecided, func() {
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -112,20 +129,33 @@ func (p *Poller) list(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.clock.AfterFunc(p.limit, cancel)()
-	names, err := p.store.List(ctx, proposals)
+	names, err := p.store.List(ctx, undecided)
 	if err != nil {
 		return // the next listing may succeed; members log that the store is lost
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fresh := map[keys]bool{}
+	listed := map[keys][]uint64{}
 	for _, name := range names {
-		if comm, k, ok := parseProposalName(name); ok && k > p.newest[comm] {
-			p.newest[comm] = k
-			fresh[comm] = true
+		if comm, k, ok := parseProposalName(name); ok {
+			listed[comm] = append(listed[comm], k)
 		}
 	}
+	p.mu.Lock()
+	var concerned []*Member
+	fresh := map[keys]bool{}
 	for m := range p.members {
+		for _, k := range listed[m.keys] {
+			if k > p.newest[m.keys] {
+				p.newest[m.keys] = k
+				fresh[m.keys] = true
+			}
+		}
+		if listed[m.keys] != nil {
+			concerned = append(concerned, m)
+		}
+	}
+	p.mu.Unlock()
+	for _, m := range concerned {
+		m.removeDecided(listed[m.keys])
 		if fresh[m.keys] {
 			m.wakeUp()
 		}

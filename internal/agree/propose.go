@@ -19,6 +19,9 @@ func (m *Member) propose(k uint64) time.Duration {
 	if e == nil {
 		return m.cfg.Timing.IdlePoll
 	}
+	if e.waitsForOther(m.cfg.Counter) {
+		return m.cfg.Timing.IdlePoll
+	}
 	if wait := e.notBefore - m.cfg.Clock.Now(); wait > 0 {
 		return wait
 	}
@@ -132,6 +135,9 @@ func (m *Member) stageProposal(c change) time.Duration {
 		m.unlock()
 		return 0
 	}
+	if c.mine && !m.announce() {
+		return m.cfg.Timing.ActivePoll
+	}
 	mark, err := m.mark(m.keys.token(m.k, c.Tag))
 	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
 		return m.cfg.Timing.ActivePoll
@@ -168,6 +174,24 @@ func (m *Member) stageProposal(c change) time.Duration {
 	m.preparePromise(c.Check, c.Switch)
 	m.cfg.Counter.Trigger.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
+}
+
+// announce puts the record by which the other ranks find this rank's proposal. It comes after the
+// proposal, so that whoever finds it finds that, too.
+func (m *Member) announce() bool {
+	m.lock()
+	k, done := m.k, m.change.announced
+	m.unlock()
+	if done {
+		return true
+	}
+	if _, err := m.put(m.keys.open(k), nil); err != nil {
+		return false
+	}
+	m.lock()
+	m.change.announced = true
+	m.unlock()
+	return true
 }
 
 // blob reads the proposed version's content.

@@ -158,12 +158,22 @@ func DigestOf(content []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Keys. All proposals lie in one directory, so that one listing shows them all.
+// Keys.
 
-const proposals = "p"
+const (
+	proposals = "p"
+	// undecided holds an empty record for each proposal that may not be decided yet. It is what
+	// members look for, so that one listing shows what is new to all communicators and nothing
+	// of what was.
+	undecided = "open"
+)
 
 // VersionDir is where the contents of versions lie, each under its digest.
 const VersionDir = "blob"
+
+// EndedDir holds an empty record for each communicator that has ended and whose other records
+// were removed. Its keys are never used again.
+const EndedDir = "ended"
 
 func blobKey(digest string) string { return VersionDir + "/" + digest }
 
@@ -176,13 +186,18 @@ func CommKey(id uint64, ranks int) string { return fmt.Sprintf("%016x-%d", id, r
 func (c keys) init() string             { return "c/" + string(c) + "/init" }
 func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
 func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
-func (c keys) left(i int) string        { return fmt.Sprintf("c/%s/left/%d", string(c), i) }
+func (c keys) lefts() string            { return "c/" + string(c) + "/left" }
+func (c keys) left(i int) string        { return c.lefts() + "/" + strconv.Itoa(i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
 func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
 func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
 func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
 func (c keys) note(n uint64) string     { return fmt.Sprintf("c/%s/note/%d", string(c), n) }
 func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
+func (c keys) open(k uint64) string     { return fmt.Sprintf("%s/%s.%d", undecided, string(c), k) }
+func (c keys) history() string          { return "c/" + string(c) + "/history" }
+func (c keys) ended() string            { return EndedDir + "/" + string(c) }
+func (c keys) all() string              { return "c/" + string(c) }
 
 // ack is the key of the report that ranks, which have the same hash, have promised.
 func (c keys) ack(k uint64, hash uint64, slots ...int) string {
@@ -210,7 +225,13 @@ func (c keys) token(k uint64, tag string) string {
 	return fmt.Sprintf("c/%s/t/%d-%016x", string(c), k, h.Sum64())
 }
 
-// parseProposalName splits the last element of a proposal's key.
+// The values of the history record.
+const (
+	historyKept    = "kept"    // a duplicate follows the decided changes: their records stay
+	historyRemoved = "removed" // records of decided changes are removed: no duplicate can follow them
+)
+
+// parseProposalName splits the last element of the key of a proposal, or of its undecided record.
 func parseProposalName(name string) (c keys, k uint64, ok bool) {
 	comm, number, ok := strings.Cut(name, ".")
 	if !ok {

@@ -182,13 +182,42 @@ func TestScenario26DuplicateCommID(t *testing.T) {
 	}
 }
 
+// late is a second communicator of the id, which joins when the first has changed and is not over.
+func late(seed uint64) plan {
+	p := usual(seed)
+	p.comms = 2
+	p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+	p.calln = func(rank, calls int) int { return calls * (1 + 3*(1-rank/3)) }
+	return p
+}
+
+// The communicator has ended: the next one of its id begins anew, and can change.
 func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
+	t.Parallel()
+	for _, node := range []int{0, 2} {
+		try(t, 30, func(seed uint64) plan {
+			p := usual(seed)
+			p.comms, p.node, p.longest = 2, node, 0
+			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+			p.own = func(rank int) string { return []string{"A", "D"}[rank/3] }
+			p.saved(time.Second, "B", 0)
+			p.saved(33*time.Second, "C", 4)
+			return p
+		}, func(t *testing.T, w *world) {
+			for _, r := range w.ranks {
+				if want := []string{"B", "C"}[r.comm]; !r.ended || r.last() != want {
+					t.Errorf("rank %d: ended %v on version %q, want %q (%v)", r.id, r.ended, r.last(), want, r.callErr)
+				}
+			}
+		})
+	}
+}
+
+func TestScenario26DuplicateJoinsLate(t *testing.T) {
 	t.Parallel()
 	var unlogged atomic.Int64
 	try(t, 30, func(seed uint64) plan {
-		p := usual(seed)
-		p.comms = 2
-		p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+		p := late(seed)
 		p.saved(time.Second, "B", 0)
 		p.saved(33*time.Second, "C", 4)
 		p.before = func(_ *world, r *rank, _ int) {
@@ -213,9 +242,7 @@ func TestScenario27CommIDReusedAfterFinalize(t *testing.T) {
 	})
 	t.Run("store lost in the walk", func(t *testing.T) {
 		try(t, 5, func(seed uint64) plan {
-			p := usual(seed)
-			p.comms = 2
-			p.joinAt = func(rank int) time.Duration { return time.Duration(rank/3) * 30 * time.Second }
+			p := late(seed)
 			p.saved(time.Second, "B", 0)
 			p.tamper = func(rank int, op memOp, f memFate) memFate {
 				f.Lost = f.Lost || rank == 4 && (strings.Contains(op.Key, "/d/") || strings.Contains(op.Key, "p/"))

@@ -109,7 +109,7 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 		// The proposer has read the commit. The others find the token again, and make an
 		// abort of it that nobody may obey.
 		stalled := 0
-		try(t, 3, func(seed uint64) plan {
+		try(t, 30, func(seed uint64) plan {
 			p := usual(seed)
 			p.calls, p.longest, p.mayStall, p.vanishes = 500, 0, true, true
 			p.saved(time.Second, "B", 0)
@@ -212,7 +212,7 @@ func TestScenario48StoreIsFull(t *testing.T) {
 		}, endsOn("B"))
 	})
 	t.Run("id reused", func(t *testing.T) {
-		// The first communicator has ended, so it need not be kept from changing.
+		// The first communicator has ended, so this is a new one.
 		try(t, 5, func(seed uint64) plan {
 			p := usual(seed)
 			p.comms = 2
@@ -224,7 +224,13 @@ func TestScenario48StoreIsFull(t *testing.T) {
 				return f
 			}
 			return p
-		}, endsOn("A"))
+		}, func(t *testing.T, w *world) {
+			for _, r := range w.ranks[3:] {
+				if !errors.Is(r.joinErr, ErrRefused) {
+					t.Errorf("rank %d: %v", r.id, r.joinErr)
+				}
+			}
+		})
 	})
 }
 

@@ -261,7 +261,7 @@ func (s *tally) add(w *world) {
 			s.Failed++
 		}
 	}
-	s.Proposals += len(w.store.Keys("p/"))
+	s.Proposals += w.proposals()
 	for _, d := range w.check.decisions {
 		switch {
 		case d.Commit:

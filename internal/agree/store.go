@@ -43,6 +43,9 @@ type Store interface {
 
 	// Remove deletes a record that nobody will look for again.
 	Remove(ctx context.Context, key string) error
+
+	// Drop deletes all records below dir, in any order. Nobody will put any there again.
+	Drop(ctx context.Context, dir string) error
 }
 
 // An Announcer is a Store that announces new records, so that it need not be polled often.

@@ -35,7 +35,7 @@ const (
 )
 
 // recordDirs are what a directory of records has in it.
-var recordDirs = []string{"blob", "c", "p"}
+var recordDirs = []string{"blob", "c", "ended", "open", "p"}
 
 // Below lists the directories of records in dir: itself, and those below it, for sites give each job a folder of its own. It
 // follows no links below dir. unseen says what it could not look at.

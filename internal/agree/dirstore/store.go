@@ -302,6 +302,16 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 	return err
 }
 
+// Drop implements agree.Store. It removes the directories, too.
+func (s *Store) Drop(ctx context.Context, dir string) error {
+	path, err := s.path(dir)
+	if err != nil {
+		return err
+	}
+	_, err = do(ctx, s, func() (struct{}, error) { return struct{}{}, os.RemoveAll(path) })
+	return err
+}
+
 // do runs a file operation and waits for it until ctx ends. A file server may be away for
 // hours, and no signal ends a system call that waits for it, so the goroutine may stay. A private
 // directory is in memory, where no operation waits: the caller runs it, which wakes no thread.

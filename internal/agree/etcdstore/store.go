@@ -64,13 +64,15 @@ func (s *Store) record(key string) (name, group string, err error) {
 // called so.
 const shared = "shared"
 
-// groupOf knows how package agree names records: c/<comm>/... and p/<comm>.<k> are
-// a communicator's.
+// groupOf knows how package agree names records: c/<comm>/..., p/<comm>.<k> and open/<comm>.<k>
+// are a communicator's.
 func groupOf(key string) string {
 	switch parts := strings.SplitN(key, "/", 3); {
 	case len(parts) == 3 && parts[0] == "c":
 		return parts[1]
-	case len(parts) == 2 && parts[0] == "p":
+	case len(parts) == 2 && parts[0] == "c":
+		return parts[1]
+	case len(parts) == 2 && (parts[0] == "p" || parts[0] == "open"):
 		comm, _, _ := strings.Cut(parts[1], ".")
 		return comm
 	}
@@ -246,6 +248,30 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 		return err
 	}
 	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(clientv3.OpDelete(name)).Commit()
+	if err != nil {
+		return s.explain(e, err)
+	}
+	if !reply.Succeeded {
+		return s.expired(e)
+	}
+	return nil
+}
+
+// Drop implements agree.Store. Where all records of a communicator are dropped, their lease ends,
+// which no process keeps alive from then on.
+func (s *Store) Drop(ctx context.Context, dir string) error {
+	name, e, err := s.use(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if dir == "c/"+e.group {
+		_, err = e.etcd.Revoke(ctx, e.lease)
+		if err == nil {
+			_ = s.expired(e)
+		}
+		return err
+	}
+	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(clientv3.OpDelete(name+"/", clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return s.explain(e, err)
 	}

@@ -19,6 +19,7 @@ import (
 func Contract(t *testing.T, open func(t *testing.T, name string) agree.Store) {
 	t.Run("the first put stands", func(t *testing.T) { firstPutStands(t, open(t, "one"), open(t, "two")) })
 	t.Run("list and remove", func(t *testing.T) { listAndRemove(t, open(t, "one"), open(t, "two")) })
+	t.Run("drop", func(t *testing.T) { drop(t, open(t, "one"), open(t, "two")) })
 	t.Run("any value", func(t *testing.T) { anyValue(t, open(t, "one"), open(t, "two")) })
 	t.Run("keys stay inside", func(t *testing.T) { keysStayInside(t, open(t, "one")) })
 	t.Run("goroutines race", func(t *testing.T) {
@@ -86,6 +87,31 @@ func listAndRemove(t *testing.T, one, two agree.Store) {
 		t.Error(err)
 	}
 	list("c/x/a/1", "1.2-00ff")
+}
+
+func drop(t *testing.T, one, two agree.Store) {
+	for _, key := range []string{"c/x/init", "c/x/slot/0", "c/x/a/1/0-5", "c/xy/init", "c/z/a/1/0-5", "c/z/a/12/0-5", "ended/x"} {
+		Put(t, one, key, "A")
+	}
+	for _, dir := range []string{"c/x", "c/x", "c/z/a/1", "c/none"} {
+		// A second time there may be nothing left that could be dropped.
+		if err := two.Drop(t.Context(), dir); err != nil && dir != "c/x" {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, key := range []string{"c/xy/init", "c/z/a/12/0-5", "ended/x"} {
+		if _, found, err := two.Get(t.Context(), key); !found || err != nil {
+			t.Errorf("%s: found %v, %v", key, found, err)
+		}
+	}
+	if _, found, err := two.Get(t.Context(), "c/z/a/1/0-5"); found || err != nil {
+		t.Errorf("dropped: found %v, %v", found, err)
+	}
+	for _, key := range []string{"c/x/init", "c/x/slot/0"} {
+		if _, found, _ := one.Get(t.Context(), key); found {
+			t.Errorf("%s is still there", key)
+		}
+	}
 }
 
 func anyValue(t *testing.T, one, two agree.Store) {

@@ -131,6 +131,13 @@ func (f *Cleanup) clean(out io.Writer, o *observer, p tuner.RendezvousView, all 
 			return err
 		}
 	}
+	if f.OlderThan > 0 {
+		ended, err := f.removeEnded(store)
+		if err != nil {
+			return err
+		}
+		records += ended
+	}
 	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, cli.CountOf(records, "record"), cli.CountOf(removed, "communicator"), cli.CountOf(versions, "version"), what,
 		cli.CountOf(live, "communicator")+cli.Verb(live, " lives", " live"))
 	return nil

@@ -83,3 +83,24 @@ func TestGCBelow(t *testing.T) {
 		t.Errorf("%s, left: %q", out.String(), left)
 	}
 }
+
+// A communicator that has removed its own records leaves one, for as long as a job may run.
+func TestGCOfWhatHasEnded(t *testing.T) {
+	dir := testlib.Records(t, map[string]string{"ended/00000000000000ab-2": "", "ended/00000000000000ac-2": ""})
+	long := time.Now().Add(-48 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "ended/00000000000000ab-2"), long, long); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		Cleanup
+		left int
+	}{{Cleanup{}, 2}, {Cleanup{OlderThan: oldest, DryRun: true}, 2}, {Cleanup{OlderThan: oldest}, 1}} {
+		c.Rendezvous = dir
+		if err := c.Run(io.Discard); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "ended/*")); len(left) != c.left {
+			t.Errorf("%+v: %q are left", c.Cleanup, left)
+		}
+	}
+}

@@ -24,7 +24,31 @@ func removeComm(store *dirstore.Store, c *communicator) error {
 			}
 		}
 	}
-	return store.Prune(ctx, "c/"+agree.CommKey(c.ID, c.Ranks))
+	return store.Prune(ctx, "c/"+c.Key)
+}
+
+// removeEnded removes what is left of communicators that have removed their own records: a record
+// that their id was used. Nobody needs it unless the id is used again.
+func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
+	ctx, end := context.WithTimeout(context.Background(), lookLimit)
+	defer end()
+	ended, err := store.Made(ctx, agree.EndedDir)
+	if err != nil {
+		return 0, err
+	}
+	for key, made := range ended {
+		if time.Since(made) < f.OlderThan {
+			continue
+		}
+		removed++
+		if f.DryRun {
+			continue
+		}
+		if err := store.Remove(ctx, key); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
 }
 
 // versionRest is the age from which on a version that no record names is nobody's. A

@@ -41,7 +41,7 @@ type target struct {
 }
 
 func key(c *communicator) string {
-	return c.place.Name + " " + agree.CommKey(c.ID, c.Ranks)
+	return c.place.Name + " " + c.Key
 }
 
 // prepare finds the communicators, before the file is written.

@@ -1,0 +1,286 @@
+package agree
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+type aggregator struct {
+	node    *NodeStore
+	clock   Clock
+	timing  Timing
+	changes map[string]*nodeChange // by the name of the proposal
+}
+
+// nodeChange is what the aggregator knows of a proposal.
+type nodeChange struct {
+	comm     keys
+	k        uint64
+	since    time.Duration // when it was first listed
+	mirrored bool
+	listed   bool // it was in the last listing of what is undecided
+	vanished bool // it was in the listing before that
+	passed   bool // all ranks of this node have acknowledged it, and so passed the changes before
+	over     bool // it is decided, or no rank of the communicator is on this node
+	// What was passed on: the slots, by the directory of their reports, and the keys.
+	sent    map[string]map[int]bool
+	merged  []string
+	barrier bool // ranks of this node have arrived
+}
+
+// Aggregate is the work of one process for all ranks of the node, until ctx ends: it
+// mirrors and merges. The caller makes sure that it is the only one, by a file lock, say; a
+// second one would only cost time.
+func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
+	a := &aggregator{node: n, clock: clock, timing: timing, changes: map[string]*nodeChange{}}
+	var lastIdle time.Duration = -forever
+	for ctx.Err() == nil {
+		now := clock.Now()
+		idle := now-lastIdle >= timing.IdlePoll || lastIdle < 0
+		if idle {
+			lastIdle = now
+		}
+		a.findProposals(ctx, idle)
+		wait := timing.IdlePoll
+		for _, name := range slices.Sorted(maps.Keys(a.changes)) {
+			c := a.changes[name]
+			if !c.mirrored || c.over {
+				continue
+			}
+			// A decision removes the proposal from the listing, which one look shows for all
+			// changes. Where that removal failed, the decision is found all the same.
+			if c.vanished || idle {
+				c.over = a.takeDecision(ctx, c)
+			}
+			if c.over || !c.listed {
+				continue
+			}
+			a.passOnReports(ctx, c)
+			wait = min(wait, timing.ActivePoll)
+			if c.barrier {
+				wait = min(wait, timing.BarrierPoll)
+			}
+		}
+		fired, stop := newTimer(clock, wait)
+		select {
+		case <-fired:
+		case <-ctx.Done():
+		}
+		stop()
+	}
+}
+
+// bounded runs one store operation for no longer than the timing allows.
+func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer a.clock.AfterFunc(a.timing.OpLimit, cancel)()
+	return op(ctx)
+}
+
+// findProposals mirrors new proposals, each after the blob that it names, and forgets those
+// that are over and no longer there. Only now and then does it ask again whether one that seemed to
+// concern other nodes concerns this one.
+func (a *aggregator) findProposals(ctx context.Context, idle bool) {
+	var names, mirrored []string
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
+		if mirrored, err = a.node.local.List(ctx, undecided); err == nil {
+			names, err = a.node.shared.List(ctx, undecided)
+		}
+		return err
+	})
+	if err != nil {
+		return
+	}
+	slices.Sort(names)
+	isListed := func(name string) bool { _, found := slices.BinarySearch(names, name); return found }
+	maps.DeleteFunc(a.changes, func(name string, c *nodeChange) bool {
+		was := c.listed
+		c.listed = isListed(name)
+		c.vanished = was && !c.listed
+		return c.over && !c.listed
+	})
+	for _, name := range mirrored { // before the others were listed
+		if a.changes[name] == nil && !isListed(name) {
+			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) }) // what stays takes room only
+		}
+	}
+	for _, name := range names {
+		c := a.changes[name]
+		if c == nil {
+			comm, k, ok := parseProposalName(name)
+			if !ok {
+				continue
+			}
+			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), listed: true, sent: map[string]map[int]bool{}}
+			a.changes[name] = c
+		} else if !idle {
+			continue
+		}
+		if c.mirrored || c.over {
+			continue
+		}
+		if !a.isConcerned(ctx, c.comm) {
+			// A rank may just have joined, and its slot may not be mirrored yet.
+			c.over = a.clock.Now()-c.since > JoinLimit
+			continue
+		}
+		err := a.mirror(ctx, c.comm.proposal(c.k), func(ctx context.Context, text []byte) error {
+			p, err := decode[Proposal](text)
+			if err != nil {
+				return err
+			}
+			if _, found, err := a.node.local.Get(ctx, blobKey(p.Content)); err == nil && found {
+				return nil // most changes of a job bring one version
+			}
+			return a.mirror(ctx, blobKey(p.Content), nil)
+		})
+		if err == nil {
+			err = a.bounded(ctx, func(ctx context.Context) error {
+				_, err := a.node.local.PutOnce(ctx, c.comm.open(c.k), nil)
+				return err
+			})
+		}
+		c.mirrored = err == nil
+	}
+}
+
+// isConcerned reports whether ranks of the communicator are on this node. A job has many
+// communicators that are elsewhere.
+func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
+	var slots []string
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
+		slots, err = a.node.local.List(ctx, comm.slots())
+		return err
+	})
+	return err == nil && len(slots) > 0
+}
+
+// mirror copies a record into the node's own store, after first has succeeded with it.
+func (a *aggregator) mirror(ctx context.Context, key string, first func(context.Context, []byte) error) error {
+	var text []byte
+	err := a.bounded(ctx, func(ctx context.Context) error {
+		value, found, err := a.node.shared.Get(ctx, key)
+		if err == nil && !found {
+			err = notYet(key)
+		}
+		text = value
+		return err
+	})
+	if err == nil && first != nil {
+		err = first(ctx, text)
+	}
+	if err != nil {
+		return err
+	}
+	return a.bounded(ctx, func(ctx context.Context) error {
+		_, err := a.node.local.PutOnce(ctx, key, text)
+		return err
+	})
+}
+
+// passOnReports passes on the reports of one change that is not decided.
+func (a *aggregator) passOnReports(ctx context.Context, c *nodeChange) {
+	_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
+	c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
+}
+
+// takeDecision mirrors the decisions of the communicator, and reports whether that of this change is
+// among them. Earlier ones may have come between two looks; those that were removed since go from
+// the mirror, too.
+func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
+	err := a.bounded(ctx, func(ctx context.Context) error {
+		names, err := a.node.shared.List(ctx, c.comm.decisions())
+		for _, name := range names {
+			k, _, ok := parseDecision(name)
+			if !ok || err != nil || k < c.k && c.passed {
+				continue
+			}
+			err = a.node.mirrorDecision(ctx, c.comm.decisions()+"/"+name)
+			decided = decided || k == c.k
+		}
+		if err == nil && decided && c.passed {
+			a.removeHistory(ctx, c, names)
+		}
+		return err
+	})
+	if err != nil || !decided {
+		return false
+	}
+	for _, key := range c.merged {
+		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) }) // what stays takes room only
+	}
+	_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, c.comm.open(c.k)) })
+	return true
+}
+
+// removeHistory removes what is mirrored of changes before this one, but for those whose decisions are
+// still there. All ranks of this node have passed them.
+func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []string) {
+	names, _ := a.node.local.List(ctx, c.comm.decisions()) // what stays takes room only
+	for _, name := range names {
+		if k, _, ok := parseDecision(name); ok && k < c.k && !slices.Contains(there, name) {
+			_ = a.node.local.Remove(ctx, c.comm.decisions()+"/"+name)
+			_ = a.node.local.Remove(ctx, c.comm.proposal(k))
+			_ = a.node.local.Drop(ctx, c.comm.acks(k))
+			_ = a.node.local.Drop(ctx, c.comm.arrivals(k))
+		}
+	}
+}
+
+// passOn merges the reports that the ranks of this node have put in dir, once all have: one
+// record for all is worth the wait. It reports whether any has, and whether all have and that was
+// passed on.
+func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (some, every bool) {
+	var slots, names []string
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
+		if slots, err = a.node.local.List(ctx, c.comm.slots()); err == nil {
+			names, err = a.node.local.List(ctx, dir)
+		}
+		return err
+	})
+	if err != nil {
+		return false, false
+	}
+	sent := c.sent[dir]
+	if sent == nil {
+		sent = map[int]bool{}
+		c.sent[dir] = sent
+	}
+	all := map[int]bool{}
+	groups := map[uint64][]int{}
+	for _, name := range names {
+		of, hash, ok := parseReportName(name)
+		if !ok {
+			continue
+		}
+		for _, slot := range of {
+			if !all[slot] && !sent[slot] {
+				groups[hash] = append(groups[hash], slot)
+			}
+			all[slot] = true
+		}
+	}
+	if len(all) < len(slots) {
+		return len(all) > 0, false
+	}
+	for _, hash := range slices.Sorted(maps.Keys(groups)) {
+		of := groups[hash]
+		slices.Sort(of)
+		key := dir + "/" + reportName(hash, of)
+		err := a.bounded(ctx, func(ctx context.Context) error {
+			_, err := a.node.shared.PutOnce(ctx, key, nil)
+			return err
+		})
+		if err != nil {
+			continue
+		}
+		c.merged = append(c.merged, key)
+		for _, slot := range of {
+			sent[slot] = true
+		}
+	}
+	return len(all) > 0, len(slots) > 0 && len(sent) >= len(slots)
+}

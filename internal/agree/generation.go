@@ -1,0 +1,61 @@
+package agree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// An id may be used again once its communicator has ended. The next one of that id is another
+// generation, with keys of its own: records of the first may still be about to be removed.
+
+// errEnded means that the communicator with these keys has ended.
+var errEnded = errors.New("an earlier communicator had this id")
+
+// join finds the first generation of the id that has not ended, and joins that.
+func (m *Member) join(ctx context.Context) error {
+	for generation := 1; ; generation++ {
+		err := errEnded
+		if _, known := m.cfg.Poller.ended.Load(m.keys); !known {
+			err = m.joinGeneration(ctx)
+		}
+		if !errors.Is(err, errEnded) {
+			return err
+		}
+		m.cfg.Poller.ended.Store(m.keys, true)
+		m.keys = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)) // see parseCommKey
+		if m.current.snapshot != nil {
+			m.retired = append(m.retired, m.current.snapshot)
+		}
+		m.current, m.slot, m.slotMark = stagedVersion{}, -1, ""
+	}
+}
+
+// checkEnded returns errEnded if the communicator with these keys has ended, all others have left.
+func (m *Member) checkEnded(ctx context.Context) error {
+	_, ended, err := m.cfg.Store.Get(ctx, m.keys.ended())
+	if err == nil && ended {
+		err = errEnded
+	}
+	return err
+}
+
+// checkJoined makes sure, once this rank has claimed a slot or found none, that the records were not
+// being removed meanwhile. The record of the end comes before the first removal: so if there is
+// none by now, none of what this rank has read was missing.
+func (m *Member) checkJoined(ctx context.Context) error {
+	return m.persist(ctx, func(ctx context.Context) error {
+		var kept error
+		if m.slot < 0 {
+			// It has to follow the changes that are decided.
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.history(), []byte(historyKept))
+			if kept = err; err == nil && string(stands) != historyKept {
+				kept = errors.New("the first has removed records of what it decided")
+			}
+		}
+		if err := m.checkEnded(ctx); err != nil {
+			return err
+		}
+		return kept
+	})
+}

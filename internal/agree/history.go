@@ -1,0 +1,95 @@
+package agree
+
+// What is over need not be kept: the ranks look for what comes next. Only a duplicate, which joins
+// late, goes through all changes. So the history record says which of the two it is to be, before
+// the first record is removed.
+
+// removeDecided removes records of the undecided folder that were left of decided changes, because
+// their removal failed or a put landed late. One rank does it for all.
+func (m *Member) removeDecided(listed []uint64) {
+	if m.slot != 0 {
+		return
+	}
+	m.lock()
+	defer m.unlock()
+	for _, k := range listed {
+		if k < m.k {
+			m.obsolete = append(m.obsolete, m.keys.open(k))
+			m.wakeUp()
+		}
+	}
+}
+
+// removeHistory removes the records of changes before k, of which all ranks have acknowledged k: no
+// rank needs them any more. That of the version in force stays, by which tools know it.
+func (m *Member) removeHistory(k uint64) {
+	if k < 2 {
+		return
+	}
+	names, err := m.list(m.keys.decisions())
+	if err != nil {
+		return
+	}
+	m.lock()
+	inForce := m.current.k
+	m.unlock()
+	for _, name := range names {
+		of, d, ok := parseDecision(name)
+		if !ok || of >= k || of == inForce {
+			continue
+		}
+		if !m.mayForget() {
+			return
+		}
+		// What is not removed now takes room only, until the communicator ends.
+		for _, dir := range []string{m.keys.acks(of), m.keys.arrivals(of)} {
+			ctx, end := m.op()
+			_ = m.cfg.Store.Drop(ctx, dir)
+			end()
+		}
+		gone := []string{m.keys.decisions() + "/" + name, m.keys.proposal(of)}
+		if d.Abort == CannotStage {
+			gone = append(gone, m.keys.detail(of))
+		}
+		m.lock()
+		m.obsolete = append(m.obsolete, gone...)
+		m.unlock()
+	}
+}
+
+// mayForget reports whether no duplicate needs the records of decided changes, and from then on
+// none ever will.
+func (m *Member) mayForget() bool {
+	if !m.forgets {
+		stands, err := m.put(m.keys.history(), []byte(historyRemoved))
+		m.forgets = err == nil && string(stands) == historyRemoved
+	}
+	return m.forgets
+}
+
+// removeAll removes the records of a communicator whose ranks have all left, of which this is the
+// last one, but for the record that it has ended: a communicator of the same id that begins just
+// now must not take what is left for its own. A removal that comes late removes nothing of a
+// later one's, because the keys are never used again.
+func (m *Member) removeAll() {
+	names, err := m.list(m.keys.lefts())
+	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {
+		return
+	}
+	if _, err := m.put(m.keys.ended(), nil); err != nil {
+		return
+	}
+	m.cfg.Poller.ended.Store(m.keys, true)
+	if names, err = m.list(proposals); err != nil {
+		return
+	}
+	for _, name := range names {
+		if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
+			m.obsolete = append(m.obsolete, m.keys.open(k), m.keys.proposal(k))
+		}
+	}
+	m.removeObsolete()
+	ctx, end := m.op()
+	defer end()
+	_ = m.cfg.Store.Drop(ctx, m.keys.all())
+}

@@ -1,0 +1,199 @@
+package agree
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// records are those that are left, without the contents of versions.
+func records(s *memStore) []string {
+	left := slices.DeleteFunc(s.Keys(""), func(key string) bool { return strings.HasPrefix(key, VersionDir+"/") })
+	slices.Sort(left)
+	return left
+}
+
+// The last rank to leave removes what its communicator has recorded, but for one record.
+func TestScenario53LastRankRemovesRecords(t *testing.T) {
+	t.Parallel()
+	for _, node := range []int{0, 2} {
+		try(t, 20, func(seed uint64) plan {
+			p := usual(seed)
+			p.node, p.longest, p.calls = node, 0, 1500
+			p.stage = func(rank int, content string) error {
+				if rank == 1 && content == "X" {
+					return fmt.Errorf("no room")
+				}
+				return nil
+			}
+			p.saved(time.Second, "B", 1)
+			p.saved(8*time.Second, "X")
+			p.saved(9*time.Second, "C")
+			p.saved(25*time.Second, "D") // may be under way at the end
+			return p
+		}, func(t *testing.T, w *world) {
+			if left := records(w.store); !slices.Equal(left, []string{keys("comm").ended()}) {
+				t.Errorf("left behind: %q", left)
+			}
+			for i, node := range w.nodes {
+				if left := records(node); len(left) > 0 {
+					t.Errorf("node %d: left behind: %q", i, left)
+				}
+			}
+		})
+	}
+}
+
+// A rank that crashes never leaves, and a duplicate may still follow what was decided: so nothing
+// is removed.
+func TestScenario53RecordsStay(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *plan){
+		"crash":     func(p *plan) { p.events = []event{{3 * time.Second, func(w *world) { w.crash(1) }}} },
+		"duplicate": func(p *plan) { p.comms = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			try(t, 5, func(seed uint64) plan {
+				p := usual(seed)
+				p.saved(time.Second, "B", 1)
+				change(&p)
+				return p
+			}, func(t *testing.T, w *world) {
+				if left := records(w.store); !slices.Contains(left, keys("comm").init()) || slices.Contains(left, keys("comm").ended()) {
+					t.Errorf("left behind: %q", left)
+				}
+			})
+		})
+	}
+}
+
+// A communicator begins under the id of one that is just ending: each of its ranks comes before,
+// during or after the removal of the records, and all start on one version.
+func TestScenario54JoinDuringRemoval(t *testing.T) {
+	t.Parallel()
+	anew, refused := 0, 0
+	try(t, 400, func(seed uint64) plan {
+		p := usual(seed)
+		p.comms, p.ranks, p.calls, p.ahead = 2, 2, 60, 0
+		p.own = func(rank int) string { return string(rune('A' + rank)) }
+		chance := rand.New(rand.NewPCG(seed, 53))
+		at := [2]time.Duration{}
+		for i := range at {
+			at[i] = 1100*time.Millisecond + time.Duration(chance.Int64N(int64(400*time.Millisecond)))
+		}
+		p.joinAt = func(rank int) time.Duration { return max(0, at[rank%2]*time.Duration(rank/2)) }
+		p.tamper = func(rank int, op memOp, f memFate) memFate {
+			if op.Kind == "drop" || op.Kind == "put" && strings.HasPrefix(op.Key, EndedDir) {
+				f.Request *= 20 // the last rank is slow
+			}
+			return f
+		}
+		return p
+	}, func(t *testing.T, w *world) {
+		for _, r := range w.ranks[2:] {
+			switch {
+			case r.joinErr != nil:
+				refused++
+			case strings.HasPrefix(string(r.joined.keys), "comm-1"):
+				anew++
+			}
+		}
+	})
+	t.Logf("%d ranks begin anew, %d fail", anew, refused)
+	if anew == 0 {
+		t.Error("no rank came after the end")
+	}
+}
+
+// However many changes a communicator makes, what is kept of them, and what a process lists to
+// learn of the next one, stays the same.
+func TestScenario55ManyChanges(t *testing.T) {
+	t.Parallel()
+	for _, node := range []int{0, 2} {
+		try(t, 5, func(seed uint64) plan {
+			p := usual(seed)
+			p.node, p.longest, p.calls = node, 0, 4000
+			for i := range 20 {
+				p.saved(time.Duration(1+3*i)*time.Second, string(rune('a'+i)), i%3)
+			}
+			p.events = []event{{75 * time.Second, func(w *world) {
+				if n := w.proposals(); n < 10 {
+					w.check.violation(0, "%d changes only", n)
+				}
+				for _, s := range append(w.nodes, w.store) {
+					if open, kept := s.Keys(undecided+"/"), records(s); len(open) > 0 || len(kept) > 12 {
+						w.check.violation(0, "of %d changes there are %q undecided and %d records: %q", w.proposals(), open, len(kept), kept)
+					}
+				}
+			}}}
+			return p
+		}, endsOn("t"))
+	}
+}
+
+// Where all calls are alike a change is tried once, and again only after another call.
+func TestScenario56AlikeWaitsForAnotherCall(t *testing.T) {
+	t.Parallel()
+	const differs = 9000
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 15_000
+		p.shape = func(call int) (int, uint64) {
+			if call > differs && call%100 == 0 {
+				return 4, 2 << 20
+			}
+			return 4, 1 << 20
+		}
+		p.saved(time.Second, "B", 0)
+		tries := 0
+		p.before = func(w *world, r *rank, call int) {
+			if r.id == 0 && call == differs-100 {
+				tries = w.proposals()
+			}
+			if r.id == 0 && call == differs && (tries == 0 || tries > 2) {
+				w.check.violation(0, "%d tries while all calls were alike", tries)
+			}
+		}
+		return p
+	}, endsOn("B"))
+}
+
+func TestCallsAlike(t *testing.T) {
+	const one, other = 3 << 40, 5 << 20
+	for _, c := range []struct {
+		name  string
+		calls []uint64
+		ahead bool // the hashes contain the call that comes next
+		alike bool
+	}{
+		{"none", nil, false, true},
+		{"one more", []uint64{one}, false, true},
+		{"a thousand", slices.Repeat([]uint64{one}, 1000), false, true},
+		{"a thousand and the next", slices.Repeat([]uint64{one}, 1000), true, true},
+		{"another", []uint64{one, other, one}, false, false},
+		{"another long ago", append([]uint64{other}, slices.Repeat([]uint64{one}, 1000)...), false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var counter Counter
+			counter.All.Store(1)
+			call := func(call uint64) { counter.Add(HashCall(0, call, 1)); counter.Seq.Add(1) }
+			call(other)
+			for range 100 {
+				call(one)
+			}
+			then, _ := counter.calls()
+			for _, bytes := range c.calls {
+				call(bytes)
+			}
+			if c.ahead {
+				counter.Add(HashCall(0, one, 1))
+			}
+			if now, ok := counter.calls(); !ok || now.alikeSince(then) != c.alike {
+				t.Errorf("%+v after %+v: want alike %v", now, then, c.alike)
+			}
+		})
+	}
+}
