@@ -99,6 +99,13 @@ fails join.pml -DN=4 -DM_NOWALK
 fails join.pml -DN=4 -DM_ATS
 fails join.pml -DN=4 -DREACH
 fails join.pml -DN=4 -DREACHDUP
+holds ending.pml
+fails ending.pml -DM_NOCHECK
+fails ending.pml -DM_NOGUARD
+fails ending.pml -DM_LATE
+fails ending.pml -DM_REUSE
+fails ending.pml -DREACH
+fails ending.pml -DREACHDUP
 holds race.pml -DV=6
 holds race.pml -DV=4
 holds race.pml -DV=5

@@ -20,15 +20,20 @@ type nodeChange struct {
 	k        uint64
 	since    time.Duration // when it was first listed
 	mirrored bool
-	listed   bool // it was in the last listing of what is undecided
-	vanished bool // it was in the listing before that
-	passed   bool // all ranks of this node have acknowledged it, and so passed the changes before
-	over     bool // it is decided, or no rank of the communicator is on this node
+	listed   bool          // it was in the last listing of what is undecided
+	vanished bool          // it was in the listing before that
+	asked    time.Duration // when its decision was last asked for
+	passed   bool          // all ranks of this node have acknowledged it, and so passed the changes before
+	over     bool          // it is decided, or no rank of the communicator is on this node
 	// What was passed on: the slots, by the directory of their reports, and the keys.
 	sent    map[string]map[int]bool
 	merged  []string
 	barrier bool // ranks of this node have arrived
 }
+
+// askAnyway is after how many idle polls an aggregator asks for the decision of a change that is still
+// listed as undecided.
+const askAnyway = 4
 
 // Aggregate is the work of one process for all ranks of the node, until ctx ends: it
 // mirrors and merges. The caller makes sure that it is the only one, by a file lock, say; a
@@ -51,7 +56,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			}
 			// A decision removes the proposal from the listing, which one look shows for all
 			// changes. Where that removal failed, the decision is found all the same.
-			if c.vanished || idle {
+			if c.vanished || idle && now-c.asked >= askAnyway*timing.IdlePoll {
+				c.asked = now
 				c.over = a.takeDecision(ctx, c)
 			}
 			if c.over || !c.listed {
@@ -114,7 +120,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 			if !ok {
 				continue
 			}
-			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), listed: true, sent: map[string]map[int]bool{}}
+			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), asked: a.clock.Now(), listed: true, sent: map[string]map[int]bool{}}
 			a.changes[name] = c
 		} else if !idle {
 			continue

@@ -28,9 +28,9 @@ func TestCostOfAChange(t *testing.T) {
 		puts, asks int     // at most, per change
 		idle       float64 // operations per second and rank, at most
 	}{
-		{"8 ranks of one machine", 8, 0, Local, 19, 1100, 4.1},
-		{"many ranks, shared", many, 0, Shared, 2*many + 4, 60 * many, 1.1},
-		{"many ranks, shared, by machines of 8", many, 8, Shared, many/4 + 6, 11 * many, 0.2},
+		{"8 ranks of one machine", 8, 0, Local, 20, 1100, 4.1},
+		{"many ranks, shared", many, 0, Shared, 2*many + 5, 60 * many, 1.1},
+		{"many ranks, shared, by machines of 8", many, 8, Shared, many/4 + 7, 11 * many, 0.2},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)
@@ -67,6 +67,77 @@ func TestCostOfAChange(t *testing.T) {
 			c.name, puts, asks, changes, idle, first.put)
 		if puts > c.puts*changes || asks > c.asks*changes || idle > c.idle {
 			t.Errorf("%s: more than expected", c.name)
+		}
+	}
+}
+
+// asked returns how many operations of all kinds the ranks have begun on the store that all share, and
+// how many of them listed what is undecided: as many as it takes for one communicator are enough for
+// any number of them, while all others are needed for each.
+func (w *world) asked() (all, listings int) {
+	for _, r := range w.ranks {
+		r.handle.mu.Lock()
+		for _, n := range r.handle.count {
+			all += n
+		}
+		listings += r.handle.done[memOp{Kind: "list", Key: undecided}]
+		r.handle.mu.Unlock()
+	}
+	return all, listings
+}
+
+// TestCostOfManyCommunicators says what large jobs ask of a shared store, in operations a second of
+// all their ranks together. It counts what simulated ranks do, and scales that up by the number of
+// processes or of nodes that list, and of communicators.
+func TestCostOfManyCommunicators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	t.Parallel()
+	const communicators, perNode = 100, 8
+	for _, c := range []struct {
+		nodes      int
+		aggregated bool
+		// At most: operations a second of all ranks, idle and in an edit of all communicators.
+		idle, edit float64
+	}{
+		{8, false, 70, 100_000},
+		{64, false, 520, 500_000},
+		{1024, true, 1100, 200_000},
+	} {
+		const save, quiet = 20 * time.Second, 5 * time.Second
+		p := usual(1)
+		p.ranks, p.timing, p.longest, p.ahead = 64, Shared, 0, 0
+		listers, scale := c.nodes*perNode, c.nodes*perNode/p.ranks
+		if c.aggregated {
+			p.node, p.timing.Settle = perNode, AggregatedSettle
+			listers, scale = c.nodes, c.nodes*perNode/p.ranks
+		}
+		p.pace = every(50 * time.Millisecond)
+		p.calls = 1500
+		p.saved(save, "B", 0)
+		p.faults = func(int) memFaults { return memFaults{Delay: 2 * time.Millisecond} }
+		var all, listings [3]int
+		count := func(i int) func(w *world) { return func(w *world) { all[i], listings[i] = w.asked() } }
+		var switched time.Duration
+		p.before = func(w *world, r *rank, _ int) {
+			if switched == 0 && r.id == 0 && r.last() == "B" {
+				switched = time.Since(w.begin) - save
+				count(2)(w)
+			}
+		}
+		p.events = []event{{save - quiet, count(0)}, {save - time.Millisecond, count(1)}}
+		w := simulate(t, p)
+		endsOn("B")(t, w)
+		w.report(t, false)
+		idle := float64(all[1]-all[0]) / quiet.Seconds() * float64(scale)
+		change := (all[2] - all[1]) - (listings[2] - listings[1])
+		lists := float64(listings[2]-listings[1]) / switched.Seconds() * float64(scale)
+		edit := lists + float64(change*scale*communicators)/switched.Seconds()
+		t.Logf("%d nodes of %d ranks, %d communicators of all ranks: %.0f operations a second idle, %.0f for %v in an edit: %.0f listings and %d operations for each communicator in all (%.1f per rank); %d processes list",
+			c.nodes, perNode, communicators, idle, edit, switched.Round(100*time.Millisecond), lists, change*scale, float64(change)/float64(p.ranks), listers)
+		if w.proposals() != 1 || idle > c.idle || edit > c.edit {
+			t.Errorf("%d nodes: more than expected, in %d proposals", c.nodes, w.proposals())
 		}
 	}
 }

@@ -212,7 +212,7 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 			t.Errorf("%d listings in a minute, %d without a change", asked, idle)
 		}
 		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		if len(local.Keys(own.decisions()+"/")) != 1 {
 			t.Error("the decision is not mirrored")
 		}
