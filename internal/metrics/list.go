@@ -66,7 +66,7 @@ var (
 	StatusPending = Metric{"nccl_tuner_status_change_pending", "gauge", "1 while a change is proposed and not decided, else 0.", ofRecords()}
 	StatusMissing = Metric{"nccl_tuner_status_change_unacknowledged_ranks", "gauge", "Ranks that have not acknowledged the pending change.", ofRecords()}
 	StatusFrozen  = Metric{"nccl_tuner_status_frozen", "gauge", "1 if the communicator keeps its version for good, else 0.", ofRecords()}
-	StatusChanges = Metric{"nccl_tuner_status_changes_total", "counter", "Changes that were committed or refused, and why.", ofRecords("outcome", "reason")}
+	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge", "Changes that were committed or refused, and why, of those whose records are there: the last ones and the one that brought the version in force.", ofRecords("outcome", "reason")}
 	StatusFaults  = Metric{"nccl_tuner_status_record_errors", "gauge", "Records of the communicator that cannot be read.", ofRecords()}
 )
 

@@ -185,7 +185,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	}
 	value, err := do(ctx, s, func() ([]byte, error) {
 		value, err := s.read(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
 			// An NFS client remembers for up to a minute that a name does not exist,
 			// unless it opens the directory anew and sees that it has changed.
 			s.refresh(filepath.Dir(path))
@@ -262,7 +262,7 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 	}
 	names, err := do(ctx, s, func() ([]string, error) {
 		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
 			s.refresh(filepath.Dir(path))
 			f, err = os.Open(path)
 		}

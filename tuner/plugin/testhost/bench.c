@@ -233,12 +233,13 @@ static void bench_new(int rows, int with_model) {
 }
 
 /* In a process of its own: dlopen and the first init, then later ones. Prints
- * nanoseconds: first, later with the same shape, later with another shape. */
+ * nanoseconds: first, later with the same shape, later with another shape, later with the same
+ * shape after a rest as a job has it between two communicators. */
 static int load_once(const char *path) {
     double t = now();
     struct running r;
     start(&r, path);
-    double first = now() - t, same[20], other[20];
+    double first = now() - t, same[20], other[20], rested[20];
     for (int i = 0; i < 20; i++) {
         void *ctx;
         struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1}, b = {.id = new_id(), .ranks = 16 + i, .nodes = 1};
@@ -249,7 +250,16 @@ static int load_once(const char *path) {
         host_init(&r.host, &b, &ctx);
         other[i] = now() - t;
     }
-    printf("%.0f %.0f %.0f\n", first, quantile(same, 20, 0.5), quantile(other, 20, 0.5));
+    for (int i = 0; i < 20; i++) {
+        void *ctx;
+        struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1};
+        usleep(50000);
+        t = now();
+        host_init(&r.host, &a, &ctx);
+        rested[i] = now() - t;
+    }
+    printf("%.0f %.0f %.0f %.0f\n", first, quantile(same, 20, 0.5), quantile(other, 20, 0.5),
+           quantile(rested, 20, 0.5));
     return 0;
 }
 
@@ -289,7 +299,7 @@ static void bench_guest(const char *self, int rows) {
 
 static void bench_load(const char *self, int rows, int with_model) {
     enum { RUNS = 15 };
-    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS];
+    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS], rested[MAX_PLUGINS][RUNS];
     if (with_model) use_model(rows);
     else use_policy(write_policy(rows));
     const char *and_model = with_model ? " and model" : "";
@@ -298,7 +308,8 @@ static void bench_load(const char *self, int rows, int with_model) {
             char command[1024];
             snprintf(command, sizeof command, "'%s' --load '%s'", self, paths[p]);
             FILE *child = popen(command, "r");
-            if (!child || fscanf(child, "%lf %lf %lf", &first[p][i], &same[p][i], &other[p][i]) != 3 || pclose(child))
+            if (!child || fscanf(child, "%lf %lf %lf %lf", &first[p][i], &same[p][i], &other[p][i], &rested[p][i]) != 4 ||
+                pclose(child))
                 die(command, "failed");
         }
     }
@@ -306,6 +317,8 @@ static void bench_load(const char *self, int rows, int with_model) {
     for (int p = 0; p < num_plugins; p++) printf("  %9.2f ms        ", quantile(first[p], RUNS, 0.5) / 1e6);
     printf("\nlater init, %6d rows%s, same shape", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(same[p], RUNS, 0.5) / 1e3);
+    printf("\nlater init, %6d rows%s, rested    ", rows, and_model);
+    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(rested[p], RUNS, 0.5) / 1e3);
     printf("\nlater init, %6d rows%s, new shape ", rows, and_model);
     for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(other[p], RUNS, 0.5) / 1e3);
     printf("\n");

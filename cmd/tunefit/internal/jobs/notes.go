@@ -41,7 +41,8 @@ func notes(c *communicator) (notes []string) {
 		if last.Proposal != nil {
 			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
 		}
-		if n > 1 {
+		// The records of earlier ones may be removed.
+		if n := last.K - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.version.Meaning)
 		}
 		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, why, remedy)

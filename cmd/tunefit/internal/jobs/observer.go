@@ -43,7 +43,8 @@ type communicator struct {
 	members  []member
 	pending  *agree.Change
 	frozen   *agree.Change
-	refused  []*agree.Change // since the version in force came
+	inForce  uint64          // the change that brought the version in force, 0 for the start version
+	refused  []*agree.Change // since then, as far as they are recorded
 	observed time.Time
 }
 
@@ -130,7 +131,7 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 		}
 		switch {
 		case d != nil && d.Commit:
-			c.refused = nil
+			c.refused, c.inForce = nil, c.Changes[i].K
 		case d != nil && !d.Frozen():
 			c.refused = append(c.refused, &c.Changes[i])
 		}

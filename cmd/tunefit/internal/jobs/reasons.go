@@ -26,7 +26,7 @@ func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
 			byItself + ". If it goes on, the ranks use their communicators in different orders, or one process asks several ranks about groups of calls from one thread"
 	case agree.Alike:
 		return "all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others",
-			byItself + "; the change comes once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform lets it come all the same"
+			"nothing: the ranks try it again once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform lets it come all the same"
 	case agree.Superseded:
 		return "the file changed again meanwhile", "nothing: the later version is next"
 	case agree.CannotStage:

@@ -66,6 +66,7 @@ func TestStatusSays(t *testing.T) {
 			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
 			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
 		}},
+		{"refused often", map[string]string{"p/" + comm + ".7": proposal, c + "d/7.misaligned.0.1": ""}, []string{"0x7: change 7 to version bbbbbbbbbbbb was refused at TIME (refusal 7 since version aaaaaaaaaaaa came): the ranks have not made the same calls since init."}},
 		{"misaligned", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.misaligned.0.1": ""}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
 			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls since init.",
