@@ -83,13 +83,18 @@ func (m *Member) removeAll() {
 	if names, err = m.list(proposals); err != nil {
 		return
 	}
+	m.lock()
 	for _, name := range names {
 		if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
 			m.obsolete = append(m.obsolete, m.keys.open(k), m.keys.proposal(k))
 		}
 	}
+	m.unlock()
 	m.removeObsolete()
-	ctx, end := m.op()
-	defer end()
-	_ = m.cfg.Store.Drop(ctx, m.keys.all())
+	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
+	for _, dir := range []string{m.keys.slots(), m.keys.all()} {
+		ctx, end := m.op()
+		_ = m.cfg.Store.Drop(ctx, dir) // what stays takes room only
+		end()
+	}
 }
