@@ -67,13 +67,8 @@ func (a *asks) unmet(r *Result, size uint64) {
 
 // unreached records what a run was to measure after it broke off.
 func (u *run) unreached(r *Result, a *asks) {
-	sizes := slices.Clone(u.sizes)
-	for key := range a.decided {
-		sizes = append(sizes, key.bytes)
-	}
-	slices.Sort(sizes)
 	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
-	for _, size := range sizes {
+	for _, size := range u.sizes {
 		size -= size % unit
 		if !slices.ContainsFunc(u.rows, func(row row) bool { return row.bytes == size }) {
 			a.unmet(r, size)

@@ -72,6 +72,9 @@ goes on with a sweep that was stopped, was killed, or ran out of its budget: not
 measured twice. With -o alone it goes on as it was begun; other settings given with it
 hold from then on.
 
+Before the first run a shell on each node looks for the programs, the library and the
+directory. What is missing ends the sweep, and so does the first run of a wrong set-up.
+
 A configuration is forced as a policy of one row, through this project's library, as a
 job would have it. What really ran is read from NCCL's log. A run that fails is tried
 once more; what NCCL refuses, or what fails twice, is not tried again.

@@ -99,7 +99,7 @@ func TestSweepSaysWhatIsNotToBeHad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append(prepare(t), "--coll", "allgather", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32")
+			args := append(prepare(t), "--coll", "allgather", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32", "--budget", "2m")
 			c := newCluster(t)
 			c.env = []string{"STANDIN_NCCL=2.30.7"} // the real grid has no allgather
 			_, errs := c.done(args...)
