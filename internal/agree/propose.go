@@ -166,6 +166,9 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return wait
 	}
 	m.change.snapshot, m.change.staged = snapshot, true
+	if m.failed != nil { // meanwhile; see withdraw
+		return forever
+	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
 		m.withdraw(Late)
 		return 0

@@ -102,6 +102,9 @@ func (m *Member) promise(hash uint64) {
 // withdraw takes this rank out of change k. The caller knows that this rank has not put its
 // arrival, so change k can only be aborted.
 func (m *Member) withdraw(why Reason) {
+	if m.failed != nil {
+		return // the trigger has to stay: no later call may be decided
+	}
 	m.state = withdrawn
 	m.change.why = why
 	m.arrival = arrival{}
