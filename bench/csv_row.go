@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -134,9 +135,11 @@ func (s *sweep) setup() *Setup {
 	if kept == nil {
 		kept = &Setup{}
 		for c := column(sweepColumns); c < column(floorColumns); c++ {
-			*kept.column(c) = strings.Clone(*said.column(c)) // the record is one long string
+			field := said.column(c)
+			*field = strings.Clone(*field) // the record is one long string
+			*kept.column(c) = escape.Line(*field)
 		}
-		s.setups[*kept] = kept
+		s.setups[said] = kept
 	}
 	return kept
 }

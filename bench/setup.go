@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // Setup is where and with what a time was measured, as far as its file tells. A
@@ -181,6 +183,9 @@ func (u *run) setup(env *environment) *Setup {
 	}
 	if s == (Setup{}) {
 		return nil
+	}
+	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner} {
+		*field = escape.Line(*field) // it is printed within lines
 	}
 	return &s
 }

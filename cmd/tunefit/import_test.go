@@ -135,3 +135,19 @@ func TestImportOptions(t *testing.T) {
 	tunefit(t, cli.ExitUsage, "import", named, "--comm", "8")
 	tunefit(t, cli.ExitUsage, "import", named, "--name", "(")
 }
+
+// A file's name and what a file says of its hosts neither steer the terminal nor make up lines.
+func TestForeignNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a\x1b[2J\nforged.csv")
+	text := strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",ring,,,", ",ring,ll,8,"), ",host0,", ",\"evil\x1b[2J\nforged\",")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model := filepath.Join(t.TempDir(), "model.json")
+	for _, args := range [][]string{{"import", file, "-o", model + ".csv"}, {"fit", file, "-o", model}} {
+		_, stdout, stderr := runAlone(args...)
+		if said := stdout + stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "\nforged") || !strings.Contains(said, `\u001b[2J\u000aforged`) {
+			t.Errorf("%s: %q", args[0], said)
+		}
+	}
+}

@@ -54,8 +54,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
 	for _, c := range root.Commands() {
 		switch c.Name() { // the others' output may be a file
-		case "check", "compare", "diff", "doctor", "eval", "explain", "gc", "profile", "push", "show", "test":
+		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "profile", "push", "show", "test":
 			c.SetOut(cli.Printable{Writer: out})
+		case "status": // steers the terminal itself
+		default:
+			if cli.IsTerminal(out) {
+				c.SetOut(cli.Printable{Writer: out})
+			}
 		}
 	}
 

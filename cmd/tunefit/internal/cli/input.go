@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
@@ -135,12 +136,12 @@ func openFile(name string) (*os.File, error) {
 // mostInput bounds a file that is read as a whole, which may unpack to anything.
 const mostInput = 512 << 20
 
-// Called is what messages call an input.
+// Called is what messages and tables call an input, within one line.
 func Called(name string) string {
 	if name == StandardName {
 		return "stdin"
 	}
-	return name
+	return escape.Line(name)
 }
 
 // ReadInput is openInput for a file that is read as a whole. It may be read again.

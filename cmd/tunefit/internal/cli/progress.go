@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // Progress is one line on a terminal that says how far some work has come. Elsewhere
@@ -64,7 +66,7 @@ func (p *Progress) Add(n int64) {
 
 // TurnTo says what is worked on now.
 func (p *Progress) TurnTo(at string) {
-	p.at = at
+	p.at = escape.Line(at)
 	p.show()
 }
 

@@ -17,7 +17,15 @@ const todo = ".\n  What to do: "
 
 // notes says what a communicator's line in the table has no room for.
 func notes(c *communicator) (notes []string) {
-	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) {
+		for i, arg := range args { // a record's lines stay below this note, and look like no other
+			switch arg.(type) {
+			case string, error:
+				args[i] = strings.ReplaceAll(fmt.Sprint(arg), "\n", "\n  ")
+			}
+		}
+		notes = append(notes, fmt.Sprintf(format, args...))
+	}
 	switch left := c.left(); {
 	case c.over() && c.Newest.IsZero():
 		say("all its ranks have ended")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
@@ -29,7 +30,7 @@ func writeStatus(w io.Writer, all []communicator) error {
 			tw = cli.Table(&text)
 			fmt.Fprintln(tw, "communicator\tranks\ton\tversion\tsince\tpolicy\tchange")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), cmp.Or(c.version.Meaning, "-"), moment(c.since), files(c), standing(c))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), cmp.Or(c.version.Meaning, "-"), moment(c.since), escape.Line(files(c)), standing(c))
 	}
 	if tw != nil {
 		tw.Flush()
