@@ -12,12 +12,15 @@ import (
 // change a file or directory: its owner, its group or everybody. A symbolic link has
 // an owner only. Take info from an open descriptor, so that a file that is replaced
 // meanwhile is judged as what is read.
-func Check(info fs.FileInfo) error {
+func Check(info fs.FileInfo) error { return CheckAs(info, uint32(os.Geteuid())) }
+
+// CheckAs is Check for the processes of a user.
+func CheckAs(info fs.FileInfo, user uint32) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return fmt.Errorf("its owner is not known")
 	}
-	return check(st.Uid, st.Gid, info.Mode(), uint32(os.Geteuid()))
+	return check(st.Uid, st.Gid, info.Mode(), user)
 }
 
 // TrustVariable is the environment variable by which a user lets others decide by the

@@ -52,7 +52,8 @@ func newStore(dir, identity string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy), opened: opened}, nil
+	return &Store{root: dir, tag: clean(identity), busy: make(chan struct{}, maxBusy), opened: opened,
+		trust: trust{user: uint32(os.Geteuid())}}, nil
 }
 
 // clean makes a file name of any text.

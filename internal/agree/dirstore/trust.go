@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 )
@@ -16,6 +17,8 @@ var ErrForeign = errors.New("is not this user's alone")
 
 // trust says from whom a Store takes records.
 type trust struct {
+	// user is whose records count, beside root's.
+	user uint32
 	// all: from everybody who can write there.
 	all bool
 	// refused, if not nil, is called with the reason when a record is refused.
@@ -26,6 +29,20 @@ type trust struct {
 // directory. It must be called before the store is used.
 func (s *Store) TrustAll() { s.trust.all = true }
 
+// JudgeAsOwner makes the store refuse what the processes of the directory's owner refuse. If
+// others can write there, only processes that trust everybody use it. It is for a tool that
+// only shows records, and must be called before the store is used.
+func (s *Store) JudgeAsOwner() {
+	info, err := s.opened.Stat()
+	if err != nil {
+		return
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.trust.user = st.Uid
+	}
+	s.trust.all = errors.Is(s.Check(), ErrForeign)
+}
+
 // OnRefusal has f called, perhaps often, when a record is refused because it is another
 // user's. It must be called before the store is used.
 func (s *Store) OnRefusal(f func(error)) { s.trust.refused = f }
@@ -35,7 +52,7 @@ func (t trust) check(path string, info fs.FileInfo) error {
 	if t.all {
 		return nil
 	}
-	err := owner.Check(info)
+	err := owner.CheckAs(info, t.user)
 	if err == nil {
 		return nil
 	}

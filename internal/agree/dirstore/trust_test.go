@@ -117,3 +117,39 @@ func TestErrorsDoNotRepeatTheRecord(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Who looks, root say, sees the records that count for the user whose directory it is.
+func TestJudgeAsOwner(t *testing.T) {
+	_, dir := planted(t)
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error { return errors.Join(err, anothers(path)) })
+	if errors.Is(err, syscall.EPERM) {
+		t.Skipf("only root can give a directory away: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	look := func() *Store {
+		s, err := Look(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		s.JudgeAsOwner()
+		return s
+	}
+	if value, found, err := look().Get(t.Context(), "p/x.1"); string(value) != "proposal" || !found || err != nil {
+		t.Errorf("the owner's record: %q, %v, %v", value, found, err)
+	}
+	record := filepath.Join(dir, "p", "x.1")
+	if err := os.Chown(record, 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := look().Get(t.Context(), "p/x.1"); !errors.Is(err, ErrForeign) {
+		t.Errorf("a third user's record: %v", err)
+	}
+	if err := openToAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if value, _, err := look().Get(t.Context(), "p/x.1"); string(value) != "proposal" || err != nil {
+		t.Errorf("where only such processes are as trust everybody: %q, %v", value, err)
+	}
+}

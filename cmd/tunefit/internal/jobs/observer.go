@@ -22,7 +22,7 @@ const lookLimit = 10 * time.Second
 // observer looks at rendezvous without taking part, again and again.
 type observer struct {
 	name      string        // of the rendezvous; "" means the default ones, which come and go
-	own       bool          // of the default ones, only this user's
+	own       bool          // to remove from: of the default ones only this user's, and records that this user trusts
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*tuner.Bundle // by content
@@ -84,7 +84,13 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 	default:
 		places, unseen, err := tuner.Visit(o.name)
 		o.unseen = unseen
-		return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return o.own && p.Private && !p.Own }), err
+		if o.own {
+			return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return p.Private && !p.Own }), err
+		}
+		for _, p := range places {
+			p.Directory.JudgeAsOwner() // whoever looks
+		}
+		return places, err
 	}
 	return []tuner.RendezvousView{{Name: o.name, Records: o.etcd}}, nil
 }
