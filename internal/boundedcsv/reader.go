@@ -62,7 +62,7 @@ func (b *bounded) Read(into []byte) (int, error) {
 		case b.fields >= mostFields:
 			b.err = &RowError{b.start, fmt.Sprintf("more than %d fields in a row (allowed: up to %d)", mostFields, mostFields)}
 		case b.bytes > mostRow:
-			b.err = &RowError{b.start, fmt.Sprintf("more than %d KiB in a row (allowed: up to %d KiB)", mostRow>>10, mostRow>>10)}
+			b.err = &RowError{b.start, "more than 1 MiB in a row (allowed: up to 1 MiB)"}
 		default:
 			continue
 		}
