@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
@@ -61,7 +62,7 @@ func (c *Comm) join(own loaded) error {
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     c.info.Rank,
-		Identity: withRank(newIdentity(), c.info.Rank),
+		Identity: withRank(strings.Join(append([]string{newIdentity()}, c.settings.comparing()...), " "), c.info.Rank),
 		Store:    o.store,
 		Poller:   o.poller,
 		Clock:    c.plugin.clock,
@@ -92,8 +93,11 @@ func (c *Comm) join(own loaded) error {
 	if c.settings.compares() {
 		c.plugin.paces.open(c)
 	}
-	if c.member.Slot() == 0 {
+	switch slot := c.member.Slot(); {
+	case slot == 0:
 		c.endTrials = c.startTrials()
+	case slot > 0 && c.settings.compares():
+		c.endTrials = c.warnOfMissed()
 	}
 	return nil
 }

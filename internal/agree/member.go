@@ -222,6 +222,12 @@ func (m *Member) InForce() InForce {
 // Slot returns the member's, -1 if it takes no part in changes.
 func (m *Member) Slot() int { return m.slot }
 
+// Owner returns the identity of a slot's owner, "" while none is known.
+func (m *Member) Owner(ctx context.Context, slot int) (identity string, err error) {
+	value, _, err := m.cfg.Store.Get(ctx, m.keys.slot(slot))
+	return string(value), err
+}
+
 // wakeUp makes the background take its next step now.
 func (m *Member) wakeUp() {
 	select {
