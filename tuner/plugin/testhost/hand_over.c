@@ -29,6 +29,7 @@ static int in_force, triggered, decides, trigger_result;
 static bool switches; /* at the next trigger */
 static uint64_t trigger_call; /* what the call at the last trigger was */
 static struct counter *counter;
+static struct clock *clock_used;
 static struct answer answers[2]; /* of both versions to everything new */
 static bool blocks; /* at the next trigger, until the wait is ended */
 static atomic_int inside; /* calls of Go */
@@ -36,6 +37,7 @@ static atomic_bool waiting, ended, closed;
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, struct cache **cache) {
     counter = info->counter;
+    clock_used = info->clock;
     in_force = triggered = decides = trigger_result = 0;
     switches = false;
     for (int i = 0; i < 2; i++) {
@@ -331,7 +333,7 @@ static void counts(void) {
 /* Stamps that nobody has read yet stay; later calls go without until there is room. */
 static void stamps(void) {
     open_one();
-    struct clock *k = &c->clock;
+    struct clock *k = clock_used;
     k->stamps = calloc(CLOCK_STAMPS, sizeof *k->stamps);
     k->every = 1, k->next = 0;
     for (int i = 0; i < CLOCK_STAMPS + 5; i++) call(i);
@@ -340,7 +342,7 @@ static void stamps(void) {
     for (int i = 0; i < CLOCK_STAMPS + 5; i++) call(i);
     CHECK(k->head == 2 * CLOCK_STAMPS - 1 && k->stamps[0].call == CLOCK_STAMPS + 5);
     CHECK(k->stamps[CLOCK_STAMPS - 1].call == CLOCK_STAMPS - 1);
-    comm_close(c);
+    close_it();
 }
 
 int main(void) {
