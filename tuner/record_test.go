@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,8 +177,14 @@ func TestRecordOfADefect(t *testing.T) {
 func TestRecordOfADefectMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
+		var mu sync.Mutex // the background logs beside the test
+		log := Log{Emit: func(level Level, file string, line int, text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.log().Emit(level, file, line, text)
+		}}
 		p := New(env(EnvRecord, t.TempDir()))
-		if c := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, r.log()); c == nil {
+		if c := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
 		time.Sleep(firstRecord)
