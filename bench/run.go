@@ -193,7 +193,11 @@ func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, 
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.bytes)
 		measured = noLabel
 	}
-	m := u.merged(evidence{row.measured, measured, found, row.selection, u.log.leavesChannels(op, row.bytes) && !u.bounded}, claims)
+	own := u.log.leavesChannels(op, row.bytes) && !u.bounded
+	if ran, is := u.capped(op, row.bytes, scale); is {
+		measured, own = ran, true
+	}
+	m := u.merged(evidence{row.measured, measured, found, row.selection, own}, claims)
 	if m.clash != "" {
 		r.note(row.line, "%s", m.clash)
 	}
@@ -207,7 +211,7 @@ type evidence struct {
 	log       label
 	logged    bool // the log knows the size; with noLabel: it names no algorithm
 	selection Selection
-	// ownChannels: our tuner left the number of channels to NCCL, whatever it was told to ask for.
+	// ownChannels: the number of channels is NCCL's, which our tuner left it to or could not raise.
 	ownChannels bool
 }
 

@@ -206,6 +206,16 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, fou
 	return ran, agreed, true
 }
 
+// capped is what ran where our tuner asked for more channels than NCCL takes by itself, which has no effect
+// in its release.
+func (u *run) capped(op operation, size, scale uint64) (ran label, is bool) {
+	asked, decided := u.log.decided[logKey{op, size}]
+	ran, agreed, logged := u.log.ran(op, size, scale)
+	release, _ := nccl.ParseVersion(u.facts.NCCL)
+	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
+		ran.algo == asked.algo && ran.proto == asked.proto && 0 < ran.channels && ran.channels < asked.channels
+}
+
 // leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
 func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
 	l, decided := t.decided[logKey{op, size}]

@@ -148,7 +148,9 @@ func (s Space) untried(g *Group, channels func(nccl.Algo) int, sizes []uint64) (
 	for _, f := range s.Families {
 		c := Config{f, channels(f.Algo)}
 		asked := slices.ContainsFunc(sizes, func(b uint64) bool { return s.Asked[Ask{c, b}] })
-		keeps := slices.ContainsFunc(unmet, func(u Unmet) bool { return u.OwnChannels && u.Config.FamilyKey == f })
+		keeps := slices.ContainsFunc(unmet, func(u Unmet) bool {
+			return u.OwnChannels && u.Config.FamilyKey == f && !(g.onlyLower && c.Channels < u.Config.Channels)
+		})
 		if len(sizes) > 0 && !asked && !keeps && len(g.cellsOf(c)) == 0 && !s.failed(c) {
 			runs = append(runs, RunOf(c, sizes))
 		}
@@ -198,6 +200,7 @@ func (s Space) outclassed(g *Group, c Config, sizes []uint64, best map[uint64]fl
 
 // hopes are what may be faster than all that was measured, what promises most first.
 func (s Space) hopes(g *Group, best map[uint64]float64) (all []Miss) {
+	raised := s.raised(g)
 	for _, cells := range g.families() {
 		f := cells[0].Config
 		if f.Channels == 0 || !slices.Contains(s.Families, f.FamilyKey) {
@@ -212,7 +215,7 @@ func (s Space) hopes(g *Group, best map[uint64]float64) (all []Miss) {
 			if s.failed(c) {
 				continue
 			}
-			if m := s.hope(g, c, forecast, best); len(m.Sizes) > 0 {
+			if m := s.hope(g, c, forecast, best, raised); len(m.Sizes) > 0 {
 				all = append(all, m)
 			}
 		}
@@ -247,9 +250,12 @@ func (s Space) mostPromising(hopes []Miss) (r Run, worth bool) {
 }
 
 // hope is what a configuration promises at sizes at which it was not measured.
-func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64) Miss {
+func (s Space) hope(g *Group, c Config, forecast *joint, best map[uint64]float64, raised func(Config, uint64) bool) Miss {
 	m := Miss{Config: c}
-	sizes := slices.DeleteFunc(slices.Clone(s.Sizes), func(b uint64) bool { _, ok := g.at(c, b); return ok || s.Asked[Ask{c, b}] })
+	sizes := slices.DeleteFunc(slices.Clone(s.Sizes), func(b uint64) bool {
+		_, measured := g.at(c, b)
+		return measured || s.Asked[Ask{c, b}] || raised(c, b)
+	})
 	if forecast == nil { // too little to tell
 		m.Sizes, m.Gain = sizes, 1
 		for range sizes {

@@ -29,9 +29,40 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	}
 	for c, at := range sizes {
 		slices.Sort(at)
-		own := c.Channels > 0 && len(g.cellsOf(c)) == 0 && len(g.cellsOf(Config{FamilyKey: c.FamilyKey})) > 0
+		own := c.Channels > 0 && len(g.cellsOf(c)) == 0 && len(g.cellsOf(Config{FamilyKey: c.FamilyKey})) > 0 ||
+			g.onlyLower && !slices.ContainsFunc(at, func(b uint64) bool { return g.mostChannels(c.FamilyKey, b) < 0 })
 		all = append(all, Unmet{c, at, own})
 	}
 	slices.SortFunc(all, func(a, b Unmet) int { return a.Config.compare(b.Config) })
 	return all
+}
+
+// mostChannels is the largest count that ran of a family at a size, 0 for NCCL's own, -1: the family was not measured there.
+func (g *Group) mostChannels(f FamilyKey, bytes uint64) int {
+	most := -1
+	for i := range g.Cells {
+		if c := &g.Cells[i]; c.Config.FamilyKey == f && c.Bytes == bytes {
+			most = max(most, c.Config.Channels)
+		}
+	}
+	return most
+}
+
+// raised returns what tells whether a configuration asks for more channels at a size than NCCL takes by itself, where its
+// release only lowers them: as far as that is known by what was asked for in vain. It is not worth a run.
+func (s Space) raised(g *Group) func(c Config, bytes uint64) bool {
+	type place struct {
+		FamilyKey
+		bytes uint64
+	}
+	own := map[place]int{}
+	for a := range s.Asked {
+		if _, ok := g.at(a.Config, a.Bytes); g.onlyLower && !ok {
+			own[place{a.Config.FamilyKey, a.Bytes}] = g.mostChannels(a.Config.FamilyKey, a.Bytes)
+		}
+	}
+	return func(c Config, bytes uint64) bool {
+		most := own[place{c.FamilyKey, bytes}]
+		return most > 0 && c.Channels > most
+	}
 }

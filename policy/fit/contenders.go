@@ -26,6 +26,7 @@ type rival struct {
 func (s Space) Contenders(g *Group) map[uint64][]Config {
 	rivals := map[uint64][]rival{}
 	var shared layouts
+	raised := s.raised(g)
 	for _, cells := range g.families() {
 		key := cells[0].Config
 		if !slices.Contains(s.Families, key.FamilyKey) {
@@ -38,7 +39,7 @@ func (s Space) Contenders(g *Group) map[uint64][]Config {
 			}
 			means, sigmas := p.predict(c.Channels, s.Sizes)
 			for i, b := range s.Sizes {
-				if domain.Contains(b) {
+				if domain.Contains(b) && !raised(c, b) {
 					rivals[b] = append(rivals[b], rival{c, means[i], sigmas[i]})
 				}
 			}

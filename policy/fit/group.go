@@ -57,6 +57,9 @@ type Group struct {
 	// Contradictions are between sweeps that were pooled, the most cells first.
 	Contradictions []Contradiction
 
+	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
+	onlyLower bool
+
 	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	floored map[Config]bool
 

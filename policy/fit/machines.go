@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -62,6 +63,16 @@ func (s *Set) GPUs() []string {
 
 // versions lists the different versions of NCCL, as far as they are known.
 func (s *Set) versions() []string { return s.distinct(func(m *MeasuredOn) string { return m.NCCL }) }
+
+// channelsOnlyLower reports whether all was measured with releases that take a tuner's channels only where they are fewer
+// than NCCL's own.
+func (s *Set) channelsOnlyLower() bool {
+	all := s.versions()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(name string) bool {
+		release, err := nccl.ParseVersion(name)
+		return err != nil || !release.Has(nccl.ChannelsOnlyLower)
+	})
+}
 
 func (s *Set) distinct(of func(*MeasuredOn) string) (all []string) {
 	for i := range s.Machines {

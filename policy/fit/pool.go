@@ -184,6 +184,10 @@ func (p *Pool) Set() *Set {
 	slices.SortFunc(s.Machines, func(a, b MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(fmt.Sprint(a.Setup), fmt.Sprint(b.Setup)))
 	})
+	onlyLower := s.channelsOnlyLower()
+	for _, g := range s.Groups {
+		g.onlyLower = onlyLower
+	}
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
 	}

@@ -179,18 +179,20 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 	}
 	for _, b := range sizes {
 		choice, why, decides := choose(b)
-		alone := true // at one exact size
+		// At one exact size the model decides at all, or for this configuration.
+		alone, only := true, true
 		at, _ := slices.BinarySearch(places, b)
 		for _, k := range []int{at - 1, at + 1} {
 			if k >= 0 && k < len(places) {
-				_, _, too := choose(places[k])
+				next, _, too := choose(places[k])
 				alone = alone && !too
+				only = only && !(too && configOf(next) == configOf(choice))
 			}
 		}
 		decides = decides && !alone
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
 		switch {
-		case i < 0 && decides:
+		case i < 0 && decides && !only:
 			return decided, fmt.Sprintf("no row at %d, the model says %+v", b, choice)
 		case i < 0:
 			continue

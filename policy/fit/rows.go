@@ -85,7 +85,8 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		}
 		i = j
 	}
-	return rows
+	// What join leaves of a span may be one exact size.
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
 // supported reports whether a row may be for sizes i to j-1: more than one exact size, which a job hardly ever calls, and
