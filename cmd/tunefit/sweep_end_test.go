@@ -71,7 +71,7 @@ func TestSweepEnds(t *testing.T) {
 					if err := s.Run(ctx); err != nil {
 						t.Fatal(err)
 					}
-					if !regexp.MustCompile(`^run (\d+) of about \d+: ` + coll.String() + `-\dn-\d+r-verify-rep1-`).MatchString(now) {
+					if !regexp.MustCompile(`^run (\d+) of about \d+: ` + coll.String() + `-\dn-\d+r-verify-rep\d-`).MatchString(now) {
 						t.Errorf("at last it said %q", now)
 					}
 					if samples, _ := s.Samples(); len(samples) == 0 || len(s.Hopeless()) > 0 {

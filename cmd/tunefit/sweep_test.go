@@ -133,7 +133,6 @@ func TestSweepProvesNothing(t *testing.T) {
 		{"", "crash:1-", []string{`rep1-default: .*Segmentation fault`, `rep1-policy: .*Seg`, `rep2-default: .*Seg`, `rep2-policy: .*Seg`}},
 		{"", "crash:4", []string{`rep2-policy: .*Segmentation fault.*; it lacks 256KiB, 512KiB, 1MiB`}},
 		{"", "truncated:1", []string{`rep1-default: .*; it lacks 512KiB, 1MiB`}},
-		{"", "plugin-not-loaded", []string{`rep1-policy: the tuner that was to choose was not loaded`, `rep2-policy: the tuner`}},
 		{short, "", []string{`rep1-policy: it lacks 512KiB, 1MiB`, `rep2-policy: it lacks 512KiB, 1MiB`}},
 	} {
 		before := len(c.runs())

@@ -66,7 +66,7 @@ var mutations = []mutation{
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 96, ""},
 	{"leave a prepared promise where its change has ended", []edit{{"promise.go", "func (m *Member) dropPrepared() {", "func (m *Member) dropPrepared() { if WRONG { return };"}}, 125, ""},
 	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 63, ""},
-	{"let a duplicate communicator just be static", []edit{{"join.go", "err := m.joinAsDuplicate(ctx); err != nil", "WRONG {\n} else if err := m.joinAsDuplicate(ctx); err != nil"}}, 3932, ""},
+	{"let a duplicate communicator just be static", []edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 3932, ""},
 	{"start alone where the store does not answer", []edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
 	if WRONG && errors.Is(err, ErrUnreachable) && m.current.snapshot == nil {
 		m.state, err = static, nil

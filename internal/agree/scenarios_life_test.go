@@ -307,7 +307,7 @@ func TestScenario30StoreDownAtInit(t *testing.T) {
 		{"it is slow", func(p *plan) {
 			p.tamper = func(rank int, _ memOp, f memFate) memFate {
 				if rank == 1 {
-					f.Request = 60*time.Millisecond + time.Duration(p.seed)*JoinLimit/120
+					f.Request = 60*time.Millisecond + time.Duration(p.seed)*JoinLimit/240
 				}
 				return f
 			}
