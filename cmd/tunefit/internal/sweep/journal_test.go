@@ -143,4 +143,19 @@ func TestRunsLeft(t *testing.T) {
 	if s.conclude(key); s.runsLeft() != 4 {
 		t.Errorf("%d runs left after all but the proof", s.runsLeft())
 	}
+	other := key
+	other.Nodes, other.Ranks = key.Nodes+1, key.Ranks*2
+	proof := Batch{Kind: Prove, Starts: []measure.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes}, {Name: "e", Key: other, Sizes: o.Sizes}}}
+	lines := []line{{Batch: &proof}}
+	for start := range 2 { // one of each subject
+		lines = append(lines, line{Begin: &Run{ID: 5 + start, Batch: 4, Start: start, Sizes: o.Sizes, Log: "logs/x.log"}}, line{End: &ending{5 + start, End{Seconds: 6, Outcome: Measured}}})
+	}
+	for _, l := range lines {
+		if err := s.journal.write(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.runsLeft() != 1 {
+		t.Errorf("%d runs left after two of the proof's three", s.runsLeft())
+	}
 }
