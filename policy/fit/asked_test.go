@@ -60,6 +60,64 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 	}
 }
 
+// Where NCCL only lowers channels, more than it takes by itself at a size are asked for once, and fewer all the same.
+func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
+	truth := ownMost(broadcastLike(0.09))
+	space := spaceOf(truth)
+	space.Asked = map[Ask]bool{}
+	seen := &Group{Key: truth.Key, Noise: truth.Noise, Default: truth.Default, onlyLower: true}
+	own := func(b uint64) int {
+		return space.Channels[min(1+slices.Index(space.Sizes, b)/2, len(space.Channels)-1)]
+	}
+	most, fewer, stages := slices.Max(space.Channels), 0, map[Stage]int{}
+	for next := space.Next(seen); len(next.Runs) > 0; next = space.Next(seen) {
+		stages[next.Stage]++
+		for _, run := range next.Runs {
+			for k, b := range run.Sizes {
+				c := run.Configs[k]
+				space.Asked[Ask{c, b}] = true
+				if c.Channels > own(b) && c.Channels != most {
+					t.Errorf("%s is asked for at %d, where NCCL takes %d", c, b, own(b))
+				}
+				if c.Channels < own(b) {
+					fewer++
+				}
+				c.Channels = min(c.Channels, own(b))
+				if cell, ok := truth.at(c, b); ok {
+					seen.Cells = append(seen.Cells, cell)
+				}
+			}
+		}
+		slices.SortFunc(seen.Cells, Cell.compare)
+		seen.Cells = slices.CompactFunc(seen.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
+	}
+	if fewer == 0 || stages[StageMost] != 1 || stages[StageFewest] != 1 {
+		t.Errorf("fewer channels were asked for %d times, stages %v", fewer, stages)
+	}
+	for b, list := range space.Contenders(seen) {
+		for _, c := range list {
+			if c.Channels > own(b) {
+				t.Errorf("%s is to be verified at %d, where NCCL takes %d", c, b, own(b))
+			}
+		}
+	}
+	// However much they promise.
+	always := map[uint64]float64{}
+	for _, b := range space.Sizes {
+		always[b] = 1e9
+	}
+	for _, m := range space.hopes(seen, always) {
+		if i := slices.IndexFunc(m.Sizes, func(b uint64) bool { return m.Config.Channels > own(b) }); i >= 0 {
+			t.Errorf("%s is hoped for at %d, where NCCL takes %d", m.Config, m.Sizes[i], own(m.Sizes[i]))
+		}
+	}
+	for _, u := range space.Unmet(seen) {
+		if !u.OwnChannels {
+			t.Errorf("%s is not called NCCL's own number", u.Config)
+		}
+	}
+}
+
 // What was asked for in vain is told apart from a number of channels that NCCL does not take.
 func TestUnmet(t *testing.T) {
 	ring, tree := FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, FamilyKey{nccl.AlgoTree, nccl.ProtoLL}
