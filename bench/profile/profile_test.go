@@ -215,7 +215,7 @@ func TestDecisions(t *testing.T) {
 	const line = "n0:1:2 [0] NCCL INFO TUNER/Go: communicator 0x0: allreduce 8MiB, %d pipelined: %s, decided by m.json\n"
 	j := NewJob()
 	log := start + fmt.Sprintf(line, 1, "nvls_tree/simple, 16 channels instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain by 1.0 %)") +
-		fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 5000) + "\n"
+		fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 100_000) + "\n" + fmt.Sprintf(line, 8, "tree/ll")
 	log = strings.ReplaceAll(log, "nvls_tree", "nvlstree")
 	if err := j.Decisions("job.log", strings.NewReader(log)); err != nil {
 		t.Fatal(err)
@@ -230,12 +230,13 @@ func TestDecisions(t *testing.T) {
 	if err := j.Decisions("job.log", strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := j.Profile(0); err != nil || len(p.Entries) != 0 || !strings.Contains(strings.Join(p.Notes, " "), "2 decisions are left out") {
+	if p, err := j.Profile(0); err != nil || len(p.Entries) != 0 || !strings.Contains(strings.Join(p.Notes, " "), "3 decisions are left out") {
 		t.Errorf("%v: %+v", err, p)
 	}
 	for text, want := range map[string]string{
 		start:                                   "job.log: no decision of the library is in it (needed:",
 		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown algorithm",
+		start + fmt.Sprintf(line, 1, "ring/ll") + strings.Repeat("x", 2<<20):        "job.log: bufio.Scanner: token too long",
 		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB", 1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
 	} {
 		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,10 +1,12 @@
 package sweep
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +99,19 @@ func TestJournalOfSomethingElse(t *testing.T) {
 		if _, err := openJournal(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A run that the disk has no room to write down is an error: nobody would know of it later.
+func TestJournalOnAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	j := &journal{file: full, subjects: map[fit.Key]*subject{}}
+	if err := j.write(begun[0]); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}
 }
 
