@@ -1,0 +1,89 @@
+package measure
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// What --skip takes, and what it says of the rest.
+func TestParseConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"ring/ll":             "ring/ll 0",
+		"NVLSTree/Simple/1":   "nvls_tree/simple 1",
+		"tree/ll128/64":       "tree/ll128 64",
+		"ring":                `"ring": not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS`,
+		"ring/ll/1/2":         `"ring/ll/1/2": not ALGORITHM/PROTOCOL`,
+		"rign/ll":             `"rign/ll": unknown algorithm "rign" (did you mean "ring"`,
+		"ring/l":              `"ring/l": unknown protocol "l"`,
+		"ring/ll/0":           `"ring/ll/0": channels are "0" (allowed: 1 to 64)`,
+		"ring/ll/65":          `channels are "65"`,
+		"ring/ll/-1":          `channels are "-1"`,
+		"ring/ll/":            `channels are ""`,
+		"ring/ll/x":           `channels are "x"`,
+		"ring/ll/99999999999": `channels are "99999999999"`,
+	} {
+		c, err := ParseConfig(text)
+		got := fmt.Sprint(c.FamilyKey, " ", c.Channels)
+		if err != nil {
+			got = err.Error()
+		}
+		if err == nil && got != want || !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestChoicesRefused(t *testing.T) {
+	for want, c := range map[string]Choices{
+		"--channels 0 (allowed: 1 to 64)":                   {Channels: []int{4, 0}},
+		"--channels 65 (allowed: 1 to 64)":                  {Channels: []int{65, 4}},
+		"--channels: none given (allowed: 1 to 64)":         {},
+		"--skip \"ring\": not ALGORITHM/PROTOCOL":           {Channels: []int{1}, Skip: []string{"ring/ll", "ring"}},
+		"--nccl needs --topo, the machine on which that re": {Channels: []int{1}, Topology: costs.Flags{NCCL: "2.28.9"}},
+	} {
+		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	all := Choices{Channels: []int{64, 1, 64}}
+	if err := all.Check(); err != nil || fmt.Sprint(all.Channels) != "[1 64]" {
+		t.Errorf("%v, %v", err, all.Channels)
+	}
+}
+
+// A run's policy decides all sizes that nccl-tests may trim to those asked for, and no others.
+func TestRowsOfARun(t *testing.T) {
+	ring := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
+	tree := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
+	sizes := []uint64{8, 1 << 10, 2 << 10, 4 << 10}
+	for _, test := range []struct {
+		coll    nccl.Coll
+		configs []fit.Config
+		name    string
+		rows    string
+	}{
+		{nccl.CollAllReduce, nil, "allreduce-2n-16r-default", ""},
+		{nccl.CollAllReduce, []fit.Config{ring, ring, ring, ring}, "allreduce-2n-16r-ring-ll", "5-4096 ring/ll"},
+		{nccl.CollAllReduce, []fit.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch", "5-4096 tree/simple/8"},
+		{nccl.CollAllReduce, []fit.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-", "5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
+		{nccl.CollAllGather, []fit.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-", "0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
+	} {
+		s := Of(fit.Key{Coll: test.coll, Nodes: 2, Ranks: 16}, fit.Run{Sizes: sizes, Configs: test.configs})
+		var rows []string
+		for _, r := range s.Rows {
+			text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.FamilyKey)
+			if r.Config.Channels > 0 {
+				text += fmt.Sprintf("/%d", r.Config.Channels)
+			}
+			rows = append(rows, text)
+		}
+		if got := strings.Join(rows, ", "); got != test.rows || !strings.HasPrefix(s.Name, test.name) || (s.Policy != "") != (rows != nil) {
+			t.Errorf("%s, policy %q: %s\nwant %s: %s", s.Name, s.Policy, got, test.name, test.rows)
+		}
+	}
+}
