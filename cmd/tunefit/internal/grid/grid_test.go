@@ -1,9 +1,14 @@
 package grid
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // What --comm takes, and what it says of the rest.
@@ -72,5 +77,42 @@ func TestParseSizes(t *testing.T) {
 func TestSizeRange(t *testing.T) {
 	if got := SizeRange(1024, 1024) + "; " + SizeRange(1024, 1<<20); got != "1KiB; 1KiB - 1MiB" {
 		t.Error(got)
+	}
+}
+
+// What is asked about where flags do not say it, and where they do.
+func TestFlags(t *testing.T) {
+	named := []Shape{{Nodes: 3, Ranks: 12}}
+	for _, test := range []struct {
+		args  string
+		named []Shape
+		want  string
+	}{
+		{"", nil, "[allreduce allgather reducescatter broadcast reduce] 23 from 1KiB to 4GiB [1x8 2x8]"},
+		{"", named, "[allreduce allgather reducescatter broadcast reduce] 23 from 1KiB to 4GiB [3x4]"},
+		{"--coll Reduce,allgather --sizes 2M,4K --comm 4x8,1x2", named, "[reduce allgather] 2 from 4KiB to 2MiB [4x8 1x2]"},
+		{"--coll alreduce", nil, `"alreduce"`},
+		{"--comm 1x8,8", nil, `--comm "8": not`},
+		{"--sizes 4K-1K", nil, "as 1KiB-4KiB"},
+	} {
+		var f Flags
+		cmd := &cobra.Command{}
+		f.Register(cmd)
+		if err := cmd.ParseFlags(strings.Fields(test.args)); err != nil {
+			t.Fatal(err)
+		}
+		colls, err1 := f.ParseColls()
+		sizes, _, err2 := f.ParseSizes()
+		shapes, err3 := f.ParseShapes(test.named)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, want %s", test.args, err, test.want)
+			}
+			continue
+		}
+		got := fmt.Sprintf("%v %d from %s to %s %v", colls, len(sizes), nccl.FormatBytes(sizes[0]), nccl.FormatBytes(sizes[len(sizes)-1]), shapes)
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.args, got, test.want)
+		}
 	}
 }

@@ -87,3 +87,42 @@ func TestRowsOfARun(t *testing.T) {
 		}
 	}
 }
+
+// The default and the contenders take turns, with the default at the end. Who cannot change a configuration from size
+// to size has a start for each.
+func TestVerification(t *testing.T) {
+	ring := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
+	tree := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
+	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
+	sizes := []uint64{1024, 2048, 4096}
+	all := Verification(key, sizes, map[uint64][]fit.Config{1024: {ring}, 2048: {tree, ring}, 4096: {ring}}, 2)
+	var got []string
+	for _, s := range all {
+		got = append(got, fmt.Sprintf("%s %v by %q", s.Name, s.Sizes, s.Policy))
+	}
+	for _, s := range append(all[1].Split(), append(all[2].Split(), all[0].Split()...)...) {
+		got = append(got, fmt.Sprintf("alone: %s %v by %q %v", s.Name, s.Sizes, s.Policy, s.ConfigsAt(sizes)))
+	}
+	got = append(got, fmt.Sprint("at 1K and 4K: ", all[1].ConfigsAt([]uint64{1024, 4096})))
+	const n = "allreduce-1n-8r"
+	want := []string{
+		n + `-verify-rep1-default [1024 2048 4096] by ""`,
+		n + `-verify-rep1-first [1024 2048 4096] by "` + n + `-verify-first"`,
+		n + `-verify-rep1-second [2048] by "` + n + `-verify-second"`,
+		n + `-verify-rep2-default [1024 2048 4096] by ""`,
+		n + `-verify-rep2-first [1024 2048 4096] by "` + n + `-verify-first"`,
+		n + `-verify-rep2-second [2048] by "` + n + `-verify-second"`,
+		n + `-verify-rep3-default [1024 2048 4096] by ""`,
+		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),
+		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` + fmt.Sprint([]fit.Config{tree}),
+		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),
+		"alone: " + n + `-verify-rep1-default [1024 2048 4096] by "" []`,
+		"at 1K and 4K: " + fmt.Sprint([]fit.Config{ring}),
+	}
+	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
+		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+	if one := Of(key, fit.RunOf(tree, sizes)); len(one.Split()) != 1 || one.Split()[0].Name != one.Name {
+		t.Errorf("a start of one configuration is split into %+v", one.Split())
+	}
+}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,6 +112,60 @@ func TestReadBack(t *testing.T) {
 		if err := bench.WriteTidy(&sweep, text.Samples); err != nil || strings.Count(sweep.String(), ",simulated:log:") != 4 {
 			t.Errorf("%v\n%s", err, sweep.String())
 		}
+	}
+}
+
+// The last lines tell what the rows add up to, as text and as JSON.
+func TestSummary(t *testing.T) {
+	c := command(t, []string{"STANDIN_NOISE=0", "STANDIN_FAIL=wrong"}, "all_reduce_perf", "-g8", "-b", "256M", "-e", "1G", "-f", "4", "-J", "out.json")
+	log, _ := c.CombinedOutput() // a failed test, as the last lines say
+	var sum float64
+	var wrong, times int
+	for line := range strings.Lines(string(log)) {
+		f := strings.Fields(line)
+		if len(f) != 13 || f[0] == "#" {
+			continue
+		}
+		for _, half := range [][]string{f[5:9], f[9:13]} {
+			busBW, err := strconv.ParseFloat(half[2], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += busBW
+			times++
+			if half[3] != "0" {
+				wrong++
+			}
+		}
+	}
+	var printed float64
+	if _, after, ok := strings.Cut(string(log), "# Avg bus bandwidth    : "); !ok || times != 4 {
+		t.Fatalf("%d times in\n%s", times, log)
+	} else if _, err := fmt.Sscan(after, &printed); err != nil || math.Abs(printed-sum/4) > .01 {
+		t.Errorf("%v: an average of %g GB/s in\n%s", err, printed, log)
+	}
+	if want := fmt.Sprintf("# Out of bounds values : %d FAILED\n", wrong); wrong == 0 || !strings.Contains(string(log), want) {
+		t.Errorf("no %q in\n%s", want, log)
+	}
+	text, err := os.ReadFile(filepath.Join(c.Dir, "out.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Results []struct {
+			Out struct {
+				BusBW float64 `json:"bus_bw"`
+			} `json:"out_of_place"`
+		}
+		OutOfBounds struct {
+			Count int
+			Okay  string
+		} `json:"out_of_bounds"`
+		Average struct{ Bandwidth float64 } `json:"average_bus_bandwidth"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Results) != 2 || math.Abs(report.Average.Bandwidth-sum/4) > .01 ||
+		report.OutOfBounds.Count != wrong || report.OutOfBounds.Okay != "false" {
+		t.Errorf("%v: %+v for %d wrong of\n%s", err, report, wrong, log)
 	}
 }
 
