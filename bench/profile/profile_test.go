@@ -236,7 +236,7 @@ func TestDecisions(t *testing.T) {
 	for text, want := range map[string]string{
 		start:                                   "job.log: no decision of the library is in it (needed:",
 		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown algorithm",
-		start + fmt.Sprintf(line, 1, "ring/ll") + strings.Repeat("x", 2<<20):        "job.log: bufio.Scanner: token too long",
+		start + fmt.Sprintf(line, 1, "ring/ll") + strings.Repeat("x", 2<<20):       "job.log: bufio.Scanner: token too long",
 		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB", 1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
 	} {
 		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -335,4 +335,14 @@ func FuzzInspector(f *testing.F) {
 			t.Fatalf("of %d entries comes %+v, %v\n%s", len(p.Entries), read, err, out.Bytes())
 		}
 	})
+}
+
+func TestDuration(t *testing.T) {
+	for us, want := range map[float64]string{
+		0: "0 us", 12.345: "12.35 us", 999: "999 us", 1000: "1 ms", 12345: "12.35 ms", 999000: "999 ms", 1e6: "1 s", 123456789: "123.46 s",
+	} {
+		if got := Duration(us); got != want {
+			t.Errorf("%g: %s, want %s", us, got, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +91,8 @@ func TestWhatVariablesLeave(t *testing.T) {
 		{nccl.Reference, "NCCL_ALGO=tree", [...]string{"", "", "", "", "tree/ll128"}},
 		{nccl.Reference, "NCCL_ALGO=tree;broadcast:ring", [...]string{"ring/ll", "", "", "", "tree/ll128"}},
 		{nccl.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "nvls/simple"}},
+		{nccl.Reference, "NCCL_ALGO=:allreduce::tree:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
+		{nccl.Reference, "NCCL_ALGO=tree:", [...]string{"", "", "", "", "tree/ll128"}},
 		{nccl.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "nvls/simple"}},
 		{nccl.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "ring/simple"}},
 		// 2.31 takes an algorithm for one collective as none for the others, once their protocol is chosen.
@@ -123,6 +126,56 @@ func TestVariablesThatNCCLRefuses(t *testing.T) {
 		if _, err := VariablesFromEnv(environ(settings), nccl.Reference); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
 			t.Errorf("%s: %v, want %s", settings, err, want)
 		}
+	}
+}
+
+// What NCCL makes of numbers that are out of range, or are none.
+func TestVariablesAsNumbers(t *testing.T) {
+	for _, test := range []struct {
+		settings string
+		get      func(Variables) any
+		want     any
+	}{
+		{"", func(v Variables) any { return v.CrossNIC }, topo.ToggleAuto},
+		{"NCCL_CROSS_NIC=0", func(v Variables) any { return v.CrossNIC }, topo.ToggleOff},
+		{"NCCL_CROSS_NIC=1", func(v Variables) any { return v.CrossNIC }, topo.ToggleOn},
+		{"NCCL_CROSS_NIC=2", func(v Variables) any { return v.CrossNIC }, topo.ToggleAuto},
+		{"NCCL_CROSS_NIC=3", func(v Variables) any { return v.CrossNIC }, topo.ToggleAuto},
+		{"", func(v Variables) any { return v.PAT }, topo.ToggleAuto},
+		{"NCCL_PAT_ENABLE=0", func(v Variables) any { return v.PAT }, topo.ToggleOff},
+		{"NCCL_PAT_ENABLE=1", func(v Variables) any { return v.PAT }, topo.ToggleOn},
+		{"NCCL_PAT_ENABLE=3", func(v Variables) any { return v.PAT }, topo.ToggleOn},
+		{"NCCL_PAT_ENABLE=2", func(v Variables) any { return v.PAT }, topo.ToggleAuto},
+		{"", func(v Variables) any { return v.NetOverhead }, float32(0)},
+		{"NCCL_NET_OVERHEAD=0", func(v Variables) any { return v.NetOverhead }, float32(1)},
+		{"NCCL_NET_OVERHEAD=-2", func(v Variables) any { return v.NetOverhead }, float32(0)},
+		{"NCCL_NET_OVERHEAD=1500", func(v Variables) any { return v.NetOverhead }, float32(2.5)},
+		{"", func(v Variables) any { return v.LL128NoC2C }, false},
+		{"NCCL_LL128_C2C=0", func(v Variables) any { return v.LL128NoC2C }, true},
+		{"NCCL_LL128_C2C=1", func(v Variables) any { return v.LL128NoC2C }, false},
+		{"NCCL_COLLNET_NODE_THRESHOLD=-1", func(v Variables) any { return v.CollNetNodeThreshold }, 0},
+		{"NCCL_COLLNET_NODE_THRESHOLD=3", func(v Variables) any { return v.CollNetNodeThreshold }, 3},
+		{"NCCL_COLLNET_NODE_THRESHOLD=4294967296", func(v Variables) any { return v.CollNetNodeThreshold }, 1<<31 - 1},
+		{"NCCL_MAX_NCHANNELS=0", func(v Variables) any { return v.MaxChannels }, 1},
+		{"NCCL_MAX_NCHANNELS=65", func(v Variables) any { return v.MaxChannels }, 64},
+		{"NCCL_MAX_NCHANNELS=-2", func(v Variables) any { return v.MaxChannels }, 0},
+		{"NCCL_MAX_NRINGS=2 & NCCL_MAX_NCHANNELS=8", func(v Variables) any { return v.MaxChannels }, 8},
+		{"NCCL_MIN_NRINGS=2", func(v Variables) any { return v.MinChannels }, 2},
+		{"NCCL_MIN_CTAS=0", func(v Variables) any { return v.MinCTAs }, 0},
+		{"NCCL_MIN_CTAS=1", func(v Variables) any { return v.MinCTAs }, 1},
+		{"NCCL_MAX_CTAS=1000", func(v Variables) any { return v.MaxCTAs }, 64},
+	} {
+		v, err := VariablesFromEnv(environ(test.settings), nccl.Reference)
+		if err != nil || test.get(v) != test.want {
+			t.Errorf("%q: %v, %v, want %v", test.settings, test.get(v), err, test.want)
+		}
+	}
+	v, err := VariablesFromEnv(environ("NCCL_THREAD_THRESHOLDS=8 -3 0 x 5 6"), nccl.Reference)
+	if got := fmt.Sprint(v.ThreadThresholds[:5]); err != nil || got != "[9 0 1 0 0]" {
+		t.Errorf("%s, %v: what comes after a word that is no number does not count", got, err)
+	}
+	if _, err := VariablesFromEnv(environ("NCCL_THREAD_THRESHOLDS=1 2 3 4 5 6 7 8"), nccl.Reference); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,6 +19,7 @@ func TestParseShape(t *testing.T) {
 		"2x1":        "2x1 2",
 		"2097152x8":  "2097152x8 16777216",
 		"2097153x8":  "not NODESxRANKS_PER_NODE with at least 2 ranks (needed:",
+		"16777216x1": "16777216x1 16777216",
 		"1x1":        "not NODESxRANKS_PER_NODE with at least 2 ranks (needed:",
 		"0x8":        "not NODESxRANKS_PER_NODE",
 		"2x0":        "not NODESxRANKS_PER_NODE",

@@ -174,3 +174,39 @@ func TestRunsLeft(t *testing.T) {
 		t.Errorf("%d runs left after two of the proof's three", s.runsLeft())
 	}
 }
+
+// A budget that is spent names what it did not reach: what is not verified, and what it was too short for.
+func TestBudgetThatIsSpent(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 100)
+	o.Budget = time.Hour
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	said := func(want string) {
+		t.Helper()
+		if got := s.unfinished(); !strings.HasPrefix(got, "the budget of 1h0m0s is spent"+want) {
+			t.Errorf("got  %s\nwant ...%s", got, want)
+		}
+	}
+	const mend = " (to continue: the same command with a larger --budget"
+	first, second := o.Keys[0], o.Keys[1]
+	said("; not measured to the end: " + first.String() + ", " + second.String() + mend + ", by about ")
+	for i, key := range o.Keys {
+		b := Batch{Kind: Verify, Starts: []measure.Start{{Name: "a", Key: key, Sizes: o.Sizes}}}
+		run := Run{ID: 101 + i, Batch: 100 + i, Sizes: o.Sizes, Log: "logs/a.log"}
+		for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{run.ID, End{Seconds: 6, Outcome: Measured}}}} {
+			if err := s.journal.write(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.results = append(s.results, nil)
+		if i == 0 {
+			said("; not measured to the end: " + second.String() + mend)
+		}
+	}
+	said(mend + ")")
+	s.short[first] = true
+	said("; not measured to the end: " + first.String() + mend + ")")
+}

@@ -22,8 +22,10 @@ func TestPreflightFinds(t *testing.T) {
 			"on a the tuner library cannot be loaded: /opt/libx.so: wrong ELF class (--plugin names one that is built for these nodes)"},
 		{"tunefit-preflight: b program y_perf\ntunefit-preflight: c needs z_perf: libmpi.so => not found\ntunefit-preflight: b program x_perf\n" +
 			"tunefit-preflight: a program y_perf\ntunefit-preflight: b program y_perf\n", []string{"a", "b", "c"},
-			"on c a library is missing: z_perf: libmpi.so => not found (LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew); " +
-				"on a, b there is no program y_perf; on b there is no program x_perf (--perf-dir names the folder of nccl-tests' programs, as all nodes see it)"},
+			"on c a library is missing: z_perf: libmpi.so => not found " +
+				"(LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew); " +
+				"on a, b there is no program y_perf; on b there is no program x_perf " +
+				"(--perf-dir names the folder of nccl-tests' programs, as all nodes see it)"},
 		{"tunefit-preflight: a something else\n", nil, ""},
 	} {
 		if nodes, problem := found(test.printed); problem != test.problem || !slices.Equal(nodes, test.nodes) {
