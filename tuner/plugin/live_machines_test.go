@@ -37,7 +37,7 @@ func (r *rank) mirrors() bool {
 	}
 	for line := range strings.Lines(string(locks)) {
 		f := strings.Fields(line)
-		if len(f) > 4 && f[1] == "FLOCK" && f[3] == "WRITE" && f[4] == fmt.Sprint(r.cmd.Process.Pid) {
+		if len(f) > 4 && f[1] == "POSIX" && f[3] == "WRITE" && f[4] == fmt.Sprint(r.cmd.Process.Pid) {
 			return true
 		}
 	}
