@@ -121,11 +121,13 @@ func hideDecisions(t *testing.T, shared, comm string) (view string, show func())
 		must(os.Symlink(filepath.Join(shared, path), filepath.Join(view, path)))
 	}
 	must(os.MkdirAll(filepath.Join(view, "c", comm), 0o700))
-	must(os.MkdirAll(filepath.Join(shared, "p"), 0o700))
+	for _, dir := range []string{"p", "open", "ended"} {
+		must(os.MkdirAll(filepath.Join(shared, dir), 0o700))
+		link(dir)
+	}
 	for _, part := range []string{"a", "d", "m", "t", "left"} {
 		must(os.MkdirAll(filepath.Join(shared, "c", comm, part), 0o700))
 	}
-	link("p")
 	link("blob")
 	for _, dir := range list(t, filepath.Join(shared, "c")) {
 		if dir != comm {
