@@ -122,13 +122,17 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		v.Trials = append(v.Trials, Trial{h.LeftOut, h.Decided, h.Harm})
 		v.Decided, v.Harm, worstHarm = v.Decided+h.Decided, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
 	}
+	const nothingUnseen = "; at sizes left out of the fit, choosing by the others saved nothing"
 	if v.advise(r); v.Advice != UseIt {
 		if v.Advice == LeaveIt && mostSaved(v.spans(false)) >= worthwhile && unseen < fit.LeastUnseen {
-			v.Why += "; at sizes left out of the fit, choosing by the others saved nothing"
+			v.Why += nothingUnseen
 		}
 		return v
 	}
 	switch {
+	case unseen < fit.LeastUnseen: // its rows are where a verification was won
+		v.Advice = UseWithCare
+		v.Why += nothingUnseen
 	case v.Harm*toleratedHarm > v.Decided || worstHarm > toleratedWorst:
 		v.Advice = UseWithCare
 		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Decided, worstHarm)
