@@ -107,21 +107,10 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool)
 		return 0, nil, false
 	}
 	if v.rows != nil {
-		for i := range v.rows.policy.Rules {
-			r := &v.rows.policy.Rules[i]
-			if r.Channels == 0 || r.Cells.algos&forAllGather == 0 || !r.IsFor(nccl.CollAllGather, v.comm.Nodes, v.comm.Ranks) {
-				continue
-			}
-			if rows++; rows == 1 {
-				first = r
-			}
-		}
+		rows, first = v.rows.rows.unchecked, v.rows.rows.firstUnchecked
 	}
 	return rows, first, v.model != nil && v.model.NamesChannels(nccl.CollAllGather)
 }
-
-// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
-const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
 // By says who decided.
 type By int8

@@ -268,3 +268,12 @@ func TestUncheckedAllGather(t *testing.T) {
 		}
 	}
 }
+
+// A row whose condition never holds for a communicator asks for nothing there.
+func TestUncheckedAllGatherOfConditions(t *testing.T) {
+	p := rowsOf(t, "collective,algorithm,protocol,channels,when\nallgather,ring,simple,8,ranks > 8\nallgather,ring,simple,9,bytes > 8\n")
+	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Nodes: 1, Ranks: 8, UncheckedAllGather: true}).UncheckedAllGathers()
+	if rows != 1 || first.Channels != 9 {
+		t.Errorf("%d rows, first %+v", rows, first)
+	}
+}

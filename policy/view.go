@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -42,6 +43,9 @@ type commRows struct {
 	failures []failure
 
 	withoutTopology int // rows that never match because the topology is not known
+
+	unchecked      int // rows with a channel count for AllGather, where Comm.UncheckedAllGather
+	firstUnchecked *Rule
 }
 
 // failure is a row whose condition could not be evaluated.
@@ -80,6 +84,9 @@ func (p *Policy) For(c Comm) *View {
 	return v
 }
 
+// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
+const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
+
 // rowsFor evaluates the conditions that are the same for all calls.
 func (p *Policy) rowsFor(c Comm) *commRows {
 	rows := &commRows{}
@@ -108,6 +115,11 @@ func (p *Policy) rowsFor(c Comm) *commRows {
 			}
 		}
 		rows.rules = append(rows.rules, int32(i))
+		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
+			if rows.unchecked++; rows.unchecked == 1 {
+				rows.firstUnchecked = r
+			}
+		}
 	}
 	rows.rules = slices.Clip(rows.rules)
 	return rows
