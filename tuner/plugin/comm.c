@@ -88,7 +88,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     int result = tunergoOpen(&counted, &c->go, &cache);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
-        comm_free(c);
+        if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
         return result;
     }
     take_cache(c, cache);

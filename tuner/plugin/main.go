@@ -163,17 +163,18 @@ func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen leaves *cache NULL where nothing will ever be decided.
+// tunergoOpen leaves *cache NULL where nothing will ever be decided. It returns RESULT_SYSTEM_ERROR only after a
+// panic: the other ranks may decide by the policy, and Go may go on using the counter.
 //
 //export tunergoOpen
 func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct_cache) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Comm
-	defer contain(log, func() {
+	defer contain(log, "init fails", func() {
 		if c != nil {
 			c.Close()
 		}
-		*handle, *cache, result = 0, nil, C.RESULT_SUCCESS
+		*handle, *cache, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
 	provoke("open")
 	c, err := process.Open(tuner.CommInfo{
@@ -209,7 +210,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 //export tunergoAtTrigger
 func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, func() { *cache, result = nil, C.RESULT_SUCCESS })
+	defer contain(c.log, withoutPolicy, func() { *cache, result = nil, C.RESULT_SUCCESS })
 	provoke("trigger")
 	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
@@ -223,7 +224,7 @@ func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cach
 //export tunergoDecide
 func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answer) (ok C.bool) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, func() { ok = false })
+	defer contain(c.log, withoutPolicy, func() { ok = false })
 	provoke("decide")
 	asked := policy.Query{
 		Coll:    nccl.Coll(q.coll),
@@ -246,7 +247,7 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 //export tunergoEndWait
 func tunergoEndWait(handle C.uintptr_t) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, func() {})
+	defer contain(c.log, withoutPolicy, func() {})
 	c.EndWait()
 }
 
@@ -259,19 +260,22 @@ func tunergoClose(handle C.uintptr_t) (ok C.bool) {
 		return true
 	}
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, func() { ok = false })
+	defer contain(c.log, withoutPolicy, func() { ok = false })
 	provoke("close")
 	cgo.Handle(handle).Delete()
 	c.Close()
 	return true
 }
 
+// withoutPolicy is what comes of a panic anywhere but in init.
+const withoutPolicy = "this communicator goes on without a policy"
+
 // contain ends a panic at the boundary: NCCL must get an answer, whatever
 // happens here.
-func contain(log tuner.Log, giveUp func()) {
+func contain(log tuner.Log, outcome string, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()
-		log.Warnf("a defect in the plugin: %v; this communicator goes on without a policy. Please report it with: %s", p, where())
+		log.Warnf("a defect in the plugin: %v; %s. Please report it with: %s", p, outcome, where())
 	}
 }
 

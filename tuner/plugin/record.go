@@ -63,7 +63,7 @@ type recording struct {
 //export tunergoRecord
 func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) {
 	log := newLog(c.logger)
-	defer contain(log, func() { records = false })
+	defer contain(log, withoutPolicy, func() { records = false })
 	provoke("record")
 	r := process.Record(tuner.RecordInfo{
 		ID: uint64(c.id), Rank: int(c.rank), Ranks: int(c.ranks), Nodes: int(c.nodes),
@@ -80,7 +80,7 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 //export tunergoRecordEnd
 func tunergoRecordEnd(handle C.uintptr_t) (ok C.bool) {
 	r := cgo.Handle(handle).Value().(*recording)
-	defer contain(r.log, func() { ok = false })
+	defer contain(r.log, withoutPolicy, func() { ok = false })
 	provoke("record end")
 	cgo.Handle(handle).Delete()
 	r.end()
