@@ -244,14 +244,14 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 
 // writeLintRules prints the rules as a table.
 func writeLintRules(w io.Writer) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "rule\tseverity\tfix\twhat")
+	tw := cli.NewTable(w)
+	tw.Row("rule", "severity", "fix", "what")
 	for _, r := range lint.Rules {
 		fix := ""
 		if r.Fixable {
 			fix = "--fix"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Name, r.Severity, fix, r.Summary)
+		tw.Row(r.Name, r.Severity, fix, r.Summary)
 	}
 	return tw.Flush()
 }

@@ -132,10 +132,10 @@ func (c *comparison) write(w io.Writer) {
 		}
 		return
 	}
-	tw := cli.Table(w)
-	fmt.Fprintf(tw, "collective\tcomm\tsize\told\tdecided by\tnew\tdecided by\n")
+	tw := cli.NewTable(w)
+	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		fmt.Fprintf(tw, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", d.before.Coll, d.before.Shape, grid.SizeRange(d.before.Bytes, d.last), d.before.CallText(),
+		tw.Row(d.before.Coll, d.before.Shape, grid.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
 			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
 	tw.Flush()

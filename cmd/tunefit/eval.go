@@ -173,8 +173,10 @@ func unjudged(results []fit.Evaluation) error {
 }
 
 func writeEval(w io.Writer, results []fit.Evaluation) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "\ncollective\tpolicy / best\tp95\tmax\tplain / best\tp95\tmax\tdefault\tpolicy / default\tslower than default\toff by\tin 90 %")
+	tw := cli.NewTable(w)
+	tw.Row()
+	tw.Row("collective", "policy / best", "p95", "max", "plain / best", "p95", "max", "default",
+		"policy / default", "slower than default", "off by", "in 90 %")
 	judged := false
 	for _, e := range results {
 		v := e.Verdict
@@ -189,7 +191,7 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 		if v.Predicted > 0 {
 			inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Group.Key, interval(v.Cautious), ratio(v.Cautious, v.Cautious.P95), ratio(v.Cautious, v.Cautious.Max),
+		tw.Row(e.Group.Key, interval(v.Cautious), ratio(v.Cautious, v.Cautious.P95), ratio(v.Cautious, v.Cautious.Max),
 			interval(v.Plain), ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max),
 			ratio(v.Default, v.Default.Mean), interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}

@@ -14,19 +14,21 @@ import (
 // writeTables prints what was measured and what came of it, then what the model does not
 // know. report.Terms explains the words.
 func writeTables(w io.Writer, report *fit.Report) {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "\ncollective\tconfigurations\tsizes\tnoise\tfit off by\tgain\tas measured")
+	tw := cli.NewTable(w)
+	tw.Row()
+	tw.Row("collective", "configurations", "sizes", "noise", "fit off by", "gain", "as measured")
 	for _, r := range report.Groups {
 		g := r.Group
 		if r.DefaultOnly {
-			fmt.Fprintf(tw, "%s\tdefault only\t%s\n", g.Key, sizesOf(g.Default))
+			tw.Row(g.Key, "default only", sizesOf(g.Default))
 			continue
 		}
 		noise := cli.Percent(g.Noise)
 		if g.NoisePairs == 0 {
 			noise += " assumed"
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", g.Key, len(g.Configs()), sizesOf(g.Cells), noise, cli.Percent(r.FitError), cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
+		tw.Row(g.Key, len(g.Configs()), sizesOf(g.Cells), noise,
+			cli.Percent(r.FitError), cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
 	}
 	tw.Flush()
 	writeTrials(w, report.Groups)
@@ -44,13 +46,15 @@ func sizesOf(cells []fit.Cell) string {
 // writeTrials prints the regret of decisions on data left out: mean [90 % interval], p95
 // and max of the policy, then the means of what it has to beat.
 func writeTrials(w io.Writer, groups []fit.GroupReport) {
-	tw := cli.Table(w)
-	heading := "\nleft out\tcollective\tregret of policy\tp95\tmax\tplain\tdefault\tlog-log\tnearest\targ-min\tharm\tin 90 %"
+	tw := cli.NewTable(w)
+	headed := false
 	for _, r := range groups {
 		for _, v := range r.Verdicts {
-			if heading != "" {
-				fmt.Fprintln(tw, heading)
-				heading = ""
+			if !headed {
+				headed = true
+				tw.Row()
+				tw.Row("left out", "collective", "regret of policy", "p95", "max", "plain", "default", "log-log", "nearest",
+					"arg-min", "harm", "in 90 %")
 			}
 			s := v.Cautious
 			name := r.Group.Key.String()
@@ -65,7 +69,7 @@ func writeTrials(w io.Writer, groups []fit.GroupReport) {
 			if v.Predicted > 0 {
 				inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.LeftOut, name, interval(s), ratio(s, s.P95), ratio(s, s.Max),
+			tw.Row(v.LeftOut, name, interval(s), ratio(s, s.P95), ratio(s, s.Max),
 				ratio(v.Plain, v.Plain.Mean), ratio(v.Default, v.Default.Mean), ratio(v.LogLog, v.LogLog.Mean),
 				ratio(v.Nearest, v.Nearest.Mean), ratio(v.PlainRows, v.PlainRows.Mean), harm, inside)
 		}

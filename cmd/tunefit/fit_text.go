@@ -38,12 +38,12 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintln(w)
 	}
 	verdicts := report.Verdicts(in)
-	tw := cli.Table(w)
+	tw := cli.NewTable(w)
 	gains := false
 	var trials []report.Trial
 	var assumed []string
 	for _, v := range verdicts {
-		fmt.Fprintf(tw, "%s\t%s\n", v.Group, v)
+		tw.Row(v.Group, v)
 		for _, t := range v.Trials {
 			i := slices.IndexFunc(trials, func(o report.Trial) bool { return o.LeftOut == t.LeftOut })
 			if i < 0 {
@@ -104,18 +104,18 @@ func writeAnswer(w io.Writer, in report.Input) {
 // writeShortlist prints what to measure on more nodes than were measured.
 func writeShortlist(w io.Writer, report *fit.Report) {
 	fmt.Fprintln(w, "\nto measure on other node counts, with the default: the three fastest configurations of each size here")
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "collective\tconfiguration\tsizes")
+	tw := cli.NewTable(w)
+	tw.Row("collective", "configuration", "sizes")
 	for _, r := range report.Groups {
 		for _, c := range r.Group.Shortlist() {
 			var sizes []string
 			for _, b := range c.Sizes {
 				sizes = append(sizes, nccl.FormatBytes(b))
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\n", r.Group.Key, c.Config, strings.Join(sizes, " "))
+			tw.Row(r.Group.Key, c.Config, strings.Join(sizes, " "))
 		}
 		if r.Group.Nodes == 1 && !r.DefaultOnly {
-			fmt.Fprintf(tw, "%s\tone node tells nothing about several: measure all there\n", r.Group.Key)
+			tw.Row(r.Group.Key, "one node tells nothing about several: measure all there")
 		}
 	}
 	tw.Flush()

@@ -215,16 +215,16 @@ func walked(args []string) (files []string, found map[string]bool, err error) {
 // writeImport prints a line per file, then why times were rejected, then what
 // is doubtful.
 func writeImport(w io.Writer, results []*bench.Result) {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "file\tformat\tkept\trejected\tlabels from")
+	tw := cli.NewTable(w)
+	tw.Row("file", "format", "kept", "rejected", "labels from")
 	kept, rejected := 0, 0
 	for _, r := range results {
 		kept += len(r.Samples)
 		rejected += r.NumRejected()
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", r.File, r.Format, len(r.Samples), r.NumRejected(), labelCounts(r))
+		tw.Row(r.File, r.Format, len(r.Samples), r.NumRejected(), labelCounts(r))
 	}
 	if len(results) > 1 {
-		fmt.Fprintf(tw, "total\t%d files\t%d\t%d\n", len(results), kept, rejected)
+		tw.Row("total", fmt.Sprintf("%d files", len(results)), kept, rejected)
 	}
 	tw.Flush()
 	for _, r := range results {

@@ -86,15 +86,16 @@ func (v *profileView) write(w io.Writer) error {
 		}
 		if len(v.groups) > 1 {
 			fmt.Fprintln(w, "\nall, the heaviest first:")
-			tw := cli.Table(w)
-			fmt.Fprintf(tw, "share\tcollective\tcomm\tsizes\tcalls%s\tbytes%s\ttime%s\t\n", v.per(), v.per(), v.per())
+			tw := cli.NewTable(w)
+			tw.Row("share", "collective", "comm", "sizes", "calls"+v.per(), "bytes"+v.per(), "time"+v.per(), "")
 			for _, g := range v.groups {
 				var calls, bytes, micros float64
 				for _, e := range g.Entries {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"), orDash(bytes, about), orDash(micros, profile.Duration))
+				tw.Row(v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"),
+					orDash(bytes, about), orDash(micros, profile.Duration), "")
 			}
 			tw.Flush()
 		}
@@ -107,10 +108,10 @@ func (v *profileView) write(w io.Writer) error {
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintln(w, "\nof these calls the size is not known, and no share counts them:")
-		tw := cli.Table(w)
-		fmt.Fprintf(tw, "collective\tcomm\tcalls%s\t\n", v.per())
+		tw := cli.NewTable(w)
+		tw.Row("collective", "comm", "calls"+v.per(), "")
 		for _, e := range unknown {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t\n", e.Coll, e.Shape, known(v.scale.Count(e), "%.4g"))
+			tw.Row(e.Coll, e.Shape, known(v.scale.Count(e), "%.4g"), "")
 		}
 		return tw.Flush()
 	}
@@ -119,22 +120,23 @@ func (v *profileView) write(w io.Writer) error {
 
 // table prints calls of a group, one size a line.
 func (v *profileView) table(w io.Writer, entries []profile.Entry) {
-	tw := cli.Table(w)
-	fmt.Fprintf(tw, "size\tcalls%s\ttime\tbusbw GB/s\truns\tdecided by\t", v.per())
+	tw := cli.NewTable(w)
+	heading := []any{"size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
 	if v.by != (ask.Decider{}) {
-		fmt.Fprint(tw, "would run\tsays\texpected\tgain\t")
+		heading = append(heading, "would run", "says", "expected", "gain")
 	}
-	fmt.Fprintln(tw)
+	tw.Row(append(heading, "")...)
 	for _, e := range entries {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t", nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration), known(busBW(e), "%.4g"), runs(e), cmp.Or(e.DecidedBy, "-"))
+		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
+			known(busBW(e), "%.4g"), runs(e), cmp.Or(e.DecidedBy, "-")}
 		if o, ok := v.outcomes[e.Call]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
 				expected, gain = profile.Duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", o.Choice(), o.DecidedBy(v.by), expected, gain)
+			cells = append(cells, o.Choice(), o.DecidedBy(v.by), expected, gain)
 		}
-		fmt.Fprintln(tw)
+		tw.Row(append(cells, "")...)
 	}
 	tw.Flush()
 }

@@ -22,8 +22,8 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 	if w.Covered == 0 {
 		return
 	}
-	tw := cli.Table(out)
-	fmt.Fprintln(tw, "in the job\tdefault\tpolicy\tbest\tpolicy / default\tpolicy / best\tcovered")
+	tw := cli.NewTable(out)
+	tw.Row("in the job", "default", "policy", "best", "policy / default", "policy / best", "covered")
 	parts := w.Parts
 	if len(parts) > 1 {
 		parts = append([]fit.WorthPart{w.WorthPart}, parts...)
@@ -33,8 +33,8 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 		if p.Ranks > 0 {
 			name = p.Key.String()
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.3f\t%.3f\t%s\n", name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
-			p.Policy/p.Default, p.Policy/p.Best, cli.Percent(p.Covered/w.Total))
+		tw.Row(name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
+			fmt.Sprintf("%.3f", p.Policy/p.Default), fmt.Sprintf("%.3f", p.Policy/p.Best), cli.Percent(p.Covered/w.Total))
 	}
 	tw.Flush()
 }

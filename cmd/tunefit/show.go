@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,8 +101,8 @@ func (t *decisionTable) show(call ask.Question) error {
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
-	tw := cli.Table(w)
-	line := func(known, chunk, gain string, cells ...string) {
+	tw := cli.NewTable(w)
+	line := func(known, chunk, gain any, cells ...any) {
 		if t.by.Model != "" {
 			cells = slices.Insert(cells, 4, known)
 		}
@@ -115,7 +114,7 @@ func (t *decisionTable) write(w io.Writer) {
 		if t.by.Model != "" {
 			cells = slices.Insert(cells, last, gain)
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		tw.Row(cells...)
 	}
 	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL), "with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {

@@ -213,14 +213,14 @@ func summarise(s grid.Shape, o simulate.Options, samples []bench.Sample) sweepSu
 }
 
 func writeSummaries(w io.Writer, summaries []sweepSummary) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "simulated\trows\tdefault / best\tat most\tchannels left out")
+	tw := cli.NewTable(w)
+	tw.Row("simulated", "rows", "default / best", "at most", "channels left out")
 	for _, s := range summaries {
 		left := "-"
 		if len(s.leftOut) > 0 {
 			left = strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.leftOut)), ","), "[]")
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.3f\t%.3f\t%s\n", s.shape, s.rows, s.mean, s.worst, left)
+		tw.Row(s.shape, s.rows, fmt.Sprintf("%.3f", s.mean), fmt.Sprintf("%.3f", s.worst), left)
 	}
 	return tw.Flush()
 }

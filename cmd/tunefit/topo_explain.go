@@ -258,13 +258,13 @@ func (d *pathDetail) write(w io.Writer, title string) {
 		return
 	}
 	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, d.Type, d.Hops, gbps(float64(d.GBps)))
-	tw := cli.Table(w)
+	tw := cli.NewTable(w)
 	for i, l := range d.Links {
-		mark := ""
+		cells := []any{"  " + l.Type, gbps(float64(l.GBps)) + " GB/s", l.From, "to " + l.To}
 		if i == d.Narrowest {
-			mark = "\tnarrowest"
+			cells = append(cells, "narrowest")
 		}
-		fmt.Fprintf(tw, "  %s\t%s GB/s\t%s\tto %s%s\n", l.Type, gbps(float64(l.GBps)), l.From, l.To, mark)
+		tw.Row(cells...)
 	}
 	tw.Flush()
 }

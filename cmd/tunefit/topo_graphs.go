@@ -26,8 +26,9 @@ this system alone and as one of several alike.`,
 }
 
 func writeGraphs(w io.Writer, r channels.GraphsReport) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "communicator\tgraph\tchannels\tGB/s per channel\tover network\tGPU to GPU\tGPU to NIC\torder of channel 0")
+	tw := cli.NewTable(w)
+	tw.Row("communicator", "graph", "channels", "GB/s per channel", "over network",
+		"GPU to GPU", "GPU to NIC", "order of channel 0")
 	for _, c := range []struct{ key, name string }{
 		{"single", "this system"}, {"multi", "several"}, {"single_collnet", "this system, CollNet"}, {"multi_collnet", "several, CollNet"},
 	} {
@@ -43,7 +44,7 @@ func writeGraphs(w io.Writer, r channels.GraphsReport) error {
 			if one.Inter != 0 {
 				over, toNIC = gbps(float64(g.graph.BWInter)), g.graph.TypeInter.String()
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.name, g.name, g.graph.NChannels, gbps(float64(g.graph.BWIntra)),
+			tw.Row(c.name, g.name, g.graph.NChannels, gbps(float64(g.graph.BWIntra)),
 				over, g.graph.TypeIntra, toNIC, fmt.Sprint(g.graph.Intra[0]))
 		}
 	}

@@ -29,8 +29,8 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 }
 
 func writeLinks(w io.Writer, r *topo.LinksReport) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "from\tto\tpath\tGB/s\tuses")
+	tw := cli.NewTable(w)
+	tw.Row("from", "to", "path", "GB/s", "uses")
 	for i, a := range r.Ranks {
 		for j, b := range r.Ranks {
 			if i == j {
@@ -68,9 +68,9 @@ func writeLinks(w io.Writer, r *topo.LinksReport) error {
 	return tw.Flush()
 }
 
-func writeLink(w io.Writer, from, to string, p *topo.PathEntry, uses string) {
+func writeLink(tw *cli.Table, from, to string, p *topo.PathEntry, uses string) {
 	if p == nil || p.Type == topo.PathDIS {
 		return
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", from, to, p.Type, gbps(float64(p.BW)), uses)
+	tw.Row(from, to, p.Type, gbps(float64(p.BW)), uses)
 }

@@ -107,17 +107,18 @@ func meshOf(m *mesh.Mesh) *meshOverview {
 }
 
 func (o *meshOverview) write(w io.Writer) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "from\tNIC\taddress\tto\tNIC\taddress\tGB/s")
+	tw := cli.NewTable(w)
+	tw.Row("from", "NIC", "address", "to", "NIC", "address", "GB/s")
 	for _, l := range o.Links {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.From, l.NIC, l.Address, l.To, l.PeerNIC, l.PeerAddress, gbps(l.GBps))
+		tw.Row(l.From, l.NIC, l.Address, l.To, l.PeerNIC, l.PeerAddress, gbps(l.GBps))
 	}
-	fmt.Fprintln(tw, "\npair\tGB/s, all cables")
+	tw.Row()
+	tw.Row("pair", "GB/s, all cables")
 	for _, p := range o.Pairs {
-		fmt.Fprintf(tw, "%s - %s\t%s\n", p.From, p.To, gbps(p.GBps))
+		tw.Row(p.From+" - "+p.To, gbps(p.GBps))
 	}
 	for _, p := range o.Unlinked {
-		fmt.Fprintf(tw, "%s - %s\tno cable\n", p[0], p[1])
+		tw.Row(p[0]+" - "+p[1], "no cable")
 	}
 	if err := tw.Flush(); err != nil || o.Ring == nil {
 		return err
@@ -126,7 +127,8 @@ func (o *meshOverview) write(w io.Writer) error {
 	if !o.Ring.Exact {
 		best = "Best ring found"
 	}
-	fmt.Fprintf(w, "\n%s: %s at %s GB/s; AllReduce at most %s GB/s\n", best, strings.Join(o.Ring.Order, ", "), gbps(o.Ring.GBps), gbps(o.Ring.AllReduceGBps))
+	fmt.Fprintf(w, "\n%s: %s at %s GB/s; AllReduce at most %s GB/s\n", best,
+		strings.Join(o.Ring.Order, ", "), gbps(o.Ring.GBps), gbps(o.Ring.AllReduceGBps))
 	fmt.Fprintf(w, "Trees in this order: depth %d, %s GB/s; AllReduce at most %s GB/s", o.Trees.Depth, gbps(o.Trees.GBps), gbps(o.Trees.AllReduceGBps))
 	if o.Trees.Relayed > 0 {
 		fmt.Fprintf(w, ", if the hosts relay: %d edges have no cable of their own", o.Trees.Relayed)

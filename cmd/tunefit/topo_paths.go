@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -36,8 +35,8 @@ func topoPathsCommand() *cobra.Command {
 
 // writePaths prints a line per path. Where its nodes are listed, they end with the target.
 func writePaths(w io.Writer, r *topo.PathsReport) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "from\tto\ttype\thops\tGB/s")
+	tw := cli.NewTable(w)
+	tw.Row("from", "to", "type", "hops", "GB/s")
 	byType := map[string][]string{}
 	for _, n := range r.Nodes {
 		byType[n.Type] = append(byType[n.Type], n.Name)
@@ -46,7 +45,7 @@ func writePaths(w io.Writer, r *topo.PathsReport) error {
 		for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET, topo.NodeCPU, topo.NodeNVS} {
 			for i, p := range r.Paths[n.Name][t.String()] {
 				if p.Type != topo.PathDIS && p.Hops > 0 {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", n.Name, byType[t.String()][i], p.Type, p.Hops, gbps(float64(p.BW)))
+					tw.Row(n.Name, byType[t.String()][i], p.Type, p.Hops, gbps(float64(p.BW)))
 				}
 			}
 		}

@@ -30,11 +30,15 @@ var pathTypeTexts = []struct {
 }
 
 func (o *topoOverview) write(w io.Writer) error {
-	tw := cli.Table(w)
+	tw := cli.NewTable(w)
 	seen := map[string]bool{}
-	fmt.Fprintf(tw, "\t%s\tcpu\n", strings.Join(o.Columns, "\t"))
+	heading := []any{""}
+	for _, name := range o.Columns {
+		heading = append(heading, name)
+	}
+	tw.Row(append(heading, "cpu")...)
 	for i, g := range o.GPUs {
-		fmt.Fprint(tw, g.Name)
+		cells := []any{g.Name}
 		for j, p := range o.Matrix[i] {
 			cell := "X"
 			if j != i {
@@ -44,9 +48,9 @@ func (o *topoOverview) write(w io.Writer) error {
 					cell += " " + gbps(float64(p.GBps))
 				}
 			}
-			fmt.Fprint(tw, "\t", cell)
+			cells = append(cells, cell)
 		}
-		fmt.Fprintf(tw, "\t%s\n", g.CPU)
+		tw.Row(append(cells, g.CPU)...)
 	}
 	tw.Flush()
 	fmt.Fprintln(w, "\nType and GB/s of one direction:")
@@ -61,23 +65,25 @@ func (o *topoOverview) write(w io.Writer) error {
 }
 
 func (o *topoOverview) writeDevices(w io.Writer) {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "\nGPU\trank\tindex\tcapability\tPCI address\tfirst NIC")
+	tw := cli.NewTable(w)
+	tw.Row()
+	tw.Row("GPU", "rank", "index", "capability", "PCI address", "first NIC")
 	for _, g := range o.GPUs {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d.%d\t%s\t%s\n", g.Name, g.Rank, g.Dev, g.SM/10, g.SM%10, g.BusID, cmp.Or(g.NIC, "-"))
+		tw.Row(g.Name, g.Rank, g.Dev, fmt.Sprintf("%d.%d", g.SM/10, g.SM%10), g.BusID, cmp.Or(g.NIC, "-"))
 	}
 	tw.Flush()
 	if len(o.NICs) == 0 {
 		fmt.Fprintln(w, "\nNo NIC")
 		return
 	}
-	fmt.Fprintln(tw, "\nNIC\tdev\tPCI\tguid\tport\tGbit/s\tlatency us\tmax comms\tmemory\tfirst GPU")
+	tw.Row()
+	tw.Row("NIC", "dev", "PCI", "guid", "port", "Gbit/s", "latency us", "max comms", "memory", "first GPU")
 	for _, n := range o.NICs {
 		dev := strconv.Itoa(n.Dev)
 		if n.Dev < 0 {
 			dev = "unused"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%g\t%g\t%d\t%s\t%s\n", cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
+		tw.Row(cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
 			float64(n.Mbps)/1000, float64(n.Latency), n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
@@ -86,13 +92,13 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 func (o *topoOverview) writeSummary(w io.Writer) {
 	s := o.Summary
 	fmt.Fprintf(w, "\n%s\n", s)
-	tw := cli.Table(w)
-	fmt.Fprintf(tw, "  widest ring of GPUs\t%s GB/s\tnarrowest pair %s GB/s\n", gbps(s.IntraBW), gbps(s.MinPairBW))
+	tw := cli.NewTable(w)
+	tw.Row("  widest ring of GPUs", gbps(s.IntraBW)+" GB/s", "narrowest pair "+gbps(s.MinPairBW)+" GB/s")
 	if s.NICs > 0 {
-		fmt.Fprintf(tw, "  network\t%s GB/s\tthe slowest of its ports %s GB/s; GPU to port %s, %s GB/s\n",
-			gbps(s.NetBW), gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW))
+		tw.Row("  network", gbps(s.NetBW)+" GB/s", fmt.Sprintf("the slowest of its ports %s GB/s; GPU to port %s, %s GB/s",
+			gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW)))
 	}
-	fmt.Fprintf(tw, "  fingerprint\t%s\n", o.Fingerprint)
+	tw.Row("  fingerprint", o.Fingerprint)
 	tw.Flush()
 	t := o.Teams
 	fmt.Fprintln(w, "\nTeams of device-side communication")

@@ -97,8 +97,8 @@ func checkHosts(nodes []int) error {
 }
 
 func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
-	tw := cli.Table(w)
-	fmt.Fprintln(tw, "comm\tchannels\tcollective\talgorithm\tprotocol\tlatency us\tGB/s\tchosen for")
+	tw := cli.NewTable(w)
+	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
 	for _, c := range comms {
 		t := c.Tuning
 		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
@@ -109,7 +109,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 					continue
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
-				fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", comm, n, coll, a, p,
+				tw.Row(comm, n, coll, a, p,
 					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
 			}
 		}

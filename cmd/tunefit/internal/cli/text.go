@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // CountOf writes a number and what there is of it: 1 row, 2 rows.
@@ -49,8 +51,22 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Table lines up cells that end with tabs.
-func Table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+// Table lines up cells. What files and records say stays within its cell, see escape.Line.
+type Table struct{ w *tabwriter.Writer }
+
+func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// Row adds a line, an empty one without cells.
+func (t *Table) Row(cells ...any) {
+	line := make([]string, len(cells))
+	for i, c := range cells {
+		line[i] = escape.Line(fmt.Sprint(c))
+	}
+	fmt.Fprintln(t.w, strings.Join(line, "\t"))
+}
+
+// Flush prints the lines. What follows is lined up by itself.
+func (t *Table) Flush() error { return t.w.Flush() }
 
 // ShellWords writes words so that a shell reads them as they are.
 func ShellWords(words []string) string {

@@ -76,7 +76,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	type line struct {
 		micros float64
-		text   string
+		cells  []any
 	}
 	var lines []line
 	barred := map[model.Bar][]string{}
@@ -90,7 +90,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 		if p.By == policy.ByModel && c.Algo == p.Model.Algo && c.Proto == p.Model.Proto && c.Channels == p.Model.Channels {
 			remark = "chosen"
 		}
-		lines = append(lines, line{c.Micros(), fmt.Sprintf("  %s\t%s\t%s\t%s\n", name, microsText(c.Micros()), cli.Percent(c.Sigma), remark)})
+		lines = append(lines, line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
 	}
 	omitted := 0
 	if len(lines) > maxExplained && !all {
@@ -99,7 +99,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, fmt.Sprintf("  NCCL's choice\t%s\t%s\t%s\n", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL)}
+		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL}}
 		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
 		if at < 0 && all { // those that are barred follow
 			at = 0
@@ -108,10 +108,10 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 		}
 		lines = slices.Insert(lines, at, own)
 	}
-	tw := cli.Table(b)
-	fmt.Fprintln(tw, "  configuration\texpected\tuncertain by\t")
+	tw := cli.NewTable(b)
+	tw.Row("  configuration", "expected", "uncertain by", "")
 	for _, l := range lines {
-		fmt.Fprint(tw, l.text)
+		tw.Row(l.cells...)
 	}
 	tw.Flush()
 	if omitted > 0 {
@@ -138,7 +138,7 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 // writeEstimates prints what NCCL's cost model says.
 func (p *Path) writeEstimates(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.Source)
-	tw := cli.Table(b)
+	tw := cli.NewTable(b)
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
@@ -149,7 +149,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", cli.CountOf(channels, "channel"))
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", e.Cell, microsText(float64(e.micros)), remark)
+		tw.Row("  "+e.Cell.String(), microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
 	if p.Outcome.NCCL == ask.NoCell {

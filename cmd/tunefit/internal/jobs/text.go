@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
@@ -17,7 +15,7 @@ import (
 func writeStatus(w io.Writer, all []communicator) error {
 	var text bytes.Buffer
 	place := ""
-	var tw *tabwriter.Writer
+	var tw *cli.Table
 	for i := range all {
 		c := &all[i]
 		if tw == nil || c.place.Name != place {
@@ -27,10 +25,11 @@ func writeStatus(w io.Writer, all []communicator) error {
 			}
 			place = c.place.Name
 			fmt.Fprintf(&text, "rendezvous %s\n", place)
-			tw = cli.Table(&text)
-			fmt.Fprintln(tw, "communicator\tranks\ton\tversion\tsince\tpolicy\tchange")
+			tw = cli.NewTable(&text)
+			tw.Row("communicator", "ranks", "on", "version", "since", "policy", "change")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", c.name(), joined(c), site(c), cmp.Or(c.version.Meaning, "-"), moment(c.since), escape.Line(files(c)), standing(c))
+		tw.Row(c.name(), joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.version.Meaning, "-")), moment(c.since), files(c),
+			standing(c))
 	}
 	if tw != nil {
 		tw.Flush()

@@ -164,7 +164,7 @@ func Write(w io.Writer, results []Result) error {
 		}
 		failed++
 		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
-		tw := cli.Table(w)
+		tw := cli.NewTable(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
 				continue
@@ -176,7 +176,7 @@ func Write(w io.Writer, results []Result) error {
 			tw.Flush()
 			fmt.Fprintf(w, "  %s%s:\n", m.Call, more)
 			for _, f := range m.Fields {
-				fmt.Fprintf(tw, "    %s\texpected %s\tgot %s\n", f.Field, f.Expected, f.Got)
+				tw.Row("    "+f.Field, "expected "+f.Expected, "got "+f.Got)
 			}
 		}
 		tw.Flush()

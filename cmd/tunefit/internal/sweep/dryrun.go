@@ -39,8 +39,8 @@ func DryRun(w io.Writer, o Options) error {
 		fmt.Fprintf(&out, "# there is no allocation: the sweep submits a job that holds the nodes, %s below, waits for it, "+
 			"and gives it back at the end\n", launch.JobToCome)
 	}
-	tw := cli.Table(&out)
-	fmt.Fprintln(tw, "#\truns, about\ttime\tGPU hours\thow")
+	tw := cli.NewTable(&out)
+	tw.Row("#", "runs, about", "time", "GPU hours", "how")
 	for _, key := range o.Keys {
 		n, how := s.expected(key), "all that may be faster"
 		if len(s.before(key)) > 0 {
@@ -49,10 +49,10 @@ func DryRun(w io.Writer, o Options) error {
 		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
 		gpu := took.Hours() * float64(key.Ranks)
 		total, hours, starts = total+took, hours+gpu, starts+n
-		fmt.Fprintf(tw, "# %s\t%d\t%s\t%.1f\t%s\n", key.String(), n, minutes(took), gpu, how)
+		tw.Row("# "+key.String(), n, minutes(took), fmt.Sprintf("%.1f", gpu), how)
 	}
 	if len(o.Keys) > 1 {
-		fmt.Fprintf(tw, "# total\t%d\t%s\t%.1f\n", starts, minutes(total), hours)
+		tw.Row("# total", starts, minutes(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
 	if o.Budget > 0 && total > o.Budget {
