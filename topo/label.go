@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -50,7 +51,7 @@ func (s *System) Find(text string) (*Node, error) {
 		}
 	}
 	return nil, fmt.Errorf("no %s in this system (%sknown: %s)", strconv.Quote(text),
-		suggest.DidYouMean(text, labels), list(labels))
+		suggest.DidYouMean(text, labels), escape.Line(list(labels)))
 }
 
 // list joins names, and leaves out what would fill the screen.

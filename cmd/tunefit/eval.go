@@ -146,7 +146,7 @@ func (e evaluated) note(w io.Writer, sources []model.Source) {
 	for _, s := range sources {
 		for _, f := range e.model.File.Provenance.Files {
 			if s.SHA256 == f.SHA256 {
-				fmt.Fprintf(w, "note: %s is what the model was fitted to, which flatters it\n", s.Name)
+				fmt.Fprintf(w, "note: %s is what the model was fitted to, which flatters it\n", cli.Called(s.Name))
 			}
 		}
 	}

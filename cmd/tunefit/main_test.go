@@ -308,3 +308,70 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		}
 	}
 }
+
+// What files and records hold makes up no line, and no cell of a table.
+func TestForeignTextStaysInItsPlace(t *testing.T) {
+	const name = "a\x1b[2J\nforged\tcell"
+	text, err := json.Marshal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := strings.NewReplacer(",ring,,,", ",ring,ll,8,", ",host0,", `,"`+name+`",`, ",Example GPU,", `,"`+name+`",`)
+	sweep := testlib.File(t, "sweep.csv", cells.Replace(ringSweep))
+	model := filepath.Join(t.TempDir(), "model.json")
+	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
+		"allreduce,0,64K,ring,simple,\""+name+"\"\nallreduce,0,inf,tree,\""+name+"\",\n")
+	good := testlib.File(t, "good.csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
+		"allreduce,0,64K,ring,simple,\""+name+"\"\n")
+	tests := testlib.File(t, "p_test.yaml", "policy: "+good+"\ntests:\n- {name: "+string(text)+", collective: allreduce, "+
+		"nodes: 2, ranks: 16, size: 4K, expect: {comment: other, algorithm: tree}}\n")
+	machine, err := os.ReadFile(filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
+	cables := testlib.File(t, "mesh.csv",
+		"node,nic,address,gbit_s\n\""+name+"\",p0,10.0.0.1/30,100\nb,p0,10.0.0.2/30,100\n")
+	found := testlib.File(t, "comparison-1.json",
+		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL alone"},"nodes":1,"ranks":8,"pairs":2}`)
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\n# "+name+"\n")
+	rendezvous := testlib.Records(t, map[string]string{
+		"c/0000000000000007-2/init":   `{"content":"aaaa","meaning":` + string(text) + `}`,
+		"c/0000000000000007-2/slot/0": "x n\x1b[2J1 11 1 1",
+	})
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, name+".csv"), []byte(row(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testlib.NeedPlugin(t)
+	for _, c := range []struct {
+		shown bool // the name is in what the command prints
+		args  []string
+	}{
+		{true, []string{"fit", sweep, "-o", model}},
+		{true, []string{"eval", model, sweep}},
+		{false, []string{"plan", sweep, "--comm", "1x2"}},
+		{false, []string{"show", "--model", model, "--coll", "allreduce", "--comm", "1x2", "--plugin", testlib.Library}},
+		{true, []string{"show", policy}},
+		{true, []string{"check", policy}},
+		{true, []string{"test", tests, "--plugin", testlib.Library}},
+		{true, []string{"compare", filepath.Dir(found)}},
+		{false, []string{"profile", job}},
+		{true, []string{"import", directory}},
+		{true, []string{"topo", topology}},
+		{true, []string{"topo", "mesh", cables}},
+		{true, []string{"topo", "explain", "gpu0", "nosuch", "--topo", topology}},
+		{false, []string{"status", "--rendezvous", rendezvous}},
+	} {
+		_, out, said := runAlone(c.args...)
+		text := out + said
+		if strings.Contains(text, "\x1b") || strings.Contains(text, "\tcell") || strings.Contains(text, "\nforged") {
+			t.Errorf("%s: %q", c.args[:2], text)
+		}
+		shown := strings.Contains(text, `a\u001b[2J\u000aforged\u0009cell`) ||
+			strings.Contains(text, `a\x1b[2J\nforged\tcell`)
+		if shown != c.shown {
+			t.Errorf("%s: shown %v: %s", c.args[:2], shown, text)
+		}
+	}
+}

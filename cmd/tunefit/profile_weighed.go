@@ -12,7 +12,7 @@ import (
 
 // writeWorth prints what decisions are worth to a job.
 func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
-	fmt.Fprintf(out, "\n%s: %s\n", job, report.JobHeadline(w))
+	fmt.Fprintf(out, "\n%s: %s\n", cli.Called(job), report.JobHeadline(w))
 	for _, note := range report.JobCoverage(w) {
 		fmt.Fprintf(out, "  %s\n", note)
 	}

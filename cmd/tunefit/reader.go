@@ -12,6 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 )
 
 // reader reads files of measurements one after the other.
@@ -37,13 +38,15 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	r, digest, err := in.measurements(file)
 	switch {
 	case err != nil && in.found[file]:
-		in.notes = append(in.notes, bench.Note{File: "left out", Text: err.Error()})
+		in.notes = append(in.notes, bench.Note{File: "left out", Text: escape.Line(err.Error())})
 		return nil, ""
 	case err != nil:
 		in.failed = append(in.failed, err)
 		return nil, ""
 	case r == nil:
-		in.notes = append(in.notes, bench.Note{File: file, Text: "the same as " + in.known[digest] + ": read once"})
+		in.notes = append(in.notes, bench.Note{
+			File: cli.Called(file), Text: "the same as " + in.known[digest] + ": read once",
+		})
 		return nil, ""
 	}
 	if err := r.Doubt(); err != nil && !in.anyway {
@@ -69,7 +72,7 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 			in.progress.Add(info.Size())
 			return nil, digest, nil
 		}
-		in.known[digest] = name
+		in.known[digest] = cli.Called(name)
 	}
 	file, err := cli.OpenInput(name, sweepKinds...)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
 )
 
@@ -67,5 +68,6 @@ func (m *Mesh) noRing(r Ring) error {
 	if len(gaps) > 1 {
 		more = fmt.Sprintf(" (and %d more)", len(gaps)-1)
 	}
-	return fmt.Errorf("%s of direct links: the best order, %s, has none between %s%s", found, strings.Join(names, ", "), gaps[0], more)
+	return fmt.Errorf("%s of direct links: the best order, %s, has none between %s%s",
+		found, escape.Line(strings.Join(names, ", ")), escape.Line(gaps[0]), more)
 }

@@ -121,14 +121,16 @@ func openFile(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?["):
-		return nil, fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)", name)
+		return nil, fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)",
+			Called(name))
 	case err != nil:
 		if to, not := os.Readlink(name); not == nil {
-			return nil, fmt.Errorf("%s is a link to %s, which cannot be read: %w", name, to, errors.Unwrap(err))
+			return nil, fmt.Errorf("%s is a link to %s, which cannot be read: %w", Called(name), Called(to), errors.Unwrap(err))
 		}
 		return nil, err
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)", name, name)
+		return nil, fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)",
+			Called(name), Called(name))
 	}
 	return os.Open(name)
 }

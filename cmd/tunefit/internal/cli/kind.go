@@ -100,7 +100,7 @@ func calledInput(name string) (called, file string) {
 	if name == StandardName {
 		return "the standard input", "FILE"
 	}
-	return name, name
+	return Called(name), Called(name)
 }
 
 // Accept returns an error for a file that is certainly none of those wanted.

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -163,7 +164,7 @@ func Write(w io.Writer, results []Result) error {
 			continue
 		}
 		failed++
-		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, r.Name)
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, escape.Line(r.Name))
 		tw := cli.NewTable(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
