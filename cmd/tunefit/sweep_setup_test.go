@@ -27,7 +27,7 @@ func TestSweepSetUp(t *testing.T) {
 		"no library":  {real, []string{"--plugin", broken}, []string{"the tuner library cannot be loaded: " + broken, "file too short", "(--plugin names"}},
 		"no launcher": {real, []string{"--launch", "exec /no/such/launcher {ranks} {command}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 127: ", "/no/such/launcher", "--launch"}},
 		"no shell":    {real, []string{"--launch", "true {ranks} {command}"}, []string{"exit code 0: it printed nothing"}},
-		"bad end":     {real, []string{"--launch", "{command}; exit 3 # {ranks}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 3: tunefit-preflight: "}},
+		"bad end":     {real, []string{"--launch", "{command}; exit 3 # {ranks}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 3: it printed nothing; "}},
 		"no hosts":    {real, []string{"--comm", "1x8,4x8", "--hosts", "a,b", "--launch", "ssh {hosts} {command}"}, []string{"4 nodes are needed, and there are 2 hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,12 @@
 package sweep
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,25 +20,32 @@ import (
 )
 
 // lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
-// and one at its end. Its arguments are our library and the sweep's folder, both empty where runs need neither, then
-// the programs.
-const lookAround = `node=$(uname -n) library=$1 folder=$2
-shift 2
+// and one at its end. Its arguments are our library, the sweep's folder and the first line of the preflight's log there
+// (a node may have a folder of its own by that name), all empty where runs need neither; then the programs.
+const lookAround = `node=${SLURMD_NODENAME:-$(uname -n)} library=$1 folder=$2 mark=$3
+shift 3
 say() { echo "tunefit-preflight: $node $*"; }
 for program; do
-  path=$(command -v "$program") || { say program "$program"; continue; }
+  path=$(command -v "$program") && [ -f "$path" ] && [ -x "$path" ] || { say program "$program"; continue; }
   command -v ldd >/dev/null || continue
   lost=$(ldd "$path" 2>&1 | grep 'not found' | head -n 1)
   [ -z "$lost" ] || say needs "$program:" $lost
 done
-[ -z "$folder" ] || [ -d "$folder" ] || say folder "$folder"
+same() { read -r first <"$folder/` + preflightLog + `" && [ "$first" = "$mark" ]; }
+[ -z "$folder" ] || same 2>/dev/null || say folder "$folder"
 if [ -n "$library" ] && [ ! -r "$library" ]; then
   say library "$library"
 elif [ -n "$library" ]; then
-  said=$(LD_PRELOAD=$library /bin/true 2>&1 | head -n 1)
-  case $said in *"$library"*) say loads "$library:" $said ;; esac
+  if said=$(LD_PRELOAD=$library /bin/sh -c : 2>&1); then
+    said=$(echo "$said" | grep -F "$library")
+  else
+    said=${said:-exit code $?}
+  fi
+  [ -z "$said" ] || say loads "$library:" $(echo "$said" | head -n 1)
 fi
 say done`
+
+const preflightLog = "preflight.log"
 
 var preflightLine = regexp.MustCompile(`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|done)(?: (.*?))?\s*$`)
 
@@ -43,7 +53,7 @@ var preflightLine = regexp.MustCompile(`(?m)tunefit-preflight: (\S+) (program|ne
 var lacks = map[string][2]string{
 	"program": {"there is no program %s", "--perf-dir names the folder of nccl-tests' programs, as all nodes see it"},
 	"needs":   {"a library is missing: %s", "LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew"},
-	"folder":  {"the sweep's folder %s is not there", "-o has to name a folder that all nodes see"},
+	"folder":  {"the sweep's folder %s is not the one that tunefit writes to", "-o has to name a folder that all nodes see"},
 	"library": {"there is no tuner library %s", "--plugin names it, in a folder that all nodes see"},
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
 }
@@ -59,13 +69,14 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if key.Nodes <= s.looked {
 		return nil
 	}
-	argv := []string{"/bin/sh", "-c", lookAround, "sh", "", ""}
+	mark := fmt.Sprintf("# %016x\n", rand.Uint64())
+	argv := []string{"/bin/sh", "-c", lookAround, "sh", "", "", ""}
 	if !s.Environment || s.Proof > 0 {
-		folder, err := filepath.Abs(filepath.Join(s.Dir, "policies"))
+		folder, err := filepath.Abs(s.Dir)
 		if err != nil {
 			return err
 		}
-		argv[4], argv[5] = s.Library, folder
+		argv[4], argv[5], argv[6] = s.Library, folder, strings.TrimSpace(mark)
 	}
 	for _, k := range s.Keys {
 		if p := s.program(k); !slices.Contains(argv, p) {
@@ -77,7 +88,11 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(s.Dir, "preflight.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
+	file := filepath.Join(s.Dir, preflightLog)
+	if err := os.WriteFile(file, []byte(mark), 0o644); err != nil { // closed, so that other nodes see it
+		return err
+	}
+	log, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
@@ -88,42 +103,84 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	text, err := os.ReadFile(log.Name())
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	nodes, problem := found(string(text))
-	if code := s.Launcher.ExitCode(ended, text); problem == "" && (code != 0 || ended != nil || len(nodes) == 0) {
-		problem = fmt.Sprintf("the launcher did not start a shell on all of %s: exit code %d: %s",
-			cli.CountOf(key.Nodes, "node"), code, cmp.Or(lastLine(text), "it printed nothing"))
-		if blamed := s.Launcher.Blame(text); len(blamed) > 0 {
-			problem += "; it names " + strings.Join(blamed, ", ")
-		}
-		problem += fmt.Sprintf(" (see %s; --launch, --launch-args and --hosts say how nodes are reached)", log.Name())
+	text = bytes.TrimPrefix(text, []byte(mark))
+	nodes, answers, problem := found(string(text))
+	if problem == "" {
+		problem = s.unreached(ended, text, key.Nodes, processes, nodes, answers)
 	}
 	if problem != "" {
 		return fmt.Errorf("nothing was run: %s", problem)
 	}
 	s.looked = key.Nodes
-	s.Say("preflight: nothing that runs need is missing on %s", cli.Few(nodes, 8, ", "))
+	alone := ""
+	if answers < key.Nodes {
+		alone = fmt.Sprintf(", where one shell answered for %d nodes", key.Nodes)
+	}
+	s.Say("preflight: nothing that runs need is missing on %s%s", cli.Few(nodes, 8, ", "), alone)
 	return nil
 }
 
-// found reads what ranks have printed: the nodes that answered, and what is missing where, with what to do.
-func found(text string) (nodes []string, problem string) {
+// unreached says which nodes the launcher did not reach, as far as it tells; empty: it did all. Some launchers end well
+// whatever ended on nodes. Where only one shell answers, it may play them all.
+func (s *Sweep) unreached(ended error, text []byte, want, processes int, nodes []string, answers int) string {
+	code := s.Launcher.ExitCode(ended, text)
+	well, all := code == 0 && ended == nil && answers > 0, len(nodes) >= want || answers >= processes
+	if well && all {
+		return ""
+	}
+	blamed := s.Launcher.Blame(text)
+	if well && answers == 1 && len(blamed) == 0 {
+		return ""
+	}
+	how := fmt.Sprintf("exit code %d: %s", code, cmp.Or(telling(text, blamed), "it printed nothing"))
+	if errors.Is(ended, errSilent) {
+		how = fmt.Sprintf("nothing more was printed for %v", s.Silence)
+	}
+	if len(blamed) > 0 {
+		how += "; it names " + strings.Join(blamed, ", ")
+	}
+	if len(nodes) > 0 {
+		how += "; " + cli.Few(nodes, 8, ", ") + " answered"
+	}
+	return fmt.Sprintf("the launcher did not start a shell on all of %s: %s "+
+		"(see %s; --launch, --launch-args and --hosts say how nodes are reached)",
+		cli.CountOf(want, "node"), how, filepath.Join(s.Dir, preflightLog))
+}
+
+// telling is the line of a launcher's that tells the most: the first that names a node that it blames, or its last.
+func telling(text []byte, blamed []string) string {
+	text = preflightLine.ReplaceAll(text, nil)
+	for line := range strings.Lines(string(text)) {
+		if len(blamed) > 0 && strings.Contains(line, blamed[0]) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(text)
+}
+
+// found reads what ranks have printed: the nodes that answered, how many ranks came to their end, and what is missing
+// where, with what to do.
+func found(text string) (nodes []string, answers int, problem string) {
 	where, order := map[[2]string][]string{}, [][2]string{}
 	for _, m := range preflightLine.FindAllStringSubmatch(text, -1) {
 		node, what := m[1], [2]string{m[2], m[3]}
 		if !slices.Contains(nodes, node) {
 			nodes = append(nodes, node)
 		}
-		if what[0] == "done" || slices.Contains(where[what], node) {
+		if what[0] == "done" {
+			answers++
 			continue
 		}
 		if where[what] == nil {
 			order = append(order, what)
 		}
-		where[what] = append(where[what], node)
+		if !slices.Contains(where[what], node) {
+			where[what] = append(where[what], node)
+		}
 	}
 	slices.Sort(nodes)
 	var problems []string
@@ -137,7 +194,14 @@ func found(text string) (nodes []string, problem string) {
 		}
 		problems = append(problems, text)
 	}
-	return nodes, strings.Join(problems, "; ")
+	sound := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+		return slices.ContainsFunc(order, func(what [2]string) bool { return slices.Contains(where[what], node) })
+	})
+	if len(problems) > 0 && len(sound) > 0 {
+		problems = append(problems, fmt.Sprintf("on %s nothing is missing "+
+			"(--hosts, or -x among Slurm's --launch-args, leave nodes out)", cli.Few(sound, 8, ", ")))
+	}
+	return nodes, answers, strings.Join(problems, "; ")
 }
 
 // program is the one of nccl-tests that measures a subject, as nodes find it.

@@ -387,9 +387,10 @@ func why(found *bench.Result) string {
 	return ""
 }
 
+// lastLine is the last with words in it: mpirun frames what it says by lines of dashes.
 func lastLine(text []byte) string {
-	text = bytes.TrimSpace(text)
-	return string(text[bytes.LastIndexByte(text, '\n')+1:])
+	text = bytes.TrimRight(text, "- \t\r\n")
+	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }
 
 // disobeyed says where something else ran than the start's configurations, by NCCL's own log.
