@@ -151,3 +151,21 @@ func TestSweepNamesTheBrokenNodeOfSlurm(t *testing.T) {
 	in.Close()
 	_ = allocation.Wait() // it has lost a node
 }
+
+// The nodes of a job that takes the place of one that ended are looked at, too.
+func TestSweepLooksAtNodesOfTheNextJob(t *testing.T) {
+	testlib.Slurm(t, 2)
+	c := newCluster(t)
+	once := filepath.Join(t.TempDir(), "once")
+	container := testlib.File(t, "container", `#!/bin/sh
+[ "$1" = /bin/sh ] || ! mkdir `+once+` || scancel $SLURM_JOB_ID
+exec "$@"
+`)
+	if err := os.Chmod(container, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := c.done(append(few, "--launch", "slurm", "--container", container)...)
+	if n := strings.Count(errs, "preflight: nothing that runs need is missing on node1, node2\n"); n != 2 {
+		t.Errorf("it looked %d times\n%s", n, errs)
+	}
+}

@@ -206,6 +206,9 @@ func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Durat
 // Submits reports whether Prepare gets nodes by submitting a job.
 func (l *Launcher) Submits() bool { return l.kind == Slurm && !inAllocation() }
 
+// Job is the one that Prepare got; "": none.
+func (l *Launcher) Job() string { return l.job.id }
+
 // JobToCome stands in a command for the job that Prepare will have submitted.
 const JobToCome = "JOB"
 

@@ -66,6 +66,9 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 			return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
 		})
 	}
+	if job := s.Launcher.Job(); job != s.job { // another one has other nodes
+		s.looked, s.job = 0, job
+	}
 	if key.Nodes <= s.looked {
 		return nil
 	}

@@ -49,6 +49,7 @@ type Sweep struct {
 	results []*bench.Result  // of each run, by ID; nil: nothing could be read
 	waited  time.Duration    // for nodes
 	looked  int              // nodes of the preflight
+	job     string           // whose nodes they were
 	proved  bool             // what was left of the last batch was run just now
 	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
