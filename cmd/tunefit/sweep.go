@@ -138,6 +138,8 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if f.dryRun {
 		return sweep.DryRun(cmd.OutOrStdout(), o)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop() // last: a second signal does not keep nodes from being given back
 	s, err := sweep.Open(o)
 	if err != nil {
 		return err
@@ -146,8 +148,6 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if err := cli.WriteWhole(kept, true, func(w io.Writer) error { return writePlanFile(w, cmd.Flags()) }); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	if err := s.Run(ctx); err != nil {
 		return f.goesOn(err)
 	}

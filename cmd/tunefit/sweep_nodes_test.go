@@ -169,3 +169,24 @@ exec "$@"
 		t.Errorf("it looked %d times\n%s", n, errs)
 	}
 }
+
+// A second Ctrl-C does not keep a job that waits from being given back.
+func TestSweepInterruptedTwice(t *testing.T) {
+	bin := t.TempDir()
+	for name, does := range map[string]string{
+		"srun": "", "sbatch": "echo 7", "scancel": "kill -INT $PPID",
+		"squeue": "kill -INT $PPID; echo '7|PENDING|Resources|2|1:00:00|N/A|'",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
+	code, _, errs := c.sweep(append(few, "--launch", "slurm")...)
+	if code != cli.ExitFailed || !strings.Contains(errs, "tunefit: interrupt signal received (to continue: ") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "slurm-job")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the job is not given back: %v", err)
+	}
+}
