@@ -74,7 +74,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 	for range tries {
 		m := compiled(t, func(f *model.File) {
 			g := &f.Groups[0]
-			g.Families[2].Curves[0].Channels = rng.IntN(2) * 16
+			g.Curves[3].Channels = rng.IntN(2) * 16
 			if rng.IntN(2) == 0 {
 				g.Nodes, g.Ranks = 1, 4
 			}
@@ -153,8 +153,8 @@ func TestModelYieldsToOddTables(t *testing.T) {
 // What NCCL chose when measured, by a name that nobody noted, is what it chooses now.
 func TestUnlabelledDefault(t *testing.T) {
 	m := compiled(t, func(f *model.File) {
-		for i := range f.Groups[0].Default.Measured {
-			p := &f.Groups[0].Default.Measured[i]
+		for i := range f.Groups[0].Default {
+			p := &f.Groups[0].Default[i]
 			p.Algo, p.Proto, p.Channels = "", "", 0
 		}
 	})

@@ -182,9 +182,8 @@ func TestExplainNothingOffered(t *testing.T) {
 // barred is never chosen.
 func TestCandidatesAgreeWithChoose(t *testing.T) {
 	m := compiled(t, func(f *model.File) {
-		ring := &f.Groups[0].Families[1]
-		ring.Curves[1].Measured = ring.Curves[1].Measured[1:]
-		f.Groups[0].Families[2].Distrust = []model.Distrust{{Min: 1 << 12, Max: 1 << 13, Twin: "ring/ll"}}
+		ring := &f.Groups[0].Curves[2]
+		ring.Measured = ring.Measured[1:]
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rapidDice{t}

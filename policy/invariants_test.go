@@ -65,8 +65,10 @@ func TestWhateverIsDecided(t *testing.T) {
 		if p == nil || rapid.Bool().Draw(t, "model") {
 			file := smallModel()
 			file.Groups[0].Nodes = rapid.SampledFrom([]int{1, 2}).Draw(t, "nodes measured")
-			curves := file.Groups[0].Families[1].Curves
-			curves[1].Micros = []float64{float64(1 + rng.IntN(30)), float64(1 + rng.IntN(30)), float64(1 + rng.IntN(60))}
+			measured := file.Groups[0].Curves[2].Measured
+			for i := range measured {
+				measured[i][1] = float64(1 + rng.IntN(30*max(1, i)))
+			}
 			var err error
 			if m, err = model.Compile("random", file); err != nil {
 				t.Fatal(err)

@@ -20,13 +20,12 @@ const home = "0123456789abcdef"
 // ringModel takes ring/ll with 4 channels for half of the time of tree/ll, which NCCL
 // chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
 func ringModel(change func(*model.File)) string {
-	curve := func(channels int, small, large float64) []model.Curve {
-		return []model.Curve{{Channels: channels, Min: 1 << 10, Max: 1 << 20, Micros: []float64{small, large}, Sigma: []float64{0.01, 0.01},
-			Measured: [][2]float64{{1 << 10, small}, {1 << 20, large}}}}
-	}
 	f := &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
-		Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01, Axis: []uint64{1 << 10, 1 << 20},
-		Families: []model.Family{{Algo: "tree", Proto: "ll", Curves: curve(2, 20, 80)}, {Algo: "ring", Proto: "ll", Curves: curve(4, 10, 40)}},
+		Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01,
+		Curves: []model.Curve{
+			{Algo: "tree", Proto: "ll", Channels: 2, Measured: [][2]float64{{1 << 10, 20}, {8 << 10, 30.32}, {1 << 20, 80}}},
+			{Algo: "ring", Proto: "ll", Channels: 4, Measured: [][2]float64{{1 << 10, 10}, {8 << 10, 15.16}, {1 << 20, 40}}},
+		},
 	}}}
 	if change != nil {
 		change(f)
@@ -154,8 +153,8 @@ func TestBadModel(t *testing.T) {
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
 	write(t, file, ringModel(nil))
 	write(t, bad, ringModel(func(f *model.File) {
-		f.Groups[0].Families[0].Algo = "treee"
-		f.Groups[0].Families[1].Curves[0].Channels = 65
+		f.Groups[0].Curves[0].Algo = "treee"
+		f.Groups[0].Curves[1].Channels = 65
 	}))
 	write(t, filepath.Join(dir, "faulty.csv"), "allreduce,0,inf,rign,ll\n")
 	for name, test := range map[string]struct {
@@ -167,8 +166,8 @@ func TestBadModel(t *testing.T) {
 	}{
 		"bad model": {rows, bad, true, 1, 0, []string{
 			"WARN TUNER/Go: " + bad + " has 2 problems; no model is used:",
-			"WARN TUNER/Go: " + bad + `: groups[0].families[0].algorithm: unknown algorithm "treee" (did you mean "tree"`,
-			"WARN TUNER/Go: " + bad + ": groups[0].families[1].curves[0].channels: 65 (allowed: 0 to 64)",
+			"WARN TUNER/Go: " + bad + `: groups[0].curves[0].algorithm: unknown algorithm "treee" (did you mean "tree"`,
+			"WARN TUNER/Go: " + bad + ": groups[0].curves[1].channels: 65 (allowed: 0 to 64)",
 		}},
 		"no model there": {rows, dir + "/absent", true, 1, 0, []string{"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + dir + "/absent: no such file or directory; no model is used"}},
 		"faulty rows":    {dir + "/faulty.csv", file, true, -1, -1, []string{"INFO TUNER/Go: " + file + " is not used either"}},
@@ -243,7 +242,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
 	versions := map[digest.Digest]string{}
 	for name, change := range map[string]func(*model.File){
-		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Families[1].Curves[0].Micros[0] = 11 },
+		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Curves[1].Measured[0][1] = 11 },
 	} {
 		s := settings{configFile: rows}
 		if change != nil {

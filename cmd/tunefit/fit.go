@@ -41,15 +41,15 @@ func fitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
 		Short: "Fit cost models to measurements",
-		Long: `Fit cost models to measurements: one per collective, communicator, algorithm and
-protocol, over bytes and channels. Read is whatever tunefit import reads.
+		Long: `Fit cost models to measurements: per collective, communicator and configuration a curve
+through its measured times. It reads whatever tunefit import reads.
 
-Printed is, per collective and communicator, whether to use what was learnt, how much
+It prints, per collective and communicator, whether to use what was learnt, how much
 time that saves and at which sizes; then what this rests on and what to measure next.
 Nothing is saved unless -o, --csv or --report says where.
 
-The model answers only for what was measured: the same number of nodes and ranks,
-sizes and channel counts within those measured. Measure the default, too
+The model answers only for what was measured: the same number of nodes and ranks, the
+channel counts measured, sizes within those measured. Measure the default, too
 (nccl-tests without NCCL_ALGO and NCCL_PROTO): without it nothing tells whether
 a configuration is better.
 
@@ -65,7 +65,7 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.report, "report", "", "page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
 	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
 	cmd.Flags().StringVar(&f.profile, "profile", "", "job profile: say first, and on the page, what the policy is worth to this job, in time of its communication a step")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "print tables, too: noise, fit, what decisions cost on data left out; and all that is not covered")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "print tables, too: noise, gains, what decisions cost on data left out; and all that is not covered")
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")

@@ -16,7 +16,7 @@ import (
 func writeTables(w io.Writer, report *fit.Report) {
 	tw := cli.NewTable(w)
 	tw.Row()
-	tw.Row("collective", "configurations", "sizes", "noise", "fit off by", "gain", "as measured")
+	tw.Row("collective", "configurations", "sizes", "noise", "gain", "as measured")
 	for _, r := range report.Groups {
 		g := r.Group
 		if r.DefaultOnly {
@@ -27,8 +27,7 @@ func writeTables(w io.Writer, report *fit.Report) {
 		if g.NoisePairs == 0 {
 			noise += " assumed"
 		}
-		tw.Row(g.Key, len(g.Configs()), sizesOf(g.Cells), noise,
-			cli.Percent(r.FitError), cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
+		tw.Row(g.Key, len(g.Configs()), sizesOf(g.Cells), noise, cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
 	}
 	tw.Flush()
 	writeTrials(w, report.Groups)
@@ -53,8 +52,7 @@ func writeTrials(w io.Writer, groups []fit.GroupReport) {
 			if !headed {
 				headed = true
 				tw.Row()
-				tw.Row("left out", "collective", "regret of policy", "p95", "max", "plain", "default", "log-log", "nearest",
-					"arg-min", "harm", "in 90 %")
+				tw.Row("left out", "collective", "regret of policy", "p95", "max", "plain", "default", "harm", "in 90 %")
 			}
 			s := v.Cautious
 			name := r.Group.Key.String()
@@ -70,8 +68,7 @@ func writeTrials(w io.Writer, groups []fit.GroupReport) {
 				inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
 			}
 			tw.Row(v.LeftOut, name, interval(s), ratio(s, s.P95), ratio(s, s.Max),
-				ratio(v.Plain, v.Plain.Mean), ratio(v.Default, v.Default.Mean), ratio(v.LogLog, v.LogLog.Mean),
-				ratio(v.Nearest, v.Nearest.Mean), ratio(v.PlainRows, v.PlainRows.Mean), harm, inside)
+				ratio(v.Plain, v.Plain.Mean), ratio(v.Default, v.Default.Mean), harm, inside)
 		}
 	}
 	tw.Flush()

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -40,20 +39,16 @@ func writeAnswer(w io.Writer, in report.Input) {
 	verdicts := report.Verdicts(in)
 	tw := cli.NewTable(w)
 	gains := false
-	var trials []report.Trial
+	decided, harm := 0, 0
 	var assumed []string
 	for _, v := range verdicts {
-		tw.Row(v.Group, v)
-		for _, t := range v.Trials {
-			i := slices.IndexFunc(trials, func(o report.Trial) bool { return o.LeftOut == t.LeftOut })
-			if i < 0 {
-				i, trials = len(trials), append(trials, report.Trial{LeftOut: t.LeftOut})
-			}
-			trials[i].Decided, trials[i].Harm = trials[i].Decided+t.Decided, trials[i].Harm+t.Harm
+		tw.Row(v.Group(), v)
+		if v.Unseen != nil {
+			decided, harm = decided+v.Unseen.Decided, harm+v.Unseen.Harm
 		}
 		gains = gains || v.Advice == report.UseIt || v.Advice == report.UseWithCare
-		if v.NoiseAssumed {
-			assumed = append(assumed, v.Group)
+		if v.NoiseAssumed() {
+			assumed = append(assumed, v.Group())
 		}
 	}
 	tw.Flush()
@@ -61,14 +56,12 @@ func writeAnswer(w io.Writer, in report.Input) {
 	if gains {
 		as := "measured"
 		if in.Set.Simulated > 0 {
-			as = "simulated, not measured,"
+			as = "simulated, not measured"
 		}
-		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s at these sizes, without what luck adds to a winner\n", as)
+		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s, without what luck adds to a winner; between the sizes measured it may be less or more\n", as)
 	}
-	for _, t := range trials {
-		if t.Decided > 0 {
-			fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", t.LeftOut, t.Harm, cli.CountOf(t.Decided, "decision"))
-		}
+	if decided > 0 {
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", fit.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
@@ -93,7 +86,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(doubts, 8, "\n          "))
 	}
 	writeRows(w, in.Set, in.Rejected)
-	if steps := report.Steps(in.Report, findings); len(steps) > 0 {
+	if steps := report.Steps(findings); len(steps) > 0 {
 		fmt.Fprintln(w, "\nto know more:")
 		for _, s := range steps {
 			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)

@@ -33,11 +33,13 @@ func planCommand() *cobra.Command {
 their time after what was measured so far. Run what is printed, import the logs, and
 plan again with the new sweep; the first time there is none.
 
-The default comes first, then all algorithms and protocols with most channels and,
-at the sizes where that may be faster, with fewest. Then each run measures, at each
-size, the configuration that promises most over all so far. It is over when nothing
-left promises enough for its time, and what could be missed is named. That takes a
-sixth to a half of the time that measuring everything takes.
+The default comes first, then all algorithms and protocols with most channels. Then
+each run measures, at each size, what may be faster than all so far: fewest channels
+where latency decides, what wins at the sizes next to it, and the middle between the
+best number of channels and the next measured. It is over when two runs in a row
+improve the times by less than 0.2 % in the mean of all sizes. That takes a sixth to
+a half of the time that measuring everything takes; what was not measured may still be
+faster. tunefit sweep runs the same.
 
 Printed is a shell script; all but the commands is in comments. Configurations are
 measured as a job would run them: by this project's tuner library with a policy,
@@ -51,12 +53,13 @@ once, what a run that broke off did not reach is left out, and where NCCL keeps 
 number of channels no other one is planned. The plan says so. To try a run again, start
 it by hand and import its new log. With --topo, what is not there is not planned at all.
 
-With --verify, the default and three configurations that are expected to be the
-fastest at each size, or up to five where these may be faster still, are measured
-once more, in turns: one start for the default and one for each of as many policies,
-and the default at the end, since what it drifted by meanwhile is no gain of others.
-Fitted together with the sweep, the fastest of these is chosen at each size, the
-default among them, and rows say that they are verified.`,
+With --verify, the default and the two fastest configurations of each size, where they
+are within 3 % of the least time, are measured once more, in turns: one start for the
+default, one for each policy, and the default at the end. Where at most eight
+configurations were measured it is one policy, and the default after it. Fitted
+together with the sweep, the mean of all times of a configuration counts. The fastest
+is chosen at each size if it gains more than its times, or those of the default, are
+apart: a machine that changes meanwhile is no gain. Rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
   tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
   tunefit plan sweeps/later.csv > next.sh
@@ -67,8 +70,8 @@ default among them, and rows say that they are verified.`,
 	f.choices.Register(cmd, " (default: those of the sweep)")
 	f.library.Register(cmd, "that runs load")
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
-	flags.BoolVar(&f.verify, "verify", false, "measure once more what would be deployed: the default and the best predicted, at each size")
-	flags.IntVar(&f.repetitions, "repetitions", 2, "with --verify: how often")
+	flags.BoolVar(&f.verify, "verify", false, "measure the default and the fastest of each size once more")
+	flags.IntVar(&f.repetitions, "repetitions", 1, "with --verify: how often")
 	flags.StringVar(&f.profile, "profile", "", "job profile: plan what the job calls, the heaviest first, at its sizes, or every doubling around them where they are more than 16 (--coll, --comm and --sizes choose among it)")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
@@ -120,19 +123,19 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 			if group == nil || len(group.Cells) == 0 {
 				return cli.Usagef("--verify: no configuration of %s was measured (plan without it first)", key)
 			}
-			if space.Sizes = asked; !sizesNamed {
-				space.Sizes = group.Sizes()
+			space.Sizes = slices.DeleteFunc(group.Sizes(), func(b uint64) bool {
+				return sizesNamed && !slices.Contains(asked, b)
+			})
+			if len(space.Sizes) == 0 {
+				return cli.Usagef("--verify --sizes %s: no configuration of %s was measured at any of them",
+					f.choices.Grid.Sizes, key)
 			}
 			for _, c := range group.Configs() { // without --topo, all that was measured is there
 				if space.Limits == nil && !slices.Contains(space.Families, c.FamilyKey) {
 					space.Families = append(space.Families, c.FamilyKey)
 				}
 			}
-			p, err := f.verification(space, group)
-			if err != nil {
-				return err
-			}
-			plans = append(plans, p)
+			plans = append(plans, f.verification(space, group))
 			continue
 		}
 		space.Sizes = measure.Sizes(group, asked, sizesNamed)

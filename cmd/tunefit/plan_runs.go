@@ -11,7 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -27,18 +26,7 @@ type planJSON struct {
 	Runs       []runJSON `json:"runs"`
 	// Unmet says what was asked for in vain, and is not asked for again.
 	Unmet []string `json:"unmet,omitempty"`
-	// Missed is what may still be faster than all that was measured, once the sweep is over.
-	Missed []missJSON `json:"missed,omitempty"`
 }
-
-type missJSON struct {
-	Configuration string   `json:"configuration"`
-	Sizes         []uint64 `json:"sizes"`
-	Gain          float64  `json:"gain"` // hoped for at one of them at most, as a part of the time
-}
-
-// mostMissed bounds what is said of configurations that were not measured.
-const mostMissed = 5
 
 type runJSON struct {
 	Algorithm string   `json:"algorithm,omitempty"` // none: the default
@@ -73,15 +61,10 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "the default comes first: what is gained is counted against it"
 	case fit.StageMost:
 		p.Why = "all algorithms and protocols with most channels"
-	case fit.StageFewest:
-		p.Why = "fewest channels, at the sizes where they may be the fastest"
-	case fit.StagePromising:
-		p.Why = "what may be faster than all that was measured"
+	case fit.StageRounds:
+		p.Why = "at each size what may be faster than all that was measured there"
 	case fit.StageOver:
-		p.Why = "nothing left promises enough for its time"
-	}
-	for _, m := range next.Missed[:min(len(next.Missed), mostMissed)] {
-		p.Missed = append(p.Missed, missJSON{m.Config.String(), m.Sizes, m.Gain})
+		p.Why = "the last runs gained too little, or nothing is left; what was not measured may still be faster"
 	}
 	for _, r := range next.Runs {
 		s := measure.Of(space.Key, r)
@@ -98,29 +81,28 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 }
 
 // verification plans to measure once more, in turns, the default and what may be faster.
-func (f *planFlags) verification(space fit.Space, group *fit.Group) (planJSON, error) {
+func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p := planJSON{
 		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks, Runs: []runJSON{},
 		Measured: len(group.Configs()), Done: group.IsVerified(space.Sizes), Why: "all sizes are verified",
 	}
 	if p.Done {
-		return p, nil
+		return p
 	}
-	contenders := space.Contenders(group)
-	if len(contenders) == 0 {
-		measured := group.Sizes()
-		return p, cli.Usagef("--verify: nothing can be predicted of %s at %s to %s (measured: %s to %s)", space.Key,
-			nccl.FormatBytes(space.Sizes[0]), nccl.FormatBytes(space.Sizes[len(space.Sizes)-1]), nccl.FormatBytes(measured[0]), nccl.FormatBytes(measured[len(measured)-1]))
+	starts := measure.Verification(space.Key, space.Sizes, space.Verification(group), f.repetitions)
+	if p.Done = len(starts) == 0; p.Done {
+		p.Why = "nothing that was measured comes near the default"
+		return p
 	}
-	p.Why = "the default and the best predicted at each size, in turns, " + cli.CountOf(f.repetitions, "repetition")
+	p.Why = "the default and the fastest of each size, in turns, " + cli.CountOf(f.repetitions, "repetition")
 	written := map[string]bool{}
-	for _, s := range measure.Verification(space.Key, space.Sizes, contenders, f.repetitions) {
+	for _, s := range starts {
 		r := f.commands(s, !written[s.Policy])
 		written[s.Policy] = true
 		r.Configurations = choices(s)
 		p.Runs = append(p.Runs, r)
 	}
-	return p, nil
+	return p
 }
 
 func choices(s measure.Start) (all []choiceJSON) {
@@ -218,9 +200,6 @@ func (p *planJSON) write(out *strings.Builder) {
 	}
 	for _, u := range p.Unmet {
 		fmt.Fprintf(out, "# %s\n", u)
-	}
-	for _, m := range p.Missed {
-		fmt.Fprintf(out, "# could be missed: %s at %s, up to %.0f %% faster\n", m.Configuration, grid.SizeRange(m.Sizes[0], m.Sizes[len(m.Sizes)-1]), 100*m.Gain)
 	}
 	for _, r := range p.Runs {
 		for _, c := range r.Commands {

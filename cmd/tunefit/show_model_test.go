@@ -88,7 +88,7 @@ func TestShowModelBadInput(t *testing.T) {
 	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 2, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
+	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

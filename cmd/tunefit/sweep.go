@@ -64,7 +64,7 @@ model.json, policy.csv and report.html into the directory.
 Collectives and communicators are finished one after the other, in the order given, so
 what a budget does not reach is left to NCCL. Communicators of several nodes, for which
 the same collective was measured on fewer nodes (but several), are measured with the
-three to five configurations that may be fastest there at each size; --full measures all.
+three configurations that are fastest there at each size; --full measures all.
 
 All is kept in the directory: journal.jsonl says what was planned, begun and ended,
 with commands; logs/ holds what runs printed, for tunefit import, too. The same command

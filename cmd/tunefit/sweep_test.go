@@ -44,7 +44,7 @@ func TestSweep(t *testing.T) {
 		whole += start * float64(len(configs))
 		share := c.seconds(comm) / whole
 		t.Logf("%d nodes: %.3f of the time of the whole grid", nodes, share)
-		if share > 0.26 {
+		if share > 0.22 {
 			t.Errorf("%d nodes: it takes %.3f of the time that measuring all takes", nodes, share)
 		}
 	}
@@ -60,7 +60,7 @@ func TestSweep(t *testing.T) {
 	}
 	for _, j := range judged {
 		t.Logf("%d nodes: %.4f of the best time, at most %.3f", j.Nodes, j.Policy.Mean, j.Policy.Max)
-		if j.Policy.Mean > 1.005 || j.Slower > 0 {
+		if j.Policy.Mean > 1.008 || j.Slower > 0 {
 			t.Errorf("%d nodes: %.4f of the best time, %d sizes slower than the default, %.3f", j.Nodes, j.Policy.Mean, j.Slower, j.Worst)
 		}
 	}
@@ -89,7 +89,7 @@ func TestSweepWhileTheMachineDrifts(t *testing.T) {
 		starts := testlib.File(t, "starts", strings.Repeat("\n", 8)) // the verification comes while times fall
 		c := newCluster(t, "STANDIN_STATE="+starts, "STANDIN_DRIFT="+drift)
 		_, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
-		if !strings.Contains(errs, "the default took ") && !strings.Contains(errs, "no row would improve") {
+		if !strings.Contains(errs, "moved by more than it gains: ") && !strings.Contains(errs, "no row would improve") {
 			t.Errorf("%s: it does not say so\n%s", drift, errs)
 		}
 		file := filepath.Join(c.dir, "policy.csv")
@@ -242,13 +242,13 @@ func TestSweepWithFailures(t *testing.T) {
 		more []string
 		want []string // of the outcomes, as regular expressions
 	}{
-		{"crash:ring/ll/4", nil, []string{`ring-ll-4ch failed: .*Segmentation fault`, `ring-ll-4ch failed: `}},
+		{"crash:ring/ll/4", nil, []string{`mixed-\w+ failed: .*Segmentation fault`, `mixed-\w+ failed: `}},
 		{"cuda-error:tree/simple", nil, []string{`tree-simple-32ch failed: .*CUDA failure`, `tree-simple-32ch failed: `, `tree-simple-4ch failed: `, `tree-simple-4ch failed: `}},
 		{"unsupported:tree/simple", nil, []string{`tree-simple-32ch refused: `, `tree-simple-4ch refused: `}},
-		{"wrong:tree/simple/4", nil, []string{`tree-simple-4ch refused: it computed wrong results`}},
-		{"hang-child:ring/ll/4", []string{"--limit", "8s"}, []string{`ring-ll-4ch failed: it printed nothing for 8s and was ended`, `ring-ll-4ch failed: `}},
-		{"node-lost:ring/ll/4", nil, []string{`ring-ll-4ch failed: .*\[.*-2\]`, `ring-ll-4ch failed: .*`}},
-		{"truncated:ring/ll/4", nil, []string{`ring-ll-4ch failed: its output was cut off`, `ring-ll-4ch failed: `}},
+		{"wrong:tree/simple/4", nil, []string{`mixed-\w+ refused: it computed wrong results`}},
+		{"hang-child:ring/ll/4", []string{"--limit", "8s"}, []string{`mixed-\w+ failed: it printed nothing for 8s and was ended`, `mixed-\w+ failed: `}},
+		{"node-lost:ring/ll/4", nil, []string{`mixed-\w+ failed: .*\[.*-2\]`, `mixed-\w+ failed: .*`}},
+		{"truncated:ring/ll/4", nil, []string{`mixed-\w+ failed: its output was cut off`, `mixed-\w+ failed: `}},
 	} {
 		t.Run(test.fail, func(t *testing.T) {
 			if testing.Short() && !strings.HasPrefix(test.fail, "crash") {
@@ -259,7 +259,7 @@ func TestSweepWithFailures(t *testing.T) {
 			got := c.outcomes()
 			for i, want := range test.want {
 				if i >= len(got) || !regexp.MustCompile(want).MatchString(got[i]) {
-					t.Fatalf("outcomes\n%s\nwant %d: %s", strings.Join(got, "\n"), i, want)
+					t.Fatalf("outcomes\n%s\nwant %d: %s\n%s", strings.Join(got, "\n"), i, want, errs)
 				}
 			}
 			if len(got) != len(test.want) || code != cli.ExitOK {
@@ -287,27 +287,36 @@ func TestSweepFindsWhatFailed(t *testing.T) {
 	for line := range strings.Lines(c.file("policies/" + strings.TrimSuffix(strings.SplitN(failed.Log, "-", 2)[1], ".log") + ".csv")) {
 		fields := strings.Split(line, ",")
 		config := strings.Join(fields[3:6], ",")
-		if learnt := strings.Contains(c.file("sweep.csv"), ","+config+",1,8,0,forced,"); learnt == (config == "ring,ll,24") {
+		if learnt := regexp.MustCompile("," + config + ",1,8,0,forced,[0-9]").MatchString(c.file("sweep.csv")); learnt == (config == "ring,ll,24") {
 			t.Errorf("%s is learnt from: %v", config, learnt)
 		}
 	}
 }
 
-// A policy of several configurations that computes wrong results in the verification: none of them is trusted any more.
-func TestSweepVerifiesWrongResults(t *testing.T) {
+// A run of several configurations computes wrong results at one size: the one of that size is not trusted any more.
+func TestSweepMeetsWrongResults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:10")
+	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:8")
 	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks)
-	if got := c.outcomes(); len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-verify-rep1-first refused: it computed wrong results") {
+	got := c.outcomes()
+	if len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-mixed-") || !strings.Contains(got[0], " refused: it computed wrong results") {
 		t.Fatalf("outcomes\n%s", strings.Join(got, "\n"))
 	}
-	for line := range strings.Lines(c.file("policies/allreduce-2n-16r-verify-first.csv")) {
-		fields := strings.Split(line, ",")
-		if config := strings.Join(fields[3:6], ","); strings.Contains(c.file("sweep.csv"), ","+config+",2,16,0,forced,") {
-			t.Errorf("%s computed wrong results, and is learnt from", config)
+	trusted := map[string]bool{}
+	for line := range strings.Lines(c.file("policies/" + strings.Fields(got[0])[0] + ".csv")) {
+		config := strings.Join(strings.Split(line, ",")[3:6], ",")
+		trusted[config] = strings.Contains(c.file("sweep.csv"), ","+config+",2,16,0,forced,")
+	}
+	distrusted := 0
+	for _, is := range trusted {
+		if !is {
+			distrusted++
 		}
+	}
+	if distrusted != 1 || len(trusted) < 2 {
+		t.Errorf("learnt from: %v", trusted)
 	}
 }
 
@@ -422,7 +431,7 @@ func TestSweepThroughSlurm(t *testing.T) {
 func TestSweepDryRun(t *testing.T) {
 	c := newCluster(t)
 	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch", "ssh head mpirun -np {ranks} {command}", "--dry-run")
-	for _, want := range []string{"# allreduce 1000x8  7 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+	for _, want := range []string{"# allreduce 1000x8  5 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

@@ -51,18 +51,21 @@ func (g *Group) mostChannels(f FamilyKey, bytes uint64) int {
 // raised returns what tells whether a configuration asks for more channels at a size than NCCL takes by itself, where its
 // release only lowers them: as far as that is known by what was asked for in vain. It is not worth a run.
 func (s Space) raised(g *Group) func(c Config, bytes uint64) bool {
-	type place struct {
-		FamilyKey
-		bytes uint64
-	}
-	own := map[place]int{}
-	for a := range s.Asked {
-		if _, ok := g.at(a.Config, a.Bytes); g.onlyLower && !ok {
-			own[place{a.Config.FamilyKey, a.Bytes}] = g.mostChannels(a.Config.FamilyKey, a.Bytes)
-		}
-	}
+	own := g.ownChannels(s.Asked)
 	return func(c Config, bytes uint64) bool {
 		most := own[place{c.FamilyKey, bytes}]
 		return most > 0 && c.Channels > most
 	}
+}
+
+// ownChannels are the counts that NCCL takes by itself where its release only lowers a tuner's: what ran where more were
+// asked for.
+func (g *Group) ownChannels(asked map[Ask]bool) map[place]int {
+	own := map[place]int{}
+	for a := range asked {
+		if _, ok := g.at(a.Config, a.Bytes); g.onlyLower && !ok {
+			own[place{a.Config.FamilyKey, a.Bytes}] = g.mostChannels(a.Config.FamilyKey, a.Bytes)
+		}
+	}
+	return own
 }

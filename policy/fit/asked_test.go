@@ -5,12 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A sweep ends whatever its runs measure: no run asks only for what was asked for before.
 func TestNothingIsAskedForTwice(t *testing.T) {
-	truth := ownMost(broadcastLike(0.09))
+	truth := broadcastLike(0.09)
 	rng := rand.New(rand.NewPCG(1, 2))
 	gaps := map[Ask]bool{}
 	for _, c := range truth.Cells {
@@ -62,7 +63,7 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 
 // Where NCCL only lowers channels, more than it takes by itself at a size are asked for once, and fewer all the same.
 func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
-	truth := ownMost(broadcastLike(0.09))
+	truth := broadcastLike(0.09)
 	space := spaceOf(truth)
 	space.Asked = map[Ask]bool{}
 	seen := &Group{Key: truth.Key, Noise: truth.Noise, Default: truth.Default, onlyLower: true}
@@ -91,24 +92,14 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 		slices.SortFunc(seen.Cells, Cell.compare)
 		seen.Cells = slices.CompactFunc(seen.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
 	}
-	if fewer == 0 || stages[StageMost] != 1 || stages[StageFewest] != 1 {
+	if fewer == 0 || stages[StageMost] != 1 || stages[StageRounds] == 0 {
 		t.Errorf("fewer channels were asked for %d times, stages %v", fewer, stages)
 	}
-	for b, list := range space.Contenders(seen) {
-		for _, c := range list {
-			if c.Channels > own(b) {
-				t.Errorf("%s is to be verified at %d, where NCCL takes %d", c, b, own(b))
+	for _, r := range space.Verification(seen).Policies {
+		for i, c := range r.Configs {
+			if c.Channels > own(r.Sizes[i]) {
+				t.Errorf("%s is to be verified at %d, where NCCL takes %d", c, r.Sizes[i], own(r.Sizes[i]))
 			}
-		}
-	}
-	// However much they promise.
-	always := map[uint64]float64{}
-	for _, b := range space.Sizes {
-		always[b] = 1e9
-	}
-	for _, m := range space.hopes(seen, always) {
-		if i := slices.IndexFunc(m.Sizes, func(b uint64) bool { return m.Config.Channels > own(b) }); i >= 0 {
-			t.Errorf("%s is hoped for at %d, where NCCL takes %d", m.Config, m.Sizes[i], own(m.Sizes[i]))
 		}
 	}
 	for _, u := range space.Unmet(seen) {
@@ -130,5 +121,34 @@ func TestUnmet(t *testing.T) {
 	if len(got) != 2 || got[0].Config != (Config{tree, 8}) || got[0].OwnChannels || !slices.Equal(got[0].Sizes, []uint64{4}) ||
 		got[1].Config != (Config{ring, 8}) || !got[1].OwnChannels || !slices.Equal(got[1].Sizes, []uint64{1, 2}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Where NCCL only lowers a tuner's channels, what ran with its own number at each size is one configuration, and a row
+// leaves the number to NCCL.
+func TestOwnNumberOfChannelsIsOneConfiguration(t *testing.T) {
+	p := NewPool()
+	setup := &bench.Setup{NCCL: "2.31.2"}
+	tree := bench.Sample{Coll: nccl.CollAllReduce, DType: "float", Nodes: 1, Ranks: 8, Algo: nccl.AlgoTree, Proto: nccl.ProtoLL, Selection: bench.SelectionForced, Setup: setup}
+	ring := tree
+	ring.Algo, ring.Selection = nccl.AlgoRing, bench.SelectionDefault
+	for i := range 6 {
+		tree.Bytes, tree.Channels, tree.Micros = 4096<<i, min(2<<i, 32), 10*float64(1+i)
+		ring.Bytes, ring.Channels, ring.Micros = tree.Bytes, tree.Channels, 1.2*tree.Micros
+		fewest := tree
+		fewest.Channels, fewest.Micros = 1, 3*tree.Micros
+		p.Add(&tree)
+		p.Add(&ring)
+		p.Add(&fewest)
+		if tree.Channels < 32 {
+			asked := tree
+			asked.Channels = 32
+			p.Fail(&asked)
+		}
+	}
+	file, _ := Fit(p.Set(), Options{})
+	rows := Rows(mustCompile(t, file), RowOptions{})
+	if len(rows) == 0 || rows[0].Channels != 0 || rows[0].Bytes.Max < 4096<<3 {
+		t.Errorf("%v", rows)
 	}
 }

@@ -26,21 +26,6 @@ const (
 	mostContradictions = 20
 )
 
-// origin says from which reading on a pool's readings are of a source.
-type origin struct {
-	from   uint32
-	source int32
-}
-
-// sourceOf returns the source of a reading.
-func (vp *variantPool) sourceOf(r *reading) int32 {
-	i, exact := slices.BinarySearchFunc(vp.origins, r.order, func(o origin, order uint32) int { return cmp.Compare(o.from, order) })
-	if !exact {
-		i--
-	}
-	return vp.origins[i].source
-}
-
 // fileOf cuts the line off a sample's source: "a.txt:12" and "a.json#3" are of a.txt
 // and a.json.
 func fileOf(source string) string {
@@ -53,39 +38,35 @@ func fileOf(source string) string {
 
 // bySource is the median of one source's readings of a cell.
 type bySource struct {
-	source int32
+	source
 	micros float64
 }
 
 // medians returns one median per source, ascending, and adds how far repetitions of
 // one source are apart to spread.
-func (vp *variantPool) medians(readings []reading, spread *[]float64) []bySource {
-	if len(vp.origins) < 2 || len(readings) < 2 {
-		return nil
-	}
-	times := map[int32][]float64{}
-	for i := range readings {
-		s := vp.sourceOf(&readings[i])
-		if of := times[s]; len(of) > 0 {
-			*spread = append(*spread, math.Abs(math.Log(readings[i].micros/of[len(of)-1])))
+func medians(readings []reading, spread *[]float64) []bySource {
+	times := map[source][]float64{}
+	for _, r := range readings {
+		if of := times[r.source]; len(of) > 0 {
+			*spread = append(*spread, math.Abs(math.Log(r.micros/of[len(of)-1])))
 		}
-		times[s] = append(times[s], readings[i].micros)
+		times[r.source] = append(times[r.source], r.micros)
 	}
 	var all []bySource
 	for s, of := range times {
 		all = append(all, bySource{s, median(of)})
 	}
 	slices.SortFunc(all, func(a, b bySource) int {
-		return cmp.Or(cmp.Compare(a.micros, b.micros), cmp.Compare(a.source, b.source))
+		return cmp.Or(cmp.Compare(a.micros, b.micros), cmp.Compare(a.file, b.file), cmp.Compare(a.rows, b.rows))
 	})
 	return all
 }
 
-// findContradictions marks cells at which sources are far apart and names the pairs.
+// findContradictions names the pairs of sources that are far apart at some cells.
 // cells holds the sources' medians of each cell of the group, defaults of one size
 // as one cell. Medians of one repetition each are held against the noise of a quiet
 // machine.
-func findContradictions(cells []sourcedCell, spread []float64, sources []source) []Contradiction {
+func findContradictions(cells [][]bySource, spread []float64) []Contradiction {
 	noise := assumedNoise
 	if len(spread) >= fewPairs {
 		noise = noiseOf(spread)
@@ -93,11 +74,10 @@ func findContradictions(cells []sourcedCell, spread []float64, sources []source)
 	least := max(contradictionRatio, 6*noise)
 	type pair struct{ a, b string }
 	apart := map[pair][]float64{}
-	for _, c := range cells {
-		fastest, slowest := c.medians[0], c.medians[len(c.medians)-1]
+	for _, medians := range cells {
+		fastest, slowest := medians[0], medians[len(medians)-1]
 		if d := math.Log(slowest.micros / fastest.micros); d > least {
-			*c.apart = d
-			a, b := namesOf(sources[fastest.source], sources[slowest.source])
+			a, b := namesOf(fastest.source, slowest.source)
 			apart[pair{a, b}] = append(apart[pair{a, b}], d)
 		}
 	}
@@ -105,11 +85,11 @@ func findContradictions(cells []sourcedCell, spread []float64, sources []source)
 		return nil
 	}
 	common := map[pair]int{}
-	for _, c := range cells {
+	for _, medians := range cells {
 		seen := map[pair]bool{}
-		for _, x := range c.medians {
-			for _, y := range c.medians {
-				a, b := namesOf(sources[x.source], sources[y.source])
+		for _, x := range medians {
+			for _, y := range medians {
+				a, b := namesOf(x.source, y.source)
 				if p := (pair{a, b}); x.source != y.source && !seen[p] && apart[p] != nil {
 					seen[p] = true
 					common[p]++
@@ -139,10 +119,4 @@ func namesOf(a, b source) (string, string) {
 		return a.file, b.file
 	}
 	return a.rows, b.rows
-}
-
-// sourcedCell is a cell that several sources measured.
-type sourcedCell struct {
-	medians []bySource
-	apart   *float64
 }

@@ -51,7 +51,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 		view := m.For(g.Nodes, g.Ranks)
 		sizes := g.decidedSizes()
 		outcomes := decide(view, g, sizes)
-		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes, nil)}
+		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes)}
 		e.Verdict.judgePredictions(view, g, g.Cells)
 		counts := map[model.Abstention]int{}
 		for _, o := range outcomes {
@@ -89,7 +89,7 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 			}
 			return c, ok
 		})
-		e.Verdict = newVerdict("", e.Outcomes, nil)
+		e.Verdict = newVerdict("", e.Outcomes)
 		all = append(all, e)
 	}
 	return all

@@ -24,9 +24,6 @@ type Options struct {
 // Report says how good a model is, group by group.
 type Report struct {
 	Groups []GroupReport
-	// Unvalidated counts groups whose held-out figures were left out to bound the
-	// time a very large set takes.
-	Unvalidated int
 }
 
 // GroupReport is what there is to say about one group.
@@ -35,10 +32,7 @@ type GroupReport struct {
 	// DefaultOnly: nothing but the library's own choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
-	// Coarse says that the curves leave sizes out that were measured, to bound the model.
-	Coarse   bool
-	FitError float64   // median of |ln(fit/measured)| on what was fitted
-	Verdicts []Verdict // on what was left out; none where too little was measured
+	Verdicts    []Verdict // on what was left out; none where too little was measured
 	// MeasuredGain is the mean gain over the default of the best measured
 	// configurations, as a share of the default's time; Gain the same without what
 	// luck in measuring adds to a winner. NaN without a default.
@@ -48,8 +42,7 @@ type GroupReport struct {
 	Genuine []float64
 	// Edge is a channel count that wins somewhere and is the largest or the
 	// smallest measured: the range was too narrow. 0: none.
-	Edge     int
-	Outliers []Cell
+	Edge int
 }
 
 // Fit fits a model to each group of a set. Groups are independent of one another
@@ -67,17 +60,10 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	}
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]model.Group, len(set.Groups))
-	validated := bound(set.Groups)
-	each(len(set.Groups), opts.Progress, func(i int) {
-		models[i], report.Groups[i] = fitGroup(set, set.Groups[i], validated[i])
-	})
+	each(len(set.Groups), opts.Progress, func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
 	for i := range models {
-		if report.Groups[i].DefaultOnly {
-			continue
-		}
-		file.Groups = append(file.Groups, models[i])
-		if !validated[i] {
-			report.Unvalidated++
+		if !report.Groups[i].DefaultOnly {
+			file.Groups = append(file.Groups, models[i])
 		}
 	}
 	return file, report
@@ -109,35 +95,18 @@ func each(n int, progress func(done, total int), f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group, validated bool) (model.Group, GroupReport) {
+func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
 	if r.DefaultOnly {
 		return model.Group{}, r
 	}
-	axis, coarse := g.axis()
-	r.Coarse = coarse
-	m := compileGroup(g, axis)
-	r.FitError = fitError(g, &m)
-	for _, c := range g.Cells {
-		if c.Outlier {
-			r.Outliers = append(r.Outliers, c)
-		}
-	}
+	m := modelOf(g)
 	r.Edge = g.edge()
 	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
-	if !validated {
-		return m, r
+	if folds := foldsBySize(g); len(folds) > 0 {
+		r.Verdicts = append(r.Verdicts, validate(g, folds))
 	}
-	part := g.fewerSizes()
-	for _, folds := range []struct {
-		leftOut string
-		folds   []fold
-	}{{LeftOutSizes, foldsBySize(part)}, {leftOutChannels, foldsByChannels(part)}} {
-		if len(folds.folds) > 0 {
-			r.Verdicts = append(r.Verdicts, validate(folds.leftOut, part, folds.folds))
-		}
-	}
-	if v, ok := validateNodes(set.Groups, part); ok {
+	if v, ok := validateNodes(set.Groups, g); ok {
 		r.Verdicts = append(r.Verdicts, v)
 	}
 	for _, v := range r.Verdicts {
@@ -162,21 +131,6 @@ func (v *Verdict) score() model.Score {
 		out.Inside = round(float64(v.Inside)/float64(v.Predicted), 3)
 	}
 	return out
-}
-
-func fitError(g *Group, m *model.Group) float64 {
-	var off []float64
-	for _, f := range m.Families {
-		for _, c := range f.Curves {
-			sizes := sizesWithin(m.Axis, c.Min, c.Max)
-			for _, p := range c.Measured {
-				if i, ok := slices.BinarySearch(sizes, uint64(p[0])); ok {
-					off = append(off, math.Abs(math.Log(c.Micros[i]/p[1])))
-				}
-			}
-		}
-	}
-	return median(off)
 }
 
 // edge is the channel count at an end of those measured that wins some size; 0: none.

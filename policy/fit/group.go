@@ -12,27 +12,12 @@ type Cell struct {
 	Bytes  uint64
 	Micros float64 // median of the repetitions
 	Reps   int     // >= 1
-	// Outlier says that the neighbours in size and in channels contradict the
-	// time, or those in size of the default. It counts for little in the fit.
-	Outlier bool
-	// Apart is how far the medians of sweeps that contradict each other are apart, in
-	// ln(us). 0: they agree, or there is but one.
-	Apart float64
-	// Sources is from how many files a default was measured; 0 of other cells.
-	Sources int
-	// Drift is how far the last repetition of a default that was verified is from the first, in ln(us): what the machine
-	// changed by meanwhile. 0 of other cells.
-	Drift float64
-	// Verified says that the repetitions are those that verify a choice, and no others.
+	// First is the repetition measured first, Low and High are the least and the most of them; 0: as Micros.
+	First, Low, High float64
+	// Verified says that some of the repetitions are those that verify a choice.
 	Verified bool
-}
-
-// doubt is the standard deviation of ln(us) beyond the noise of repetitions.
-func (c Cell) doubt() float64 {
-	if c.Outlier {
-		return outlierNoise
-	}
-	return c.Apart / 2
+	// Twice says that others are from before the verification.
+	Twice bool
 }
 
 func (c Cell) compare(o Cell) int {
@@ -46,10 +31,8 @@ type Group struct {
 	// Default is what the library chose by itself, ordered by size. A Config of
 	// unknownConfig says that nobody knows what it was.
 	Default []Cell
-	// Noise is the standard deviation of ln(us) between repetitions, over all sizes.
+	// Noise is the standard deviation of ln(us) between repetitions.
 	Noise float64
-	// noises are those of single sizes, ascending; empty: all have Noise.
-	noises []sizeNoise
 	// NoisePairs is the number of pairs of repetitions behind Noise; 0: it is
 	// assumedNoise.
 	NoisePairs int
@@ -59,15 +42,11 @@ type Group struct {
 
 	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
 	onlyLower bool
+	// own are the channels that NCCL takes by itself, as far as asking for more of them told.
+	own map[place]int
 
 	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	floored map[Config]bool
-
-	// plain says that the set is too large for processes: each configuration is
-	// interpolated by itself.
-	plain bool
-	// table bounds the values of its curves then, for each cell.
-	table float64
 }
 
 const (
@@ -79,13 +58,27 @@ const (
 	fewPairs = 5
 )
 
+// place is a family at a size.
+type place struct {
+	FamilyKey
+	bytes uint64
+}
+
+// asOwn leaves out a number of channels that is NCCL's own.
+func (g *Group) asOwn(c Config, bytes uint64) Config {
+	if n := g.own[place{c.FamilyKey, bytes}]; n > 0 && n == c.Channels {
+		c.Channels = 0
+	}
+	return c
+}
+
 // unknownConfig is the label of a default that nobody knows.
 var unknownConfig = Config{FamilyKey: FamilyKey{-1, -1}}
 
 // cellNoise is the standard deviation of a cell's ln(us). The median of n has
 // 1.25/sqrt(n) of one value's.
 func (g *Group) cellNoise(c Cell) float64 {
-	n := g.noiseAt(c.Bytes)
+	n := g.Noise
 	if c.Reps > 2 {
 		n *= 1.2533 / math.Sqrt(float64(c.Reps))
 	} else if c.Reps == 2 {
@@ -97,12 +90,11 @@ func (g *Group) cellNoise(c Cell) float64 {
 // Sizes lists the sizes measured with any configuration, ascending.
 func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
 
-// allSizes are those, and those of the default.
-func (g *Group) allSizes() []uint64 { return sizesOf(append(slices.Clone(g.Cells), g.Default...)) }
-
 // Compares reports whether there is a size at which several configurations were measured,
 // or one and the default.
-func (g *Group) Compares() bool { return len(g.Cells)+len(g.Default) > len(g.allSizes()) }
+func (g *Group) Compares() bool {
+	return len(g.Cells)+len(g.Default) > len(sizesOf(slices.Concat(g.Cells, g.Default)))
+}
 
 func sizesOf(cells []Cell) []uint64 {
 	var sizes []uint64
@@ -141,25 +133,6 @@ func (g *Group) subset(keep func(Cell) bool, keepDefault func(Cell) bool) *Group
 	return &s
 }
 
-// families cuts Cells into one slice per algorithm and protocol. Cells whose
-// channel count is NCCL's own make a family apart: there is no telling how they
-// relate to the others.
-func (g *Group) families() [][]Cell {
-	var out [][]Cell
-	from := 0
-	for i := range g.Cells {
-		if next := i + 1; next == len(g.Cells) || !sameFamily(g.Cells[i].Config, g.Cells[next].Config) {
-			out = append(out, g.Cells[from:next])
-			from = next
-		}
-	}
-	return out
-}
-
-func sameFamily(a, b Config) bool {
-	return a.FamilyKey == b.FamilyKey && (a.Channels == 0) == (b.Channels == 0)
-}
-
 // at returns the cell of a configuration and size.
 func (g *Group) at(c Config, bytes uint64) (Cell, bool) {
 	i, ok := slices.BinarySearchFunc(g.Cells, Cell{Config: c, Bytes: bytes}, Cell.compare)
@@ -175,4 +148,23 @@ func (g *Group) defaultAt(bytes uint64) (Cell, bool) {
 		return Cell{}, false
 	}
 	return g.Default[i], true
+}
+
+// winners are the sizes measured, ascending, and the fastest configuration at
+// each; of equals the first.
+func (g *Group) winners() (sizes []uint64, fastest []Cell) {
+	best := map[uint64]Cell{}
+	for _, c := range g.Cells {
+		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
+			best[c.Bytes] = c
+		}
+	}
+	for b := range best {
+		sizes = append(sizes, b)
+	}
+	slices.Sort(sizes)
+	for _, b := range sizes {
+		fastest = append(fastest, best[b])
+	}
+	return sizes, fastest
 }

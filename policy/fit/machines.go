@@ -33,21 +33,6 @@ func (p *Pool) count(s *bench.Sample) {
 // samples name the same sources.
 func (p *Pool) Begin(file string) { p.file = file }
 
-// source numbers the source of a sample.
-func (p *Pool) source(s *bench.Sample) int32 {
-	from := source{p.file, fileOf(s.Source)}
-	if n := len(p.sources); n > 0 && p.sources[n-1] == from {
-		return int32(n - 1)
-	}
-	n, ok := p.number[from]
-	if !ok {
-		n = int32(len(p.sources))
-		p.sources = append(p.sources, from)
-		p.number[from] = n
-	}
-	return n
-}
-
 // MeasuredOn is a setup that accepted samples were measured with.
 type MeasuredOn struct {
 	bench.Setup        // Time is the earliest

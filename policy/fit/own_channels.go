@@ -3,29 +3,48 @@ package fit
 import (
 	"maps"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 )
 
 // counts are the channel counts that a family was measured with.
 type counts struct {
-	own, asked bool                 // some were the library's choice, or asked for as far as is known
-	bySize     map[uint64]cellLabel // the only count at each size; nil: there are several
+	own, asked bool           // some were the library's choice, or asked for as far as is known
+	bySize     map[uint64]int // the only count at each size; nil: there are several
 }
 
-// areOwn reports whether no count of a family was asked for. Where nothing tells, the
-// library's choice is known by its rule: one count at each size, which changes with
-// the size and does not fall as sizes grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
-func (c *counts) areOwn() bool {
-	switch {
-	case c.own:
-		return !c.asked
-	case c.bySize == nil:
+// rises tells NCCL's own choice by its rule: one count at each size, which changes with the size and does not fall as sizes
+// grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
+func (c *counts) rises() bool {
+	if c.bySize == nil {
 		return false
 	}
-	var inOrder []cellLabel
+	var inOrder []int
 	for _, b := range slices.Sorted(maps.Keys(c.bySize)) {
 		inOrder = append(inOrder, c.bySize[b])
 	}
 	return slices.IsSorted(inOrder) && inOrder[0] > 0 && inOrder[0] < inOrder[len(inOrder)-1]
+}
+
+// ownFamilies are those of which no count was asked for. Where nothing says so, one whose counts rise gives all away that
+// have one count at each size: a sweep over channels has several.
+func ownFamilies(families map[FamilyKey]*counts) map[FamilyKey]bool {
+	one, rises, told := true, false, false
+	for _, c := range families {
+		one, rises, told = one && c.bySize != nil, rises || c.rises(), told || c.own
+	}
+	own := map[FamilyKey]bool{}
+	for f, c := range families {
+		switch {
+		case c.own:
+			own[f] = !c.asked
+		case told || !one:
+			own[f] = c.rises()
+		default:
+			own[f] = rises
+		}
+	}
+	return own
 }
 
 // withoutOwnChannels leaves out the channel counts of families that were measured with
@@ -33,39 +52,34 @@ func (c *counts) areOwn() bool {
 // part one curve into many. Where some of a family's counts were asked for, the others
 // are repetitions of these.
 func (vp *variantPool) withoutOwnChannels() *variantPool {
-	families := map[cellLabel]*counts{}
-	told := false
-	for readings := range vp.cells {
-		l := readings[0].cell
+	families := map[FamilyKey]*counts{}
+	for l := range vp.cells {
 		if l.byDefault() {
 			continue
 		}
-		c := families[l.family()]
+		c := families[l.FamilyKey]
 		if c == nil {
-			c = &counts{bySize: map[uint64]cellLabel{}}
-			families[l.family()] = c
+			c = &counts{bySize: map[uint64]int{}}
+			families[l.FamilyKey] = c
 		}
-		own := l&labelOwnChannels != 0
-		c.own, c.asked, told = c.own || own, c.asked || !own && l.channels() > 0, told || own
-		if at, ok := c.bySize[readings[0].bytes]; ok && at != l.channels() {
+		own := l.by == bench.SelectionOwnChannels
+		c.own, c.asked = c.own || own, c.asked || !own && l.Channels > 0
+		if at, ok := c.bySize[l.bytes]; ok && at != l.Channels {
 			c.bySize = nil
 		} else if c.bySize != nil {
-			c.bySize[readings[0].bytes] = l.channels()
+			c.bySize[l.bytes] = l.Channels
 		}
 	}
-	maps.DeleteFunc(families, func(_ cellLabel, c *counts) bool { return !c.areOwn() })
-	if len(families) == 0 && !told {
-		return vp
-	}
-	without := *vp
-	without.readings, without.sorted = slices.Clone(vp.readings), false
-	for i := range without.readings {
-		l := &without.readings[i].cell
-		if families[l.family()] != nil {
-			*l &^= 0xff << 8
+	own := ownFamilies(families)
+	without := &variantPool{vp.simulated, vp.readings, map[label][]reading{}}
+	for l, all := range vp.cells {
+		if !l.byDefault() {
+			l.by = bench.SelectionUnknown
+			if own[l.FamilyKey] {
+				l.Channels = 0
+			}
 		}
-		*l &^= labelOwnChannels
+		without.cells[l] = append(without.cells[l], all...)
 	}
-	without.sort()
-	return &without
+	return without
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 )
 
-// Pool collects samples, one at a time, in 24 bytes each.
+// Pool collects samples, one at a time.
 type Pool struct {
 	groups  map[Key]*pooling
 	refused map[string]int
@@ -21,9 +21,7 @@ type Pool struct {
 	reached map[channelsOf]int
 
 	setups     map[bench.Setup]*MeasuredOn
-	file       string   // that is being read
-	sources    []source // in the order of arrival
-	number     map[source]int32
+	file       string       // that is being read
 	setup      *bench.Setup // of the sample before
 	measuredOn *MeasuredOn  // that it is counted for
 }
@@ -50,7 +48,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}, number: map[source]int32{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}}
 }
 
 // Add takes a sample that package bench has read, or counts why it does not.
@@ -87,7 +85,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := g.variants[v]
 	if vp == nil {
-		vp = &variantPool{}
+		vp = &variantPool{cells: map[label][]reading{}}
 		g.variants[v] = vp
 	}
 	if s.Simulated {
@@ -95,11 +93,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	}
 	p.count(s)
 	p.reach(s)
-	if n, source := len(vp.origins), p.source(s); n == 0 || vp.origins[n-1].source != source {
-		vp.origins = append(vp.origins, origin{uint32(len(vp.readings)), source})
-	}
-	vp.readings = append(vp.readings, reading{newCellLabel(config, by, s.Verify), uint32(len(vp.readings)), s.Bytes, s.Micros})
-	vp.sorted = false
+	vp.add(label{config, s.Bytes, by, s.Verify}, s.Micros, source{p.file, fileOf(s.Source)})
 }
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
@@ -147,7 +141,7 @@ type Refusal struct {
 	Rows   int
 }
 
-// Set pools repetitions and looks for outliers and twins. The pool may go on
+// Set pools repetitions and looks for twins and contradictions. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
 	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
@@ -155,25 +149,21 @@ func (p *Pool) Set() *Set {
 	for reason, n := range p.refused {
 		refused[reason] = n
 	}
-	var all, pools []*variantPool
-	for _, g := range p.groups {
-		g.nameUnnamed()
-		all = slices.AppendSeq(all, maps.Values(g.variants))
-	}
-	each(len(all), nil, func(i int) { all[i].sort() })
+	var pools []*variantPool
 	for key, g := range p.groups {
+		g.nameUnnamed()
 		most := g.mainVariant()
 		for v, vp := range g.variants {
 			if v != most {
-				refused[most.refused(v)] += len(vp.readings)
+				refused[most.refused(v)] += vp.readings
 			}
 		}
-		s.Used += len(g.variants[most].readings)
+		s.Used += g.variants[most].readings
 		s.Simulated += g.variants[most].simulated
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g.variants[most])
 	}
-	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i], p.sources) })
+	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
 	for _, g := range s.Groups {
 		g.floored = p.floored(g)
 	}
@@ -187,6 +177,7 @@ func (p *Pool) Set() *Set {
 	onlyLower := s.channelsOnlyLower()
 	for _, g := range s.Groups {
 		g.onlyLower = onlyLower
+		g.own = g.ownChannels(s.Asked[g.Key])
 	}
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
@@ -214,7 +205,7 @@ func (g *pooling) nameUnnamed() {
 			continue
 		}
 		most := slices.MinFunc(named, func(a, b variant) int {
-			return cmp.Or(cmp.Compare(len(g.variants[b].readings), len(g.variants[a].readings)), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop))
+			return cmp.Or(cmp.Compare(g.variants[b].readings, g.variants[a].readings), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop))
 		})
 		g.variants[most].join(vp)
 		delete(g.variants, v)
@@ -239,14 +230,8 @@ func (g *pooling) mainVariant() variant {
 	if len(all) == 1 {
 		return all[0]
 	}
-	cells := map[variant]int{}
-	for v, vp := range g.variants {
-		for range vp.cells {
-			cells[v]++
-		}
-	}
 	return slices.MinFunc(all, func(a, b variant) int {
-		return cmp.Or(cmp.Compare(cells[b], cells[a]), cmp.Compare(len(g.variants[b].readings), len(g.variants[a].readings)),
+		return cmp.Or(cmp.Compare(len(g.variants[b].cells), len(g.variants[a].cells)), cmp.Compare(g.variants[b].readings, g.variants[a].readings),
 			cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
 	})
 }
@@ -259,29 +244,27 @@ func boolToInt(b bool) int {
 }
 
 // fill makes a group of what was pooled.
-func (vp *variantPool) fill(g *Group, sources []source) {
+func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Cell{}
-	var spread []difference
-	var times, within []float64
-	var several []sourcedCell // cells of Cells, by their index until all are there
-	var indexes []int
+	var times, spread, within []float64
+	var several [][]bySource // medians of each cell that several sources measured
 	ownChoice := map[uint64][]reading{}
 	var fresh []Cell
 	vp = vp.withoutOwnChannels()
-	for readings := range vp.cells {
+	for l, readings := range vp.inOrder() {
 		times = times[:0]
 		for i, r := range readings {
 			times = append(times, r.micros)
 			if i > 0 {
-				spread = append(spread, difference{log2(r.bytes), math.Abs(math.Log(r.micros / readings[i-1].micros))})
+				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
 			}
 		}
-		first := readings[0]
-		c := Cell{Config: first.cell.config(), Bytes: first.bytes, Micros: median(times), Reps: len(times), Verified: first.cell.verifies()}
-		if first.cell.byDefault() {
-			if c.Verified {
-				c.Drift = math.Abs(math.Log(times[len(times)-1] / times[0]))
-			}
+		c := Cell{
+			Config: l.Config, Bytes: l.bytes, Reps: len(times), Verified: l.verifies,
+			First: times[0], Low: slices.Min(times), High: slices.Max(times),
+		}
+		c.Micros = median(times)
+		if l.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
 			continue
@@ -290,53 +273,45 @@ func (vp *variantPool) fill(g *Group, sources []source) {
 			fresh = append(fresh, c)
 			continue
 		}
-		if m := vp.medians(readings, &within); len(m) > 1 {
-			several, indexes = append(several, sourcedCell{medians: m}), append(indexes, len(g.Cells))
+		if m := medians(readings, &within); len(m) > 1 {
+			several = append(several, m)
 		}
 		g.Cells = append(g.Cells, c)
 	}
-	for i, at := range indexes {
-		several[i].apart = &g.Cells[at].Apart
-	}
-	g.Noise = assumedNoise
-	if g.NoisePairs = len(spread); len(spread) >= fewPairs {
-		g.noises = noisesOf(spread)
-		all := make([]float64, len(spread))
-		for i, d := range spread {
-			all[i] = d.ln
-		}
-		g.Noise = noiseOf(all)
-	} else {
-		g.NoisePairs = 0
-	}
 	for _, cells := range defaults {
-		g.Default = append(g.Default, mostMeasured(cells))
+		c, moved := mostMeasured(cells)
+		g.Default = append(g.Default, c)
+		if moved > 0 {
+			spread = append(spread, moved)
+		}
 	}
 	slices.SortFunc(g.Default, func(a, b Cell) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	g.Noise = assumedNoise
+	if len(spread) >= fewPairs {
+		g.Noise, g.NoisePairs = noiseOf(spread), len(spread)
+	}
 	for i := range g.Default {
-		if m := vp.medians(ownChoice[g.Default[i].Bytes], &within); len(m) > 1 {
-			g.Default[i].Sources = len(m)
-			several = append(several, sourcedCell{m, &g.Default[i].Apart})
+		if m := medians(ownChoice[g.Default[i].Bytes], &within); len(m) > 1 {
+			several = append(several, m)
 		}
 	}
-	if g.Contradictions = findContradictions(several, within, sources); len(g.Contradictions) > 0 && len(within) >= fewPairs {
-		g.Noise, g.NoisePairs, g.noises = noiseOf(within), len(within), nil // what sweeps contradict each other about is no repetition
+	if g.Contradictions = findContradictions(several, within); len(g.Contradictions) > 0 && len(within) >= fewPairs {
+		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
 	}
 	g.verify(fresh)
-	g.flagOutliers()
-	g.flagDefaultOutliers()
 	g.findTwins()
 }
 
-// mostMeasured picks what was verified, else one label where the default was seen with several, as
-// happens between versions of the library. What was verified without a label has that of the others.
-func mostMeasured(cells []Cell) Cell {
+// mostMeasured picks one label where the default was seen with several, as happens between versions of the library.
+// What was verified, mostly without a label, is the same once more; moved is by how much it differs, in ln(us).
+func mostMeasured(cells []Cell) (c Cell, moved float64) {
 	slices.SortFunc(cells, func(a, b Cell) int {
-		return cmp.Or(boolToInt(b.Verified)-boolToInt(a.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
+		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
 	})
-	most := cells[0]
-	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Config != unknownConfig }); most.Verified && most.Config == unknownConfig && i > 0 {
-		most.Config = cells[i].Config
+	c = cells[0]
+	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Verified }); i > 0 {
+		moved = math.Abs(math.Log(cells[i].Micros / c.Micros))
+		c = c.with(cells[i])
 	}
-	return most
+	return c, moved
 }

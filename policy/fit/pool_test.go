@@ -60,34 +60,13 @@ func TestUnnamedDataType(t *testing.T) {
 	}
 	all = append(all, all[4])
 	set := pooled(all)
-	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Cells) != 1 || !g.Cells[0].Verified || g.Cells[0].Reps != 2 {
+	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Cells) != 1 || !g.Cells[0].Verified || g.Cells[0].Reps != 6 {
 		t.Errorf("used %d, simulated %d, refused %v, %+v", set.Used, set.Simulated, set.Refused, set.Groups[0].Cells)
 	}
 }
 
-func TestOutlierIsFlaggedAndNotChosen(t *testing.T) {
-	m := smallMachine()
-	samples := m.sweep(1, 2)
-	at := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, 4}
-	for i, s := range samples {
-		if s.Selection == bench.SelectionForced && s.Bytes == 64<<10 && (Config{FamilyKey{s.Algo, s.Proto}, s.Channels}) == at {
-			samples[i].Micros /= 20
-		}
-	}
-	set := pooled(samples)
-	file, report := Fit(set, Options{})
-	if o := report.Groups[0].Outliers; len(o) != 1 || o[0].Config != at || o[0].Bytes != 64<<10 {
-		t.Errorf("outliers %v, want %v at 64KiB", o, at)
-	}
-	g := set.Groups[0]
-	for _, o := range decide(mustCompile(t, file).For(m.Nodes, m.Ranks), g, []uint64{64 << 10}) {
-		if (Config{FamilyKey{o.Choice.Algo, o.Choice.Proto}, o.Choice.Channels}) == at {
-			t.Errorf("the outlier is chosen, expected %.1f us", o.Choice.Micros())
-		}
-	}
-}
-
-func TestTwinsAreNotChosen(t *testing.T) {
+// Labels that take the same time are named.
+func TestTwinsAreNamed(t *testing.T) {
 	m := smallMachine()
 	samples := m.sweep(1, 4)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -102,10 +81,20 @@ func TestTwinsAreNotChosen(t *testing.T) {
 	if len(g.Twins) != 1 || g.Twins[0].Bytes != 1<<20 {
 		t.Fatalf("twins %+v, want one at 1MiB", g.Twins)
 	}
-	view := compile(0, g).For(m.Nodes, m.Ranks)
-	for _, b := range []uint64{600 << 10, 1 << 20, 2<<20 - 1} {
-		if c, why := view.Choose(m.Coll, b, costsAt(g, g.bySize()[1<<20], 1<<20)); c.Algo == nccl.AlgoRing {
-			t.Errorf("at %d bytes %v is chosen (%v)", b, c, why)
+}
+
+// The labels of a real sweep that lie are found, and no others.
+func TestTwinsOfARealSweep(t *testing.T) {
+	for _, g := range append(grids(t), reduceScatters(t)...) {
+		at := map[uint64]int{}
+		for _, twin := range g.Twins {
+			at[twin.Bytes]++
+		}
+		lies := g.Coll == nccl.CollReduceScatter && g.Nodes == 2
+		for _, b := range g.Sizes() {
+			if coincide := lies && b >= 128<<10 && b <= 2<<20; coincide && at[b] != 3 || !lies && at[b] > 0 {
+				t.Errorf("%s: %d pairs at %s", g.Key, at[b], nccl.FormatBytes(b))
+			}
 		}
 	}
 }

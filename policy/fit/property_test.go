@@ -153,7 +153,7 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 }
 
 // rowsKeep compares rows with the model that they are made of: at each size measured, but for
-// those closer to another one than an axis holds.
+// those that another one close by stands for.
 func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided int, problem string) {
 	view := m.For(g.Nodes, g.Ranks)
 	for i, r := range rows {
@@ -161,12 +161,20 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 			return decided, fmt.Sprintf("row %d is empty or overlaps: %s", i, r)
 		}
 		cells := g.cellsOf(r.Config)
-		if len(cells) == 0 || r.Bytes.Min < cells[0].Bytes || r.Bytes.Max > cells[len(cells)-1].Bytes {
+		if len(cells) == 0 {
+			return decided, fmt.Sprintf("row %d is for a configuration that was not measured: %s", i, r)
+		}
+		least, most := cells[0].Bytes, cells[len(cells)-1].Bytes
+		if r.Verified > 0 { // half of the way to the next size
+			least, most = uint64(float64(least)/math.Exp2(farApart/2)), uint64(float64(most)*math.Exp2(farApart/2))+1
+		}
+		if r.Bytes.Min < least || r.Bytes.Max > most {
 			return decided, fmt.Sprintf("row %d is for sizes its configuration was not measured at: %s", i, r)
 		}
 	}
-	places := slices.Clone(m.File.Groups[0].Axis)
-	sizes := slices.DeleteFunc(g.allSizes(), func(b uint64) bool { return !slices.Contains(places, b) })
+	measured := m.File.Groups[0].Sizes()
+	places := closer(measured)
+	sizes := slices.DeleteFunc(measured, func(b uint64) bool { return !slices.Contains(places, b) })
 	for _, v := range m.File.Groups[0].Verified {
 		sizes, places = append(sizes, v.Bytes), append(places, v.Bytes)
 	}
@@ -189,10 +197,9 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 				only = only && !(too && configOf(next) == configOf(choice))
 			}
 		}
-		decides = decides && !alone
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
 		switch {
-		case i < 0 && decides && !only:
+		case i < 0 && decides && !alone && !only:
 			return decided, fmt.Sprintf("no row at %d, the model says %+v", b, choice)
 		case i < 0:
 			continue

@@ -118,6 +118,9 @@ func (g *Group) bySize() map[uint64][]Cell {
 // timeOf is what a configuration took; NaN if that was not measured.
 func (g *Group) timeOf(config Config, bytes uint64) float64 {
 	c, ok := g.at(config, bytes)
+	if n := g.own[place{config.FamilyKey, bytes}]; !ok && config.Channels == 0 && n > 0 {
+		c, ok = g.at(Config{config.FamilyKey, n}, bytes)
+	}
 	if !ok {
 		return math.NaN()
 	}
@@ -141,14 +144,13 @@ func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
 	return costs
 }
 
-// Verdict sums up outcomes: of the policy, and of what it has to beat.
+// Verdict sums up outcomes of a policy.
 type Verdict struct {
 	LeftOut string // what the model had not seen
 
 	// Against the best measured; Default at the sizes where Cautious is known, so that the two compare.
-	Plain, Cautious, Default   Score
-	LogLog, Nearest, PlainRows Score // the same, of simpler ways to decide
-	VersusDefault              Score // cautious / default
+	Plain, Cautious, Default Score
+	VersusDefault            Score // cautious / default
 
 	// Harm is how many of Decided decisions were more than 1 % slower than the
 	// default; WorstHarm the largest ratio to it. A decision for what was not
@@ -168,14 +170,14 @@ type Verdict struct {
 // SizeRegret is what came of deciding for one size, each as time / best measured;
 // NaN where that is not known.
 type SizeRegret struct {
-	Bytes                            uint64
-	Cautious, Plain, Default, LogLog float64
+	Bytes                    uint64
+	Cautious, Plain, Default float64
 }
 
 const harmful = 1.01
 
-// newVerdict sums up outcomes; the baselines' times run parallel to them.
-func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]float64) Verdict {
+// newVerdict sums up outcomes.
+func newVerdict(leftOut string, outcomes []Outcome) Verdict {
 	v := Verdict{LeftOut: leftOut, TypicalError: math.NaN()}
 	ratios := func(f func(o *Outcome) float64) Score {
 		var r []float64
@@ -207,27 +209,9 @@ func newVerdict(leftOut string, outcomes []Outcome, byBaseline map[string][]floa
 			v.WorstHarm = max(v.WorstHarm, r)
 		}
 	}
-	for i, o := range outcomes {
-		r := SizeRegret{o.Bytes, o.Cautious / o.Best, o.Plain / o.Best, o.Default / o.Best, math.NaN()}
-		if micros := byBaseline[baselineLogLog]; micros != nil {
-			r.LogLog = micros[i] / o.Best
-		}
-		v.BySize = append(v.BySize, r)
+	for _, o := range outcomes {
+		v.BySize = append(v.BySize, SizeRegret{o.Bytes, o.Cautious / o.Best, o.Plain / o.Best, o.Default / o.Best})
 	}
 	slices.SortStableFunc(v.BySize, func(a, b SizeRegret) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	for name, micros := range byBaseline {
-		var r []float64
-		for i := range outcomes {
-			r = append(r, micros[i]/outcomes[i].Best)
-		}
-		switch s := newScore(r); name {
-		case baselineLogLog:
-			v.LogLog = s
-		case baselineNearest:
-			v.Nearest = s
-		case baselineRows:
-			v.PlainRows = s
-		}
-	}
 	return v
 }

@@ -34,7 +34,7 @@ type RowOptions struct {
 
 // mostLost in ln(us): what a row may take longer at a size than the model's choice there,
 // so that a file needs few rows. It is a bound on each size, not on their mean.
-const mostLost = 0.025
+const mostLost = 0.01
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
 // configuration over NCCL's. Sizes at which the model abstains have none, nor has any
@@ -72,7 +72,7 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		for j < len(c.sizes) && c.decides[j] {
 			j++
 		}
-		if !c.supported(i, j) {
+		if !c.supported(i, j) && !(j == i+1 && c.won[i]) {
 			i = max(i+1, j)
 			continue
 		}
@@ -85,9 +85,36 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		}
 		i = j
 	}
-	// What join leaves of a span may be one exact size.
+	c.around(rows)
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
+
+// around gives a row for one exact size, alone or what join leaves of a span, a range where a verification was won there:
+// half of the way to the next sizes.
+func (c *cover) around(rows []Row) {
+	for i := range rows {
+		r := &rows[i].Bytes
+		k, _ := slices.BinarySearch(c.sizes, r.Min)
+		if r.Min != r.Max || !c.won[k] {
+			continue
+		}
+		if k > 0 {
+			r.Min = middle(c.sizes[k-1], r.Min) + 1
+		}
+		if k+1 < len(c.sizes) {
+			r.Max = middle(r.Max, c.sizes[k+1])
+		}
+		if i > 0 {
+			r.Min = max(r.Min, rows[i-1].Bytes.Max+1)
+		}
+		if i+1 < len(rows) {
+			r.Max = min(r.Max, rows[i+1].Bytes.Min-1)
+		}
+	}
+}
+
+// middle of two sizes, by their logarithms.
+func middle(a, b uint64) uint64 { return uint64(math.Sqrt(float64(a) * float64(b))) }
 
 // supported reports whether a row may be for sizes i to j-1: more than one exact size, which a job hardly ever calls, and
 // not predicted alone.
@@ -103,7 +130,7 @@ func (c *cover) supported(i, j int) bool {
 // configuration was not measured there.
 func (c *cover) join(below, above *Row) {
 	from, to := below.Bytes.Max, above.Bytes.Min
-	middle := uint64(math.Sqrt(float64(from) * float64(to)))
+	half := middle(from, to)
 	switch {
 	case to-from < 2:
 	case c.may(below.Config, to):
@@ -111,11 +138,11 @@ func (c *cover) join(below, above *Row) {
 	case c.may(above.Config, from):
 		above.Bytes.Min = from + 1
 	default:
-		if c.known(below.Config, middle) {
-			below.Bytes.Max = middle
+		if c.known(below.Config, half) {
+			below.Bytes.Max = half
 		}
-		if c.known(above.Config, middle+1) {
-			above.Bytes.Min = min(middle+1, to)
+		if c.known(above.Config, half+1) {
+			above.Bytes.Min = min(half+1, to)
 		}
 	}
 }
@@ -135,6 +162,7 @@ type cover struct {
 	sizes    []uint64 // ascending
 	measured []uint64 // ascending
 	decides  []bool   // there are rows at these
+	won      []bool   // in a verification
 	options  []option
 	of       map[Config]int // options by configuration
 }
@@ -146,16 +174,16 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	if err != nil {
 		panic(err) // m is compiled
 	}
-	c := &cover{key: Key{coll, g.Nodes, g.Ranks}, view: m.For(g.Nodes, g.Ranks), sizes: slices.Clone(g.Axis), of: map[Config]int{}}
-	for _, v := range g.Verified {
-		c.sizes = append(c.sizes, v.Bytes) // an axis leaves out sizes close to one another
+	c := &cover{key: Key{coll, g.Nodes, g.Ranks}, view: m.For(g.Nodes, g.Ranks), measured: g.Sizes(), of: map[Config]int{}}
+	c.sizes = closer(c.measured)
+	for _, v := range g.Verified { // closer leaves some out
+		c.sizes = append(c.sizes, v.Bytes)
 	}
-	c.measured = measuredSizes(g)
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
 	release, _ := nccl.ParseVersion(m.File.Provenance.NCCL) // of several or none it is not known
-	onlyLower := release.Has(nccl.ChannelsOnlyLower) && g.Default != nil
-	c.decides = make([]bool, len(c.sizes))
+	onlyLower := release.Has(nccl.ChannelsOnlyLower)
+	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(coll, b, everything)
 		if why != model.Decides && !(why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0) {
@@ -166,7 +194,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			lost := o.LnMicros - choice.LnMicros
 			switch {
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
-			case onlyLower && raisesOwn(g.Default.Measured, config, b):
+			case onlyLower && raisesOwn(g.Default, config, b):
 			case config == configOf(choice):
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
@@ -176,8 +204,43 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 		}
 		// Else its channels cannot be set, or not raised.
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
+		c.won[k] = c.decides[k] && choice.Verified
 	}
+	c.widen()
 	return c
+}
+
+// widen gives a measured size that stands alone a range: the sizes next to it that were not measured, and where its
+// configuration should gain, too, if not for sure.
+func (c *cover) widen() {
+	for k, b := range c.sizes {
+		_, measured := slices.BinarySearch(c.measured, b)
+		if !measured || !c.decides[k] || k > 0 && c.decides[k-1] || k+1 < len(c.sizes) && c.decides[k+1] {
+			continue
+		}
+		for _, j := range []int{k - 1, k + 1} {
+			if j < 0 || j >= len(c.sizes) || slices.Contains(c.measured, c.sizes[j]) {
+				continue
+			}
+			for _, o := range c.options {
+				if !math.IsInf(o.lost[k], 1) && c.expects(o.config, c.sizes[j]) > leastExpected {
+					o.lost[j], c.decides[j] = 0, true
+				}
+			}
+		}
+	}
+}
+
+// leastExpected in ln(us) is what a configuration should gain next to a size where it does for sure.
+const leastExpected = 0.01
+
+// expects is what a configuration should gain over NCCL's choice, in ln(us); NaN where that is not known.
+func (c *cover) expects(config Config, bytes uint64) float64 {
+	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
+	if !ok {
+		return math.NaN()
+	}
+	return x.DefaultLnMicros - x.LnMicros
 }
 
 // raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
@@ -191,22 +254,35 @@ func raisesOwn(byDefault []model.DefaultPoint, c Config, bytes uint64) bool {
 	return p.Algo == c.Algo.String() && p.Proto == c.Proto.String() && p.Channels > 0 && c.Channels > p.Channels
 }
 
-// measuredSizes are those of the default and of all configurations, ascending.
-func measuredSizes(g *model.Group) (sizes []uint64) {
-	if g.Default != nil {
-		for _, p := range g.Default.Measured {
-			sizes = append(sizes, p.Bytes)
+const (
+	// closeTogether, in octaves, are sizes of which one stands for the others.
+	closeTogether = 1.0 / 16
+	// farApart are sizes between which a model may change its mind.
+	farApart = 1.0 / 3
+)
+
+// closer are sizes that stand for all from the first of those given to the last.
+func closer(measured []uint64) (sizes []uint64) {
+	for i, b := range measured {
+		if i == 0 {
+			sizes = append(sizes, b)
+			continue
 		}
-	}
-	for _, f := range g.Families {
-		for _, curve := range f.Curves {
-			for _, p := range curve.Measured {
-				sizes = append(sizes, uint64(p[0]))
+		from := sizes[len(sizes)-1]
+		gap := log2(b) - log2(from)
+		if gap < closeTogether && i+1 < len(measured) {
+			continue
+		}
+		steps := math.Ceil(gap/farApart - 1e-9)
+		for k := 1.0; k < steps; k++ {
+			between := uint64(math.Round(float64(from) * math.Exp2(gap*k/steps)))
+			if between > sizes[len(sizes)-1] && between < b {
+				sizes = append(sizes, between)
 			}
 		}
+		sizes = append(sizes, b)
 	}
-	slices.Sort(sizes)
-	return slices.Compact(sizes)
+	return sizes
 }
 
 // option is what asking for a configuration loses at each size, infinite until known.

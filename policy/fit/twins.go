@@ -32,15 +32,28 @@ const (
 // findTwins compares all families at all sizes.
 func (g *Group) findTwins() {
 	g.Twins = nil
-	var families []byPlace
-	for _, cells := range g.families() {
-		if cells[0].Config.Channels > 0 {
-			families = append(families, newByPlace(cells))
+	times := map[uint64]map[FamilyKey]map[int]float64{} // ln(us) by channels
+	for _, c := range g.Cells {
+		if c.Config.Channels == 0 {
+			continue
 		}
+		if times[c.Bytes] == nil {
+			times[c.Bytes] = map[FamilyKey]map[int]float64{}
+		}
+		family := times[c.Bytes][c.Config.FamilyKey]
+		if family == nil {
+			family = map[int]float64{}
+			times[c.Bytes][c.Config.FamilyKey] = family
+		}
+		family[c.Config.Channels] = math.Log(c.Micros)
 	}
-	for i, a := range families {
-		for _, b := range families[:i] {
-			g.Twins = append(g.Twins, twins(b, a)...)
+	for bytes, families := range times {
+		for a, one := range families {
+			for b, other := range families {
+				if a.compare(b) < 0 {
+					g.compareTwins(Twin{Bytes: bytes, A: a, B: b}, one, other)
+				}
+			}
 		}
 	}
 	slices.SortFunc(g.Twins, func(a, b Twin) int {
@@ -48,64 +61,18 @@ func (g *Group) findTwins() {
 	})
 }
 
-// byPlace are the times of a family, ascending sizes, then channels.
-type byPlace struct {
-	FamilyKey
-	times []placedTime
-}
-
-type placedTime struct {
-	bytes    uint64
-	channels int
-	ln       float64
-}
-
-func newByPlace(cells []Cell) byPlace {
-	f := byPlace{FamilyKey: cells[0].Config.FamilyKey}
-	for _, c := range cells {
-		f.times = append(f.times, placedTime{c.Bytes, c.Config.Channels, math.Log(c.Micros)})
-	}
-	slices.SortFunc(f.times, placedTime.compare)
-	return f
-}
-
-func (a placedTime) compare(b placedTime) int {
-	if a.bytes != b.bytes {
-		return cmp.Compare(a.bytes, b.bytes)
-	}
-	return cmp.Compare(a.channels, b.channels)
-}
-
-// twins compares two families at the channel counts and sizes they share.
-func twins(one, other byPlace) (found []Twin) {
-	a, b := one.times, other.times
-	var bytes uint64
+// compareTwins compares two families at the channel counts that they share.
+func (g *Group) compareTwins(t Twin, one, other map[int]float64) {
 	var off []float64
-	judge := func() {
-		if len(off) >= fewTwinCells && shareBelow(off, twinMost) >= twinShare {
-			if typical := median(off); typical < twinMedian {
-				found = append(found, Twin{bytes, one.FamilyKey, other.FamilyKey, len(off), typical})
-			}
-		}
-		off = off[:0]
-	}
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch order := a[i].compare(b[j]); {
-		case order < 0:
-			i++
-		case order > 0:
-			j++
-		default:
-			if a[i].bytes != bytes {
-				judge()
-				bytes = a[i].bytes
-			}
-			off = append(off, math.Abs(a[i].ln-b[j].ln))
-			i, j = i+1, j+1
+	for channels, ln := range one {
+		if o, ok := other[channels]; ok {
+			off = append(off, math.Abs(ln-o))
 		}
 	}
-	judge()
-	return found
+	t.Cells, t.Typical = len(off), median(off)
+	if t.Cells >= fewTwinCells && t.Typical < twinMedian && shareBelow(off, twinMost) >= twinShare {
+		g.Twins = append(g.Twins, t)
+	}
 }
 
 func shareBelow(v []float64, bound float64) float64 {

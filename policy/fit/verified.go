@@ -1,47 +1,114 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// verify replaces cells by those that were measured once more to verify them. The times that a
-// configuration was selected by flatter it: among many alike, the one that noise favoured wins.
+// verify adds the times of cells that were measured once more to verify them. The times that a configuration was selected
+// by flatter it: among many alike, the one that noise favoured wins. The mean of both is flattered less than it is noisy.
 func (g *Group) verify(fresh []Cell) {
-	if len(fresh) > 0 {
-		g.Cells = append(fresh, g.Cells...)
-		slices.SortStableFunc(g.Cells, Cell.compare)
-		g.Cells = slices.CompactFunc(g.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
+	for _, c := range fresh {
+		i, ok := slices.BinarySearchFunc(g.Cells, c, Cell.compare)
+		if ok {
+			g.Cells[i] = g.Cells[i].with(c)
+		} else {
+			g.Cells = slices.Insert(g.Cells, i, c)
+		}
 	}
 }
 
-// verdicts are what won at each size at which the default and others were verified.
-func (g *Group) verdicts() (all []model.Verified) {
-	bySize := map[uint64][]Cell{}
-	for _, c := range g.Cells {
-		if c.Verified {
-			bySize[c.Bytes] = append(bySize[c.Bytes], c)
-		}
+// with is a cell with the repetitions of a verification.
+func (c Cell) with(fresh Cell) Cell {
+	c.Micros = (c.Micros*float64(c.Reps) + fresh.Micros*float64(fresh.Reps)) / float64(c.Reps+fresh.Reps)
+	c.Reps, c.Verified, c.Twice = c.Reps+fresh.Reps, true, true
+	c.Low, c.High = min(c.Low, fresh.Low), max(c.High, fresh.High)
+	return c
+}
+
+// first is what was measured first.
+func (c Cell) first() float64 { return cmp.Or(c.First, c.Micros) }
+
+// moved is how far the repetitions are apart, in ln(us).
+func (c Cell) moved() float64 {
+	if c.Low == 0 {
+		return 0
 	}
+	return math.Log(c.High / c.Low)
+}
+
+// contest is what the default and the fastest configuration that was verified at a size take.
+type contest struct {
+	byDefault, best   Cell
+	gain, need, moved float64 // in ln(us)
+}
+
+// contests are those of all sizes, ascending, at which the default was verified.
+func (g *Group) contests() (all []contest) {
+	bySize := g.bySize()
+	// What a sweep only stepped through in its verification may have been measured while the machine was faster.
+	twice := slices.ContainsFunc(g.Cells, func(c Cell) bool { return c.Twice })
 	for _, d := range g.Default {
-		fresh := bySize[d.Bytes]
-		if !d.Verified || len(fresh) == 0 {
+		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Cell) bool { return !c.Verified || twice && !c.Twice })
+		if !d.Verified {
 			continue
 		}
-		best := slices.MinFunc(fresh, compareTimes)
-		v := model.Verified{Bytes: d.Bytes, Micros: round(d.Micros, 6), DefaultMicros: round(d.Micros, 6), Repetitions: min(d.Reps, best.Reps)}
-		if math.Log(d.Micros/best.Micros) > verifiedSigmas*math.Hypot(g.cellNoise(d), g.cellNoise(best))+d.Drift {
-			v.Micros = round(best.Micros, 6)
-			v.Algo, v.Proto, v.Channels = best.Config.Algo.String(), best.Config.Proto.String(), best.Config.Channels
+		best := d // nothing came near it
+		if len(fresh) > 0 {
+			best = slices.MinFunc(fresh, compareTimes)
+		}
+		all = append(all, contest{
+			d, best, math.Log(d.Micros / best.Micros), verifiedSigmas * math.Hypot(g.cellNoise(d), g.cellNoise(best)),
+			max(d.moved(), best.moved()),
+		})
+	}
+	return all
+}
+
+// wins reports whether the configuration is faster, beyond what repetitions of it or of the default are apart: a machine
+// that changed meanwhile makes one of both look faster.
+func (c contest) wins() bool { return c.gain > c.need+c.moved }
+
+// verdicts are what won at each size at which the default was verified.
+func (g *Group) verdicts() (all []model.Verified) {
+	for _, c := range g.contests() {
+		v := model.Verified{
+			Bytes: c.byDefault.Bytes, Micros: round(c.byDefault.Micros, 6), DefaultMicros: round(c.byDefault.Micros, 6),
+			Repetitions: min(c.byDefault.Reps, c.best.Reps),
+		}
+		if c.wins() {
+			v.Micros = round(c.best.Micros, 6)
+			won := g.asOwn(c.best.Config, c.best.Bytes)
+			v.Algo, v.Proto, v.Channels = won.Algo.String(), won.Proto.String(), won.Channels
 		}
 		all = append(all, v)
 	}
 	return all
 }
 
-// verifiedSigmas of the difference to the default, beyond what the default itself drifted by, make a configuration the
+// Unsteady is a configuration that is faster than the default at a size, by less than times moved meanwhile.
+type Unsteady struct {
+	Config Config
+	Bytes  uint64
+	// Gain and Moved are parts of the time. Moved is how far repetitions of the default, or of the configuration if these
+	// are farther, are apart.
+	Gain, Moved float64
+}
+
+// Unsteady are those of a verification, by size.
+func (g *Group) Unsteady() (all []Unsteady) {
+	for _, c := range g.contests() {
+		if c.gain > c.need && !c.wins() {
+			all = append(all, Unsteady{c.best.Config, c.best.Bytes, 1 - math.Exp(-c.gain), math.Expm1(c.moved)})
+		}
+	}
+	return all
+}
+
+// verifiedSigmas of the difference to the default, beyond what times moved, make a configuration the
 // winner. Less is as likely luck.
 const verifiedSigmas = 0.5
 
@@ -59,9 +126,68 @@ func markVerified(rows []Row, verdicts []model.Verified) {
 
 // IsVerified reports whether all sizes were verified.
 func (g *Group) IsVerified(sizes []uint64) bool {
-	verified := map[uint64]bool{}
-	for _, v := range g.verdicts() {
-		verified[v.Bytes] = true
+	return !slices.ContainsFunc(sizes, func(b uint64) bool { d, ok := g.defaultAt(b); return !ok || !d.Verified })
+}
+
+const (
+	// Contenders are verified at each size at most, beside the default.
+	Contenders = 2
+	// near the least time: a contender.
+	near = 1.03
+	// fewConfigs are measured nearly as soon as verified.
+	fewConfigs = 8
+)
+
+// Verification is what to measure once more before it is deployed, in turns with the default.
+type Verification struct {
+	// Policies are the fastest at each size, the second fastest, and so on. None: no configuration comes near the default.
+	Policies []Run
+	// Short says that the default comes after each turn only, and not before the first.
+	Short bool
+}
+
+// Verification is that of what was measured in a group. Of a smaller communicator's group it has more policies, which
+// are not measured but by the verification.
+func (s Space) Verification(g *Group) (v Verification) {
+	most, raised := Contenders, s.raised(g)
+	if v.Short = len(g.Configs()) <= fewConfigs; v.Short {
+		most = 1
 	}
-	return !slices.ContainsFunc(sizes, func(b uint64) bool { return !verified[b] })
+	if g.Key != s.Key {
+		most, v.Short = candidatesPerSize, false
+	}
+	best := make([][]Config, len(s.Sizes))
+	bySize := g.bySize()
+	for i, b := range s.Sizes {
+		cells := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Cell) bool {
+			limit, limited := s.Limits[c.Config.Algo]
+			return !slices.Contains(s.Families, c.Config.FamilyKey) || s.failed(c.Config) || raised(c.Config, b) ||
+				limited && c.Config.Channels > limit
+		})
+		slices.SortFunc(cells, compareTimes)
+		least := math.Inf(1)
+		if d, ok := g.defaultAt(b); ok {
+			least = d.Micros
+		}
+		for _, c := range cells[:min(most, len(cells))] {
+			if least = min(least, c.Micros); c.Micros <= near*least || g.Key != s.Key {
+				best[i] = append(best[i], c.Config)
+			}
+		}
+	}
+	for k := range most {
+		r := s.run(func(i int) (Config, bool) {
+			switch n := len(best[i]); {
+			case n > k:
+				return best[i][k], true
+			case n > 0:
+				return best[i][0], false
+			}
+			return Config{}, false
+		})
+		if len(r.Sizes) > 0 {
+			v.Policies = append(v.Policies, r)
+		}
+	}
+	return v
 }

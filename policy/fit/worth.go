@@ -100,7 +100,7 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 		}
 		one := e.Micros
 		if one == 0 {
-			one = t.Now * g.defaultBetween(e.Bytes) / d.Micros
+			one = t.Now * between(g.Default, e.Bytes) / d.Micros
 		}
 		var scaled CallTimes
 		scaled.add(t, one/t.Now)
@@ -124,14 +124,18 @@ func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
 	return g.timeOf(ran, d.Bytes)
 }
 
-// defaultBetween is what the default takes at a size between those at which it was measured: the straight line of the
-// logarithms. NaN beyond them.
-func (g *Group) defaultBetween(bytes uint64) float64 {
-	if bytes < g.Default[0].Bytes || bytes > g.Default[len(g.Default)-1].Bytes {
+// between is what cells take at a size, by the straight line of the logarithms; NaN before the first and after the last.
+func between(cells []Cell, bytes uint64) float64 {
+	i, exact := slices.BinarySearchFunc(cells, bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
+	switch {
+	case exact:
+		return cells[i].Micros
+	case i == 0 || i == len(cells):
 		return math.NaN()
 	}
-	ln, _ := newPolyline(g.Default).at(log2(bytes))
-	return math.Exp(ln)
+	below, above := cells[i-1], cells[i]
+	share := (log2(bytes) - log2(below.Bytes)) / (log2(above.Bytes) - log2(below.Bytes))
+	return below.Micros * math.Pow(above.Micros/below.Micros, share)
 }
 
 // DecideByModel is what EvaluateDecisions and NewWorth ask of a model.

@@ -1,68 +1,39 @@
 package fit
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// writtenAtOnce bounds the groups whose texts are in memory.
-const writtenAtOnce = 16
-
 // WriteModel writes a model's file: indented, but each curve on one line.
-// It writes group by group: a whole file may be many megabytes.
 func WriteModel(w io.Writer, file *model.File) error {
-	out := bufio.NewWriterSize(&limited{w, model.MaxFileBytes}, 256<<10) // keeps the first error for Flush
-	bare := *file
-	bare.Groups = []model.Group{}
-	head, err := json.Marshal(&bare)
+	text, err := MarshalModel(file)
 	if err != nil {
 		return err
 	}
-	const end = "[]\n}" // groups come last
-	_, _ = out.Write(bytes.TrimSuffix(indent(head, ""), []byte(end)))
-	if len(file.Groups) == 0 {
-		_, _ = out.WriteString(end + "\n")
-		return out.Flush()
-	}
-	separator := "[\n  "
-	for groups := range slices.Chunk(file.Groups, writtenAtOnce) {
-		texts, errs := make([][]byte, len(groups)), make([]error, len(groups))
-		each(len(groups), nil, func(i int) {
-			text, err := json.Marshal(&groups[i])
-			texts[i], errs[i] = indent(text, "  "), err
-		})
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
-		for _, text := range texts {
-			_, _ = out.WriteString(separator)
-			_, _ = out.Write(text)
-			separator = ",\n  "
-		}
-	}
-	_, _ = out.WriteString("\n ]\n}\n")
-	return out.Flush()
+	_, err = w.Write(text)
+	return err
 }
 
-// limited refuses more than the library reads.
-type limited struct {
-	io.Writer
-	left int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.left -= len(p); l.left < 0 {
-		return 0, fmt.Errorf("the model is larger than the %s that the library reads: nothing was written (fit fewer collectives or communicators at a time)", nccl.FormatBytes(model.MaxFileBytes))
+// MarshalModel is WriteModel into memory.
+func MarshalModel(file *model.File) ([]byte, error) {
+	whole := *file
+	if whole.Groups == nil {
+		whole.Groups = []model.Group{}
 	}
-	return l.Writer.Write(p)
+	text, err := json.Marshal(&whole)
+	if err != nil {
+		return nil, err
+	}
+	if text = append(indent(text, ""), '\n'); len(text) > model.MaxFileBytes {
+		return nil, fmt.Errorf("the model is larger than the %s that the library reads: nothing was written "+
+			"(fit fewer collectives or communicators at a time)", nccl.FormatBytes(model.MaxFileBytes))
+	}
+	return text, nil
 }
 
 // indent lays out compact JSON as json.Indent does, but leaves what holds no objects on one
@@ -136,11 +107,4 @@ func plainEnd(text []byte) int {
 		}
 	}
 	return 0
-}
-
-// MarshalModel is WriteModel into memory.
-func MarshalModel(file *model.File) ([]byte, error) {
-	var b bytes.Buffer
-	err := WriteModel(&b, file)
-	return b.Bytes(), err
 }

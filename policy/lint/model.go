@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -90,19 +89,8 @@ func (c *modelCheck) group(g *model.Group) {
 			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name, s.LeftOut, s.VersusDefault)
 		}
 	}
-	if g.Default == nil {
+	if len(g.Default) == 0 {
 		c.report(modelNoDefault, "%s: the default was not measured", name)
-	}
-	said := map[string]bool{} // each of a pair names the other
-	for _, f := range g.Families {
-		for _, d := range f.Distrust {
-			pair := fmt.Sprint(min(f.Algo+"/"+f.Proto, d.Twin), max(f.Algo+"/"+f.Proto, d.Twin), d.Min, d.Max)
-			if said[pair] {
-				continue
-			}
-			said[pair] = true
-			c.report(modelTwins, "%s: %s/%s takes the same time as %s at %s: one of the labels is probably wrong", name, f.Algo, f.Proto, d.Twin, sizeText(nccl.Range{Min: d.Min, Max: d.Max}))
-		}
 	}
 }
 

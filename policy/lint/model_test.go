@@ -23,23 +23,14 @@ func measuredOn(fingerprint string) *model.Topology {
 // measured holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16
 // channels, tree/ll with 8 channels in half the time of either.
 func measured() *model.File {
-	axis := []uint64{1 << 10, 8 << 10, 64 << 10}
-	curve := func(channels int, us float64) model.Curve {
-		c := model.Curve{Channels: channels, Min: axis[0], Max: axis[2], Micros: []float64{us, 2 * us, 4 * us}, Sigma: []float64{.01, .01, .01}}
-		for i, b := range axis {
-			c.Measured = append(c.Measured, [2]float64{float64(b), c.Micros[i]})
-		}
-		return c
+	curve := func(algo, proto string, channels int, us float64) model.Curve {
+		return model.Curve{Algo: algo, Proto: proto, Channels: channels, Measured: [][2]float64{{1 << 10, us}, {8 << 10, 2 * us}, {64 << 10, 4 * us}}}
 	}
 	return &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
-		Coll: "allreduce", Nodes: 2, Ranks: 16, Noise: .01, Axis: axis,
+		Coll: "allreduce", Nodes: 2, Ranks: 16, Noise: .01,
 		HeldOut: []model.Score{{LeftOut: "every other size", Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06, VersusDefault: .9}},
-		Default: &model.Default{Measured: []model.DefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
-			Micros: []float64{20, 40, 80}, Sigma: []float64{.01, .01, .01}},
-		Families: []model.Family{
-			{Algo: "ring", Proto: "simple", Scale: 1, GapScale: 1, Curves: []model.Curve{curve(8, 20), curve(16, 20)}},
-			{Algo: "tree", Proto: "ll", Scale: 1, GapScale: 1, Curves: []model.Curve{curve(8, 10)}},
-		},
+		Default: []model.DefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
+		Curves:  []model.Curve{curve("ring", "simple", 8, 20), curve("ring", "simple", 16, 20), curve("tree", "ll", 8, 10)},
 	}}}
 }
 
@@ -79,10 +70,6 @@ func TestModelRules(t *testing.T) {
 		{group(func(g *model.Group) { g.HeldOut[0].VersusDefault = 1.01 }), "1.010 times as long as NCCL's own [model-regret]"},
 		{group(func(g *model.Group) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
 		{group(func(g *model.Group) { g.Default = nil }), "the default was not measured [model-no-default]"},
-		{group(func(g *model.Group) {
-			g.Families[0].Distrust = []model.Distrust{{Min: 8 << 10, Max: 8 << 10, Twin: "tree/ll"}}
-			g.Families[1].Distrust = []model.Distrust{{Min: 8 << 10, Max: 8 << 10, Twin: "ring/simple"}}
-		}), "m.json: note: allreduce with 2 nodes, 16 ranks: ring/simple takes the same time as tree/ll at 8KiB"},
 	} {
 		found, m := checkModel(t, c.change)
 		got := fmt.Sprint(found)
@@ -129,18 +116,6 @@ func TestRowsAgainstModel(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s%q, want %q", rows, got, want)
-		}
-	}
-}
-
-// Where labels are not to be trusted, nothing is said of rows.
-func TestRowsAgainstTwins(t *testing.T) {
-	_, m := checkModel(t, func(f *model.File) {
-		f.Groups[0].Families[0].Distrust = []model.Distrust{{Min: 1 << 10, Max: 64 << 10, Twin: "tree/ll"}}
-	})
-	for _, f := range Check("p.csv", []byte(header+"allreduce,1K,32K,ring,simple,8,2,8,,\n"), Options{Model: m}) {
-		if strings.HasPrefix(f.Rule, "model-") {
-			t.Errorf("%s", f)
 		}
 	}
 }

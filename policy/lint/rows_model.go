@@ -24,7 +24,7 @@ func (c *check) againstModel() {
 		if err != nil {
 			continue
 		}
-		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll}
+		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll, g.Sizes()}
 		at := keyOf(coll, int32(g.Nodes), int32(g.Ranks))
 		var decided []nccl.Range
 		for _, r := range c.rows {
@@ -42,7 +42,7 @@ func (c *check) againstModel() {
 				c.rowAgainst(view, r, sizes)
 			}
 		}
-		domain := nccl.Range{Min: g.Axis[0], Max: g.Axis[len(g.Axis)-1]}
+		domain := nccl.Range{Min: view.sizes[0], Max: view.sizes[len(view.sizes)-1]}
 		slices.SortFunc(decided, func(a, b nccl.Range) int { return cmp.Compare(a.Min, b.Min) })
 		left := domain.Min // the first size that no row decides
 		for _, sizes := range decided {
@@ -62,6 +62,7 @@ type groupView struct {
 	*model.View
 	group *model.Group
 	coll  nccl.Coll
+	sizes []uint64 // measured, ascending
 }
 
 // expected is a time in ln(us) and its standard deviation.
@@ -70,27 +71,9 @@ type expected struct{ mean, sigma float64 }
 // fastest returns the least time expected among configurations; ok is false where none of them is
 // known at that size.
 func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) bool) (best expected, ok bool) {
-	for _, f := range v.group.Families {
-		algo, err1 := nccl.Algos.Parse(f.Algo)
-		proto, err2 := nccl.Protos.Parse(f.Proto)
-		if err1 != nil || err2 != nil {
-			continue
-		}
-		doubtful := false
-		for _, d := range f.Distrust {
-			doubtful = doubtful || d.Min <= bytes && bytes <= d.Max
-		}
-		if doubtful {
-			continue
-		}
-		for _, curve := range f.Curves {
-			if !is(algo, proto, curve.Channels) {
-				continue
-			}
-			mean, sigma, known := v.Predict(v.coll, algo, proto, curve.Channels, bytes)
-			if known && (!ok || mean < best.mean) {
-				best, ok = expected{mean, sigma}, true
-			}
+	for _, c := range v.Candidates(v.coll, bytes, nccl.Everything()) {
+		if is(c.Algo, c.Proto, c.Channels) && !math.IsNaN(c.LnMicros) && (!ok || c.LnMicros < best.mean) {
+			best, ok = expected{c.LnMicros, c.Sigma}, true
 		}
 	}
 	return best, ok
@@ -98,10 +81,8 @@ func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) boo
 
 // holds reports whether a configuration was measured at any size.
 func (v groupView) holds(is func(nccl.Algo, nccl.Proto, int) bool) bool {
-	return slices.ContainsFunc(v.group.Families, func(f model.Family) bool {
-		algo, err1 := nccl.Algos.Parse(f.Algo)
-		proto, err2 := nccl.Protos.Parse(f.Proto)
-		return err1 == nil && err2 == nil && slices.ContainsFunc(f.Curves, func(c model.Curve) bool { return is(algo, proto, c.Channels) })
+	return slices.ContainsFunc(v.Candidates(v.coll, v.sizes[0], nccl.Everything()), func(c model.Candidate) bool {
+		return is(c.Algo, c.Proto, c.Channels)
 	})
 }
 
@@ -113,7 +94,7 @@ func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 	}
 	within := false
 	slowest, at, times := 0.0, uint64(0), [2]float64{}
-	for _, bytes := range v.group.Axis {
+	for _, bytes := range v.sizes {
 		if bytes < sizes.Min || bytes > sizes.Max {
 			continue
 		}

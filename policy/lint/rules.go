@@ -41,7 +41,6 @@ const (
 	modelSimulated      = "model-simulated"
 	modelRegret         = "model-regret"
 	modelNoDefault      = "model-no-default"
-	modelTwins          = "model-twins"
 	modelMachine        = "model-machine"
 	modelMasked         = "model-masked"
 	modelDisagrees      = "model-disagrees"

@@ -224,7 +224,7 @@ func TestRulesAreDocumented(t *testing.T) {
 	}
 	for _, rule := range []string{Invalid, noRows, matchesNothing, duplicate, shadowed, overlap, gap, neverOffered, avoidsNothing, notOnThisMachine, neverAsked, regBuff,
 		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain, chunkNotMultiple, badIgnore, modelInvalid, modelStale,
-		modelSimulated, modelRegret, modelNoDefault, modelTwins, modelMachine, modelMasked, modelDisagrees, modelChannelsUnseen} {
+		modelSimulated, modelRegret, modelNoDefault, modelMachine, modelMasked, modelDisagrees, modelChannelsUnseen} {
 		if !seen[rule] {
 			t.Errorf("no text of %s", rule)
 		}

@@ -12,7 +12,6 @@ const (
 	AbstainNodes
 	AbstainSize
 	AbstainCells
-	AbstainTwins
 	AbstainDefault
 	AbstainBest
 	AbstainGain
@@ -28,7 +27,6 @@ var abstentions = [...]string{
 	AbstainNodes:   "another number of nodes was measured",
 	AbstainSize:    "the size is outside those measured",
 	AbstainCells:   "no configuration that NCCL offers here was measured",
-	AbstainTwins:   "the labels of what was measured here cannot be trusted",
 	AbstainDefault: "what NCCL would choose here was not measured",
 	AbstainBest:    "NCCL's own choice is the best known",
 	AbstainGain:    "the gain is within the model's uncertainty",

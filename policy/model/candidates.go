@@ -25,7 +25,7 @@ func (c Candidate) Micros() float64 { return math.Exp(c.LnMicros) }
 // Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is
 // empty where the model says nothing of the collective or the size.
 func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Candidate {
-	g, at, _ := v.find(coll, bytes)
+	g, octave, _ := v.find(coll, bytes)
 	if g == nil {
 		return nil
 	}
@@ -33,16 +33,12 @@ func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Cand
 	all := make([]Candidate, len(g.curves))
 	for i := range g.curves {
 		c := &g.curves[i]
-		mean, sigma := at.in(c.lnTable)
+		ln, sigma := c.at(octave)
 		bar := v.offer(coll, c, &costs, noRing)
-		switch {
-		case bar != BarNone:
-		case math.IsNaN(mean):
-			bar = BarUnknown
-		default:
-			bar = c.trust(bytes)
+		if bar == BarNone && math.IsNaN(ln) {
+			bar = BarSize
 		}
-		all[i] = Candidate{c.algo, c.proto, c.channels, mean, sigma, bar, c.floored}
+		all[i] = Candidate{c.algo, c.proto, c.channels, ln, sigma, bar, c.floored}
 	}
 	slices.SortFunc(all, func(a, b Candidate) int {
 		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
@@ -62,18 +58,12 @@ func unknownLast(ln float64) float64 {
 // Expect returns what the model expects of a configuration beside what NCCL would do. ok is false
 // where it does not know one of both at this size from measurements.
 func (v *View) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice Choice, ok bool) {
-	g, at, _ := v.find(coll, bytes)
-	if g == nil {
-		return NoChoice, false
-	}
-	c := g.curve(algo, proto, channels)
-	if c == nil || c.trust(bytes) != BarNone {
-		return NoChoice, false
-	}
 	choice = Choice{Algo: algo, Proto: proto, Channels: channels}
-	choice.LnMicros, choice.Sigma = at.in(c.lnTable)
-	def, _, ok := v.defaultTime(g, at, costs, c)
-	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
+	if choice.LnMicros, choice.Sigma, ok = v.Predict(coll, algo, proto, channels, bytes); !ok {
+		return NoChoice, false
+	}
+	g := v.groups[coll]
+	choice.DefaultLnMicros, choice.DefaultSigma, _, ok = v.defaultTime(g, bytes, costs, g.curve(algo, proto, channels))
 	choice.Needed = choice.needed() + v.farther[coll]
-	return choice, ok && choice.Sigma > 0
+	return choice, ok
 }

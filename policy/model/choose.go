@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -59,7 +58,7 @@ const (
 // It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
 // give equal answers on all ranks.
 func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, Abstention) {
-	g, at, why := v.find(coll, bytes)
+	g, octave, why := v.find(coll, bytes)
 	if g == nil {
 		return NoChoice, why
 	}
@@ -68,21 +67,21 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, A
 			return choice, why
 		}
 	}
-	choice, best, why := v.fastest(coll, g, at, costs, false)
-	if best < 0 {
+	choice, best, why := v.fastest(coll, g, octave, costs)
+	if best == nil {
 		return NoChoice, why
 	}
-	def, same, ok := v.defaultTime(g, at, costs, &g.curves[best])
+	ln, sigma, same, ok := v.defaultTime(g, bytes, costs, best)
 	if !ok {
 		return choice, AbstainDefault
 	}
-	choice.DefaultLnMicros, choice.DefaultSigma = def.mean, def.sigma
+	choice.DefaultLnMicros, choice.DefaultSigma = ln, sigma
 	if same {
 		return choice, AbstainBest
 	}
 	needed := choice.needed()
 	choice.Needed = needed + v.farther[coll]
-	switch gain := def.mean - choice.LnMicros; {
+	switch gain := ln - choice.LnMicros; {
 	case !(gain > 0):
 		return choice, AbstainBest
 	case !(gain > needed):
@@ -101,65 +100,48 @@ func (c Choice) needed() float64 {
 // NoChoice is the choice where no configuration is known.
 var NoChoice = Choice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
 
-// find returns the group of a collective and the position of a size in it, or says why there is
+// find returns the group of a collective and the logarithm of a size in it, or says why there is
 // none.
-func (v *View) find(coll nccl.Coll, bytes uint64) (*compiledGroup, position, Abstention) {
+func (v *View) find(coll nccl.Coll, bytes uint64) (g *compiledGroup, octave float64, why Abstention) {
 	switch {
 	case !coll.IsAsked():
-		return nil, position{}, AbstainColl
+		return nil, 0, AbstainColl
 	case v.groups[coll] == nil:
-		return nil, position{}, v.abstains[coll]
+		return nil, 0, v.abstains[coll]
+	case !v.groups[coll].sizes.Contains(bytes):
+		return nil, 0, AbstainSize
 	}
-	g := v.groups[coll]
-	if bytes < g.axis[0] || bytes > g.axis[len(g.axis)-1] {
-		return nil, position{}, AbstainSize
-	}
-	return g, g.locate(bytes), Decides
+	return v.groups[coll], log2(bytes), Decides
 }
 
 // Fastest returns the configuration that should be the fastest among the available cells, with no
 // regard to what NCCL would do or whether it is sure. It says what a model predicts; what a policy
 // does, Choose decides.
 func (v *View) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, bool) {
-	g, at, _ := v.find(coll, bytes)
+	g, octave, _ := v.find(coll, bytes)
 	if g == nil {
 		return NoChoice, false
 	}
-	choice, best, _ := v.fastest(coll, g, at, costs, true)
-	return choice, best >= 0
+	choice, best, _ := v.fastest(coll, g, octave, costs)
+	return choice, best != nil
 }
 
-// fastest finds the curve with the least time, -1 for none. Beyond the sizes measured with a
-// configuration itself, where a prediction rests on its relatives alone, it counts only if asked
-// for.
-func (v *View) fastest(coll nccl.Coll, g *compiledGroup, at position, costs nccl.Costs, beyond bool) (choice Choice, best int, why Abstention) {
-	best, why, choice = -1, AbstainSize, NoChoice
+// fastest finds the curve with the least time, nil: none.
+func (v *View) fastest(coll nccl.Coll, g *compiledGroup, octave float64, costs nccl.Costs) (choice Choice, best *compiledCurve, why Abstention) {
+	why, choice = AbstainSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
 		if v.offer(coll, c, &costs, noRing) != BarNone {
-			if why == AbstainSize {
-				why = AbstainCells
-			}
+			why = AbstainCells
 			continue
 		}
-		mean := at.value(c.ln)
-		score := mean + doubt*at.value(c.sigma)
-		if !(score < least) { // nor if it is NaN
-			continue
+		ln, sigma := c.at(octave)
+		if score := ln + doubt*sigma; score < least { // not if it is NaN
+			least, best = score, c
+			choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, ln, sigma
 		}
-		switch c.trust(at.bytes) {
-		case BarTwins:
-			why = AbstainTwins
-			continue
-		case BarSize:
-			if !beyond {
-				continue
-			}
-		}
-		least, best = score, i
-		choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, mean, at.value(c.sigma)
 	}
 	return choice, best, why
 }
@@ -174,8 +156,6 @@ const (
 	BarGuarded
 	BarChannels
 	BarSize
-	BarTwins
-	BarUnknown
 )
 
 var bars = [...]string{
@@ -184,8 +164,6 @@ var bars = [...]string{
 	BarGuarded:    "NCCL keeps from ring here, where FP8 sums would lose precision",
 	BarChannels:   "NCCL does not check its channel count here",
 	BarSize:       "not measured with it at such sizes",
-	BarTwins:      "its label cannot be trusted at such sizes",
-	BarUnknown:    "its time is not known at such sizes",
 }
 
 func (b Bar) String() string { return bars[b] }
@@ -203,17 +181,6 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 	return BarNone
 }
 
-// trust is what the measurements have against a curve at a size.
-func (c *compiledCurve) trust(bytes uint64) Bar {
-	switch {
-	case slices.ContainsFunc(c.distrust, func(r nccl.Range) bool { return r.Contains(bytes) }):
-		return BarTwins
-	case !c.own.Contains(bytes):
-		return BarSize
-	}
-	return BarNone
-}
-
 func (g *compiledGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *compiledCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.algo == algo && c.proto == proto && c.channels == channels {
@@ -224,16 +191,16 @@ func (g *compiledGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *c
 }
 
 // Predict returns what the model expects of a configuration: ln(us) and its standard deviation,
-// which includes the noise of measuring it once.
+// which includes the noise of measuring it once. ok is false where it was not measured around the size.
 func (v *View) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
-	g, at, _ := v.find(coll, bytes)
+	g, octave, _ := v.find(coll, bytes)
 	if g == nil {
 		return 0, 0, false
 	}
 	c := g.curve(algo, proto, channels)
-	if c == nil {
+	if c == nil || !c.has(octave) {
 		return 0, 0, false
 	}
-	lnMicros, sigma = at.in(c.lnTable)
-	return lnMicros, sigma, sigma > 0
+	lnMicros, sigma = c.at(octave)
+	return lnMicros, sigma, true
 }

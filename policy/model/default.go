@@ -23,7 +23,7 @@ func (c OwnChoice) Micros() float64 { return math.Exp(c.LnMicros) }
 
 // Own returns what NCCL does by itself where that was measured on this communicator.
 func (v *View) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
-	g, at, _ := v.find(coll, bytes)
+	g, octave, _ := v.find(coll, bytes)
 	if g == nil || g.file.Nodes != v.nodes {
 		return own, false
 	}
@@ -32,82 +32,79 @@ func (v *View) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 		return own, false
 	}
 	near := below
-	if float64(bytes)/float64(below.bytes) > float64(above.bytes)/float64(bytes) {
+	if octave-log2(below.bytes) > log2(above.bytes)-octave {
 		near = above
 	}
 	own = OwnChoice{Algo: -1, Proto: -1}
-	if below.algo < 0 || above.algo < 0 {
-		own.LnMicros, own.Sigma = at.in(g.byDef)
-		return own, own.Sigma > 0
+	if below.algo >= 0 && above.algo >= 0 {
+		own.Algo, own.Proto = near.algo, near.proto
+		if below.sameCell(above) && below.channels == above.channels {
+			own.Channels = near.channels
+		}
 	}
-	own.Algo, own.Proto = near.algo, near.proto
-	if below.sameCell(above) && below.channels == above.channels {
-		own.Channels = near.channels
-	}
-	own.LnMicros, own.Sigma = g.timeOfDefault(at, below, above, near)
-	return own, own.Sigma > 0
+	own.LnMicros, own.Sigma = g.byDefault(octave, below, above)
+	return own, true
 }
-
-type defaultTime struct{ mean, sigma float64 }
 
 // defaultTime is what NCCL's own choice takes. Where what it would choose now is not what it chose
 // when measured, the fastest that its cell can be stands in, so that a gain is never assumed.
-func (v *View) defaultTime(g *compiledGroup, at position, costs nccl.Costs, best *compiledCurve) (d defaultTime, same, ok bool) {
+func (v *View) defaultTime(g *compiledGroup, bytes uint64, costs nccl.Costs, best *compiledCurve) (ln, sigma float64, same, ok bool) {
 	pickAlgo, pickProto, tied := costs.Own()
 	if tied {
-		return d, false, false // releases take different ones
+		return 0, 0, false, false // releases take different ones
 	}
-	is := func(algo nccl.Algo, proto nccl.Proto) bool { return algo == pickAlgo && proto == pickProto }
-	below, above, known := g.defaultsAround(at.bytes)
-	if known {
-		unlabelled := below.algo < 0 || above.algo < 0
-		if costs.AvailableOnly || unlabelled || is(below.algo, below.proto) || is(above.algo, above.proto) {
-			d.mean, d.sigma = at.in(g.byDef)
-			if !unlabelled && !costs.AvailableOnly {
-				label := below
-				if !is(below.algo, below.proto) {
-					label = above
-				}
-				d.mean, d.sigma = g.timeOfDefault(at, below, above, label)
-			}
-			same = below.is(best) && above.is(best)
-			return d, same, d.sigma > 0
+	octave := log2(bytes)
+	if below, above, known := g.defaultsAround(bytes); known {
+		as := func(d compiledDefault) bool { return d.algo < 0 || d.algo == pickAlgo && d.proto == pickProto }
+		if costs.AvailableOnly || as(below) || as(above) {
+			ln, sigma = g.byDefault(octave, below, above)
+			return ln, sigma, below.is(best) && above.is(best), true
 		}
 	}
-	if pickAlgo < 0 {
-		return d, false, false
-	}
-	found := false
 	for i := range g.curves {
 		c := &g.curves[i]
-		if !is(c.algo, c.proto) {
+		if c.algo != pickAlgo || c.proto != pickProto {
 			continue
 		}
-		if mean, sigma := at.in(c.lnTable); sigma > 0 && (!found || mean < d.mean) {
-			d.mean, d.sigma, found = mean, sigma, true
+		if l, s := c.at(octave); s > 0 && (!ok || l < ln) {
+			ln, sigma, ok = l, s, true
 		}
 	}
-	return d, false, found
+	return ln, sigma, false, ok
 }
 
-// timeOfDefault is what a measured default takes at a size. Where NCCL changes its choice on the
-// way from one size to the next and the one that it is on is known, the time is that of its curve,
-// moved to where NCCL's own time was.
-func (g *compiledGroup) timeOfDefault(at position, below, above, label compiledDefault) (mean, sigma float64) {
-	if !below.sameCell(above) {
-		c := g.curve(label.algo, label.proto, label.channels)
-		if c == nil {
-			c = g.curve(label.algo, label.proto, 0) // measured as NCCL's own count
-		}
-		if c != nil {
-			mean, sigma := at.in(c.lnTable)
-			home, known := g.locate(label.bytes).in(c.lnTable)
-			if sigma > 0 && known > 0 {
-				return mean + label.lnMicros - home, sigma
-			}
-		}
+// byDefault is what NCCL's own choice takes between two sizes at which it was measured: from the curve of what it chose at
+// the one to the curve of what it chose at the other. Where that is not the same, the two curves bound it. Where one of
+// them is not known, the default's own times tell.
+func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) (ln, sigma float64) {
+	if below.bytes == above.bytes {
+		return below.ln, g.file.Noise
 	}
-	return at.in(g.byDef)
+	low, s, ok := g.moved(octave, below)
+	high, z, too := g.moved(octave, above)
+	if !ok || !too {
+		return g.own.at(octave)
+	}
+	from, to := log2(below.bytes), log2(above.bytes)
+	ln = low + (octave-from)/(to-from)*(high-low)
+	if below.sameCell(above) && below.channels == above.channels {
+		return ln, max(s, z)
+	}
+	return ln, math.Sqrt((low-high)*(low-high)/4 + (s*s+z*z)/2)
+}
+
+// moved is the curve of what NCCL chose at a measured size, moved to where NCCL's own time was.
+func (g *compiledGroup) moved(octave float64, d compiledDefault) (ln, sigma float64, ok bool) {
+	c := g.curve(d.algo, d.proto, d.channels)
+	if c == nil {
+		c = g.curve(d.algo, d.proto, 0) // measured as NCCL's own count
+	}
+	if home := log2(d.bytes); c != nil && c.has(octave) && c.has(home) {
+		ln, sigma = c.at(octave)
+		was, _ := c.at(home)
+		return ln + d.ln - was, sigma, true
+	}
+	return 0, 0, false
 }
 
 // is reports whether a configuration is the default itself: NCCL's own channel count is whatever
@@ -123,7 +120,9 @@ func (d compiledDefault) sameCell(e compiledDefault) bool {
 // defaultsAround returns the measured defaults at or next to a size, twice the same where it was
 // measured itself.
 func (g *compiledGroup) defaultsAround(bytes uint64) (below, above compiledDefault, ok bool) {
-	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int { return cmp.Compare(d.bytes, b) })
+	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int {
+		return cmp.Compare(d.bytes, b)
+	})
 	switch {
 	case exact:
 		return g.defaults[i], g.defaults[i], true

@@ -14,9 +14,8 @@ func TestOwnChoice(t *testing.T) {
 	fileOf := func(points ...model.DefaultPoint) *model.File {
 		file := smallModel()
 		g := &file.Groups[0]
-		g.Axis = []uint64{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}
-		g.Default = &model.Default{Measured: points, Micros: []float64{10, 20, 40}, Sigma: []float64{0.01, 0.01, 0.01}}
-		g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: 8, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}}, Micros: []float64{30, 30, 30}, Sigma: []float64{0.1, 0.1, 0.1}}}}}
+		g.Default = points
+		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 8, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
 		return file
 	}
 	tree, ring := model.DefaultPoint{4 << 10, 10, "tree", "ll", 2}, model.DefaultPoint{64 << 10, 40, "ring", "simple", 8}
@@ -37,7 +36,7 @@ func TestOwnChoice(t *testing.T) {
 		{"before the first", fileOf(tree, ring), 4<<10 - 1, false, 0, 0, 0},
 		{"after the last", fileOf(tree, ring), 64<<10 + 1, false, 0, 0, 0},
 		{"nearer to the lower one, whose curve is not known", fileOf(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
-		{"nearer to the upper one, whose curve is, moved to its time", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, 40},
+		{"nearer to the upper one", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, math.Sqrt(20 * 40)},
 		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
 		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
@@ -114,9 +113,8 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest, 16: model.Decides} {
 		file := smallModel()
 		g := &file.Groups[0]
-		g.Axis = []uint64{4 << 10, 64 << 10}
-		g.Default = &model.Default{Measured: []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}
-		g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: channels, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}, Micros: []float64{30, 30}, Sigma: []float64{0.01, 0.01}}}}}
+		g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
+		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: channels, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
 		m, err := model.Compile("m.json", file)
 		if err != nil {
 			t.Fatal(err)
@@ -133,9 +131,8 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 func TestFloorsOfVerifiedSizes(t *testing.T) {
 	file := smallModel()
 	g := &file.Groups[0]
-	g.Axis = []uint64{4 << 10, 64 << 10}
-	g.Default = &model.Default{Measured: []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}
-	g.Families = []model.Family{{Algo: "ring", Proto: "simple", Curves: []model.Curve{{Channels: 16, Floored: true, Min: 4 << 10, Max: 64 << 10, Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}, Micros: []float64{40, 40}, Sigma: []float64{0.01, 0.01}}}}}
+	g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
+	g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 16, Floored: true, Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}}}
 	for _, verified := range [][]model.Verified{nil, {{Bytes: 4200, Algo: "ring", Proto: "simple", Channels: 16, Micros: 30, DefaultMicros: 40, Repetitions: 2}}} {
 		g.Verified = verified
 		m, err := model.Compile("m.json", file)

@@ -1,9 +1,11 @@
 package model
 
+import "slices"
+
 // Format and Version open every model file. A reader refuses others.
 const (
 	Format  = "nccl-tuner-go cost model"
-	Version = 2
+	Version = 3
 )
 
 // MaxFileBytes is the size up to which the library reads a model.
@@ -68,11 +70,9 @@ type Group struct {
 
 	HeldOut []Score `json:"held_out,omitempty"`
 
-	// Axis lists the sizes at which the curves are given, ascending. In between ln(us) and sigma
-	// are straight lines over log2 bytes.
-	Axis     []uint64 `json:"axis"`
-	Default  *Default `json:"default,omitempty"` // nil: the library's own choice was not measured
-	Families []Family `json:"families"`
+	// Default is what NCCL did when left alone, ascending sizes; none: it was not measured.
+	Default []DefaultPoint `json:"default,omitempty"`
+	Curves  []Curve        `json:"curves"`
 	// Verified are the sizes at which the default and the best candidates were measured once more. At these
 	// the winner is chosen.
 	Verified []Verified `json:"verified,omitempty"`
@@ -106,13 +106,6 @@ type Verified struct {
 	Repetitions   int     `json:"repetitions"`
 }
 
-// Default is what the library did when left alone.
-type Default struct {
-	Measured []DefaultPoint `json:"measured"` // ascending sizes
-	Micros   []float64      `json:"us"`       // at the sizes of Axis within those measured
-	Sigma    []float64      `json:"sigma"`
-}
-
 // DefaultPoint is one measured default. Its configuration is empty and 0 where it is not
 // known.
 type DefaultPoint struct {
@@ -123,38 +116,30 @@ type DefaultPoint struct {
 	Channels int     `json:"channels,omitempty"`
 }
 
-// Family is the model of one algorithm with one protocol.
-type Family struct {
-	Algo  string `json:"algorithm"`
-	Proto string `json:"protocol"`
-	// Scale multiplies sigma at sizes that were measured, GapScale between them.
-	Scale    float64 `json:"scale,omitempty"`
-	GapScale float64 `json:"gap_scale,omitempty"`
-
-	// Distrust lists sizes at which the label is probably wrong. The model never chooses the family
-	// there.
-	Distrust []Distrust `json:"distrust,omitempty"`
-	Curves   []Curve    `json:"curves"` // ascending channels
-}
-
-// Distrust is an inclusive range of sizes at which a family takes the same time as another.
-type Distrust struct {
-	Min  uint64 `json:"min_bytes"`
-	Max  uint64 `json:"max_bytes"`
-	Twin string `json:"twin"`
-}
-
-// Curve is one configuration: measured points, and the fit at the sizes of the group's Axis
-// within Min and Max. Where these reach beyond the points measured with it, the rest of its family
-// predicts it; a policy never chooses it there.
+// Curve is one configuration, as it was measured. In between a monotone cubic tells, beyond nothing does.
 type Curve struct {
-	Channels int `json:"channels"` // 1..64; 0: NCCL's own count
+	Algo     string `json:"algorithm"`
+	Proto    string `json:"protocol"`
+	Channels int    `json:"channels"` // 1..64; 0: NCCL's own count
 	// Floored says that it was measured only under an NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS of at least
 	// as many channels: a job without may have fewer, and then does not what is promised.
 	Floored  bool         `json:"floored,omitempty"`
-	Min      uint64       `json:"min_bytes"`
-	Max      uint64       `json:"max_bytes"`
-	Measured [][2]float64 `json:"measured"` // bytes, us
-	Micros   []float64    `json:"us"`
-	Sigma    []float64    `json:"sigma"` // includes the noise of measuring once
+	Measured [][2]float64 `json:"measured"` // bytes, us; ascending sizes
+}
+
+// Sizes are those that were measured, ascending.
+func (g *Group) Sizes() (sizes []uint64) {
+	for _, p := range g.Default {
+		sizes = append(sizes, p.Bytes)
+	}
+	for _, c := range g.Curves {
+		for _, m := range c.Measured {
+			sizes = append(sizes, uint64(m[0]))
+		}
+	}
+	for _, v := range g.Verified {
+		sizes = append(sizes, v.Bytes)
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
 }

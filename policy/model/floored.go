@@ -13,11 +13,7 @@ func (m *Model) Floors() (floors nccl.Floors) {
 			continue
 		}
 		view := m.For(key.nodes, key.ranks)
-		sizes := slices.Clone(g.axis)
-		for _, v := range g.verdicts {
-			sizes = append(sizes, v.Bytes) // an axis leaves out sizes close to one another
-		}
-		for _, b := range sizes {
+		for _, b := range g.file.Sizes() {
 			choice, why := view.Choose(key.coll, b, nccl.Everything())
 			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Decides && c != nil && c.floored {
 				floors.Add(choice.Algo, choice.Channels)

@@ -34,37 +34,31 @@ type groupKey struct {
 	nodes, ranks int
 }
 
-// compiledGroup holds the tables of a group, one value per size of the axis, with NaN where there is
-// none.
+// compiledGroup is what is known of a collective on a communicator.
 type compiledGroup struct {
-	file    *Group
-	axis    []uint64
-	octaves []float64 // log2 of axis
+	file  *Group
+	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
-	byDef    lnTable // empty: not measured
+	own      curve // of NCCL's own choice, whatever that was
 	defaults []compiledDefault
 	verdicts []compiledVerdict
 }
 
-type lnTable struct{ ln, sigma []float64 }
-
 type compiledCurve struct {
-	lnTable
+	curve
 	algo     nccl.Algo
 	proto    nccl.Proto
 	channels int
 	floored  bool
-	own      nccl.Range // of the sizes measured
-	distrust []nccl.Range
 }
 
 type compiledDefault struct {
 	bytes    uint64
+	ln       float64   // ln(us)
 	algo     nccl.Algo // -1: not known
 	proto    nccl.Proto
 	channels int
-	lnMicros float64
 }
 
 // maxProblems is how many errors of one file are reported.
@@ -132,7 +126,7 @@ func jsonError(name string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d: %w", name, 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
-// Compile checks a model and builds its tables. The file must not be changed afterwards.
+// Compile checks a model and builds its curves. The file must not be changed afterwards.
 func Compile(name string, file *File) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[groupKey]*compiledGroup{}}
 	c := checker{name: name}
@@ -201,50 +195,55 @@ func (c *checker) err() error {
 }
 
 func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
-	g := &compiledGroup{file: f, axis: f.Axis}
+	g := &compiledGroup{file: f, sizes: nccl.Range{Min: nccl.Inf}}
 	coll, ok := nccl.Colls.Named(f.Coll)
 	if !ok {
 		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
 	}
-	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path, "%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
+	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path,
+		"%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
-	for i, b := range f.Axis {
-		switch {
-		case b == 0 || i > 0 && b <= f.Axis[i-1]:
-			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d does not ascend", b)
-		case b >= nccl.MaxBytes:
-			c.problem(fmt.Sprintf("%s.axis[%d]", path, i), "%d (allowed: below 2^50)", b)
+	for i, p := range f.Default {
+		at := fmt.Sprintf("%s.default[%d]", path, i)
+		c.point(at, g, &g.own, float64(p.Bytes), p.Micros)
+		d := compiledDefault{p.Bytes, math.Log(p.Micros), -1, -1, p.Channels}
+		if p.Algo != "" || p.Proto != "" {
+			d.algo, d.proto = c.label(at, p.Algo, p.Proto)
 		}
-		g.octaves = append(g.octaves, math.Log2(float64(b)))
-	}
-	c.isTrue(len(f.Axis) > 0, path+".axis", "no sizes")
-	if d := f.Default; d != nil {
-		path := path + ".default"
-		for i, p := range d.Measured {
-			at := fmt.Sprintf("%s.measured[%d]", path, i)
-			c.isTrue(p.Bytes > 0 && (i == 0 || p.Bytes > d.Measured[i-1].Bytes), at+".bytes", "%d does not ascend", p.Bytes)
-			if n := len(f.Axis); n > 0 {
-				c.isTrue(p.Bytes >= f.Axis[0] && p.Bytes <= f.Axis[n-1], at+".bytes", "%d (allowed: %d to %d, as in the axis)", p.Bytes, f.Axis[0], f.Axis[n-1])
-			}
-			def := compiledDefault{p.Bytes, -1, -1, p.Channels, math.Log(p.Micros)}
-			if p.Algo != "" || p.Proto != "" {
-				def.algo, def.proto = c.label(at, p.Algo, p.Proto)
-			}
-			c.isTrue(p.Micros > 0 && p.Micros < 1e15, at+".us", "%g (allowed: above 0)", p.Micros)
-			c.isTrue(p.Channels >= 0 && p.Channels <= nccl.MaxChannels, at+".channels", "%d (allowed: 0 to %d)", p.Channels, nccl.MaxChannels)
-			g.defaults = append(g.defaults, def)
-		}
-		if c.isTrue(len(d.Measured) > 0, path+".measured", "no sizes") {
-			within := nccl.Range{Min: d.Measured[0].Bytes, Max: d.Measured[len(d.Measured)-1].Bytes}
-			g.byDef = c.table(path, g, within, d.Micros, d.Sigma)
-		}
+		c.channels(at, p.Channels)
+		g.defaults = append(g.defaults, d)
 	}
 	c.verdicts(path, g, f.Verified)
 	seen := map[curveKey]bool{}
-	for i := range f.Families {
-		c.family(fmt.Sprintf("%s.families[%d]", path, i), g, &f.Families[i], seen)
+	for i := range f.Curves {
+		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i], seen)
+	}
+	c.isTrue(g.sizes.Max > 0, path, "nothing was measured")
+	if len(c.problems) == 0 {
+		g.own.join(f.Noise)
+		for i := range g.curves {
+			g.curves[i].join(f.Noise)
+		}
 	}
 	return g, groupKey{coll, f.Nodes, f.Ranks}
+}
+
+// point adds what was measured at a size to a curve.
+func (c *checker) point(path string, g *compiledGroup, to *curve, bytes, micros float64) {
+	if !c.isTrue(bytes >= 1 && bytes < nccl.MaxBytes, path, "%g is not a size (allowed: 1 to 2^50)", bytes) {
+		return
+	}
+	if n := len(to.octaves); !c.isTrue(n == 0 || log2(uint64(bytes)) > to.octaves[n-1], path, "%g bytes do not ascend", bytes) {
+		return
+	}
+	if c.isTrue(micros > 0 && micros < 1e15, path, "%g us (allowed: above 0)", micros) {
+		to.add(uint64(bytes), micros)
+		g.sizes.Min, g.sizes.Max = min(g.sizes.Min, uint64(bytes)), max(g.sizes.Max, uint64(bytes))
+	}
+}
+
+func (c *checker) channels(path string, n int) {
+	c.isTrue(n >= 0 && n <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", n, nccl.MaxChannels)
 }
 
 func (c *checker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
@@ -266,54 +265,15 @@ type curveKey struct {
 	channels int
 }
 
-func (c *checker) family(path string, g *compiledGroup, f *Family, seen map[curveKey]bool) {
+func (c *checker) curve(path string, g *compiledGroup, f *Curve, seen map[curveKey]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
-	var distrust []nccl.Range
-	for i, d := range f.Distrust {
-		c.isTrue(d.Min <= d.Max, fmt.Sprintf("%s.distrust[%d]", path, i), "min_bytes %d is above max_bytes %d", d.Min, d.Max)
-		distrust = append(distrust, nccl.Range{Min: d.Min, Max: d.Max})
+	c.channels(path, f.Channels)
+	key := curveKey{algo, proto, f.Channels}
+	c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, f.Channels)
+	seen[key] = true
+	compiled := compiledCurve{algo: algo, proto: proto, channels: f.Channels, floored: f.Floored}
+	for k, m := range f.Measured {
+		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}
-	for i, curve := range f.Curves {
-		path := fmt.Sprintf("%s.curves[%d]", path, i)
-		c.isTrue(curve.Channels >= 0 && curve.Channels <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", curve.Channels, nccl.MaxChannels)
-		c.isTrue(curve.Min <= curve.Max, path, "min_bytes %d is above max_bytes %d", curve.Min, curve.Max)
-		key := curveKey{algo, proto, curve.Channels}
-		c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, curve.Channels)
-		seen[key] = true
-		mc := compiledCurve{algo: algo, proto: proto, channels: curve.Channels, floored: curve.Floored, distrust: distrust, own: nccl.Range{Min: nccl.Inf, Max: 0}}
-		mc.lnTable = c.table(path, g, nccl.Range{Min: curve.Min, Max: curve.Max}, curve.Micros, curve.Sigma)
-		for k, m := range curve.Measured {
-			if !(m[0] >= 1 && m[0] < nccl.MaxBytes) {
-				c.problem(fmt.Sprintf("%s.measured[%d]", path, k), "%g is not a size", m[0])
-				continue
-			}
-			mc.own = nccl.Range{Min: min(mc.own.Min, uint64(m[0])), Max: max(mc.own.Max, uint64(m[0]))}
-		}
-		g.curves = append(g.curves, mc)
-	}
-}
-
-// table lays values for the sizes of the axis within a range over the whole axis.
-func (c *checker) table(path string, g *compiledGroup, within nccl.Range, micros, sigma []float64) lnTable {
-	t := lnTable{make([]float64, len(g.axis)), make([]float64, len(g.axis))}
-	n := 0
-	for i, b := range g.axis {
-		t.ln[i], t.sigma[i] = math.NaN(), math.NaN()
-		if !within.Contains(b) {
-			continue
-		}
-		if n < len(micros) && n < len(sigma) {
-			if !(micros[n] > 0 && micros[n] < 1e15) {
-				c.problem(fmt.Sprintf("%s.us[%d]", path, n), "%g (allowed: above 0)", micros[n])
-			}
-			if !(sigma[n] > 0 && sigma[n] < 100) {
-				c.problem(fmt.Sprintf("%s.sigma[%d]", path, n), "%g (allowed: above 0)", sigma[n])
-			}
-			t.ln[i], t.sigma[i] = math.Log(micros[n]), sigma[n]
-		}
-		n++
-	}
-	c.isTrue(n == len(micros) && n == len(sigma), path, "%d times and %d sigmas (needed: %d, one per size of the axis from %d to %d)",
-		len(micros), len(sigma), n, within.Min, within.Max)
-	return t
+	g.curves = append(g.curves, compiled)
 }

@@ -62,16 +62,13 @@ func TestModelChooses(t *testing.T) {
 		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: model.AbstainBest},
 		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.AbstainCells},
 		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.AbstainBest},
-		{name: "a larger uncertainty", bytes: 16 << 10, change: func(f *model.File) {
-			f.Groups[0].Families[1].Curves[1].Sigma[2] = 1.6
-			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {32 << 10, 25}}
+		{name: "far from what was measured", bytes: 8 << 10, change: func(f *model.File) {
+			f.Groups[0].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 51}}
+			f.Groups[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 50}}
 		}, why: model.AbstainGain},
 		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {
-			f.Groups[0].Families[1].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
+			f.Groups[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
 		}, want: "ring/simple 2"},
-		{name: "a mislabelled family", bytes: 16 << 10, change: func(f *model.File) {
-			f.Groups[0].Families[1].Distrust = []model.Distrust{{5000, 1 << 20, "ring/ll"}}
-		}, why: model.AbstainBest},
 		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
 		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: model.AbstainDefault},
 		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.AbstainColl},
@@ -135,18 +132,18 @@ func TestModelFileErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
-		{`"version":2`, `"version":3`, "m.json: version: 3 is not known"},
-		{`"version":2,`, `"version":1,"scales":true,`, "m.json: version: 1 is not known (allowed: 2; fit the model anew with tunefit fit)"},
+		{`"version":3`, `"version":4`, "m.json: version: 4 is not known"},
+		{`"version":3,`, `"version":2,"scales":true,`, "m.json: version: 2 is not known (allowed: 3; fit the model anew with tunefit fit)"},
 		{model.Format, "something", `m.json: format: "something" is not a cost model`},
 		{`"collective":"allreduce"`, `"collective":"allreduc"`, `m.json: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`},
-		{`"algorithm":"ring"`, `"algorithm":"rign"`, `m.json: groups[0].families[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
-		{`"channels":8`, `"channels":65`, "m.json: groups[0].families[1].curves[1].channels: 65 (allowed: 0 to 64)"},
-		{`"channels":8`, `"channels":2`, "m.json: groups[0].families[1].curves[1]: ring/simple with 2 channels has a curve already"},
-		{`"us":[13,21,20]`, `"us":[13,-21,20]`, "m.json: groups[0].families[1].curves[1].us[1]: -21 (allowed: above 0)"},
-		{`"us":[13,21,20]`, `"us":[13,21]`, "m.json: groups[0].families[1].curves[1]: 2 times and 3 sigmas (needed: 3"},
-		{`"us":[13,21,20]`, `"us":[13,21,1e999]`, "m.json:1: "},
-		{`"axis":[1024,4096`, `"axis":[4096,4096`, "m.json: groups[0].axis[1]: 4096 does not ascend"},
-		{`"bytes":1024`, `"bytes":512`, "m.json: groups[0].default.measured[0].bytes: 512 (allowed: 1024 to "},
+		{`"algorithm":"ring"`, `"algorithm":"rign"`, `m.json: groups[0].curves[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
+		{`"channels":8`, `"channels":65`, "m.json: groups[0].curves[2].channels: 65 (allowed: 0 to 64)"},
+		{`"channels":8`, `"channels":2`, "m.json: groups[0].curves[2]: ring/simple with 2 channels has a curve already"},
+		{`[4096,21]`, `[4096,-21]`, "m.json: groups[0].curves[2].measured[1]: -21 us (allowed: above 0)"},
+		{`[4096,21]`, `[4096,1e999]`, "m.json:1: "},
+		{`[4096,21]`, `[1024,21]`, "m.json: groups[0].curves[2].measured[1]: 1024 bytes do not ascend"},
+		{`[4096,21]`, `[0.5,21]`, "m.json: groups[0].curves[2].measured[1]: 0.5 is not a size (allowed: 1 to 2^50)"},
+		{`"bytes":1024`, `"bytes":8192`, "m.json: groups[0].default[1]: 4096 bytes do not ascend"},
 		{`"noise":0.01`, `"noise":0`, "m.json: groups[0].noise: 0 "},
 		{`"provenance":{}`, `"provenance":{"topology":{"fingerprint":"x","summary":{}}}`, `m.json: provenance.topology.fingerprint: "x" is no topology fingerprint (want 16 hexadecimal digits`},
 		{`"nodes":2`, `"knots":2`, `unknown field "knots"`},
@@ -185,7 +182,7 @@ func TestModelDigest(t *testing.T) {
 	}) {
 		t.Error("provenance changes the digest")
 	}
-	if first == digest(func(f *model.File) { f.Groups[0].Families[0].Curves[0].Micros[1] = 20.01 }) {
+	if first == digest(func(f *model.File) { f.Groups[0].Curves[0].Measured[1][1] = 20.01 }) {
 		t.Error("a time does not change the digest")
 	}
 }
@@ -213,7 +210,7 @@ func FuzzReadModel(f *testing.F) {
 	f.Add(fittedText(f))
 	good, _ := json.Marshal(smallModel())
 	f.Add(good)
-	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":2,"groups":[{}]}`))
+	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":3,"groups":[{}]}`))
 	home := smallModel()
 	home.Provenance.Topology = &model.Topology{Fingerprint: "aaaaaaaaaaaaaaaa"}
 	good, _ = json.Marshal(home)
@@ -227,14 +224,14 @@ func FuzzReadModel(f *testing.F) {
 		e := policy.NewEngine(nil, m, &here)
 		for _, g := range m.File.Groups {
 			here := e.For(policy.Comm{Nodes: g.Nodes, Ranks: g.Ranks})
-			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
+			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
 				a := here.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
 				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
 					t.Errorf("%+v", a)
 				}
 			}
 			v := m.For(g.Nodes, g.Ranks)
-			for _, b := range append(g.Axis, 1, 5000, math.MaxUint64) {
+			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
 				for coll := range nccl.Coll(nccl.NumColls) {
 					if c, why := v.Choose(coll, b, costsOf(nil)); why == model.Decides && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
@@ -251,22 +248,20 @@ func BenchmarkModelChoose(b *testing.B) {
 		b.Run(fmt.Sprint(configs), func(b *testing.B) {
 			file := smallModel()
 			g := &file.Groups[0]
-			g.Families, g.Axis = nil, nil
-			var us, sigma []float64
-			for k := range 69 {
-				g.Axis = append(g.Axis, uint64(1024*math.Exp2(float64(k)/4)))
-				us, sigma = append(us, float64(10+k)), append(sigma, 0.02)
+			g.Curves, g.Default = nil, nil
+			var measured [][2]float64
+			for k := range 18 {
+				bytes, us := uint64(1024)<<k, float64(10+k)
+				measured = append(measured, [2]float64{float64(bytes), us})
+				g.Default = append(g.Default, model.DefaultPoint{bytes, us, "tree", "ll", 4})
 			}
-			last := g.Axis[68]
-			g.Default.Measured = []model.DefaultPoint{{g.Axis[0], 10, "tree", "ll", 4}, {last, 20, "tree", "ll", 4}}
-			g.Default.Micros, g.Default.Sigma = us, sigma
 			families := 15
 			for i := range families {
-				f := model.Family{Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String()}
 				for c := 1; c <= (configs+families-1)/families; c++ {
-					f.Curves = append(f.Curves, model.Curve{Channels: c, Min: g.Axis[0], Max: last, Micros: us, Sigma: sigma})
+					g.Curves = append(g.Curves, model.Curve{
+						Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String(), Channels: c, Measured: measured,
+					})
 				}
-				g.Families = append(g.Families, f)
 			}
 			m, err := model.Compile("bench", file)
 			if err != nil {

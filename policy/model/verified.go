@@ -55,7 +55,7 @@ func (c *checker) verdicts(path string, g *compiledGroup, all []Verified) {
 		c.isTrue(v.Bytes > 0 && (i == 0 || v.Bytes > all[i-1].Bytes), path+".bytes", "%d does not ascend", v.Bytes)
 		c.isTrue(v.Micros > 0 && v.DefaultMicros >= v.Micros && v.DefaultMicros < 1e15, path, "%g us instead of %g (allowed: above 0, and no more than the default's)", v.Micros, v.DefaultMicros)
 		c.isTrue(v.Repetitions >= 1, path+".repetitions", "%d (allowed: 1 or more)", v.Repetitions)
-		c.isTrue(v.Channels >= 0 && v.Channels <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", v.Channels, nccl.MaxChannels)
+		c.channels(path, v.Channels)
 		won := compiledVerdict{v, -1, -1}
 		if v.Algo != "" || v.Proto != "" {
 			won.algo, won.proto = c.label(path, v.Algo, v.Proto)

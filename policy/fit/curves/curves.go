@@ -1,10 +1,9 @@
-// Package curves reads the curves of a fitted model for people: in order of how
+// Package curves reads the curves of a model for people, those that decide: in order of how
 // often a configuration is the fastest, so that the first few are worth drawing.
 package curves
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -17,10 +16,10 @@ import (
 type Curve struct {
 	fit.Config
 	Measured []Point // as measured, repetitions pooled; ascending sizes
-	Fitted   []Point // at the sizes of the group's axis
-	Wins     int     // measured sizes at which nothing was faster
+	Fitted   []Point // between them, close enough to draw
+	Wins     int     // measured sizes at which nothing was faster, nor NCCL's own choice as fast
 	// Behind is the mean over its measured sizes of ln(us / least us measured
-	// there): 0 for a configuration that always wins.
+	// there, by NCCL's own choice, too): 0 for a configuration that always wins.
 	Behind float64
 }
 
@@ -45,63 +44,71 @@ func KeyOf(g *model.Group) (fit.Key, error) {
 	return fit.Key{Coll: coll, Nodes: g.Nodes, Ranks: g.Ranks}, err
 }
 
-// Best lists the least time measured at each size with any configuration,
-// ascending sizes.
-func Best(g *model.Group) []Point {
-	least := map[uint64]float64{}
-	for _, f := range g.Families {
-		for _, c := range f.Curves {
-			for _, m := range c.Measured {
-				if us, ok := least[uint64(m[0])]; !ok || m[1] < us {
-					least[uint64(m[0])] = m[1]
-				}
+// perOctave is how many points of a curve are drawn; straight lines between them do not show.
+const perOctave = 8
+
+// drawn are sizes from the first measured one to the last, all of these among them.
+func drawn(measured []uint64) (sizes []uint64) {
+	for i, b := range measured {
+		if i > 0 {
+			from := measured[i-1]
+			for step := math.Exp2(1.0 / perOctave); float64(from)*step < float64(b); step *= math.Exp2(1.0 / perOctave) {
+				sizes = append(sizes, uint64(float64(from)*step))
 			}
 		}
+		sizes = append(sizes, b)
 	}
-	var best []Point
-	for b, us := range least {
-		best = append(best, Point{Bytes: b, Micros: us})
-	}
-	slices.SortFunc(best, func(a, b Point) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	return best
+	return slices.Compact(sizes)
 }
 
-// Ranked lists the curves of a compiled model's group, those that win most first.
-func Ranked(g *model.Group) ([]Curve, error) {
-	least := map[uint64]float64{}
-	for _, p := range Best(g) {
-		least[p.Bytes] = p.Micros
+// Ranked lists the curves of a model's group, those that win most first.
+func Ranked(m *model.Model, g *model.Group) ([]Curve, error) {
+	key, err := KeyOf(g)
+	if err != nil {
+		return nil, err
 	}
+	least, own := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
+	for _, c := range g.Curves {
+		for _, p := range c.Measured {
+			if us, ok := least[uint64(p[0])]; !ok || p[1] < us {
+				least[uint64(p[0])] = p[1]
+			}
+		}
+	}
+	for _, p := range g.Default {
+		own[p.Bytes] = p
+		if us, ok := least[p.Bytes]; !ok || p.Micros < us {
+			least[p.Bytes] = p.Micros
+		}
+	}
+	view := m.For(g.Nodes, g.Ranks)
 	var all []Curve
-	for _, f := range g.Families {
-		algo, err := nccl.Algos.Parse(f.Algo)
-		if err != nil {
+	for i := range g.Curves {
+		f := &g.Curves[i]
+		c := Curve{}
+		if c.Algo, err = nccl.Algos.Parse(f.Algo); err != nil {
 			return nil, err
 		}
-		proto, err := nccl.Protos.Parse(f.Proto)
-		if err != nil {
+		if c.Proto, err = nccl.Protos.Parse(f.Proto); err != nil {
 			return nil, err
 		}
-		for i := range f.Curves {
-			m := &f.Curves[i]
-			c := Curve{Config: fit.Config{FamilyKey: fit.FamilyKey{Algo: algo, Proto: proto}, Channels: m.Channels}}
-			for _, p := range m.Measured {
-				b := uint64(p[0])
-				c.Measured = append(c.Measured, Point{Bytes: b, Micros: p[1]})
-				if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] {
-					c.Wins++
-				}
+		c.Channels = f.Channels
+		var sizes []uint64
+		for _, p := range f.Measured {
+			b := uint64(p[0])
+			sizes = append(sizes, b)
+			c.Measured = append(c.Measured, Point{Bytes: b, Micros: p[1]})
+			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(own[b], f, p[1]) {
+				c.Wins++
 			}
-			c.Behind /= max(1, float64(len(m.Measured)))
-			n := 0
-			for _, b := range g.Axis {
-				if m.Min <= b && b <= m.Max && n < len(m.Micros) && n < len(m.Sigma) {
-					c.Fitted = append(c.Fitted, Point{b, m.Micros[n], m.Sigma[n]})
-					n++
-				}
-			}
-			all = append(all, c)
 		}
+		c.Behind /= max(1, float64(len(f.Measured)))
+		for _, b := range drawn(sizes) {
+			if ln, sigma, ok := view.Predict(key.Coll, c.Algo, c.Proto, c.Channels, b); ok {
+				c.Fitted = append(c.Fitted, Point{b, math.Exp(ln), sigma})
+			}
+		}
+		all = append(all, c)
 	}
 	slices.SortStableFunc(all, func(a, b Curve) int {
 		return cmp.Or(cmp.Compare(b.Wins, a.Wins), cmp.Compare(a.Behind, b.Behind))
@@ -109,21 +116,28 @@ func Ranked(g *model.Group) ([]Curve, error) {
 	return all, nil
 }
 
-// Default lists the measured times of the library's own choice, with the label it
-// had; none where it was not measured.
-func Default(g *model.Group) (points []Point, labels []string) {
-	if g.Default == nil {
-		return nil, nil
+// repeats reports whether NCCL's own choice is as fast as a configuration, or is that very one. The zero value is none.
+func repeats(own model.DefaultPoint, c *model.Curve, micros float64) bool {
+	same := own.Algo == c.Algo && own.Proto == c.Proto && (c.Channels == 0 || c.Channels == own.Channels)
+	return own.Micros > 0 && own.Micros <= micros || same
+}
+
+// Default is NCCL's own choice: as it was measured, and as decisions reckon with it in between; none where it was not
+// measured.
+func Default(m *model.Model, g *model.Group) (measured, fitted []Point, err error) {
+	key, err := KeyOf(g)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, p := range g.Default.Measured {
-		label := ""
-		if p.Algo != "" {
-			label = p.Algo + "/" + p.Proto
-			if p.Channels > 0 {
-				label = fmt.Sprintf("%s %d ch", label, p.Channels)
-			}
+	view := m.For(g.Nodes, g.Ranks)
+	var sizes []uint64
+	for _, p := range g.Default {
+		measured, sizes = append(measured, Point{Bytes: p.Bytes, Micros: p.Micros}), append(sizes, p.Bytes)
+	}
+	for _, b := range drawn(sizes) {
+		if own, ok := view.Own(key.Coll, b); ok {
+			fitted = append(fitted, Point{b, own.Micros(), own.Sigma})
 		}
-		points, labels = append(points, Point{Bytes: p.Bytes, Micros: p.Micros}), append(labels, label)
 	}
-	return points, labels
+	return measured, fitted, nil
 }

@@ -1,5 +1,5 @@
-// Package plot draws the curves of a fitted model as a picture for a document:
-// time over size, both logarithmic, dots measured and lines fitted.
+// Package plot draws the curves of a model as a picture for a document:
+// time over size, both logarithmic, dots measured and lines between them.
 package plot
 
 import (
@@ -55,13 +55,13 @@ var colors = []color.NRGBA{
 
 var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}}
 
-// Write draws one group of a compiled model.
-func Write(w io.Writer, g *model.Group, o Options) error {
+// Write draws one group of a model.
+func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
 	key, err := curves.KeyOf(g)
 	if err != nil {
 		return err
 	}
-	all, err := curves.Ranked(g)
+	all, err := curves.Ranked(m, g)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,12 @@ func Write(w io.Writer, g *model.Group, o Options) error {
 			return err
 		}
 	}
-	if points, _ := curves.Default(g); len(points) > 0 {
-		if err := addDefault(p, points); err != nil {
+	measured, between, err := curves.Default(m, g)
+	if err != nil {
+		return err
+	}
+	if len(measured) > 0 {
+		if err := addDefault(p, measured, between); err != nil {
 			return err
 		}
 	}
@@ -159,8 +163,12 @@ func addCurve(p *plot.Plot, c curves.Curve, color color.NRGBA, dash []vg.Length,
 	return nil
 }
 
-func addDefault(p *plot.Plot, points []curves.Point) error {
-	line, dots, err := plotter.NewLinePoints(xys(points))
+func addDefault(p *plot.Plot, measured, between []curves.Point) error {
+	line, err := plotter.NewLine(xys(between))
+	if err != nil {
+		return err
+	}
+	dots, err := plotter.NewScatter(xys(measured))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image/color"
 	"image/png"
+	"io"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-func small(t *testing.T) *model.Group {
+func small(t *testing.T) *model.Model {
 	t.Helper()
 	r, err := bench.ReadFile("../testdata/small.csv", bench.Options{})
 	if err != nil {
@@ -23,12 +24,24 @@ func small(t *testing.T) *model.Group {
 		pool.Add(&r.Samples[i])
 	}
 	file, _ := fit.Fit(pool.Set(), fit.Options{})
-	return &file.Groups[0]
+	return compiled(t, file.Groups...)
 }
+
+func compiled(t *testing.T, groups ...model.Group) *model.Model {
+	t.Helper()
+	m, err := model.Compile("m.json", &model.File{Format: model.Format, Version: model.Version, Groups: groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// write draws the first group.
+func write(w io.Writer, m *model.Model, o Options) error { return Write(w, m, &m.File.Groups[0], o) }
 
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil {
+	if err := write(&b, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -41,7 +54,7 @@ func TestSVG(t *testing.T) {
 		t.Errorf("%d configurations in the legend, want 3", n)
 	}
 	var again bytes.Buffer
-	if err := Write(&again, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil || again.String() != text {
+	if err := write(&again, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil || again.String() != text {
 		t.Errorf("the same group gives another picture (%v)", err)
 	}
 }
@@ -50,7 +63,7 @@ func TestSVG(t *testing.T) {
 func TestPNG(t *testing.T) {
 	count := func(band bool) (lines, inked int) {
 		var b bytes.Buffer
-		if err := Write(&b, small(t), Options{Format: "png", Top: 1, Band: band}); err != nil {
+		if err := write(&b, small(t), Options{Format: "png", Top: 1, Band: band}); err != nil {
 			t.Fatal(err)
 		}
 		picture, err := png.Decode(&b)
@@ -80,22 +93,23 @@ func TestPNG(t *testing.T) {
 func TestLittle(t *testing.T) {
 	for name, g := range map[string]model.Group{
 		"one point": {
-			Coll: "allgather", Nodes: 1, Ranks: 2, Noise: 0.01, Axis: []uint64{1},
-			Families: []model.Family{{Algo: "ring", Proto: "ll", Curves: []model.Curve{{Min: 1, Max: 1, Measured: [][2]float64{{1, 0.25}}, Micros: []float64{0.25}, Sigma: []float64{0.01}}}}},
+			Coll: "allgather", Nodes: 1, Ranks: 2, Noise: 0.01,
+			Curves: []model.Curve{{Algo: "ring", Proto: "ll", Measured: [][2]float64{{1, 0.25}}}},
 		},
-		"no axis within": {
-			Coll: "reduce", Nodes: 2, Ranks: 3, Noise: 0.01, Axis: []uint64{100},
-			Families: []model.Family{{Algo: "ring", Proto: "ll", Curves: []model.Curve{{Channels: 2, Min: 100, Max: 100, Measured: [][2]float64{{100, 7e8}}, Micros: []float64{7e8}, Sigma: []float64{0.01}}}}},
+		"one point and a default elsewhere": {
+			Coll: "reduce", Nodes: 2, Ranks: 4, Noise: 0.01,
+			Curves:  []model.Curve{{Algo: "ring", Proto: "ll", Channels: 2, Measured: [][2]float64{{100, 7e8}}}},
+			Default: []model.DefaultPoint{{Bytes: 4096, Micros: 7}},
 		},
 	} {
 		for _, format := range Formats {
 			var b bytes.Buffer
-			if err := Write(&b, &g, Options{Format: format, Top: 5, Band: true}); err != nil || b.Len() == 0 {
+			if err := write(&b, compiled(t, g), Options{Format: format, Top: 5, Band: true}); err != nil || b.Len() == 0 {
 				t.Errorf("%s as %s: %v", name, format, err)
 			}
 		}
 	}
-	if err := Write(&bytes.Buffer{}, small(t), Options{Format: "gif", Top: 1}); err == nil {
+	if err := write(&bytes.Buffer{}, small(t), Options{Format: "gif", Top: 1}); err == nil {
 		t.Error("a gif")
 	}
 }

@@ -17,7 +17,6 @@ type familyCover struct {
 	Name     string `json:"n"`
 	Channels []int  `json:"ch"` // measured at any size
 	Count    []int  `json:"k"`  // at Sizes
-	Outliers int    `json:"out,omitempty"`
 }
 
 func newCoverage(g *fit.Group) coverage {
@@ -44,9 +43,6 @@ func newCoverage(g *fit.Group) coverage {
 		}
 		k, _ := slices.BinarySearch(c.Sizes, cell.Bytes)
 		f.Count[k]++
-		if cell.Outlier {
-			f.Outliers++
-		}
 	}
 	return c
 }

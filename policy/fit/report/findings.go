@@ -19,15 +19,12 @@ const (
 	Contradictory
 	Edge
 	Twins
-	Outlier
 	OneConfig
 	OneSize
-	Unvalidated
-	Coarse
 	NotMeasured
 )
 
-// advice is what to do about gaps of a kind.
+// advice is what to do about gaps of a kind; none about what is never measured.
 var advice = [...]string{
 	DefaultMissing: "Measure the default: run nccl-tests once without NCCL_ALGO, NCCL_PROTO and channel limits",
 	DefaultGaps:    "Measure the default at the sizes where it is missing",
@@ -35,13 +32,9 @@ var advice = [...]string{
 	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
 	Contradictory:  "Find out which of two sweeps is right, leave the other one out, or measure both again",
 	Edge:           "Widen the channel range: the winner is at its end",
-	Twins:          "Look into labels that lie: NCCL probably took one path under several names",
-	Outlier:        "Measure outliers again",
+	Twins:          "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
-	Unvalidated:    "Fit fewer groups at a time to have all of them validated",
-	Coarse:         "Fit fewer groups at a time to have curves at all sizes measured",
-	NotMeasured:    "On other node counts, measure the shortlist",
 }
 
 // Finding is one thing that a model does not know, and why.
@@ -65,9 +58,6 @@ func Findings(report *fit.Report) []Finding {
 	for i := range report.Groups {
 		all = append(all, groupFindings(&report.Groups[i])...)
 	}
-	if report.Unvalidated > 0 {
-		all = append(all, Finding{Unvalidated, "", fmt.Sprintf("%d groups beyond the first were fitted but not validated on left-out data, to bound the time", report.Unvalidated)})
-	}
 	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to measure there)"})
 }
 
@@ -80,19 +70,11 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
 	for _, c := range g.Contradictions {
-		add(Contradictory, "%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the model trusts these less", c.A, c.B, c.Apart, c.Common, c.Factor)
-	}
-	for _, c := range g.Default {
-		if c.Outlier {
-			add(Outlier, "outlier in the default: at %s it took %.4g us, unlike at the sizes around; the model does not build on it, measure it again", nccl.FormatBytes(c.Bytes), c.Micros)
-		}
+		add(Contradictory, "%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
 	}
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model abstains")
 		return all
-	}
-	if r.Coarse {
-		add(Coarse, "its curves leave out sizes that were measured, to bound the size of the model")
 	}
 	sizes := g.Sizes()
 	switch {
@@ -114,10 +96,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
 	}
 	if twins := fit.DescribeTwins(g.Twins); twins != "" {
-		add(Twins, "probably mislabelled, the model abstains there: %s", twins)
-	}
-	for _, c := range r.Outliers {
-		add(Outlier, "outlier: %s at %s took %.4g us; measure it again", c.Config, nccl.FormatBytes(c.Bytes), c.Micros)
+		add(Twins, "the labels may be wrong where different names took equal times; the model believes them, measure once more: %s", twins)
 	}
 	return all
 }

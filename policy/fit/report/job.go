@@ -81,37 +81,13 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 	return notes
 }
 
-// jobCard is what decisions are worth to a job, on the page.
-type jobCard struct {
-	Name, Headline, Span string
-	Notes                []string
-	Tone                 string
-	Less                 string // of the default's time; empty: not known
-	Rows                 []jobRow
-}
-
-type jobRow struct {
-	Name, Default, Policy, Best, Less, Covered string
-	Bar                                        float64 // as Span.Bar
-}
-
-func newJobCard(in Input) *jobCard {
-	w := in.Worth
-	if w == nil {
-		return nil
+// jobTone is the colour of the job's card.
+func jobTone(w *fit.Worth) string {
+	switch {
+	case w.Covered == 0:
+		return "open"
+	case w.Policy < w.Default:
+		return "good"
 	}
-	c := &jobCard{Name: in.Job, Headline: JobHeadline(w), Span: jobSpan(w), Notes: JobCoverage(w), Tone: "open"}
-	if w.Covered == 0 {
-		return c
-	}
-	if c.Tone, c.Less = "none", less(w.Policy, w.Default); w.Policy < w.Default {
-		c.Tone = "good"
-	}
-	for _, p := range w.Parts {
-		c.Rows = append(c.Rows, jobRow{
-			p.Key.String(), profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best), less(p.Policy, p.Default),
-			percent(p.Covered / w.Total), Span{Saved: 1 - p.Policy/p.Default}.Bar(),
-		})
-	}
-	return c
+	return "none"
 }

@@ -8,6 +8,7 @@ package report
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -38,25 +39,18 @@ const (
 
 // page is all that the template and the script show.
 type page struct {
-	Title     string
+	Input
 	About     []fact
-	Job       *jobCard // nil: no profile was given
-	Cards     []summary
+	Cards     []Verdict
 	MoreCards int
 	Steps     []Step
-	Summaries []summary
+	Verdicts  []Verdict
 	Terms     []Term
 	Policy    string
-	PolicyN   int
-	Used      int
 	Refused   []fit.Refusal
 	RefusedN  int
-	Simulated int
-	Shortlist []shortlistRow
-	MoreShort int
 	Findings  []Finding
 	More      int // findings beyond those listed
-	Prov      model.Provenance
 	Machine   []fact
 	Measured  []fact
 
@@ -65,7 +59,7 @@ type page struct {
 
 // pageData is what the script draws.
 type pageData struct {
-	Families []string     `json:"families"` // by wins: the first get the clearest colours
+	Families []string     `json:"families"` // those of the best curves first: they get the clearest colours
 	Groups   []*groupData `json:"groups"`
 }
 
@@ -76,9 +70,8 @@ const (
 
 func newPage(in Input) (*page, error) {
 	p := &page{
-		Job: newJobCard(in), Used: in.Set.Used, Refused: append(append([]fit.Refusal(nil), in.Rejected...), in.Set.Refused...),
-		Simulated: in.Set.Simulated, Prov: in.File.Provenance, Policy: policyText(in.Rows), PolicyN: len(in.Rows),
-		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance), About: aboutFacts(in), Terms: Terms,
+		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows), Refused: slices.Concat(in.Rejected, in.Set.Refused),
+		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows
@@ -88,38 +81,27 @@ func newPage(in Input) (*page, error) {
 	if p.More = len(p.Findings) - mostFindings; p.More > 0 {
 		p.Findings = p.Findings[:mostFindings]
 	}
-	p.Shortlist, p.MoreShort = shortlist(in.Report)
 
-	models, err := byKey(in.File)
-	if err != nil {
-		return nil, err
-	}
 	budget := mostNumbers
-	wins := map[string]int{}
-	rows := rowsByKey(in.Rows)
 	groups := inOrder(in.Report)
 	for i, r := range groups {
-		d := newDecisions(r, in.Model, rows[r.Group.Key])
-		explain(d, r.Group.Key, in.Model)
+		d := newDecisions(r, in.Model, in.Rows)
 		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
-		g, used, err := newGroupData(r, models[r.Group.Key], d, rows[r.Group.Key], share)
+		g, used, err := newGroupData(r, in, d, share)
 		if err != nil {
 			return nil, err
 		}
 		budget -= used
 		p.data.Groups = append(p.data.Groups, g)
-		sum := newSummary(r, d)
-		sum.Index = i
-		p.Summaries = append(p.Summaries, sum)
-		for _, s := range d {
-			if s.winner != nil {
-				wins[s.winner.FamilyKey.String()]++
+		p.Verdicts = append(p.Verdicts, newVerdict(r, d))
+		for _, c := range g.Curves {
+			if c.Family != "" && !slices.Contains(p.data.Families, c.Family) {
+				p.data.Families = append(p.data.Families, c.Family)
 			}
 		}
 	}
-	p.data.Families = familiesByWins(in.File, wins)
-	p.Cards = p.Summaries[:min(mostCards, len(p.Summaries))]
-	p.MoreCards = len(p.Summaries) - len(p.Cards)
+	p.Cards = p.Verdicts[:min(mostCards, len(p.Verdicts))]
+	p.MoreCards = len(p.Verdicts) - len(p.Cards)
 	p.Title = cmp.Or(in.Title, titleOf(in.Report))
 	return p, nil
 }
@@ -136,12 +118,4 @@ func inOrder(report *fit.Report) []*fit.GroupReport {
 		}
 	}
 	return append(chosen, others...)
-}
-
-func rowsByKey(all []fit.Row) map[fit.Key][]fit.Row {
-	rows := map[fit.Key][]fit.Row{}
-	for _, r := range all {
-		rows[r.Key] = append(rows[r.Key], r)
-	}
-	return rows
 }

@@ -9,42 +9,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// summary is one group's card, and its line in the table. Shares are of the default's
-// time; NaN: not known.
-type summary struct {
-	Verdict
-	Name        string
-	Index       int
-	Configs     int
-	Sizes       string
-	Measured    int       // sizes
-	LeftOut     string    // of Held; empty: nothing was
-	Held        fit.Score // policy / default, left out
-	HeldBest    fit.Score // policy / best
-	HeldDefault fit.Score
-	Noise       float64
-}
-
-func newSummary(r *fit.GroupReport, decisions []decision) summary {
-	s := summary{
-		Verdict: newVerdict(r, decisions), Name: r.Group.Key.String(), Configs: len(r.Group.Configs()), Measured: len(decisions),
-		Noise: r.Group.Noise,
-	}
-	if len(decisions) > 0 {
-		s.Sizes = sizeName(decisions[0].bytes) + " – " + sizeName(decisions[len(decisions)-1].bytes)
-	}
-	for _, v := range r.Verdicts {
-		if v.Cautious.Decisions > 0 && v.LeftOut != fit.LeftOutNodes {
-			s.LeftOut, s.Held, s.HeldBest, s.HeldDefault = v.LeftOut, v.VersusDefault, v.Cautious, v.Default
-			break
-		}
-	}
-	return s
-}
-
 // Tone is the colour of the advice.
-func (s *summary) Tone() string {
-	switch s.Advice {
+func (v Verdict) Tone() string {
+	switch v.Advice {
 	case UseIt:
 		return "good"
 	case LeaveIt:
@@ -54,23 +21,28 @@ func (s *summary) Tone() string {
 }
 
 // Sentence is Why, whose numbers stay with their units on a line.
-func (s *summary) Sentence() string {
-	return strings.ToUpper(s.Why[:1]) + strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(s.Why[1:]) + "."
+func (v Verdict) Sentence() string {
+	return strings.ToUpper(v.Why[:1]) + strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
+}
+
+// Range is the first and the last size measured.
+func (v Verdict) Range() string {
+	if len(v.Spans) == 0 {
+		return ""
+	}
+	return Span{From: v.Spans[0].From, To: v.Spans[len(v.Spans)-1].To}.Name()
 }
 
 // Rests says what the verdict rests on.
-func (s *summary) Rests() (all []string) {
-	if s.NoiseAssumed {
-		all = append(all, fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", percent(s.Noise)))
-	} else if s.Noise > 0 {
-		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", percent(s.Noise)))
+func (v Verdict) Rests() (all []string) {
+	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed() {
+		all = append(all, fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))
+	} else if !v.Of.DefaultOnly {
+		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", noise))
 	}
-	for _, t := range s.Trials {
-		text := fmt.Sprintf("With %s left out of the fit", t.LeftOut)
-		if t.LeftOut == s.LeftOut {
-			text += fmt.Sprintf(", it saved %s there [%s, %s], and", percent(1-s.Held.Mean), percent(1-s.Held.High), percent(1-s.Held.Low))
-		}
-		all = append(all, fmt.Sprintf("%s %d of %d decisions were more than 1 %% slower than NCCL’s.", text, t.Harm, t.Decided))
+	if u := v.Unseen; u != nil {
+		all = append(all, fmt.Sprintf("With %s left out of the fit, it saved %s there [%s, %s], and %d of %d decisions were more than 1 %% slower than NCCL’s.",
+			u.LeftOut, percent(1-u.VersusDefault.Mean), percent(1-u.VersusDefault.High), percent(1-u.VersusDefault.Low), u.Harm, u.Decided))
 	}
 	return all
 }

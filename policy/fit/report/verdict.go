@@ -20,33 +20,29 @@ const (
 
 // Verdict is what to do about one group, for who decides and knows nothing of models.
 type Verdict struct {
-	Group  string
+	Of     *fit.GroupReport
 	Advice string
 	Why    string
 	Spans  []Span // all sizes measured, ascending
-	Acts   int    // sizes at which the policy acts
+	// Sizes are those measured; the policy acts at Acts of them, at Predicted of these its time is not measured, but
+	// by prediction.
+	Sizes, Acts, Predicted int
 	// Gain is the mean share of the default's time that the policy saves, over all sizes
 	// at which the default was measured, and Most the largest. The winner's luck is taken
 	// off. NaN: not known.
 	Gain, Most float64
-	// Trials are on data kept from the fit; Decided and Harm are their sums.
-	Trials        []Trial
-	Decided, Harm int
-	// Predicted counts the sizes at which the gain is not measured, but by prediction.
-	Predicted int
-	// NoiseAssumed says that too few repetitions were measured to know their noise.
-	NoiseAssumed bool
+	// Unseen is what came of decisions at sizes left out of the fit; nil: it was not tried.
+	Unseen *fit.Verdict
 }
 
-// Trial is what came of decisions with some data left out of the fit: how many there
-// were, and how many were more than 1 % slower than the default.
-type Trial struct {
-	LeftOut       string
-	Decided, Harm int
-}
+// Group names what the verdict is about.
+func (v Verdict) Group() string { return v.Of.Group.Key.String() }
 
 // String is the verdict without its group.
 func (v Verdict) String() string { return v.Advice + ": " + v.Why }
+
+// NoiseAssumed says that too few repetitions were measured to know their noise.
+func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
 
 // Span is a run of measured sizes at which the policy does the same: act, leave the
 // choice to NCCL, or one of these with nobody knowing what NCCL would do.
@@ -83,16 +79,18 @@ const worthwhile = 0.01
 // Verdicts judges all groups of a fit, those first of which more than the default was
 // measured.
 func Verdicts(in Input) []Verdict {
-	rows := rowsByKey(in.Rows)
 	var all []Verdict
 	for _, r := range inOrder(in.Report) {
-		all = append(all, newVerdict(r, newDecisions(r, in.Model, rows[r.Group.Key])))
+		all = append(all, newVerdict(r, newDecisions(r, in.Model, in.Rows)))
 	}
 	return all
 }
 
 func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
-	v := Verdict{Group: r.Group.Key.String(), Gain: math.NaN(), Most: math.NaN(), NoiseAssumed: r.Group.NoisePairs == 0 && !r.DefaultOnly, Spans: spansOf(r.Group.Key, decisions)}
+	v := Verdict{
+		Of: r, Sizes: len(decisions), Gain: math.NaN(), Most: math.NaN(),
+		Spans: spansOf(r.Group.Key, decisions), Unseen: unseenOf(r),
+	}
 	var saved []float64
 	for _, d := range decisions {
 		if d.row != nil {
@@ -111,37 +109,18 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 	if len(saved) > 0 && !r.DefaultOnly {
 		v.Gain, v.Most = mean(saved), slices.Max(saved)
 	}
-	worstHarm, unseen := 0.0, math.NaN()
-	for _, h := range r.Verdicts {
-		if h.LeftOut == fit.LeftOutNodes {
-			continue
-		}
-		if h.LeftOut == fit.LeftOutSizes && h.VersusDefault.Decisions > 0 {
-			unseen = 1 - h.VersusDefault.Mean
-		}
-		v.Trials = append(v.Trials, Trial{h.LeftOut, h.Decided, h.Harm})
-		v.Decided, v.Harm, worstHarm = v.Decided+h.Decided, v.Harm+h.Harm, max(worstHarm, h.WorstHarm)
-	}
-	const nothingUnseen = "; at sizes left out of the fit, choosing by the others saved nothing"
-	if v.advise(r); v.Advice != UseIt {
-		if v.Advice == LeaveIt && mostSaved(v.spans(false)) >= worthwhile && unseen < fit.LeastUnseen {
-			v.Why += nothingUnseen
-		}
-		return v
-	}
-	switch {
-	case unseen < fit.LeastUnseen: // its rows are where a verification was won
-		v.Advice = UseWithCare
-		v.Why += nothingUnseen
-	case v.Harm*toleratedHarm > v.Decided || worstHarm > toleratedWorst:
-		v.Advice = UseWithCare
-		v.Why += fmt.Sprintf("; tried on data kept from the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long", v.Harm, v.Decided, worstHarm)
-	case len(v.Trials) == 0:
-		v.Why += "; not tried on data kept from the fit"
-	case unseen < v.Gain/2: // false for NaN
-		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s", share(v.Gain), share(max(0, unseen)))
-	}
+	v.advise(decisions)
 	return v
+}
+
+// unseenOf is the trial at sizes left out of the fit, if it could be compared with NCCL's choice.
+func unseenOf(r *fit.GroupReport) *fit.Verdict {
+	for i := range r.Verdicts {
+		if h := &r.Verdicts[i]; h.LeftOut == fit.LeftOutSizes && h.VersusDefault.Decisions > 0 {
+			return h
+		}
+	}
+	return nil
 }
 
 // One decision in so many, by so much, that takes longer than NCCL's is as likely noise as harm.
@@ -150,49 +129,86 @@ const (
 	toleratedWorst = 1.05
 )
 
-// advise judges by what was measured.
-func (v *Verdict) advise(r *fit.GroupReport) {
-	acting, own := v.spans(true), v.spans(false)
+// advise judges by what was measured, then by what came of it at sizes left out of the fit.
+func (v *Verdict) advise(decisions []decision) {
+	var acting, own []Span // that act, or do not, where the default was measured
+	for _, s := range v.Spans {
+		switch {
+		case s.Known && s.Acts:
+			acting = append(acting, s)
+		case s.Known:
+			own = append(own, s)
+		}
+	}
+	most := func(a, b Span) int { return cmp.Compare(a.Most, b.Most) }
+	perhaps := unsure(decisions)
+	v.Advice = LeaveIt
 	switch {
-	case r.DefaultOnly:
+	case v.Of.DefaultOnly:
 		v.Advice, v.Why = CannotSay, "nothing but the default was measured"
-	case len(r.Group.Default) == 0 && v.Acts == 0:
+	case len(v.Of.Group.Default) == 0 && v.Acts == 0:
 		v.Advice, v.Why = CannotSay, "the default was not measured"
 	case len(acting) == 0 && v.Acts > 0:
 		v.Advice, v.Why = CannotSay, "the default was not measured where the policy acts"
-	case len(acting) == 0 && len(own) == 0:
+	case len(acting)+len(own) == 0:
 		v.Advice, v.Why = CannotSay, "the default and other configurations were measured at different sizes"
-	case len(acting) == 0 && mostSaved(own) >= worthwhile:
-		v.Advice, v.Why = LeaveIt, fmt.Sprintf("nothing is faster than NCCL's own choice for sure, the best of what was measured perhaps by %s", share(mostSaved(own)))
-	case mostSaved(acting) < worthwhile:
-		v.Advice, v.Why = LeaveIt, "NCCL's own choice is as good"
-	default:
-		v.Advice, v.Why = UseIt, savings(acting)
-		if len(own) > 0 {
-			v.Why += "; " + left(own)
+	case len(acting) > 0 && slices.MaxFunc(acting, most).Most >= worthwhile:
+		v.Advice, v.Why = UseIt, "at the sizes measured, "+savings(acting)
+		switch {
+		case perhaps != "":
+			v.Why += "; " + perhaps
+		case len(own) == 1:
+			v.Why += "; nothing found at " + own[0].Name()
+		case len(own) > 1:
+			v.Why += "; nothing found elsewhere"
 		}
 		if v.Predicted > 0 {
 			v.Why += fmt.Sprintf("; at %d of these sizes that is a prediction", v.Predicted)
 		}
+	case perhaps != "":
+		v.Why = "nothing is faster than NCCL's own choice for sure; " + perhaps
+	default:
+		v.Why = "nothing found that is faster than NCCL's own choice"
+	}
+	u := v.Unseen
+	switch savesNothing := u != nil && 1-u.VersusDefault.Mean < fit.LeastUnseen; {
+	case v.Advice == CannotSay || v.Advice == LeaveIt && (perhaps == "" || !savesNothing):
+	case savesNothing: // rows are where a verification was won
+		if v.Advice == UseIt {
+			v.Advice = UseWithCare
+		}
+		v.Why += "; at sizes left out of the fit, choosing by the others saved nothing"
+	case u == nil:
+		v.Why += "; not tried on sizes left out of the fit"
+	case u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst:
+		v.Advice = UseWithCare
+		v.Why += fmt.Sprintf("; at sizes left out of the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long",
+			u.Harm, u.Decided, u.WorstHarm)
+	case 1-u.VersusDefault.Mean < v.Gain/2:
+		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s",
+			share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))
 	}
 }
 
-// spans are those that act, or do not, where the default was measured.
-func (v *Verdict) spans(acts bool) (spans []Span) {
-	for _, s := range v.Spans {
-		if s.Known && s.Acts == acts {
-			spans = append(spans, s)
+// unsure says what may be gained at sizes where NCCL's own choice stays; empty: nothing.
+func unsure(decisions []decision) string {
+	var most decision
+	n := 0
+	for _, d := range decisions {
+		if d.row == nil && d.toSave >= worthwhile {
+			if n++; d.toSave > most.toSave {
+				most = d
+			}
 		}
 	}
-	return spans
-}
-
-func mostSaved(spans []Span) float64 {
-	most := math.Inf(-1)
-	for _, s := range spans {
-		most = max(most, s.Most)
+	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), sizeName(most.bytes))
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return text + ", not for sure"
 	}
-	return most
+	return fmt.Sprintf("%s and less at %d more, not for sure", text, n-1)
 }
 
 // mostNamed are the ranges that a line can hold.
@@ -228,18 +244,6 @@ func savings(spans []Span) string {
 	return strings.Join(parts, ", ")
 }
 
-// left says what there is to gain where NCCL's own choice stays.
-func left(own []Span) string {
-	where := "elsewhere"
-	if len(own) == 1 {
-		where = "at " + own[0].Name()
-	}
-	if most := mostSaved(own); most >= worthwhile {
-		return fmt.Sprintf("perhaps %s %s, not for sure", share(most), where)
-	}
-	return "nothing to gain " + where
-}
-
 // share is percent as people say it: whole numbers, but of small ones.
 func share(v float64) string {
 	if math.Abs(v) >= 0.0995 {
@@ -267,10 +271,10 @@ func spansOf(k fit.Key, decisions []decision) (spans []Span) {
 			if (d.row != nil) != acts || math.IsNaN(saved(d)) == known {
 				break
 			}
+			if acts && len(run) > 0 && apart(run[len(run)-1], saved(d)) {
+				break
+			}
 			run = append(run, saved(d))
-		}
-		if acts && known {
-			run = run[:alike(run)]
 		}
 		last := decisions[len(run)-1]
 		spans = append(spans, Span{
@@ -283,34 +287,12 @@ func spansOf(k fit.Key, decisions []decision) (spans []Span) {
 	return spans
 }
 
-// Gains are told apart where two levels explain that much of their variance, and are that
-// far from one another.
-const (
-	explained = 0.8
-	farApart  = 0.05
-)
+// farApart are gains that one range does not stand for without saying so, and next to each other not at all if one is
+// more than three times the other.
+const farApart = 0.05
 
-// alike is how many of the first gains one range can stand for: up to the cut into two
-// levels that leaves least variance, if that tells them apart.
-func alike(gains []float64) int {
-	if slices.Max(gains)-slices.Min(gains) < farApart {
-		return len(gains)
-	}
-	m, n, all, sum := mean(gains), float64(len(gains)), 0.0, 0.0
-	for _, v := range gains {
-		all += (v - m) * (v - m)
-	}
-	most, cut := explained*all, len(gains)
-	for i, v := range gains[:len(gains)-1] {
-		sum += v - m
-		if k := float64(i + 1); sum*sum*n/(k*(n-k)) > most { // what two levels explain of all
-			most, cut = sum*sum*n/(k*(n-k)), i+1
-		}
-	}
-	if cut < len(gains) {
-		return alike(gains[:cut])
-	}
-	return cut
+func apart(a, b float64) bool {
+	return math.Abs(a-b) >= farApart && max(a, b) > 3*min(a, b)
 }
 
 func mean(values []float64) (m float64) {

@@ -27,7 +27,10 @@ func measured(acts func(i int) bool, gains ...float64) (all []decision) {
 func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
 	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
-	good := []fit.Verdict{{Decided: 8}}
+	unseen := func(decided, harm int, worst, versus float64) []fit.Verdict {
+		return []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst, VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
+	}
+	good := unseen(8, 0, 1, .8)
 	always, never := func(int) bool { return true }, func(int) bool { return false }
 	unknown := math.NaN()
 	for name, c := range map[string]struct {
@@ -35,21 +38,23 @@ func TestVerdict(t *testing.T) {
 		decisions []decision
 		want      string
 	}{
-		"gain at one end":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004), "use it: 22 % less time at 4KiB - 16KiB (13 to 32 %); nothing to gain at 32KiB - 64KiB"},
-		"two levels":          {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .30, .32, .02, .03, .02), "use it: 31 % less time at 4KiB - 8KiB, 2.3 % at 16KiB - 64KiB"},
-		"uncertain elsewhere": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, .02, .05, .015), "use it: 5.0 % less time at 8KiB; perhaps 2.0 % elsewhere, not for sure"},
-		"many ranges":         {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05), "use it: 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; nothing to gain elsewhere"},
-		"default in places":   {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2), "use it: 20 % less time at 4KiB, 20 % at 16KiB"},
-		"harm":                {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{Decided: 8, Harm: 2, WorstHarm: 1.12}}}, measured(always, .2), "use it with care: 20 % less time at 4KiB; tried on data kept from the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
-		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: fit.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: 20 % less time at 4KiB"},
-		"less between":        {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: 1, VersusDefault: fit.Score{Decisions: 3, Mean: .99}}}}, measured(always, .2), "use it: 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
-		"luck elsewhere":      {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: 1, VersusDefault: fit.Score{Decisions: 3, Mean: 1}}}}, measured(always, .2), "use it with care: 20 % less time at 4KiB; at sizes left out of the fit, choosing by the others saved nothing"},
-		"not tried":           {fit.GroupReport{Group: whole}, measured(always, .2), "use it: 20 % less time at 4KiB; not tried on data kept from the fit"},
-		"as good":             {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .002, 0), "leave it: NCCL's own choice is as good"},
-		"as good as rows":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001), "leave it: NCCL's own choice is as good"},
-		"slower":              {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, -.2, -.1), "leave it: NCCL's own choice is as good"},
-		"nothing is sure":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .02, 0), "leave it: nothing is faster than NCCL's own choice for sure, the best of what was measured perhaps by 2.0 %"},
-		"nothing unseen":      {fit.GroupReport{Group: whole, Verdicts: []fit.Verdict{{LeftOut: fit.LeftOutSizes, VersusDefault: fit.Score{Decisions: 3, Mean: 1}}}}, measured(never, .019, 0), "leave it: nothing is faster than NCCL's own choice for sure, the best of what was measured perhaps by 1.9 %; at sizes left out of the fit, choosing by the others saved nothing"},
+		"gain at one end":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004), "use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); nothing found at 32KiB - 64KiB"},
+		"two levels":          {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .30, .32, .02, .03, .02), "use it: at the sizes measured, 31 % less time at 4KiB - 8KiB, 2.3 % at 16KiB - 64KiB"},
+		"uncertain elsewhere": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, .02, .05, .015), "use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 2.0 % at 4KiB and less at 1 more, not for sure"},
+		"hidden among others": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, 0, .05, .004, .18, 0), "use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 18 % at 32KiB, not for sure"},
+		"many ranges":         {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05), "use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; nothing found elsewhere"},
+		"default in places":   {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2), "use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
+		"harm":                {fit.GroupReport{Group: whole, Verdicts: unseen(8, 2, 1.12, .9)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
+		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: fit.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB"},
+		"less between":        {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, .99)}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
+		"luck elsewhere":      {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, 1)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, choosing by the others saved nothing"},
+		"not tried":           {fit.GroupReport{Group: whole}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; not tried on sizes left out of the fit"},
+		"nothing found":       {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .002, 0), "leave it: nothing found that is faster than NCCL's own choice"},
+		"rows of nothing":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001), "leave it: nothing found that is faster than NCCL's own choice"},
+		"nothing, perhaps":    {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i > 0 }, .18, .004), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 18 % at 4KiB, not for sure"},
+		"slower":              {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, -.2, -.1), "leave it: nothing found that is faster than NCCL's own choice"},
+		"nothing is sure":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .02, 0), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 2.0 % at 4KiB, not for sure"},
+		"nothing unseen":      {fit.GroupReport{Group: whole, Verdicts: unseen(0, 0, 0, 1)}, measured(never, .019, 0), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 1.9 % at 4KiB, not for sure; at sizes left out of the fit, choosing by the others saved nothing"},
 		"no default":          {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(never, unknown, unknown), "cannot say: the default was not measured"},
 		"acts all the same":   {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(func(i int) bool { return i < 2 }, unknown, unknown), "cannot say: the default was not measured where the policy acts"},
 		"other sizes":         {fit.GroupReport{Group: whole}, measured(never, unknown, unknown), "cannot say: the default and other configurations were measured at different sizes"},
@@ -75,13 +80,13 @@ func TestVerdictIsHonest(t *testing.T) {
 	for _, v := range Verdicts(in) {
 		for _, s := range v.Spans {
 			if !s.Known {
-				t.Errorf("%s: %s is not known", v.Group, s.Name())
+				t.Errorf("%s: %s is not known", v.Group(), s.Name())
 			}
 		}
 	}
 	r := &in.Report.Groups[0]
 	factor := r.Group.Coll.BusFactor(float64(r.Group.Ranks))
-	spans := spansOf(r.Group.Key, newDecisions(r, in.Model, rowsByKey(in.Rows)[r.Group.Key]))
+	spans := spansOf(r.Group.Key, newDecisions(r, in.Model, in.Rows))
 	last := spans[len(spans)-1]
 	d := r.Group.Default[len(r.Group.Default)-1]
 	if want := float64(d.Bytes) / d.Micros / 1000 * factor; last.To != d.Bytes || math.Abs(last.OwnBus-want) > 1e-9 || factor != 1.75 {
@@ -90,7 +95,7 @@ func TestVerdictIsHonest(t *testing.T) {
 	least := 1.0 // share that is no luck
 	for i := range in.Report.Groups {
 		r := &in.Report.Groups[i]
-		for _, d := range newDecisions(r, in.Model, rowsByKey(in.Rows)[r.Group.Key]) {
+		for _, d := range newDecisions(r, in.Model, in.Rows) {
 			if d.row == nil {
 				continue
 			}

@@ -3,7 +3,7 @@ package report
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,47 +12,33 @@ import (
 	"math"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-//go:embed assets/page.html
-var pageHTML string
+//go:embed assets
+var assets embed.FS
 
-//go:embed assets/page.css
-var pageCSS string
-
-//go:embed assets/uplot/uPlot.min.css
-var uPlotCSS string
-
-//go:embed assets/uplot/uPlot.iife.min.js
-var uPlotJS string
-
-//go:embed assets/uplot/LICENSE
-var uPlotLicense string
+// asset is the text of a file.
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it was built without
+	}
+	return string(text)
+}
 
 // The page's script, in the order in which it runs.
-var (
-	//go:embed assets/format.js
-	formatJS string
-	//go:embed assets/grid.js
-	gridJS string
-	//go:embed assets/map.js
-	mapJS string
-	//go:embed assets/chart.js
-	chartJS string
-	//go:embed assets/curves.js
-	curvesJS string
-	//go:embed assets/group.js
-	groupJS string
-	//go:embed assets/page.js
-	pageJS string
-)
+var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js", "group.js", "page.js"}
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
+	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "less": less,
+	"duration": profile.Duration, "over": func(a, b float64) float64 { return a / b },
+	"bar":    func(p fit.WorthPart) float64 { return Span{Saved: 1 - p.Policy/p.Default}.Bar() },
 	"minus1": func(v float64) float64 { return 1 - v }, "over1": func(v float64) float64 { return v - 1 },
-}).Parse(pageHTML))
+}).Parse(asset("page.html")))
 
 // Write writes the page.
 func Write(w io.Writer, in Input) error {
@@ -65,17 +51,19 @@ func Write(w io.Writer, in Input) error {
 	if err != nil {
 		return err
 	}
-	script := strings.Join([]string{
-		"/* uPlot:\n" + strings.ReplaceAll(uPlotLicense, "*/", "* /") + "*/", uPlotJS,
-		"(function () {\n\"use strict\";", formatJS, gridJS, mapJS, chartJS, curvesJS, groupJS, pageJS, "})();",
-	}, "\n")
+	script := "/* uPlot:\n" + strings.ReplaceAll(asset("uplot/LICENSE"), "*/", "* /") + "*/\n" + asset("uplot/uPlot.iife.min.js") +
+		"\n(function () {\n\"use strict\";\n"
+	for _, name := range scripts {
+		script += asset(name) + "\n"
+	}
+	script += "})();"
 	var out bytes.Buffer
 	err = pageTemplate.Execute(&out, struct {
 		*page
 		Security     template.HTML
 		Style        template.CSS
 		Script, Data template.JS
-	}{p, template.HTML(contentPolicy(script)), template.CSS(uPlotCSS + pageCSS), template.JS(script), template.JS(data)})
+	}{p, template.HTML(contentPolicy(script)), template.CSS(asset("uplot/uPlot.min.css") + asset("page.css")), template.JS(script), template.JS(data)})
 	if err != nil {
 		return err
 	}

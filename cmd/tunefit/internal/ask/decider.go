@@ -139,13 +139,9 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
 		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.Nodes != s.Ranks*g.Nodes {
 			continue
 		}
-		for _, family := range g.Families {
-			for _, curve := range family.Curves {
-				for _, m := range curve.Measured {
-					if b := uint64(m[0]); samples[0] <= b && b <= samples[len(samples)-1] {
-						sizes = append(sizes, b)
-					}
-				}
+		for _, b := range g.Sizes() {
+			if samples[0] <= b && b <= samples[len(samples)-1] {
+				sizes = append(sizes, b)
 			}
 		}
 	}

@@ -18,14 +18,12 @@ func TestDoctorFloors(t *testing.T) {
 		return tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", f.Comment()+"\n"+row+"\n")
 	}
 	modelOf := func(algo string, floored bool) string {
-		flat := func(us float64) ([]float64, []float64) { return []float64{us, us}, []float64{0.01, 0.01} }
-		g := model.Group{Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01, Axis: []uint64{1024, 4096}}
-		g.Default = &model.Default{Measured: []model.DefaultPoint{{Bytes: 1024, Micros: 20}, {Bytes: 4096, Micros: 20}}}
-		g.Default.Micros, g.Default.Sigma = flat(20)
+		g := model.Group{Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01}
+		g.Default = []model.DefaultPoint{{Bytes: 1024, Micros: 20}, {Bytes: 4096, Micros: 20}}
 		for channels, us := range map[int]float64{8: 15, 32: 10, 64: 90} {
-			c := model.Curve{Channels: channels, Floored: floored, Min: 1024, Max: 4096, Measured: [][2]float64{{1024, us}, {4096, us}}}
-			c.Micros, c.Sigma = flat(us)
-			g.Families = append(g.Families, model.Family{Algo: algo, Proto: "simple", Curves: []model.Curve{c}})
+			g.Curves = append(g.Curves, model.Curve{
+				Algo: algo, Proto: "simple", Channels: channels, Floored: floored, Measured: [][2]float64{{1024, us}, {4096, us}},
+			})
 		}
 		text, err := json.Marshal(&model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{g}})
 		if err != nil {

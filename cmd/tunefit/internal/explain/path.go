@@ -47,8 +47,6 @@ func (p *Path) advice() []string {
 			names = append(names, e.Cell.String())
 		}
 		return []string{"measure what NCCL offers here: " + fewOf(names)}
-	case model.AbstainTwins:
-		return []string{"repeat the measurement and see in NCCL's log that NCCL_ALGO and NCCL_PROTO were obeyed"}
 	case model.AbstainDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
 	case model.AbstainGain:

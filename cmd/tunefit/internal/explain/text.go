@@ -117,7 +117,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if omitted > 0 {
 		fmt.Fprintf(b, "  and %d slower ones (--all)\n", omitted)
 	}
-	for bar := model.BarNone + 1; bar <= model.BarUnknown; bar++ {
+	for bar := model.BarNone + 1; bar <= model.BarSize; bar++ {
 		if names := barred[bar]; len(names) > 0 {
 			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names))
 		}

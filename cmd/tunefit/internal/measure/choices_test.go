@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,16 +89,18 @@ func TestRowsOfARun(t *testing.T) {
 	}
 }
 
-// The default and the contenders take turns, with the default at the end. Who cannot change a configuration from size
+// The default and the policies take turns, with the default at the end. Who cannot change a configuration from size
 // to size has a start for each.
 func TestVerification(t *testing.T) {
 	ring := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
 	tree := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
 	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
 	sizes := []uint64{1024, 2048, 4096}
-	all := Verification(key, sizes, map[uint64][]fit.Config{1024: {ring}, 2048: {tree, ring}, 4096: {ring}}, 2)
+	policies := []fit.Run{{Sizes: sizes, Configs: []fit.Config{ring, tree, ring}}, fit.RunOf(ring, sizes[1:2])}
+	all := Verification(key, sizes, fit.Verification{Policies: policies}, 2)
 	var got []string
-	for _, s := range all {
+	short := Verification(key, sizes, fit.Verification{Policies: policies[1:], Short: true}, 2)
+	for _, s := range slices.Concat(all, short, Verification(key, sizes, fit.Verification{}, 2)) {
 		got = append(got, fmt.Sprintf("%s %v by %q", s.Name, s.Sizes, s.Policy))
 	}
 	for _, s := range append(all[1].Split(), append(all[2].Split(), all[0].Split()...)...) {
@@ -113,6 +116,10 @@ func TestVerification(t *testing.T) {
 		n + `-verify-rep2-first [1024 2048 4096] by "` + n + `-verify-first"`,
 		n + `-verify-rep2-second [2048] by "` + n + `-verify-second"`,
 		n + `-verify-rep3-default [1024 2048 4096] by ""`,
+		n + `-verify-rep1-first [2048] by "` + n + `-verify-first"`, // a short one
+		n + `-verify-rep1-default [1024 2048 4096] by ""`,
+		n + `-verify-rep2-first [2048] by "` + n + `-verify-first"`,
+		n + `-verify-rep2-default [1024 2048 4096] by ""`,
 		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),
 		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` + fmt.Sprint([]fit.Config{tree}),
 		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),

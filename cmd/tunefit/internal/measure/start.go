@@ -63,31 +63,34 @@ func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
 // Name begins the names of all starts of a subject.
 func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
 
-// contenders are the policies that are verified: of the configuration expected to be the fastest at each size, of the
-// one that promises most beside it, and so on.
-var contenders = [fit.MostContenders]string{"first", "second", "third", "fourth", "fifth"}
+// ranks name the policies that are verified.
+var ranks = []string{"first", "second", "third"}
 
 // Verification measures the default and what may be faster in turns: one start for the default and one for each
-// of three to five policies, whatever the number of sizes and configurations; and the default at the end, which tells what
-// the machine changed by meanwhile. best holds the configurations at each size, the best first.
-func Verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config, repetitions int) (all []Start) {
+// policy, whatever the number of sizes and configurations; and the default at the end, which tells what
+// the machine changed by meanwhile. It is empty where there is nothing to verify.
+func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
 	base := Name(key) + "-verify"
-	for rep := range repetitions {
-		turn := fmt.Sprintf("%s-rep%d-", base, rep+1)
-		all = append(all, Start{Name: turn + "default", Key: key, Sizes: sizes})
-		for k, rank := range contenders {
-			r := fit.Run{}
-			for _, b := range sizes {
-				if k < len(best[b]) {
-					r.Sizes, r.Configs = append(r.Sizes, b), append(r.Configs, best[b][k])
-				}
-			}
-			if len(r.Sizes) > 0 {
-				all = append(all, Start{Name: turn + rank, Key: key, Sizes: r.Sizes, Rows: rows(key, r), Policy: base + "-" + rank})
-			}
+	byDefault := func(rep int) {
+		all = append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, rep), Key: key, Sizes: sizes})
+	}
+	for rep := 1; rep <= repetitions && len(v.Policies) > 0; rep++ {
+		if !v.Short {
+			byDefault(rep)
+		}
+		for k, r := range v.Policies {
+			all = append(all, Start{
+				Name: fmt.Sprintf("%s-rep%d-%s", base, rep, ranks[k]), Key: key, Sizes: r.Sizes,
+				Rows: rows(key, r), Policy: base + "-" + ranks[k],
+			})
+		}
+		if v.Short {
+			byDefault(rep)
+		} else if rep == repetitions {
+			byDefault(rep + 1)
 		}
 	}
-	return append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, repetitions+1), Key: key, Sizes: sizes})
+	return all
 }
 
 // ConfigsAt are the configurations that a policy decides on at some sizes.

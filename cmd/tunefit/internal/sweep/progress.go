@@ -58,8 +58,8 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
 }
 
-// verificationStarts is how many a verification has at most.
-func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.MostContenders) + 1 }
+// verificationStarts is how many a verification has at most, but on more nodes than were measured.
+func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contenders) + 1 }
 
 // reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
 // half of what the subject has. Without something measured there is nothing to verify, nor a policy.
@@ -149,13 +149,11 @@ func (s *Sweep) expected(key fit.Key) int {
 		return 0
 	}
 	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
-	verification := s.verificationStarts()
 	if len(s.before(key)) > 0 {
-		return verification
+		return s.verificationStarts() + s.Repetitions
 	}
-	// All with most channels, about a half of them with fewest, a few mixed, and the default now and then.
-	measured := len(space.Families)*3/2 + 4
-	return 1 + measured + measured/defaultEvery + verification
+	// All with most channels, and nearly as many rounds.
+	return 1 + 2*len(space.Families) + 2 + s.verificationStarts()
 }
 
 // conclude says what was found out about a subject.
@@ -175,65 +173,21 @@ func (s *Sweep) conclude(key fit.Key) {
 	if group == nil || len(group.Cells) == 0 {
 		return
 	}
-	best := map[uint64]fit.Cell{}
-	for _, c := range group.Cells {
-		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
-			best[c.Bytes] = c
-		}
+	s.Say("%s: %d of %s measured, each at the sizes where it may be the fastest",
+		name, len(group.Configs()), cli.CountOf(space.Count(), "configuration"))
+	var unsteady []string
+	for _, u := range group.Unsteady() {
+		unsteady = append(unsteady, fmt.Sprintf("%s (%s gains %.1f %%, times moved by %.1f %%)",
+			nccl.FormatBytes(u.Bytes), u.Config, 100*u.Gain, 100*u.Moved))
 	}
-	sum, most, at := 0.0, 1.0, uint64(0)
-	for _, d := range group.Default {
-		ratio := 1.0
-		if b, ok := best[d.Bytes]; ok {
-			ratio = max(1, d.Micros/b.Micros)
-		}
-		sum += math.Log(ratio)
-		if ratio > most {
-			most, at = ratio, d.Bytes
-		}
-	}
-	text := fmt.Sprintf("%s: %s measured", name, cli.CountOf(len(group.Configs()), "configuration"))
-	if at > 0 {
-		text += fmt.Sprintf("; the fastest of each size takes %.0f %% less time than the default in the mean, most at %s (%.2fx as fast)", 100*(1-math.Exp(-sum/float64(len(group.Default)))), nccl.FormatBytes(at), most)
-	} else {
-		text += "; none is faster than the default"
-	}
-	s.Say("%s", text)
-	if drift, n := s.drift(key); math.Abs(math.Log(drift)) > max(0.02, 2*group.Noise) {
-		s.Say("%s: the default took %.2f times as long at the end as at the beginning (median of %s): the machine changed meanwhile (clocks, heat, neighbours?); what gains less than the default drifted by in the verification is left to NCCL", name, drift, cli.CountOf(n, "size"))
+	if len(unsteady) > 0 {
+		s.Say("%s: left to NCCL, as the default or the configuration moved by more than it gains: %s",
+			name, cli.Few(unsteady, mostUnsteady, "; "))
 	}
 }
 
-// drift is what the default took when it was measured last, as a multiple of what it took first: the median of the
-// sizes that were measured alike.
-func (s *Sweep) drift(key fit.Key) (ratio float64, sizes int) {
-	first, last := map[uint64]float64{}, map[uint64]float64{}
-	for _, i := range s.journal.of(key).runs {
-		found := s.results[i]
-		if found == nil || len(s.journal.start(&s.journal.runs[i]).Rows) > 0 || s.kind(i) == Prove {
-			continue
-		}
-		for _, m := range found.Samples {
-			if m.InPlace {
-				continue
-			}
-			if _, ok := first[m.Bytes]; !ok {
-				first[m.Bytes] = m.Micros
-			} else {
-				last[m.Bytes] = m.Micros
-			}
-		}
-	}
-	var ratios []float64
-	for b, us := range last {
-		ratios = append(ratios, us/first[b])
-	}
-	if len(ratios) == 0 {
-		return 1, 0
-	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2], len(ratios)
-}
+// mostUnsteady bounds what is said of sizes at which times moved.
+const mostUnsteady = 6
 
 // unfinished says what the budget did not reach.
 func (s *Sweep) unfinished() string {

@@ -118,6 +118,10 @@ func (s *Sweep) left(b, i int, of []uint64) (sizes []uint64, failed int, refused
 		if r.Outcome != Measured {
 			done = s.measured(r)
 		}
+		if r.Outcome == Failed && len(done) > 0 { // the last that it printed may be what failed
+			last := slices.Max(done)
+			done = slices.DeleteFunc(done, func(b uint64) bool { return b == last })
+		}
 		sizes = slices.DeleteFunc(sizes, func(b uint64) bool { return slices.Contains(done, b) })
 		if slices.ContainsFunc(r.Sizes, func(b uint64) bool { return !slices.Contains(of, b) }) {
 			continue
@@ -140,7 +144,7 @@ func (s *Sweep) measured(r *Run) (sizes []uint64) {
 }
 
 // givenUp are configurations of a subject that failed too often or computed wrong results, or in whose place NCCL ran
-// another one. Where several of one run did, nobody knows which it was.
+// another one. Where nothing tells which one of a run did, all of it are.
 func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i, start := range s.journal.batches[b].Starts {
@@ -152,7 +156,7 @@ func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
 			for _, part := range start.Split() {
 				c := part.Rows[0].Config
 				together = append(together, c)
-				if _, failed, refused := s.left(b, i, part.Sizes); refused || failed > 0 {
+				if _, failed, refused := s.left(b, i, part.Sizes); refused || failed > 0 || s.computedWrong(b, i, part.Sizes) {
 					alone = append(alone, c)
 				}
 			}
@@ -163,6 +167,27 @@ func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
 		}
 	}
 	return all
+}
+
+// computedWrong reports whether a run of a start gave fewer times at one of some sizes than at others: the times of wrong
+// results are left out.
+func (s *Sweep) computedWrong(b, i int, sizes []uint64) bool {
+	for _, k := range s.journal.of(s.journal.batches[b].Starts[i].Key).runs {
+		r, found := &s.journal.runs[k], s.results[k]
+		if r.Batch != b || r.Start != i || found == nil || found.Wrong() == 0 {
+			continue
+		}
+		times, most := map[uint64]int{}, 0
+		for j := range found.Samples {
+			bytes := found.Samples[j].Bytes
+			times[bytes]++
+			most = max(most, times[bytes])
+		}
+		if slices.ContainsFunc(sizes, func(b uint64) bool { return slices.Contains(r.Sizes, b) && times[b] < most }) {
+			return true
+		}
+	}
+	return false
 }
 
 // run starts one process and waits for it. The journal knows of it before and after.

@@ -135,9 +135,6 @@ func (s *Sweep) all(ctx context.Context) error {
 	return nil
 }
 
-// defaultEvery so many starts the default is measured once more, to see whether the machine changes meanwhile.
-const defaultEvery = 16
-
 // next is what to measure next of a subject; nothing once it is done.
 func (s *Sweep) next(key fit.Key) (Batch, error) {
 	group, space, err := s.known(key)
@@ -149,25 +146,22 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	case s.hopeless(key) != "", verified && smaller != nil:
 		return Batch{}, nil
 	case smaller != nil:
-		return s.verification(key, s.Sizes, space.Contenders(smaller)), nil
+		space.Sizes = s.Sizes
+		return s.verification(space, smaller), nil
 	}
 	next := space.Next(group)
-	// What verification shows may make more look worth its time, without end.
-	if enough := verified && next.Stage >= fit.StagePromising; enough || len(next.Runs) == 0 || s.reserved(key) {
+	// What a verification finds to fail may make more look worth its time, without end.
+	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
 		if verified || group == nil || len(group.Cells) == 0 {
 			if len(next.Runs) > 0 && !verified {
 				return Batch{}, errBudget
 			}
 			return Batch{}, nil // there is nothing to verify
 		}
-		return s.verification(key, space.Sizes, space.Contenders(group)), nil
+		return s.verification(space, group), nil
 	}
 	b := Batch{Kind: Measure}
-	since := s.sinceDefault(key)
 	for _, r := range next.Runs {
-		if since++; since > defaultEvery {
-			b.Starts, since = append(b.Starts, measure.Of(key, fit.Run{Sizes: space.Sizes})), 0
-		}
 		b.Starts = append(b.Starts, s.starts(measure.Of(key, r))...)
 	}
 	return b, nil
@@ -182,9 +176,9 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	return group, space, err
 }
 
-func (s *Sweep) verification(key fit.Key, sizes []uint64, best map[uint64][]fit.Config) Batch {
+func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
 	b := Batch{Kind: Verify}
-	for _, start := range measure.Verification(key, sizes, best, s.Repetitions) {
+	for _, start := range measure.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
 		b.Starts = append(b.Starts, s.starts(start)...)
 	}
 	return b
@@ -254,18 +248,6 @@ func (s *Sweep) verified(key fit.Key) (is bool) {
 		}
 	}
 	return is
-}
-
-// sinceDefault counts the starts of a subject since the default was measured.
-func (s *Sweep) sinceDefault(key fit.Key) (n int) {
-	for _, b := range s.journal.of(key).batches {
-		for _, start := range s.journal.batches[b].Starts {
-			if n++; len(start.Rows) == 0 {
-				n = 0
-			}
-		}
-	}
-	return n
 }
 
 // group is the measurements of a subject, nil: none, and what NCCL refused.

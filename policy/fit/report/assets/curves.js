@@ -1,29 +1,32 @@
-// The curves of one group: time over size, measured and fitted.
+// The curves of one group: time over size, measured, and as decisions reckon with it in between.
 
 const curveState = { group: 0, y: "us", band: false, on: new Set(), filter: "" };
-const defaultName = "NCCL’s own choice";
 
 const quantile95 = 1.6449; // a 90 % interval is so many sigmas to either side
 
 const group = () => data.groups[curveState.group];
-const defaults = (g) => g.sizes.filter((s) => known(s.d)).map((s) => [s.b, s.d]);
-const best = (g) => g.sizes.filter((s) => known(s.us)).map((s) => [s.b, s.us]);
 
 // styles gives each curve its family's colour, and dashes by rank in the family.
 function styles(g) {
   const rank = {}, out = new Map();
-  for (const c of g.curves || []) {
+  for (const c of g.curves) {
     const k = rank[c.f] = (rank[c.f] || 0) + 1;
-    out.set(c.n, { variable: familyVar(c.f), dash: dashes[(k - 1) % dashes.length] });
+    out.set(c.n, c.f ? { variable: familyVar(c.f), dash: dashes[(k - 1) % dashes.length] } : { variable: "--text", dash: [4, 4] });
   }
   return out;
 }
 
+// fastest is the least of all curves, NCCL's own choice among them, at each size of one.
+function fastest(g) {
+  const lines = g.curves.map((c) => (c.c.length ? c.c : c.m));
+  const sizes = new Set(lines.flat().map((p) => p[0]));
+  return new Map([...sizes].map((b) => [b, Math.min(...lines.map((l) => between(l, b)).filter(known))]));
+}
+
 // scaleY turns microseconds into what the axis shows.
 function scaleY(g) {
-  const fastest = best(g);
   switch (curveState.y) {
-    case "ratio": return (b, us) => us / between(fastest, b);
+    case "ratio": { const least = fastest(g); return (b, us) => us / least.get(b); }
     case "bw": return (b, us) => busbw(g, b, us);
     default: return (b, us) => us;
   }
@@ -31,41 +34,34 @@ function scaleY(g) {
 
 function drawCurves() {
   const g = group(), y = scaleY(g), style = styles(g), lines = [];
-  for (const c of g.curves || []) {
+  for (const c of g.curves) {
     if (!curveState.on.has(c.n)) continue;
     const s = style.get(c.n);
     const line = { label: c.n, color: color(s.variable), dash: s.dash, line: c.c.map((p) => [p[0], y(p[0], p[1])]), dots: c.m.map((p) => [p[0], y(p[0], p[1])]) };
+    if (!c.f) Object.assign(line, { width: 2.5, hollow: true, size: 8 });
     if (curveState.band) line.band = c.c.map(([b, us, sigma]) => [b, y(b, us * Math.exp(-quantile95 * sigma)), y(b, us * Math.exp(quantile95 * sigma))]);
     lines.push(line);
   }
-  if (curveState.on.has(defaultName)) {
-    const points = defaults(g).map(([b, us]) => [b, y(b, us)]);
-    if (points.length) lines.push({ label: defaultName, color: color("--text"), dash: [4, 4], width: 2.5, line: points, dots: points, hollow: true, size: 8 });
-  }
-  const odd = (g.outliers || []).filter((p) => curveState.on.has(p.n)).map((p) => [p.b, y(p.b, p.us)]);
-  if (odd.length) lines.push({ label: "outlier", color: color("--f9"), dots: odd, hollow: true, size: 14 });
   const shapes = {
     us: { log: true, label: "time", tick },
-    ratio: { log: false, label: "time / fastest measured", tick: (v) => v.toFixed(2), range: (min, max) => [Math.min(0.97, Math.max(0.8, min)), Math.min(2.5, Math.max(1.2, max))] },
+    ratio: { log: false, label: "time / fastest", tick: (v) => v.toFixed(2), range: (min, max) => [Math.min(0.97, Math.max(0.8, min)), Math.min(2.5, Math.max(1.2, max))] },
     bw: { log: true, label: "bus bandwidth, GB/s", tick: (v) => +v.toPrecision(3) },
   };
-  const none = g.left && !(g.curves || []).length ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
+  const none = g.left && !g.curves.some((c) => c.f) ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
   chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
 }
 
 // curveTip lists what is shown at a size, fastest first.
 function curveTip(b) {
   const g = group(), style = styles(g), rows = [];
-  for (const c of g.curves || []) {
+  for (const c of g.curves) {
     if (!curveState.on.has(c.n)) continue;
     const m = pointAt(c.m, b), f = pointAt(c.c, b);
     if (m || f) rows.push({ name: c.n, color: "var(" + style.get(c.n).variable + ")", us: m ? m[1] : f[1], measured: m && m[1], fitted: f && f[1], sigma: f && f[2] });
   }
-  const d = pointAt(defaults(g), b);
-  if (d && curveState.on.has(defaultName)) rows.push({ name: defaultName, color: "var(--text)", us: d[1], measured: d[1] });
   rows.sort((a, c) => a.us - c.us);
   const most = 14;
-  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "fitted"), el("td", { class: "dim n" }, "± 90 %"), el("td", { class: "dim n" }, "busbw")));
+  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "curve"), el("td", { class: "dim n" }, "± 90 %"), el("td", { class: "dim n" }, "busbw")));
   for (const r of rows.slice(0, most)) {
     t.append(el("tr", null, el("td", { style: { color: r.color } }, r.name), el("td", { class: "n" }, r.measured ? micros(r.measured) : "–"), el("td", { class: "n" }, r.fitted ? micros(r.fitted) : ""), el("td", { class: "n" }, r.sigma ? percent(Math.exp(quantile95 * r.sigma) - 1) : ""), el("td", { class: "n" }, gbps(busbw(g, b, r.us)))));
   }
@@ -88,9 +84,8 @@ function drawLegend() {
   const g = group(), style = styles(g), words = curveState.filter.toLowerCase();
   const entry = (name, s, note) => el("button", { type: "button", "data-series": name, "aria-pressed": String(curveState.on.has(name)), title: note, onclick: (e) => toggle(name, e.currentTarget) }, swatch(s), el("span", { class: "name" }, name), el("span", { class: "wins" }, note));
   const entries = [];
-  if (defaults(g).length) entries.push(entry(defaultName, { variable: "--text", dash: [4, 4] }, ""));
-  for (const c of g.curves || []) {
-    if (c.n.toLowerCase().includes(words)) entries.push(entry(c.n, style.get(c.n), c.wins ? `wins ${c.wins}` : `+${(100 * (Math.exp(c.behind) - 1)).toFixed(0)} %`));
+  for (const c of g.curves) {
+    if (!c.f || c.n.toLowerCase().includes(words)) entries.push(entry(c.n, style.get(c.n), !c.f ? "" : c.wins ? `wins ${c.wins}` : `+${(100 * (Math.exp(c.behind) - 1)).toFixed(0)} %`));
   }
   if (g.left) entries.push(el("p", { class: "hint" }, `${g.left} slower ones are in the model, not on this page`));
   $("legend").replaceChildren(...entries);
@@ -105,5 +100,5 @@ function toggle(name, button) {
 
 // showTop is what a group starts with.
 function showTop() {
-  curveState.on = new Set([defaultName, ...(group().curves || []).filter((c) => c.on).map((c) => c.n)]);
+  curveState.on = new Set(group().curves.filter((c) => c.on).map((c) => c.n));
 }

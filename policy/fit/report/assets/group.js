@@ -1,18 +1,17 @@
 // The rest of one group: regret, scores, coverage.
 
-const regretState = { verdict: 0, off: new Set() };
+const hiddenRegret = new Set();
 const regretLines = [
   { name: "policy", column: 1, variable: "--f0", dash: [], width: 3 },
   { name: "default", column: 2, variable: "--text", dash: [4, 4], width: 2 },
-  { name: "log-log", column: 3, variable: "--f1", dash: [7, 4], width: 2 },
-  { name: "fastest prediction", column: 4, variable: "--f2", dash: [2, 3], width: 2 },
+  { name: "fastest prediction", column: 3, variable: "--f2", dash: [2, 3], width: 2 },
 ];
 
 function drawRegret() {
-  const v = (group().verdicts || [])[regretState.verdict];
+  const v = group().unseen;
   const points = v ? v.p : [];
   const of = (l) => points.filter((p) => known(p[l.column])).map((p) => [p[0], 100 * (p[l.column] - 1)]);
-  const lines = regretLines.filter((l) => !regretState.off.has(l.name) && of(l).length).map((l) => ({ label: l.name, color: color(l.variable), dash: l.dash, width: l.width, line: of(l), dots: of(l) }));
+  const lines = regretLines.filter((l) => !hiddenRegret.has(l.name) && of(l).length).map((l) => ({ label: l.name, color: color(l.variable), dash: l.dash, width: l.width, line: of(l), dots: of(l) }));
   chart($("regret"), lines, {
     log: false, label: "slower than the fastest measured", height: 270, tick: (v) => +v.toFixed(1) + " %", range: (min, max) => [0, Math.max(5, max * 1.05)],
     empty: v ? "Choose a line below." : "Too little was measured here to keep some of it from the fit.",
@@ -22,17 +21,17 @@ function drawRegret() {
       return t;
     },
   });
-  $("regret-legend").replaceChildren(...regretLines.filter((l) => of(l).length).map((l) => el("button", { type: "button", "data-series": l.name, "aria-pressed": String(!regretState.off.has(l.name)), onclick: () => { if (!regretState.off.delete(l.name)) regretState.off.add(l.name); drawRegret(); } }, swatch(l), l.name)));
+  $("regret-legend").replaceChildren(...regretLines.filter((l) => of(l).length).map((l) => el("button", { type: "button", "data-series": l.name, "aria-pressed": String(!hiddenRegret.has(l.name)), onclick: () => { if (!hiddenRegret.delete(l.name)) hiddenRegret.add(l.name); drawRegret(); } }, swatch(l), l.name)));
   drawScores(v);
 }
 
 function drawScores(v) {
   if (!v) return $("scores").replaceChildren();
-  const rows = [["policy", v.policy], ["fastest prediction", v.plain], ["default", v.default], ["log-log interpolation", v.loglog], ["nearest size", v.nearest], ["arg-min (optimize_config)", v.argmin]].filter((r) => r[1]);
+  const rows = [["policy", v.policy], ["fastest prediction", v.plain], ["default", v.default]].filter((r) => r[1]);
   const head = el("tr", null, el("th", null, "time / fastest"), ...["mean", "90 % interval", "p95", "max"].map((h) => el("th", { class: "n" }, h)));
   const body = rows.map(([name, s]) => el("tr", null, el("th", { scope: "row" }, name), el("td", { class: "n" }, ratioText(s[0])), el("td", { class: "n" }, `${ratioText(s[1])} – ${ratioText(s[2])}`), el("td", { class: "n" }, ratioText(s[3])), el("td", { class: "n" }, ratioText(s[4]))));
   const said = [`${v.harm} of ${v.decided} decisions were more than 1 % slower than the default.`];
-  if (known(v.inside)) said.push(`${(100 * v.inside).toFixed(0)} % of the times left out are inside the 90 % interval.`);
+  if (known(v.inside)) said.push(`${(100 * v.inside).toFixed(0)} % of the times left out are inside their 90 % interval.`);
   $("scores").replaceChildren(el("table", { class: "data" }, el("thead", null, head), el("tbody", null, ...body)), el("p", { class: "hint" }, said.join(" ")));
 }
 

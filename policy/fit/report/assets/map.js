@@ -56,7 +56,7 @@ function mapCell(group, sizes) {
     td.append(el("div", null, algorithm + "/", el("wbr"), protocol), el("div", { class: "ch" }, channelsOf(config) || "any ch"), known(gain) ? el("div", { class: "gain" }, signedShare(gain)) : "");
   } else {
     td.className = "mute";
-    td.append(mapState.mode === "wins" ? "default only" : "NCCL’s own");
+    td.append(mapState.mode === "wins" && !known(s.r) ? "default only" : "NCCL’s own");
   }
   details(td, () => mapTip(data.groups[group], s, sizes.length));
   return td;
@@ -67,9 +67,9 @@ const signedShare = (v) => (v > 0.0005 ? "+" : "") + (Math.abs(v) < 0.0005 ? "0.
 function mapTip(g, s, n) {
   const row = (name, value) => el("tr", null, el("td", { class: "dim" }, name), el("td", { class: "wrap" }, value));
   const t = el("table", null, el("tr", null, el("td", { colspan: 2 }, el("b", null, `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more up to twice that` : "")))));
-  if (s.w) t.append(row("fastest measured", `${s.w}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
+  t.append(row("fastest measured", `${s.w || "NCCL’s own choice"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
   t.append(row("default", known(s.d) ? `${s.dl || "label not known"}, ${micros(s.d)}, ${gbps(busbw(g, s.b, s.d))}` : "not measured"));
-  if (known(s.r)) t.append(row("fastest over default", signedShare(s.r)));
+  if (s.w && known(s.r)) t.append(row("fastest over default", signedShare(s.r)));
   t.append(s.row ? row("policy", s.row + (known(s.g) ? `, ${signedShare(s.g)}` : "")) : row("policy leaves it", s.why));
   return t;
 }

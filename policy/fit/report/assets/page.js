@@ -2,14 +2,11 @@
 
 function choose(i, scroll) {
   curveState.group = i;
-  regretState.verdict = 0;
   $("group").value = String(i);
   $("shown").textContent = group().name;
   for (const tr of document.querySelectorAll("tr[data-group]")) tr.classList.toggle("chosen", Number(tr.dataset.group) === i);
   const g = group();
-  $("facts").textContent = [`repetitions differ by ${percent(g.noise)}${g.noisePairs ? ` (${g.noisePairs} pairs)` : " (assumed: too few repetitions)"}`, known(g.fitError) ? `fit off by ${percent(g.fitError)}` : ""].filter(Boolean).join(" · ");
-  $("verdict").replaceChildren(...(g.verdicts || []).map((v, k) => el("option", { value: k }, "left out: " + v.leftOut)));
-  $("verdict").hidden = !(g.verdicts || []).length;
+  $("facts").textContent = `repetitions differ by ${percent(g.noise)}${g.noisePairs ? ` (${g.noisePairs} pairs)` : " (assumed: too few repetitions)"}`;
   showTop();
   drawGroup();
   if (scroll) $("curves").scrollIntoView({ behavior: "smooth" });
@@ -29,7 +26,6 @@ for (const tr of document.querySelectorAll("tr[data-group]")) {
   tr.addEventListener("keydown", (e) => { if (e.key === "Enter") go(); });
 }
 $("group").addEventListener("change", (e) => choose(Number(e.target.value), false));
-$("verdict").addEventListener("change", (e) => { regretState.verdict = Number(e.target.value); drawRegret(); });
 onSwitch("map-mode", (mode) => { mapState.mode = mode; drawMaps(); });
 onSwitch("y-mode", (mode) => { curveState.y = mode; drawCurves(); });
 $("band").addEventListener("change", (e) => { curveState.band = e.target.checked; drawCurves(); });

@@ -1,10 +1,16 @@
 "use strict";
 // Runs before the page's own script, waits for it, then does what a person does.
-const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", KeyTip: "", KeyAway: false, TabStops: [], Walk: [], Chosen: false, RegretTip: "", Away: false, Maps: 0, Own: 0, Covered: 0, Overflow: 0, Done: false };
+const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", KeyTip: "", KeyAway: false, TabStops: [], Walk: [], Chosen: false, RegretTip: "", Away: false, Maps: 0, Own: 0, OwnWins: 0, Covered: 0, Lines: 0, Bent: 0, Done: false };
 addEventListener("error", (e) => found.Errors.push(String(e.message || e.target.outerHTML)), true);
 addEventListener("unhandledrejection", (e) => found.Errors.push(String(e.reason)));
 document.addEventListener("securitypolicyviolation", (e) => found.Errors.push("forbidden: " + e.violatedDirective + " " + e.blockedURI));
 for (const level of ["error", "warn"]) console[level] = (...args) => found.Errors.push(args.join(" "));
+
+// Lines that a chart draws are straight: what a curve is in between, the data say.
+for (const [method, count] of [["lineTo", "Lines"], ["bezierCurveTo", "Bent"], ["quadraticCurveTo", "Bent"]]) {
+  const draw = Path2D.prototype[method];
+  Path2D.prototype[method] = function (...args) { found[count]++; return draw.apply(this, args); };
+}
 
 const byId = (id) => document.getElementById(id);
 const settle = () => new Promise((done) => setTimeout(done, 120));
@@ -80,8 +86,6 @@ async function use() {
   document.querySelector('#y-mode [data-mode="us"]').click();
   found.Changed["band"] = await after(() => byId("band").click());
   found.Changed["regret series off"] = await after(() => document.querySelector("#regret-legend button").click(), "regret");
-  const verdict = byId("verdict");
-  found.Changed["other verdict"] = await after(() => { verdict.value = "1"; verdict.dispatchEvent(new Event("change")); }, "regret");
   found.Changed["theme"] = await after(() => byId("theme").click());
 
   const over = byId("chart").querySelector(".u-over");
@@ -109,6 +113,7 @@ async function use() {
   if (!byId("tip").hidden) found.MapTip = byId("tip").innerText;
   await walk(cell);
   const map = byId("maps").innerText;
+  found.OwnWins = (map.match(/own/g) || []).length;
   document.querySelector('#map-mode [data-mode="policy"]').click();
   await settle();
   found.Changed["map mode"] = byId("maps").innerText !== map;
@@ -121,7 +126,6 @@ async function use() {
   found.Own = [...document.querySelectorAll(".map td")].filter((td) => td.innerText.includes("own")).length;
   found.Maps = document.querySelectorAll(".map").length;
   found.Covered = document.querySelectorAll(".cover td").length;
-  found.Overflow = Math.max(0, document.documentElement.scrollWidth - innerWidth);
   // data: is inside the file.
   found.Requests = performance.getEntriesByType("resource").map((e) => e.name).filter((u) => !u.startsWith("data:"));
   found.Done = true;

@@ -1,0 +1,370 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Space is what may be measured on one communicator.
+type Space struct {
+	Key
+	Sizes    []uint64 // ascending
+	Families []FamilyKey
+	Channels []int // counts to try, ascending
+	// Limits are the most channels that the machine has for an algorithm; none: not known.
+	Limits map[nccl.Algo]int
+	// Failed are configurations that were tried in vain: NCCL does not have them here.
+	Failed []Config
+	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
+	// as asked, too, and need not be in it.
+	Asked map[Ask]bool
+}
+
+// Run is one start of nccl-tests: one configuration at each size.
+type Run struct {
+	Sizes   []uint64 // ascending, all of the space's from the first to the last
+	Configs []Config // at each of Sizes; nil: what the library chooses by itself
+}
+
+// RunOf is a run of one configuration.
+func RunOf(c Config, sizes []uint64) Run { return Run{sizes, slices.Repeat([]Config{c}, len(sizes))} }
+
+// Stage says how far a sweep is.
+type Stage int
+
+const (
+	StageDefault Stage = iota // the default comes first: everything is compared with it
+	StageMost                 // all families with most channels, at all sizes
+	StageRounds               // at each size what promises most, in one run for all sizes
+	StageOver                 // the last rounds gained too little
+)
+
+// Next is what to measure next.
+type Next struct {
+	Stage Stage
+	Runs  []Run // empty once the sweep is over
+	// Edge is a channel count that wins somewhere and is the largest or smallest
+	// there is to try: the range may be too narrow. 0: none.
+	Edge int
+}
+
+const (
+	// latencyBound: fewest channels are tried at sizes at which the fastest takes at most so many times what it takes at
+	// the least. Beyond, the bandwidth decides, of which few channels have less.
+	latencyBound = 4
+	// outclassed: a family that is that many times slower than the best where it was measured is not tried with fewest
+	// channels.
+	outclassed = 2
+	// far: nor is a family with a middle number, that was measured with one number only. Most channels can be many times
+	// slower than half of them.
+	far = 8
+	// behind: a family measured more often, or a configuration at the sizes next to one, is not looked at any further.
+	behind = 1.1
+	// A race is over after so many rounds in a row that improve the least times by less than a part, in the mean of
+	// all sizes.
+	lastRounds = 2
+	worthwhile = 0.002
+)
+
+// Next decides by what was measured so far, nil: nothing, and by what was asked for. It depends on
+// nothing else, so that a sweep can be interrupted and goes on where it was: it runs the race again from its start
+// with the times that are known, until it comes to what is not. Each run asks for something
+// that was not asked for before, so a sweep ends whatever the runs measure.
+//
+// Time falls and rises again with the channels, from both ends, so both are measured before
+// anything is ruled out. In between, bisection finds the least.
+func (s Space) Next(g *Group) Next {
+	if g == nil || len(g.Default) == 0 {
+		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
+	}
+	r := newRace(s, g)
+	if runs := r.most(); len(runs) > 0 {
+		return Next{Stage: StageMost, Runs: runs}
+	}
+	for idle := 0; idle < lastRounds; {
+		run, fewest := r.round()
+		if len(run.Sizes) == 0 {
+			break
+		}
+		left := r.run(func(i int) (c Config, wanted bool) { // what is not known of it
+			if k := slices.Index(run.Sizes, r.Sizes[i]); k >= 0 && !r.failed(run.Configs[k]) {
+				c, wanted = run.Configs[k], !r.known(run.Configs[k], r.Sizes[i])
+			}
+			return c, wanted
+		})
+		if len(left.Sizes) > 0 {
+			return Next{Stage: StageRounds, Runs: []Run{left}}
+		}
+		if idle++; r.finish(run) >= worthwhile || fewest {
+			idle = 0
+		}
+	}
+	return Next{Stage: StageOver, Edge: s.edge(g)}
+}
+
+// race is how far a sweep came. Its slices are by size.
+type race struct {
+	Space
+	g      *Group
+	raised func(Config, uint64) bool
+	unmet  []Unmet
+	times  []map[Config]float64 // what was measured so far
+	tried  []map[Config]bool    // that, and what was asked for in vain
+	best   []float64            // the least of that and of the default's times
+}
+
+func newRace(s Space, g *Group) *race {
+	r := &race{Space: s, g: g, raised: s.raised(g), unmet: s.Unmet(g)}
+	for _, b := range s.Sizes {
+		best := math.Inf(1)
+		if d, ok := g.defaultAt(b); ok {
+			best = d.first()
+		}
+		r.times, r.tried = append(r.times, map[Config]float64{}), append(r.tried, map[Config]bool{})
+		r.best = append(r.best, best)
+	}
+	return r
+}
+
+// most are the runs of families with most channels, or with the number in the middle where these were tried in vain.
+func (r *race) most() (runs []Run) {
+	for _, f := range r.Families {
+		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
+			c := Config{f, n}
+			known := n == 0 || len(r.g.cellsOf(c)) > 0
+			for _, b := range r.Sizes {
+				known = known || r.Asked[Ask{c, b}]
+			}
+			if !known && !r.failed(c) && !r.keepsOwn(c) {
+				runs = append(runs, RunOf(c, r.Sizes))
+				break
+			}
+			came := false
+			for i := range r.Sizes {
+				came = r.take(c, i) || came
+			}
+			if came && n > 0 {
+				break
+			}
+		}
+	}
+	return runs
+}
+
+// take counts a configuration as tried at a size, with the time that it took or that of what came in its place, if any.
+func (r *race) take(c Config, i int) (came bool) {
+	r.tried[i][c] = true
+	cell, ok := r.g.at(c, r.Sizes[i])
+	if n := r.g.mostChannels(c.FamilyKey, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
+		cell, ok = r.g.at(Config{c.FamilyKey, n}, r.Sizes[i])
+	}
+	if ok {
+		r.times[i][cell.Config] = cell.first()
+		r.best[i] = min(r.best[i], cell.first())
+	}
+	return ok
+}
+
+// round is a run of what promises most at each size, and whether that is fewest channels at one of them.
+func (r *race) round() (run Run, fewest bool) {
+	run = r.run(func(i int) (Config, bool) {
+		c, few, ok := r.promising(i)
+		fewest = fewest || few
+		return c, ok
+	})
+	return run, fewest
+}
+
+// finish counts a run as tried, and returns by how much the least times improve, in ln(us), in the mean of all sizes.
+func (r *race) finish(run Run) (gain float64) {
+	first := slices.Index(r.Sizes, run.Sizes[0])
+	for k, c := range run.Configs {
+		before := r.best[first+k]
+		r.take(c, first+k)
+		gain += math.Log(before / r.best[first+k])
+	}
+	return gain / float64(len(r.Sizes))
+}
+
+// promising is what may be faster at a size than all that was measured there: fewest channels, where that is not ruled
+// out, then what wins at a size next to it, and the middle between the best channels of a family and the next measured.
+func (r *race) promising(i int) (c Config, fewest, ok bool) {
+	type option struct {
+		c     Config
+		ratio float64 // of times, that tells how near it may be to the best
+	}
+	var few, others []option
+	add := func(to *[]option, c Config, ratio float64) {
+		if !r.tried[i][c] && r.available(c, i) && !r.behind(c, i) {
+			*to = append(*to, option{c, ratio})
+		}
+	}
+	latency := r.best[i] <= latencyBound*slices.Min(r.best)
+	for _, f := range r.Families {
+		counts, at, least, n := r.counts(f, i)
+		ratio := least / r.best[i]
+		if n > 0 && latency && ratio <= outclassed {
+			add(&few, Config{f, counts[0]}, ratio)
+		}
+		if n == 1 && ratio <= far || ratio <= behind {
+			measured := func(n int) bool { return r.times[i][Config{f, n}] > 0 }
+			fewer, more := slices.Clone(counts[:at]), counts[at+1:]
+			slices.Reverse(fewer)
+			for _, side := range [][]int{fewer, more} { // up to the next that was measured
+				if k := slices.IndexFunc(side, measured); k >= 0 {
+					side = side[:k]
+				}
+				if len(side) > 0 {
+					add(&others, Config{f, side[len(side)/2]}, ratio)
+				}
+			}
+		}
+	}
+	for _, j := range []int{i - 1, i + 1} {
+		if j >= 0 && j < len(r.Sizes) {
+			for c, us := range r.times[j] {
+				if us == r.best[j] {
+					add(&others, c, 0)
+				}
+			}
+		}
+	}
+	for _, options := range [][]option{few, others} {
+		slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.compare(b.c)) })
+	}
+	switch {
+	case len(few) > 0: // sizes next to each other try several families
+		return few[i%len(few)].c, true, true
+	case len(others) > 0:
+		return others[0].c, false, true
+	}
+	return Config{}, false, false
+}
+
+// counts are the channels of a family that were measured at a size or may be, ascending; at which of them it took least,
+// and how many were measured.
+func (r *race) counts(f FamilyKey, i int) (counts []int, at int, least float64, measured int) {
+	least = math.Inf(1)
+	for n := 1; n <= nccl.MaxChannels; n++ {
+		c := Config{f, n}
+		us, ok := r.times[i][c]
+		switch {
+		case ok:
+			if measured++; us < least {
+				at, least = len(counts), us
+			}
+		case r.tried[i][c] || !slices.Contains(r.channels(f.Algo), n) || !r.available(c, i):
+			continue
+		}
+		counts = append(counts, n)
+	}
+	return counts, at, least, measured
+}
+
+// behind reports that a configuration is far behind at the sizes next to one.
+func (r *race) behind(c Config, i int) bool {
+	least := math.Inf(1)
+	for _, j := range []int{i - 1, i + 1} {
+		if j >= 0 && j < len(r.Sizes) {
+			if us, ok := r.times[j][c]; ok {
+				least = min(least, us/r.best[j])
+			}
+		}
+	}
+	return least > behind && !math.IsInf(least, 1)
+}
+
+// known reports whether a configuration was measured at a size, or asked for there in vain.
+func (r *race) known(c Config, bytes uint64) bool {
+	_, ok := r.g.at(c, bytes)
+	return ok || r.Asked[Ask{c, bytes}]
+}
+
+// available reports whether nothing is known against a configuration but what came of asking for it.
+func (r *race) available(c Config, i int) bool {
+	return r.known(c, r.Sizes[i]) || !r.failed(c) && !r.raised(c, r.Sizes[i]) && !r.keepsOwn(c)
+}
+
+// keepsOwn reports whether NCCL runs a family with its own number of channels.
+func (r *race) keepsOwn(c Config) bool {
+	return slices.ContainsFunc(r.unmet, func(u Unmet) bool {
+		return u.OwnChannels && u.Config.FamilyKey == c.FamilyKey && !(r.g.onlyLower && c.Channels < u.Config.Channels)
+	})
+}
+
+// channels are the counts to try for an algorithm. What is beyond the machine's stands for
+// as many as it has; 0 is NCCL's own count, where that is not to be set.
+func (s Space) channels(a nccl.Algo) []int {
+	if !nccl.ChannelsCanBeSet(a, s.Nodes) {
+		return []int{0}
+	}
+	limit, ok := s.Limits[a]
+	if !ok {
+		return s.Channels
+	}
+	var counts []int
+	for _, c := range s.Channels {
+		counts = append(counts, min(c, limit))
+	}
+	return slices.Compact(counts)
+}
+
+func (s Space) most(a nccl.Algo) int { return slices.Max(s.channels(a)) }
+func (s Space) middle(a nccl.Algo) int {
+	counts := s.channels(a)
+	return counts[(len(counts)-1)/2]
+}
+
+// failed reports whether a configuration was tried in vain, or its family with most channels and with the number in the
+// middle, or with any.
+func (s Space) failed(c Config) bool {
+	vain := func(channels int) bool { return slices.Contains(s.Failed, Config{c.FamilyKey, channels}) }
+	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.middle(c.Algo))
+}
+
+func (g *Group) cellsOf(c Config) []Cell {
+	i, _ := slices.BinarySearchFunc(g.Cells, Cell{Config: c}, Cell.compare)
+	j := i
+	for j < len(g.Cells) && g.Cells[j].Config == c {
+		j++
+	}
+	return g.Cells[i:j]
+}
+
+// edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.
+func (s Space) edge(g *Group) int {
+	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c Config) bool {
+		limit, ok := s.Limits[c.Algo]
+		return !ok || c.Channels < limit
+	})
+}
+
+// run is that from the first to the last size that is wanted. At those between that are not, it measures what is given all
+// the same, or what it has at the size before.
+func (s Space) run(of func(i int) (c Config, wanted bool)) Run {
+	configs, first, last := make([]Config, len(s.Sizes)), len(s.Sizes), -1
+	for i := range s.Sizes {
+		c, wanted := of(i)
+		if wanted {
+			first, last = min(first, i), i
+		} else if c == (Config{}) && i > 0 {
+			c = configs[i-1]
+		}
+		configs[i] = c
+	}
+	if last < 0 {
+		return Run{}
+	}
+	return Run{s.Sizes[first : last+1], configs[first : last+1]}
+}
+
+// Count is how many configurations there are.
+func (s Space) Count() (n int) {
+	for _, f := range s.Families {
+		n += len(s.channels(f.Algo))
+	}
+	return n
+}

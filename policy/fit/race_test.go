@@ -1,0 +1,439 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+)
+
+// cluster measures what a grid says, with noise, on a machine that drifts.
+type cluster struct {
+	truth  *Group
+	space  Space
+	noise  float64
+	drift  func(start, verified int) float64 // factor of all times; verified starts are of the verification
+	random *rand.Rand
+
+	samples          []bench.Sample
+	starts, verified int
+	seconds          float64
+}
+
+const (
+	startSeconds = 5
+	callsAtSize  = 45 // nccl-tests' 20 and 5 to warm up, out of place, and 20 in place
+)
+
+func newCluster(truth *Group, noise float64, seed uint64, drift func(start, verified int) float64) *cluster {
+	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift, random: rand.New(rand.NewPCG(seed, 21))}
+	c.space.Asked = map[Ask]bool{}
+	if drift == nil {
+		c.drift = func(int, int) float64 { return 1 }
+	}
+	return c
+}
+
+// spaceOf is everything that was measured of a grid. Of one with NCCL's own channels other counts are asked for in vain.
+func spaceOf(g *Group) Space {
+	s := Space{Key: g.Key, Sizes: g.Sizes()}
+	for _, c := range g.Configs() {
+		if !slices.Contains(s.Families, c.FamilyKey) {
+			s.Families = append(s.Families, c.FamilyKey)
+		}
+		if c.Channels > 0 && !slices.Contains(s.Channels, c.Channels) {
+			s.Channels = append(s.Channels, c.Channels)
+		}
+	}
+	if slices.Sort(s.Channels); len(s.Channels) == 0 {
+		s.Channels = []int{1, 2, 4, 8, 16, 24, 32}
+	}
+	return s
+}
+
+// start runs one configuration at each size.
+func (c *cluster) start(sizes []uint64, configs []Config, verify bool) {
+	if verify {
+		c.verified++
+	}
+	c.starts++
+	c.seconds += startSeconds
+	for i, b := range sizes {
+		s := bench.Sample{
+			Coll: c.truth.Coll, Nodes: c.truth.Nodes, Ranks: c.truth.Ranks, Bytes: b, DType: "float", Verify: verify, Source: fmt.Sprint(c.starts),
+			Algo: bench.Unknown, Proto: bench.Unknown, Selection: bench.SelectionDefault,
+		}
+		cell, ok := c.truth.defaultAt(b)
+		if configs != nil {
+			asked := configs[i]
+			c.space.Asked[Ask{asked, b}] = true
+			s.Selection = bench.SelectionForced
+			if cell, ok = c.truth.at(asked, b); !ok {
+				s.Selection = bench.SelectionOwnChannels
+				cell, ok = c.truth.at(Config{FamilyKey: asked.FamilyKey}, b)
+			}
+			if !ok && !slices.Contains(c.space.Failed, asked) {
+				c.space.Failed = append(c.space.Failed, asked)
+			}
+			s.Algo, s.Proto, s.Channels = asked.Algo, asked.Proto, cell.Config.Channels
+		}
+		if ok {
+			c.seconds += callsAtSize * cell.Micros / 1e6
+			s.Micros = cell.Micros * math.Exp(c.noise*c.random.NormFloat64()) * c.drift(c.starts, c.verified)
+			c.samples = append(c.samples, s)
+		}
+	}
+}
+
+func (c *cluster) group() *Group {
+	if len(c.samples) == 0 {
+		return nil
+	}
+	p := NewPool()
+	for i := range c.samples {
+		p.Add(&c.samples[i])
+	}
+	return p.Set().Of(c.truth.Key)
+}
+
+// sweep is a whole one, with its verification.
+func (c *cluster) sweep(t *testing.T) *Group {
+	t.Helper()
+	for next := c.space.Next(nil); len(next.Runs) > 0; next = c.space.Next(c.group()) {
+		for _, r := range next.Runs {
+			if c.start(r.Sizes, r.Configs, false); c.starts > 1+2*len(c.space.Channels)*len(c.space.Families) {
+				t.Fatalf("the sweep does not end: %+v", next)
+			}
+		}
+	}
+	v := c.space.Verification(c.group())
+	if len(v.Policies) > 0 && !v.Short {
+		c.start(c.space.Sizes, nil, true)
+	}
+	for _, r := range v.Policies {
+		c.start(r.Sizes, r.Configs, true)
+	}
+	if len(v.Policies) > 0 {
+		c.start(c.space.Sizes, nil, true)
+	}
+	return c.group()
+}
+
+// outcome of sweeps: sums over them, and over sizes.
+type outcome struct {
+	sweeps, starts, share, sizes, regret, worst, harm, harmWorst float64
+}
+
+func (o *outcome) add(t *testing.T, c *cluster) {
+	t.Helper()
+	g := c.sweep(t)
+	whole := float64(startSeconds)
+	for _, d := range c.truth.Default {
+		whole += callsAtSize * d.Micros / 1e6
+	}
+	for _, config := range c.truth.Configs() {
+		whole += startSeconds
+		for _, cell := range c.truth.cellsOf(config) {
+			whole += callsAtSize * cell.Micros / 1e6
+		}
+	}
+	o.sweeps, o.starts, o.share = o.sweeps+1, o.starts+float64(c.starts), o.share+c.seconds/whole
+	choose := rowsChoice(g)
+	for b, cells := range c.truth.bySize() {
+		d, ok := c.truth.defaultAt(b)
+		if !ok {
+			continue
+		}
+		us, least := d.Micros, min(d.Micros, slices.MinFunc(cells, compareTimes).Micros)
+		if config, ok := choose(b); ok {
+			us = c.truth.timeOf(config, b)
+		}
+		o.sizes, o.regret, o.worst, o.harmWorst = o.sizes+1, o.regret+us/least, max(o.worst, us/least), max(o.harmWorst, us/d.Micros)
+		if us > harmful*d.Micros {
+			o.harm++
+		}
+	}
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("share %.3f, %.4f/%.3f, harm %.1f %% %.3f, starts %.1f", o.share/o.sweeps, o.regret/o.sizes, o.worst, 100*o.harm/o.sizes, o.harmWorst, o.starts/o.sweeps)
+}
+
+// raceGrids are measured grids without gaps.
+func raceGrids(t *testing.T) (all []grid) {
+	all = grids(t)
+	for _, g := range reduceScatters(t) {
+		all = append(all, grid{g.name + " reduce_scatter", withDefault(g.Group, nccl.AlgoRing)})
+	}
+	for _, g := range all {
+		fillGaps(g.Group)
+	}
+	return all
+}
+
+// fillGaps joins what was measured of each configuration. Beyond the last of it a time grows with the size.
+func fillGaps(g *Group) {
+	var all []Cell
+	for _, c := range g.Configs() {
+		cells := g.cellsOf(c)
+		for _, b := range g.Sizes() {
+			cell, ok := g.at(c, b)
+			if !ok {
+				us := between(cells, b)
+				if last := cells[len(cells)-1]; b > last.Bytes {
+					us = last.Micros * float64(b) / float64(last.Bytes)
+				} else if b < cells[0].Bytes {
+					us = cells[0].Micros
+				}
+				cell = Cell{Config: c, Bytes: b, Micros: us, Reps: 1}
+			}
+			all = append(all, cell)
+		}
+	}
+	g.Cells = all
+}
+
+// sum adds outcomes up.
+func (o *outcome) sum(p outcome) {
+	o.sweeps, o.starts, o.share, o.sizes = o.sweeps+p.sweeps, o.starts+p.starts, o.share+p.share, o.sizes+p.sizes
+	o.regret, o.worst, o.harm, o.harmWorst = o.regret+p.regret, max(o.worst, p.worst), o.harm+p.harm, max(o.harmWorst, p.harmWorst)
+}
+
+const raceSeeds = 10
+
+// Whole sweeps, with their verification, of grids that were measured whole: what they take and find, and no harm.
+func TestTargetRace(t *testing.T) {
+	for _, noise := range []float64{0.003, 0.02} {
+		var aimed outcome
+		for _, g := range raceGrids(t) {
+			var o outcome
+			for seed := range uint64(raceSeeds) {
+				o.add(t, newCluster(g.Group, noise, seed, nil))
+			}
+			t.Logf("%-27s noise %.1f %%: %v", g.name, 100*noise, o)
+			most := map[nccl.Coll]float64{nccl.CollAllReduce: 0.26, nccl.CollReduceScatter: 0.55, nccl.CollBroadcast: 0.5}[g.Coll]
+			if len(g.Configs()) <= fewConfigs { // two more starts to verify
+				most = 1.3
+			} else if g.Coll != nccl.CollReduceScatter {
+				aimed.sum(o)
+			}
+			if o.share/o.sweeps > most || o.regret/o.sizes > 1.016 || o.harm/o.sizes > 0.02 {
+				t.Errorf("%s: it must be share %.2f, 1.016, harm 2 %%", g.name, most)
+			}
+		}
+		share, mean := 0.291, 1.004
+		if noise > 0.01 {
+			share, mean = 0.31, 1.009
+		}
+		t.Logf("all  noise %.1f %%: %v", 100*noise, aimed)
+		figure(t, "AllReduce and broadcast, share of the time", aimed.share/aimed.sweeps, share, 0.29)
+		figure(t, "AllReduce and broadcast, time / best", aimed.regret/aimed.sizes, mean, mean)
+		figure(t, "AllReduce and broadcast, harm", aimed.harm/aimed.sizes, 0.01, 0)
+	}
+}
+
+// While the machine becomes slower and faster, at first, during the verification, or all the time, no row takes that for a
+// gain of its own.
+func TestRaceWhileTheMachineDrifts(t *testing.T) {
+	all := raceGrids(t)
+	when := func(is bool, factor float64) float64 {
+		if is {
+			return factor
+		}
+		return 1
+	}
+	for _, by := range []float64{0.05, -0.05, 0.2, -0.2} {
+		for name, drift := range map[string]func(start, verified int) float64{
+			"at first":                     func(s, _ int) float64 { return when(s <= 4, 1+by) },
+			"until the verification":       func(_, v int) float64 { return when(v == 0, 1+by) },
+			"in its middle":                func(_, v int) float64 { return when(v == 2 || v == 3, 1+by) },
+			"from its middle on":           func(_, v int) float64 { return when(v > 1, 1+by) },
+			"while its default runs first": func(_, v int) float64 { return when(v == 1, 1+by) },
+			"up and down":                  func(s, _ int) float64 { return 1 + by*math.Sin(2*math.Pi*float64(s)/16) },
+		} {
+			for _, noise := range []float64{0.003, 0.02} {
+				var o outcome
+				for _, g := range all {
+					o.add(t, newCluster(g.Group, noise, 1, drift))
+				}
+				t.Logf("%+.0f %% %s, noise %.1f %%: %v", 100*by, name, 100*noise, o)
+				if o.harm/o.sizes > 0.01 || o.harmWorst > 1.02 {
+					t.Errorf("%+.0f %% %s, noise %.1f %%: harm at %.1f %% of the sizes, at most %.3f", 100*by, name, 100*noise, 100*o.harm/o.sizes, o.harmWorst)
+				}
+			}
+		}
+	}
+}
+
+// Machines that nobody measured: NCCL's costs and what they do not know.
+func TestRaceOfSimulatedMachines(t *testing.T) {
+	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, coll := range []nccl.Coll{nccl.CollAllReduce, nccl.CollReduceScatter, nccl.CollAllGather, nccl.CollBroadcast, nccl.CollReduce} {
+		var all outcome
+		for seed := range uint64(4) {
+			for _, comm := range comms {
+				o := simulate.Options{
+					Tuning: comm.Tuning, System: "test", Seed: seed, Repetitions: 1, Noise: 0.007,
+					Colls: []nccl.Coll{coll}, Channels: []int{1, 2, 4, 8, 16, 24, 32},
+				}
+				for n := uint64(4 << 10); n <= 1<<30; n *= 2 {
+					o.Sizes = append(o.Sizes, n)
+				}
+				for _, g := range pooled(simulate.Sweep(o)).Groups {
+					all.add(t, newCluster(g, 0.003, seed, nil))
+				}
+			}
+		}
+		t.Logf("%s: %v", coll, all)
+		figure(t, coll.String()+", simulated, share of the time", all.share/all.sweeps, 0.63, 0.6)
+		figure(t, coll.String()+", simulated, time / best", all.regret/all.sizes, 1.01, 1.005)
+		figure(t, coll.String()+", simulated, harm", all.harm/all.sizes, 0.01, 0)
+	}
+}
+
+// broadcastLike is a grid on which each channel costs latency: one wins at small sizes, many at large.
+func broadcastLike(perChannel float64) *Group {
+	g := &Group{Key: Key{nccl.CollBroadcast, 1, 8}, Noise: 0.01}
+	latency, bandwidth, limit := []float64{6, 9, 15}, []float64{5, 18, 20}, []float64{90, 200, 240}
+	for p := range nccl.Proto(nccl.NumProtos) {
+		for _, c := range []int{1, 2, 4, 8, 16, 24, 32} {
+			for b := uint64(1 << 10); b <= 1<<30; b *= 2 {
+				us := latency[p]*(1+perChannel*float64(c-1)) + float64(b)/1000/min(bandwidth[p]*float64(c), limit[p])
+				g.Cells = append(g.Cells, Cell{Config: Config{FamilyKey{nccl.AlgoRing, p}, c}, Bytes: b, Micros: us, Reps: 1})
+			}
+		}
+	}
+	slices.SortFunc(g.Cells, Cell.compare)
+	for _, b := range g.Sizes() { // a library that uses most channels
+		d := Cell{Config: unknownConfig, Bytes: b, Micros: math.Inf(1), Reps: 1}
+		for _, c := range g.Cells {
+			if c.Bytes == b && c.Config.Channels == 32 {
+				d.Micros = min(d.Micros, c.Micros)
+			}
+		}
+		g.Default = append(g.Default, d)
+	}
+	return g
+}
+
+// A sweep that begins with most channels and ends where the next fewer gain nothing misses the other end.
+func TestRaceFindsFewChannels(t *testing.T) {
+	for _, perChannel := range []float64{0.045, 0.09, 0.135} {
+		var o outcome
+		o.add(t, newCluster(broadcastLike(perChannel), 0, 0, nil))
+		name := fmt.Sprintf("%.1f %% of latency a channel", 100*perChannel)
+		figure(t, name+", share of the time", o.share, 0.65, 0.55)
+		figure(t, name+", time / best", o.regret/o.sizes, 1.01, 1.005)
+	}
+}
+
+// Stopped after whatever start, it goes on with the next one; and verified, it is over.
+func TestRaceGoesOn(t *testing.T) {
+	twoNodes := slices.MaxFunc(grids(t), func(a, b grid) int { return len(a.Cells) - len(b.Cells) }).Group
+	c := newCluster(twoNodes, 0.02, 1, nil)
+	var began []Run
+	for next := c.space.Next(nil); len(next.Runs) > 0; next = c.space.Next(c.group()) {
+		for i, r := range next.Runs {
+			if again := c.space.Next(c.group()); !slices.Equal(again.Runs[0].Configs, r.Configs) || len(again.Runs) != len(next.Runs)-i {
+				t.Errorf("after %d starts it goes on with %+v, want %+v", c.starts, again.Runs[0], r)
+			}
+			began = append(began, r)
+			c.start(r.Sizes, r.Configs, false)
+		}
+	}
+	if c.starts < 12 {
+		t.Fatalf("%d starts", c.starts)
+	}
+	half := newCluster(twoNodes, 0.02, 1, nil)
+	for _, r := range began[:10] {
+		half.start(r.Sizes, r.Configs, false)
+	}
+	n := len(began[10].Sizes) / 2
+	half.start(began[10].Sizes[:n], began[10].Configs[:n], false)
+	if left := half.space.Next(half.group()).Runs; len(left) != 1 || !slices.Equal(left[0].Configs, began[10].Configs[n:]) {
+		t.Errorf("half of %v is left, and it goes on with %+v", began[10].Configs, left)
+	}
+	for _, r := range c.space.Verification(c.group()).Policies {
+		c.start(r.Sizes, r.Configs, true)
+		if next := c.space.Next(c.group()); len(next.Runs) > 0 {
+			t.Errorf("once verified it goes on with %+v", next.Runs)
+		}
+	}
+}
+
+// What was measured is all that counts: a sweep goes on where it was.
+func TestRaceStages(t *testing.T) {
+	m := smallMachine()
+	g := pooled(m.sweep(1, 1)).Groups[0]
+	s := spaceOf(g)
+	if n := s.Next(nil); n.Stage != StageDefault || len(n.Runs) != 1 || n.Runs[0].Configs != nil || len(n.Runs[0].Sizes) != len(s.Sizes) {
+		t.Errorf("nothing measured: %+v", n)
+	}
+	most, middle := s.Channels[len(s.Channels)-1], s.Channels[(len(s.Channels)-1)/2]
+	all, none := func(Cell) bool { return true }, func(Cell) bool { return false }
+	if n := s.Next(g.subset(none, all)); n.Stage != StageMost || len(n.Runs) != len(s.Families) || n.Runs[0].Configs[0].Channels != most {
+		t.Errorf("only the default measured: %+v", n)
+	}
+	missing := Config{s.Families[1], most}
+	first := g.subset(func(c Cell) bool { return c.Config.Channels == most && c.Config != missing }, all)
+	if n := s.Next(first); len(n.Runs) != 1 || n.Runs[0].Configs[0] != missing || len(n.Runs[0].Sizes) != len(s.Sizes) {
+		t.Errorf("one run is missing: %+v", n)
+	}
+	s.Failed = []Config{missing}
+	if n := s.Next(first); n.Stage != StageMost || len(n.Runs) != 1 || n.Runs[0].Configs[0] != (Config{missing.FamilyKey, middle}) {
+		t.Errorf("the missing run failed: %+v", n)
+	}
+	// What fails with both is not there at all.
+	s.Failed = append(s.Failed, Config{missing.FamilyKey, middle})
+	for n := s.Next(first); len(n.Runs) > 0; n = s.Next(first) {
+		for _, r := range n.Runs {
+			for i, c := range r.Configs {
+				if c.FamilyKey == missing.FamilyKey {
+					t.Fatalf("planned after it failed twice: %+v", n)
+				}
+				cell, _ := g.at(c, r.Sizes[i])
+				first.Cells = append(first.Cells, cell)
+			}
+		}
+		slices.SortFunc(first.Cells, Cell.compare)
+	}
+	s.Failed = nil
+	if n := s.Next(g); n.Stage != StageOver || len(n.Runs) > 0 {
+		t.Errorf("all measured: %+v", n)
+	}
+}
+
+// What the machine does not have is not planned.
+func TestRaceWithinTheMachine(t *testing.T) {
+	s := Space{
+		Key: Key{nccl.CollAllReduce, 1, 8}, Sizes: []uint64{1 << 20}, Channels: []int{1, 8, 16, 24, 32},
+		Families: []FamilyKey{{nccl.AlgoRing, nccl.ProtoLL}, {nccl.AlgoNVLS, nccl.ProtoSimple}},
+		Limits:   map[nccl.Algo]int{nccl.AlgoRing: 20, nccl.AlgoNVLS: 16},
+	}
+	if got := fmt.Sprint(s.channels(nccl.AlgoRing), s.channels(nccl.AlgoNVLS)); got != "[1 8 16 20] [1 8 16]" {
+		t.Errorf("channels %s", got)
+	}
+	g := &Group{Key: s.Key, Noise: assumedNoise, Default: []Cell{{Bytes: 1 << 20, Micros: 50}}}
+	for _, r := range s.Next(g).Runs {
+		if c := r.Configs[0]; c.Channels != s.Limits[c.Algo] {
+			t.Errorf("planned %v", c)
+		}
+	}
+}

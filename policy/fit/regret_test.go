@@ -1,0 +1,189 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+)
+
+// chooser decides for a size; ok is false where it leaves that to NCCL.
+type chooser func(bytes uint64) (c Config, ok bool)
+
+// way is a way to decide, learnt from a part of a grid; of the whole it may only ask what NCCL offers and chooses.
+type way struct {
+	name  string
+	learn func(train *Group, whole grid) chooser
+}
+
+var (
+	byPolicy = way{"policy file", func(train *Group, _ grid) chooser { return rowsChoice(train) }}
+	byModel  = way{"model", func(train *Group, whole grid) chooser {
+		view := compile(0, train).For(train.Nodes, train.Ranks)
+		cells := whole.bySize()
+		return func(bytes uint64) (Config, bool) {
+			c, why := view.Choose(train.Coll, bytes, costsAt(whole.Group, cells[bytes], bytes))
+			return configOf(c), why == model.Decides
+		}
+	}}
+	baselines = []way{
+		{"NCCL's own choice", func(*Group, grid) chooser { return func(uint64) (Config, bool) { return Config{}, false } }},
+		{"the winner at the nearest size", func(train *Group, _ grid) chooser { return nearestChoice(train) }},
+		{"straight lines, gains above 1 %", func(train *Group, _ grid) chooser { return linesChoice(train) }},
+	}
+	// without are policy files that are made without one of the parts.
+	without = []way{
+		{"without the labels of NCCL's own choice", func(train *Group, _ grid) chooser {
+			all := func(Cell) bool { return true }
+			train = train.subset(all, all)
+			for i := range train.Default {
+				train.Default[i].Config = unknownConfig
+			}
+			return rowsChoice(train)
+		}},
+		{"without doubt (gains above 1 %)", func(train *Group, _ grid) chooser {
+			view := compile(0, train).For(train.Nodes, train.Ranks)
+			return func(bytes uint64) (Config, bool) {
+				c, why := view.Choose(train.Coll, bytes, everything)
+				return configOf(c), (why == model.Decides || why == model.AbstainGain) && c.Gain() > 0.01
+			}
+		}},
+		{"without merging rows (the model alone)", func(train *Group, _ grid) chooser {
+			view := compile(0, train).For(train.Nodes, train.Ranks)
+			return func(bytes uint64) (Config, bool) {
+				c, why := view.Choose(train.Coll, bytes, everything)
+				return configOf(c), why == model.Decides
+			}
+		}},
+	}
+)
+
+func rowsChoice(train *Group) chooser {
+	rows := Rows(compile(0, train), RowOptions{})
+	return func(bytes uint64) (Config, bool) {
+		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(bytes) })
+		if i < 0 {
+			return Config{}, false
+		}
+		return rows[i].Config, true
+	}
+}
+
+// nearestChoice is the winner at the measured size with the nearest logarithm, the larger of two.
+func nearestChoice(g *Group) chooser {
+	sizes, fastest := g.winners()
+	return func(bytes uint64) (Config, bool) {
+		if len(sizes) == 0 {
+			return Config{}, false
+		}
+		i, exact := slices.BinarySearch(sizes, bytes)
+		if i == len(sizes) || !exact && i > 0 && log2(bytes)-log2(sizes[i-1]) < log2(sizes[i])-log2(bytes) {
+			i--
+		}
+		return fastest[i].Config, true
+	}
+}
+
+// linesChoice joins what was measured of each configuration, and of the default, by straight lines.
+func linesChoice(g *Group) chooser {
+	return func(bytes uint64) (best Config, ok bool) {
+		least := math.Inf(1)
+		for _, c := range g.Configs() {
+			if us := between(g.cellsOf(c), bytes); us < least {
+				best, least = c, us
+			}
+		}
+		return best, between(g.Default, bytes) > 1.01*least
+	}
+}
+
+// regrets of a way to decide: time / best measured, and how often that is more than 1 % slower than the default.
+type regrets struct {
+	n, harm    int
+	sum, worst float64
+}
+
+func (r regrets) mean() float64 { return r.sum / float64(r.n) }
+
+func (r regrets) harmed() float64 { return float64(r.harm) / float64(r.n) }
+
+func (r *regrets) add(choose chooser, g grid, sizes []uint64) {
+	for _, b := range sizes {
+		d, ok := g.defaultAt(b)
+		if !ok {
+			continue
+		}
+		taken := d.Micros
+		if c, ok := choose(b); ok {
+			if us := g.time(c, b); !math.IsNaN(us) {
+				taken = us
+			}
+		}
+		if taken > harmful*d.Micros {
+			r.harm++
+		}
+		r.n++
+		r.sum += taken / g.best(b)
+		r.worst = max(r.worst, taken/g.best(b))
+	}
+}
+
+func judge(w way, s split, all []grid) (r regrets) {
+	for _, g := range all {
+		for _, f := range s.folds(g.Group) {
+			r.add(w.learn(f.train, g), g, f.sizes)
+		}
+	}
+	return r
+}
+
+// limits of a way to decide, by split: mean of time / best measured, and the share of decisions that take more than 1 %
+// longer than NCCL's own choice.
+type limits []struct{ mean, harm float64 }
+
+// What a policy learnt from a part of a grid costs over the whole of it. With -v, what others do is printed beside it.
+func TestRegret(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	all := grids(t)
+	must := map[string]limits{ // of AllReduce on MI355X alone
+		byModel.name:  {{1.0141, 0.035}, {1.0090, 0.006}, {1.0155, 0.005}, {1.0023, 0.002}},
+		byPolicy.name: {{1.0141, 0.035}, {1.0095, 0.006}, {1.0170, 0.005}, {1.0023, 0.002}},
+	}
+	if len(all) == 5 {
+		must = map[string]limits{
+			byModel.name:  {{1.0127, 0.025}, {1.0096, 0.005}, {1.0385, 0.010}, {1.0017, 0.002}},
+			byPolicy.name: {{1.0153, 0.025}, {1.0101, 0.006}, {1.0405, 0.010}, {1.0018, 0.002}},
+		}
+	}
+	for _, w := range append(slices.Clone(baselines), byModel, byPolicy) {
+		line := "| " + w.name + " |"
+		for i, s := range splits {
+			r := judge(w, s, all)
+			line += fmt.Sprintf(" %.4f, %.1f %%, %.2f |", r.mean(), 100*r.harmed(), r.worst)
+			if l := must[w.name]; l != nil && (r.mean() > l[i].mean || r.harmed() > l[i].harm) {
+				t.Errorf("%s, %s: %.4f, harm %.4f; must be at most %.4f, %.4f", w.name, s.name, r.mean(), r.harmed(), l[i].mean, l[i].harm)
+			}
+		}
+		t.Log(line)
+	}
+}
+
+// What the parts are worth: the table of docs/MODEL.md, with -v.
+func TestAblation(t *testing.T) {
+	if testing.Short() || !testing.Verbose() {
+		t.Skip("SKIPPED: prints a table, with -v")
+	}
+	all := grids(t)
+	for _, w := range append([]way{byPolicy}, without...) {
+		line := "| " + w.name + " |"
+		for _, s := range splits {
+			r := judge(w, s, all)
+			line += fmt.Sprintf(" %.4f, %.1f %% |", r.mean(), 100*r.harmed())
+		}
+		t.Log(line)
+	}
+}
