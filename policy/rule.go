@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -49,7 +50,7 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
 	if r.When != nil {
 		add(conditionFollows)
-		text = append(append(text, r.When.Meaning...), runtime.GOARCH...)
+		text = append(strconv.AppendQuote(text, r.When.String()), runtime.GOARCH...)
 		text = append(text, 0)
 	}
 	return text

@@ -1,9 +1,19 @@
+// Package when compiles and evaluates the conditions of a policy's rows.
+//
+// A condition is an expression of the library expr. It sees only what all ranks of a communicator
+// find alike (Env). All its numbers are float64, and it has no loops, so that the length of its text
+// bounds its cost. docs/CSV.md describes conditions for those who write them.
 package when
 
-// Condition is what a row's "when" says: an expression in expr-lang's syntax, of which only that
-// part is allowed whose cost is bounded by the length of the text. It is immutable.
+import (
+	"math"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Condition is what a row's "when" says. It is immutable.
 type Condition struct {
-	Meaning string   // white space, spelling and constants do not change it
 	Names   []string // that it mentions, each once
 	PerCall bool     // it may hold for one call of a communicator and not for another
 	// NeedsTopology and NeedsRanksPerNode say that it mentions what is not known of every
@@ -11,10 +21,13 @@ type Condition struct {
 	NeedsTopology     bool
 	NeedsRanksPerNode bool
 
-	text    string // as in the file
-	program program
-	limits  map[string][]uint64
+	text    string
+	program *vm.Program
+	limits  limits
 }
+
+// String is the condition as it stands in the file.
+func (c *Condition) String() string { return c.text }
 
 // Limits returns the numbers that the condition compares a name with: where they are, what it says
 // may change. Those that are computed, as in bytes > 1024*ranks, are not among them. A nil
@@ -26,5 +39,41 @@ func (c *Condition) Limits(name string) []uint64 {
 	return c.limits[name]
 }
 
-// String is the condition as it stands in the file.
-func (c *Condition) String() string { return c.text }
+// limits are what Condition.Limits returns. As a visitor of the compiled tree it collects them.
+type limits map[string][]uint64
+
+func (l limits) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.BinaryNode:
+		switch n.Operator {
+		case "==", "!=", "<", "<=", ">", ">=", "in":
+			l.add(n.Left, n.Right)
+			l.add(n.Right, n.Left)
+		}
+	case *ast.CallNode:
+		if n.Callee.String() == ".." {
+			l.add(n.Arguments[0], n.Arguments[1:]...)
+		}
+	}
+}
+
+func (l limits) add(name ast.Node, with ...ast.Node) {
+	of, ok := name.(*ast.IdentifierNode)
+	if !ok {
+		return
+	}
+	for _, n := range with {
+		var numbers []any
+		switch n := n.(type) {
+		case *ast.FloatNode:
+			numbers = []any{n.Value}
+		case *ast.ConstantNode: // a list
+			numbers, _ = n.Value.([]any)
+		}
+		for _, number := range numbers {
+			if f, ok := number.(float64); ok {
+				l[of.Value] = append(l[of.Value], uint64(max(0, min(f, math.MaxInt>>1))))
+			}
+		}
+	}
+}

@@ -1,51 +1,102 @@
 package when
 
 import (
-	"math"
+	"fmt"
+	"maps"
 	"reflect"
 	"strings"
+
+	"github.com/expr-lang/expr/vm"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Env holds the value of each name that a condition may use.
+const topoPrefix = "topo."
+
+// Env holds the value of each name that a condition may use: a float64, a bool or a string. Names
+// whose values are not known are left out.
 type Env map[string]any
 
-// anyEnv has the types of all names.
-func anyEnv() Env {
-	e := Env{}
-	for name, v := range variables {
-		e[name] = v.zero
-	}
-	return e
-}
-
 // EnvOf returns what is the same for all calls of a communicator. machine may be nil: not known.
-// Names whose values are not known are left out.
 func EnvOf(nodes, ranks, nvlDomains int, machine *topo.Summary) Env {
-	e := Env{nameNodes: nodes, nameRanks: ranks, nameNVLDomains: nvlDomains}
+	e := Env{"nodes": float64(nodes), "ranks": float64(ranks), "nvl_domains": float64(nvlDomains)}
 	if ranks%nodes == 0 {
-		e[nameRanksPerNode] = ranks / nodes
+		e["ranks_per_node"] = float64(ranks / nodes)
 	}
 	if machine == nil {
 		return e
 	}
 	summary := reflect.ValueOf(*machine)
-	for name, v := range variables {
-		if strings.HasPrefix(name, topoPrefix) {
-			e[name] = summary.Field(v.field).Interface()
+	for i := range summary.NumField() {
+		name, value := topoPrefix+summary.Type().Field(i).Tag.Get("expr"), summary.Field(i)
+		if value.CanInt() {
+			e[name] = float64(value.Int())
+		} else {
+			e[name] = value.Interface()
 		}
 	}
 	return e
 }
 
-// setCall adds what is the call's own. More bytes than an int holds, which no collective has, count
-// as the most that it holds.
 func (e Env) setCall(coll nccl.Coll, bytes uint64, pipeOps int) {
-	ranks := uint64(e[nameRanks].(int))
-	e[nameColl] = coll.String()
-	e[nameBytes] = int(min(bytes, math.MaxInt))
-	e[nameBytesPerRank] = int(min(bytes/ranks, math.MaxInt))
-	e[namePipeOps] = pipeOps
+	e["coll"] = coll.String()
+	e["bytes"] = float64(bytes)
+	e["bytes_per_rank"] = float64(bytes / uint64(e["ranks"].(float64)))
+	e["pipe_ops"] = float64(pipeOps)
+}
+
+// ofComm has the names that are the same for all calls of a communicator, allNames those of calls,
+// too. Their values have no meaning but their types.
+var (
+	ofComm   = EnvOf(1, 1, 0, &topo.Summary{})
+	allNames = func() Env {
+		e := maps.Clone(ofComm)
+		e.setCall(0, 0, 0)
+		return e
+	}()
+)
+
+// texts has, by name, the spellings in lower case of what the text can be.
+var texts = func() map[string]map[string]string {
+	all := map[string]map[string]string{"coll": {}}
+	for spelling, coll := range nccl.Colls.Spellings() {
+		all["coll"][spelling] = coll.String()
+	}
+	for name, known := range topo.SummaryTexts() {
+		spellings := map[string]string{}
+		for _, text := range known {
+			spellings[strings.ToLower(text)] = text
+		}
+		all[topoPrefix+name] = spellings
+	}
+	return all
+}()
+
+// Evaluator evaluates conditions for one communicator. It is for one goroutine at a time.
+type Evaluator struct {
+	vm  vm.VM
+	env Env
+}
+
+// NewEvaluator returns one for a communicator. Before Next it evaluates conditions that do not
+// depend on the call.
+func NewEvaluator(env Env) *Evaluator { return &Evaluator{env: env} }
+
+// Next sets the call.
+func (e *Evaluator) Next(coll nccl.Coll, bytes uint64, pipeOps int) {
+	e.env.setCall(coll, bytes, pipeOps)
+}
+
+// Value returns what a name stands for; nil where that is not known.
+func (e *Evaluator) Value(name string) any { return e.env[name] }
+
+// Holds evaluates a condition whose names are all known. It returns an error where the condition
+// cannot be computed, as after a division by zero.
+func (e *Evaluator) Holds(c *Condition) (bool, error) {
+	v, err := e.vm.Run(c.program, map[string]any(e.env))
+	if err != nil {
+		return false, fmt.Errorf("when: %w", err)
+	}
+	return v.(bool), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -178,11 +179,13 @@ func missText(m policy.Miss) string {
 func valuesText(values []policy.Value) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
-		switch {
-		case v.Value == nil:
+		switch value := v.Value.(type) {
+		case nil:
 			texts[i] = v.Name + " not known"
+		case float64:
+			texts[i] = v.Name + " = " + strconv.FormatFloat(value, 'f', -1, 64)
 		default:
-			texts[i] = fmt.Sprintf("%s = %v", v.Name, v.Value)
+			texts[i] = fmt.Sprintf("%s = %v", v.Name, value)
 		}
 	}
 	return strings.Join(texts, ", ")
