@@ -245,6 +245,9 @@ func TestTargetRace(t *testing.T) {
 // While the machine becomes slower and faster, at first, during the verification, or all the time, no row takes that for a
 // gain of its own.
 func TestRaceWhileTheMachineDrifts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
 	all := raceGrids(t)
 	when := func(is bool, factor float64) float64 {
 		if is {
