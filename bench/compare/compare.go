@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Options say what is compared and how surely. The zero value compares what ran.
@@ -136,7 +137,7 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	}
 	for side := range runs {
 		for _, run := range runs[side] {
-			byRun[side] = append(byRun[side], median(micros[side][run]))
+			byRun[side] = append(byRun[side], stats.Median(micros[side][run]))
 		}
 	}
 	return byRun, each, runs
@@ -178,7 +179,7 @@ func (g *Group) estimate(values []repetitions) {
 		r := &g.Rows[i]
 		octaves = append(octaves, math.Log2(float64(r.Bytes)))
 		for side, cell := range []*Cell{&r.Before, &r.After} {
-			cell.Micros = math.Exp(median(v[side]))
+			cell.Micros = math.Exp(stats.Median(v[side]))
 			cell.BusBW /= cell.Micros
 			cell.Reps = len(v[side])
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Jobs compares profiles of jobs: one is one repetition. Instead of a geometric mean there is the sum of a step, where all
@@ -128,7 +129,7 @@ func (g *Group) sumOf(parts []repetitions) (m Mean, all repetitions) {
 			all[side] = append(all[side], math.Log(sum))
 		}
 	}
-	m.Before, m.After, m.Sizes = math.Exp(median(all[0])), math.Exp(median(all[1])), len(parts)
+	m.Before, m.After, m.Sizes = math.Exp(stats.Median(all[0])), math.Exp(stats.Median(all[1])), len(parts)
 	m.Estimate = unknown(math.Log(m.After / m.Before))
 	if min(len(all[0]), len(all[1])) >= 2 {
 		both := g.summaries(all)
@@ -179,7 +180,7 @@ func (j *jobs) remark(t *Table) {
 		for _, p := range j.profiles[side] {
 			totals = append(totals, p.total)
 		}
-		if share := sum / median(totals); share < 0.995 {
+		if share := sum / stats.Median(totals); share < 0.995 {
 			t.note("%s, the sum is %s of the step's communication of known time; the rest is not on both sides", t.Sides[side].Name, percent(share))
 		}
 	}

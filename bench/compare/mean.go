@@ -1,6 +1,10 @@
 package compare
 
-import "math"
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+)
 
 // average sets the geometric mean over the sizes of a group. Where all was repeated, what the first repetitions of all sizes
 // have in common is one value, the second ones another: so a run that was slower as a whole counts as one deviation
@@ -9,10 +13,10 @@ func (g *Group) average(values []repetitions) {
 	var logs, differences []float64 // the latter of means: where outliers lie above, the median of many is below a single time
 	for i, r := range g.Rows {
 		logs = append(logs, math.Log(r.Ratio))
-		differences = append(differences, mean(values[i][1])-mean(values[i][0]))
+		differences = append(differences, stats.Mean(values[i][1])-stats.Mean(values[i][0]))
 	}
 	n := float64(len(logs))
-	g.Mean = Mean{Estimate: unknown(mean(logs)), Sizes: len(logs)}
+	g.Mean = Mean{Estimate: unknown(stats.Mean(logs)), Sizes: len(logs)}
 	all := rounds(values)
 	both := g.summaries(all)
 	floor := leastNoise * leastNoise / n
@@ -36,7 +40,7 @@ func (g *Group) average(values []repetitions) {
 func rounds(values []repetitions) (all repetitions) {
 	middles := make([]float64, len(values))
 	for i, v := range values {
-		middles[i] = (mean(v[0]) + mean(v[1])) / 2
+		middles[i] = (stats.Mean(v[0]) + stats.Mean(v[1])) / 2
 	}
 	for side := range all {
 		var sums, counts []float64

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 const (
@@ -48,7 +50,7 @@ func moderate(octaves []float64, own []summary) (all []spread) {
 				variances = append(variances, n.variance/medianChi2(n.df))
 				df += n.df
 			}
-			s = s.pooled(spread{median(variances), min(priorDF, df/2)})
+			s = s.pooled(spread{stats.Median(variances), min(priorDF, df/2)})
 		}
 		s.variance = max(s.variance, leastNoise*leastNoise)
 		all = append(all, s)

@@ -5,25 +5,9 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
-
-// median of values, which it leaves in their order.
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	n := len(v)
-	if n == 0 {
-		return math.NaN()
-	}
-	return (v[(n-1)/2] + v[n/2]) / 2
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
 
 // summary is what repetitions tell of their location.
 type summary struct {
@@ -46,14 +30,14 @@ func summarize(values []float64) summary {
 	if n >= manyReps {
 		cut = int(trimmed * float64(n))
 	}
-	s := summary{mean(v[cut : n-cut]), spread{}, float64(n)}
+	s := summary{stats.Mean(v[cut : n-cut]), spread{}, float64(n)}
 	if n < 2 {
 		return s
 	}
 	for i := range cut {
 		v[i], v[n-1-i] = v[cut], v[n-1-cut]
 	}
-	middle, sum, left := mean(v), 0.0, float64(n-2*cut)
+	middle, sum, left := stats.Mean(v), 0.0, float64(n-2*cut)
 	for _, x := range v {
 		sum += (x - middle) * (x - middle)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Job collects what the sources of one job tell. Feed it files, then take its Profile.
@@ -129,7 +130,11 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	times, missing, untimed := j.times()
 	for i, f := range j.found {
 		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: median(times[int32(i)]), Channels: f.channels, DecidedBy: f.by})
+		micros := 0.0 // not known
+		if all := times[int32(i)]; len(all) > 0 {
+			micros = stats.Median(all)
+		}
+		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: micros, Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
@@ -248,12 +253,4 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 		unknown = append(unknown, found{Call: c, records: n})
 	}
 	return unknown, sum, nil
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

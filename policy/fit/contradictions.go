@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Contradiction is two sweeps whose times of the same configurations and sizes are
@@ -54,7 +56,7 @@ func medians(readings []reading, spread *[]float64) []bySource {
 	}
 	var all []bySource
 	for s, of := range times {
-		all = append(all, bySource{s, median(of)})
+		all = append(all, bySource{s, stats.Median(of)})
 	}
 	slices.SortFunc(all, func(a, b bySource) int {
 		return cmp.Or(cmp.Compare(a.micros, b.micros), cmp.Compare(a.file, b.file), cmp.Compare(a.rows, b.rows))
@@ -100,7 +102,7 @@ func findContradictions(cells [][]bySource, spread []float64) []Contradiction {
 	var all []Contradiction
 	for p, d := range apart {
 		if float64(len(d)) >= contradictionShare*float64(common[p]) {
-			all = append(all, Contradiction{p.a, p.b, len(d), common[p], math.Exp(median(d))})
+			all = append(all, Contradiction{p.a, p.b, len(d), common[p], math.Exp(stats.Median(d))})
 		}
 	}
 	slices.SortFunc(all, func(a, b Contradiction) int {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -60,7 +61,7 @@ func validate(truth *Group, folds []fold) Verdict {
 	v := newVerdict(LeftOutSizes, outcomes)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
-		v.TypicalError = median(off)
+		v.TypicalError = stats.Median(off)
 	}
 	return v
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -120,7 +121,7 @@ func (v *Verdict) judgePredictions(view *model.View, g *Group, cells []Cell) {
 	off, inside := compare(view, g, cells)
 	v.Predicted, v.Inside = len(off), inside
 	if len(off) > 0 {
-		v.TypicalError = median(off)
+		v.TypicalError = stats.Median(off)
 	}
 }
 

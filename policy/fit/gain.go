@@ -3,6 +3,8 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 const (
@@ -58,7 +60,7 @@ func (g *Group) gain() (measured, shrunk float64, genuine []float64) {
 	if len(gains) == 0 {
 		return math.NaN(), math.NaN(), genuine
 	}
-	measured = mean(gains)
+	measured = stats.Mean(gains)
 	return measured, measured * shareOf(kept, promised), genuine
 }
 

@@ -1,6 +1,10 @@
 package fit
 
-import "math"
+import (
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+)
 
 // probableNoiseMax bounds the noise that repetitions are believed to have, in ln(us).
 const probableNoiseMax = 0.5
@@ -9,5 +13,5 @@ const probableNoiseMax = 0.5
 // sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
 // of that.
 func noiseOf(differences []float64) float64 {
-	return min(max(median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+	return min(max(stats.Median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
 }

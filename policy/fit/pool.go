@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Pool collects samples, one at a time.
@@ -263,7 +264,7 @@ func (vp *variantPool) fill(g *Group) {
 			Config: l.Config, Bytes: l.bytes, Reps: len(times), Verified: l.verifies,
 			First: times[0], Low: slices.Min(times), High: slices.Max(times),
 		}
-		c.Micros = median(times)
+		c.Micros = stats.Median(times)
 		if l.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -32,7 +33,7 @@ func newScore(ratios []float64) Score {
 	if len(v) == 0 {
 		return Score{}
 	}
-	s := Score{Decisions: len(v), Mean: mean(v), P95: quantile(v, 0.95), Max: slices.Max(v)}
+	s := Score{Decisions: len(v), Mean: stats.Mean(v), P95: stats.Quantile(v, 0.95), Max: slices.Max(v)}
 	rng := rand.New(rand.NewPCG(bootstrapSeed, uint64(len(v))))
 	means := make([]float64, resamples)
 	for i := range means {
@@ -42,7 +43,7 @@ func newScore(ratios []float64) Score {
 		}
 		means[i] = sum / float64(len(v))
 	}
-	s.Low, s.High = quantile(means, 0.05), quantile(means, 0.95)
+	s.Low, s.High = stats.Quantile(means, 0.05), stats.Quantile(means, 0.95)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Twin is a size at which two families take the same time at nearly all channel
@@ -69,7 +70,7 @@ func (g *Group) compareTwins(t Twin, one, other map[int]float64) {
 			off = append(off, math.Abs(ln-o))
 		}
 	}
-	t.Cells, t.Typical = len(off), median(off)
+	t.Cells, t.Typical = len(off), stats.Median(off)
 	if t.Cells >= fewTwinCells && t.Typical < twinMedian && shareBelow(off, twinMost) >= twinShare {
 		g.Twins = append(g.Twins, t)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -107,7 +108,7 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		}
 	}
 	if len(saved) > 0 && !r.DefaultOnly {
-		v.Gain, v.Most = mean(saved), slices.Max(saved)
+		v.Gain, v.Most = stats.Mean(saved), slices.Max(saved)
 	}
 	v.advise(decisions)
 	return v
@@ -279,7 +280,7 @@ func spansOf(k fit.Key, decisions []decision) (spans []Span) {
 		last := decisions[len(run)-1]
 		spans = append(spans, Span{
 			From: first.bytes, To: last.bytes, Sizes: len(run), Acts: acts, Known: known,
-			Saved: mean(run), Least: slices.Min(run), Most: slices.Max(run),
+			Saved: stats.Mean(run), Least: slices.Min(run), Most: slices.Max(run),
 			OwnBus: bus(last.bytes, last.byNCCL), PolicyBus: bus(last.bytes, last.us),
 		})
 		decisions = decisions[len(run):]
@@ -293,11 +294,4 @@ const farApart = 0.05
 
 func apart(a, b float64) bool {
 	return math.Abs(a-b) >= farApart && max(a, b) > 3*min(a, b)
-}
-
-func mean(values []float64) (m float64) {
-	for _, v := range values {
-		m += v / float64(len(values))
-	}
-	return m
 }

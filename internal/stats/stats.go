@@ -1,0 +1,31 @@
+// Package stats sums up measured values. Of none, each result is NaN. The values keep their order.
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+func Median(values []float64) float64 { return Quantile(values, 0.5) }
+
+// Quantile interpolates between the two nearest ranks (type 7 of Hyndman and Fan, 1996).
+func Quantile(values []float64, p float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	v := slices.Sorted(slices.Values(values))
+	at := p * float64(len(v)-1)
+	i := int(at)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+func Mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values)) // 0/0 is NaN
+}
