@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// Median is the middle value, or the mean of the two in the middle.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
 // Quantile interpolates between the two nearest ranks (type 7 of Hyndman and Fan, 1996).
@@ -22,6 +23,7 @@ func Quantile(values []float64, p float64) float64 {
 	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
+// Mean is the arithmetic mean.
 func Mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

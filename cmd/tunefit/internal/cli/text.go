@@ -54,6 +54,7 @@ func WriteJSON(w io.Writer, v any) error {
 // Table lines up cells. What files and records say stays within its cell, see escape.Line.
 type Table struct{ w *tabwriter.Writer }
 
+// NewTable prints a table to w, at Flush.
 func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
 // Row adds a line, an empty one without cells.
