@@ -28,8 +28,8 @@
  *     the way can be seen by others, and to learn of an abort on the way is to learn of it at the stop;
  *   - all proposals are there from the start, change k by rank k-1, c = 1 and S = 2 for change 1; when a rank sees a
  *     proposal is up to its promise, which it may always omit.
- * Acks bind nothing and are left out.  The word that the fast path compares is in race.pml, removed
- * records in vanish.pml, several communicators in one process in barrier.pml.
+ * Acks bind nothing and are left out.  Removed records are in vanish.pml, several communicators in one
+ * process in barrier.pml.
  *
  * Every step adds to a count, so every run is finite: "blocked for ever" is an invalid end state.
  *

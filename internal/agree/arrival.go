@@ -10,9 +10,9 @@ import (
 // polls the decision. If the others do not arrive in time, it aborts: NCCL cannot run the
 // collective before they do, but the thread may have other work.
 func (m *Member) stepArrived(c change) time.Duration {
-	m.lock()
+	m.mu.Lock()
 	k, at := m.k, m.arrival
-	m.unlock()
+	m.mu.Unlock()
 	if at.key == "" {
 		return forever // arrive, on the thread that sets the key, wakes this rank
 	}
@@ -66,46 +66,46 @@ func (m *Member) putArrival(at arrival, timeout bool) (wait time.Duration, ok bo
 	case err != nil:
 		return m.retry(), timeout
 	}
-	m.lock()
+	m.mu.Lock()
 	m.arrival.landed = true
 	k := m.k
-	m.unlock()
+	m.mu.Unlock()
 	for _, s := range at.represented {
-		s.lock()
+		s.mu.Lock()
 		if s.k == k && s.state == arrived {
 			s.arrival.landed = true
 		}
-		s.unlock()
+		s.mu.Unlock()
 	}
 	return 0, true
 }
 
 func (m *Member) setAttempted(attempted bool) {
-	m.lock()
+	m.mu.Lock()
 	m.arrival.attempted = attempted
-	m.unlock()
+	m.mu.Unlock()
 }
 
 // giveUp withdraws this rank and those that it represents. The caller knows that no record
 // of their arrival exists.
 func (m *Member) giveUp(at arrival, why Reason) {
 	for _, s := range append(slices.Clone(at.represented), m) {
-		s.lock()
+		s.mu.Lock()
 		if s.state == arrived && s.arrival.key == at.key {
 			s.withdraw(why)
 		}
-		s.unlock()
+		s.mu.Unlock()
 	}
 }
 
 // loseRecords freezes this rank and those that it represents: the records are not those
 // that this rank knows, so nothing they say counts.
 func (m *Member) loseRecords() {
-	m.lock()
+	m.mu.Lock()
 	at := m.arrival
-	m.unlock()
+	m.mu.Unlock()
 	for _, s := range append(slices.Clone(at.represented), m) {
-		s.lock()
+		s.mu.Lock()
 		if waits := s.state == arrived && s.arrival.key == at.key; s.failed == nil && (s == m || waits) {
 			if s.change.staged {
 				s.retired = append(s.retired, s.change.snapshot)
@@ -113,16 +113,16 @@ func (m *Member) loseRecords() {
 			s.next(frozen)
 			s.logLocked(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.current.Meaning)
 		}
-		s.unlock()
+		s.mu.Unlock()
 	}
 }
 
 // intact reports whether the records that this rank relies on are the ones that it knows:
 // its slot and the proposal's token. gone: there is no token, as after any decision.
 func (m *Member) intact() (intact, gone bool, err error) {
-	m.lock()
+	m.mu.Lock()
 	k, c := m.k, m.change
-	m.unlock()
+	m.mu.Unlock()
 	token := m.keys.token(k, c.Tag)
 	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {token, c.Token}} {
 		mark, err := m.mark(r.key)
@@ -137,7 +137,7 @@ func (m *Member) intact() (intact, gone bool, err error) {
 // counted as arrived freezes after a while. Another one cannot know whether the others have
 // changed: it waits, because the records may only be out of sight.
 func (m *Member) missToken() {
-	m.lock()
+	m.mu.Lock()
 	now, c, counted := m.cfg.Clock.Now(), &m.change, m.state == arrived && m.arrival.attempted
 	if c.missed == 0 {
 		c.missed = now
@@ -147,7 +147,7 @@ func (m *Member) missToken() {
 		m.arrival.doubted = true
 		m.logLocked(true, "change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), so this rank cannot know whether the others changed", m.k)
 	}
-	m.unlock()
+	m.mu.Unlock()
 	if isLost {
 		m.loseRecords()
 	}

@@ -22,9 +22,7 @@ func (m *Member) run() {
 		m.flushLog()
 		m.handOver()
 		m.removeObsolete()
-		if wait > 0 {
-			m.sleep(wait)
-		}
+		m.sleep(wait)
 		// The next step sees whatever it was woken for.
 		select {
 		case <-m.wake:
@@ -33,26 +31,11 @@ func (m *Member) run() {
 	}
 }
 
-// sleep ends at the latest after wait, and soon after the main thread has made the promise.
+// sleep ends at the latest after wait.
 func (m *Member) sleep(wait time.Duration) {
-	for m.isPrepared() && wait > 0 {
-		part := min(wait, m.cfg.Timing.ActivePoll/promiseChecks)
-		if m.isWoken(part) {
-			return
-		}
-		wait -= part
+	if wait <= 0 {
+		return
 	}
-	if wait > 0 {
-		m.isWoken(wait)
-	}
-}
-
-// promiseChecks is how often the background looks whether the promise was made, in the time
-// between two polls of the store.
-const promiseChecks = 5
-
-// isWoken waits and reports whether it was woken before the time was over.
-func (m *Member) isWoken(wait time.Duration) bool {
 	var fired <-chan struct{}
 	if wait < forever {
 		var stop func() bool
@@ -61,20 +44,17 @@ func (m *Member) isWoken(wait time.Duration) bool {
 	}
 	select {
 	case <-m.wake:
-		return true
 	case <-fired:
-		return false
 	case <-m.ctx.Done():
-		return true
 	}
 }
 
 // step does what the state asks for and returns when to look again.
 func (m *Member) step() time.Duration {
-	m.lock()
+	m.mu.Lock()
 	s, c := m.state, m.change
 	failed := m.failed != nil
-	m.unlock()
+	m.mu.Unlock()
 	count := m.cfg.Counter.Seq.Load()
 	now := m.cfg.Clock.Now()
 	m.rate.sample(now, count)
@@ -101,9 +81,9 @@ func (m *Member) step() time.Duration {
 }
 
 func (m *Member) stepIdle() time.Duration {
-	m.lock()
+	m.mu.Lock()
 	k, seen, c := m.k, m.change.seen, m.change
-	m.unlock()
+	m.mu.Unlock()
 	switch {
 	case seen:
 		return m.stageProposal(c)
@@ -115,11 +95,11 @@ func (m *Member) stepIdle() time.Duration {
 
 func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
-		m.lock()
+		m.mu.Lock()
 		if m.state == armed {
 			m.withdraw(Late)
 		}
-		m.unlock()
+		m.mu.Unlock()
 		return 0
 	}
 	if c.mine && m.superseded(c) {
@@ -129,18 +109,8 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
-	if m.makesNoCalls() {
-		// It may do so for hours, which must not cost more than no change. At the
-		// checkpoint AtTrigger wakes the background.
-		m.lock()
-		m.dropPrepared()
-		m.unlock()
-	}
 	return wait
 }
-
-// makesNoCalls reports that the communicator has made no call for a while.
-func (m *Member) makesNoCalls() bool { return m.cfg.Clock.Now()-m.callsAt > m.settle() }
 
 // stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
 // the ranks should wait for each other at all.
@@ -153,38 +123,38 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	case !c.acked && !m.acknowledge():
 		return m.pollDecision()
 	case c.mine && !c.allAcked:
-		m.lock()
+		m.mu.Lock()
 		k, hash := m.k, m.hash
-		m.unlock()
+		m.mu.Unlock()
 		verdict, ok := m.countReports(m.keys.acks(k), hash)
 		if ok && !verdict.Commit {
 			return m.decide(verdict)
 		}
-		m.lock()
+		m.mu.Lock()
 		m.change.allAcked = ok
-		m.unlock()
+		m.mu.Unlock()
 		if ok {
 			m.removeHistory(k)
 		}
 	}
 	wait := m.pollDecision()
-	if wait > 0 && m.makesNoCalls() {
-		wait = m.cfg.Timing.IdlePoll
+	if wait > 0 && m.cfg.Clock.Now()-m.callsAt > m.settle() {
+		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
 	}
 	return wait
 }
 
 // acknowledge puts the record that this rank has staged the version and has promised.
 func (m *Member) acknowledge() bool {
-	m.lock()
+	m.mu.Lock()
 	k, hash := m.k, m.hash
-	m.unlock()
+	m.mu.Unlock()
 	if _, err := m.put(m.keys.ack(k, hash, m.slot), nil); err != nil {
 		return false
 	}
-	m.lock()
+	m.mu.Lock()
 	m.change.acked = true
-	m.unlock()
+	m.mu.Unlock()
 	return true
 }
 
@@ -234,9 +204,9 @@ func (m *Member) retry() time.Duration {
 // was made cannot be made again, even if somebody removes records.
 func (m *Member) decide(d Decision) time.Duration {
 	d.By = m.slot
-	m.lock()
+	m.mu.Lock()
 	k, c := m.k, m.change
-	m.unlock()
+	m.mu.Unlock()
 	if d.Detail != "" {
 		_, _ = m.put(m.keys.detail(k), []byte(d.Detail)) // for the log only
 	}
@@ -244,9 +214,9 @@ func (m *Member) decide(d Decision) time.Duration {
 	err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+d.name(k))
 	end()
 	if err == nil {
-		m.lock()
+		m.mu.Lock()
 		m.obsolete = append(m.obsolete, m.keys.open(k))
-		m.unlock()
+		m.mu.Unlock()
 	}
 	found, lookErr := m.readDecision()
 	switch {
@@ -261,9 +231,9 @@ func (m *Member) decide(d Decision) time.Duration {
 // readDecision reads the decision of change k, and obeys it. A rank that may have been
 // counted as arrived obeys only a decision made of this proposal's token.
 func (m *Member) readDecision() (found bool, err error) {
-	m.lock()
+	m.mu.Lock()
 	k, c, counted := m.k, m.change, m.state == arrived && m.arrival.attempted
-	m.unlock()
+	m.mu.Unlock()
 	ctx, end := m.op()
 	defer end()
 	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
@@ -293,10 +263,10 @@ func (m *Member) readDecision() (found bool, err error) {
 // handOver tells the snapshots that they have come into force, or that they are no longer
 // needed.
 func (m *Member) handOver() {
-	m.lock()
+	m.mu.Lock()
 	begun, old := m.begun, m.retired
 	m.begun, m.retired = nil, nil
-	m.unlock()
+	m.mu.Unlock()
 	for _, snapshot := range begun {
 		snapshot.Begin()
 	}
@@ -308,10 +278,10 @@ func (m *Member) handOver() {
 // removeObsolete removes this rank's records that nobody reads again. It tries once, since
 // they only take up space.
 func (m *Member) removeObsolete() {
-	m.lock()
+	m.mu.Lock()
 	obsolete := m.obsolete
 	m.obsolete = nil
-	m.unlock()
+	m.mu.Unlock()
 	for _, key := range obsolete {
 		ctx, end := m.op()
 		_ = m.cfg.Store.Remove(ctx, key) // what stays takes room only
@@ -320,13 +290,13 @@ func (m *Member) removeObsolete() {
 }
 
 func (m *Member) isLeaving() bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.leaving
 }
 
 func (m *Member) superseded(c change) bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.pending != nil && m.pending.Meaning != c.Meaning
 }

@@ -52,7 +52,7 @@ func (m *Member) arrive(n, call uint64) {
 	k, c, since := m.k, m.change, m.passedAt
 	at := arrival{at: n, hash: arrivalHash(c.Tag, n, before, call), since: m.cfg.Clock.Now()}
 	m.state, m.arrival = arrived, at
-	m.unlock() // two ranks of a process may represent each other
+	m.mu.Unlock() // two ranks of a process may represent each other
 	thread := m.cfg.Thread()
 	slots := []int{m.slot}
 	var represented []*Member
@@ -64,14 +64,14 @@ func (m *Member) arrive(n, call uint64) {
 	}
 	key := m.keys.arrival(k, at.hash, slots...)
 	for _, s := range represented {
-		s.lock()
+		s.mu.Lock()
 		if s.state == arrived && s.k == k {
 			s.arrival.key = key
 			s.wakeUp()
 		}
-		s.unlock()
+		s.mu.Unlock()
 	}
-	m.lock()
+	m.mu.Lock()
 	if m.state == arrived && m.k == k {
 		m.arrival.key, m.arrival.represented = key, represented
 	}
@@ -96,8 +96,8 @@ func arrivalHash(tag string, n, before, call uint64) uint64 {
 // and a call that nobody else makes would have brought its count here. This rank's next
 // call may be such a call: the collectives before it are those of the others all the same.
 func (m *Member) arriveByProxy(k uint64, tag string, before, since uint64, thread int, at arrival) bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	counter := m.cfg.Counter
 	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since || m.passedBy != thread ||
 		counter.Seq.Load() != at.at || counter.Hash() != before {

@@ -9,21 +9,20 @@ import (
 // out as here. For each question with at least one available cell and pipe ops above 0,
 // the main thread does
 //
-//	n = Seq; if (n >= Trigger && !make_promise(n)) AtTrigger(n, HashCall(call));
+//	n = Seq; if (n >= Trigger) AtTrigger(n, HashCall(call));
 //	Add(HashCall(call)); decide; Seq = n+1
 //
 // Relaxed loads and stores are enough. The background lowers Trigger to announce a
 // checkpoint. A main thread that sees this too late passes the checkpoint, finds that out
-// in AtTrigger under the mutex, and makes no promise. A promise is the main thread's own
-// store to Trigger, which it sees itself in program order. Others read Seq, Last and All to
+// in AtTrigger under the mutex, and makes no promise. By a promise the main thread itself
+// stores the switch in Trigger, which it sees in program order. Others read Seq, Last and All to
 // choose a checkpoint, to notice that it has passed, and, once the promise is made, to
 // compare the ranks of one process.
 type Counter struct {
 	Seq     atomic.Uint64 // calls decided; written by the main thread only
-	Trigger atomic.Uint64 // first call that needs a promise or AtTrigger
+	Trigger atomic.Uint64 // first call that needs AtTrigger
 	Last    atomic.Uint64 // hash of the last 64 calls before Seq, in their order; written by the main thread only
 	All     atomic.Uint64 // hash of all calls before Seq, in any order; 1 if there is none; written by the main thread only
-	Promise Promise
 }
 
 // Never is the trigger while no change needs the main thread.

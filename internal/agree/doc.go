@@ -20,9 +20,8 @@
 // specification, with the states of a member, proofs and limits.
 //
 // The main thread runs its fast path on a Counter. When the Counter's trigger is reached,
-// it makes the promise that was prepared for it, or calls AtTrigger. It never touches the
-// store: a goroutine of the member does. Join starts that goroutine and Close ends it. The
-// members of one process share a Poller.
+// it calls AtTrigger. It never touches the store: a goroutine of the member does. Join starts
+// that goroutine and Close ends it. The members of one process share a Poller.
 //
 // An Inspector shows the communicators of a store to tools that take no part.
 //

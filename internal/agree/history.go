@@ -10,8 +10,8 @@ func (m *Member) removeDecided(listed []uint64) {
 	if m.slot != 0 {
 		return
 	}
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, k := range listed {
 		if k < m.k {
 			m.obsolete = append(m.obsolete, m.keys.open(k))
@@ -30,9 +30,9 @@ func (m *Member) removeHistory(k uint64) {
 	if err != nil {
 		return
 	}
-	m.lock()
+	m.mu.Lock()
 	inForce := m.current.k
-	m.unlock()
+	m.mu.Unlock()
 	for _, name := range names {
 		of, d, ok := parseDecision(name)
 		if !ok || of >= k || of == inForce {
@@ -51,9 +51,9 @@ func (m *Member) removeHistory(k uint64) {
 		if d.Abort == CannotStage {
 			gone = append(gone, m.keys.detail(of))
 		}
-		m.lock()
+		m.mu.Lock()
 		m.obsolete = append(m.obsolete, gone...)
-		m.unlock()
+		m.mu.Unlock()
 	}
 }
 
@@ -83,13 +83,13 @@ func (m *Member) removeAll() {
 	if names, err = m.list(proposals); err != nil {
 		return
 	}
-	m.lock()
+	m.mu.Lock()
 	for _, name := range names {
 		if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
 			m.obsolete = append(m.obsolete, m.keys.open(k), m.keys.proposal(k))
 		}
 	}
-	m.unlock()
+	m.mu.Unlock()
 	m.removeObsolete()
 	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
 	for _, dir := range []string{m.keys.slots(), m.keys.all()} {

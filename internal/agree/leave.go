@@ -3,8 +3,8 @@ package agree
 // EndWait begins to end the member. A call of AtTrigger that waits fails with ErrClosed, and so
 // does each later one. Close must follow, once AtTrigger has returned.
 func (m *Member) EndWait() {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.leaving = true
 	switch {
 	case m.failed != nil:
@@ -51,10 +51,10 @@ func (m *Member) leave() {
 
 // abortAsLeaving aborts an undecided change, unless this rank has arrived.
 func (m *Member) abortAsLeaving() {
-	m.lock()
+	m.mu.Lock()
 	undecided := m.change.seen && (m.state == idle || m.state == armed || m.state == promised || m.state == withdrawn)
 	k, c := m.k, m.change
-	m.unlock()
+	m.mu.Unlock()
 	if !undecided {
 		return
 	}
@@ -67,7 +67,7 @@ func (m *Member) abortAsLeaving() {
 
 // retireAll retires every snapshot but the one in force.
 func (m *Member) retireAll() {
-	m.lock()
+	m.mu.Lock()
 	if m.change.staged {
 		m.retired = append(m.retired, m.change.snapshot)
 		m.change.staged = false
@@ -76,6 +76,6 @@ func (m *Member) retireAll() {
 		m.retired = append(m.retired, p.snapshot)
 	}
 	m.past = nil
-	m.unlock()
+	m.mu.Unlock()
 	m.handOver()
 }

@@ -16,21 +16,21 @@ func (m *Member) logLocked(warn bool, format string, args ...any) {
 
 // log adds a line; the caller does not hold the mutex.
 func (m *Member) log(warn bool, format string, args ...any) {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.logLocked(warn, format, args...)
 }
 
 // flushLog writes the collected lines; the caller does not hold the mutex. Each line names
 // the slot, because NCCL's logger takes the background's threads for those of another rank.
 func (m *Member) flushLog() {
-	m.lock()
+	m.mu.Lock()
 	lines, slot := m.logLines, ""
 	if m.slot >= 0 {
 		slot = fmt.Sprintf(" [slot %d]", m.slot)
 	}
 	m.logLines = nil
-	m.unlock()
+	m.mu.Unlock()
 	for _, l := range lines {
 		if l.warn {
 			m.cfg.Log.Warnf("%s%s", l.text, slot)

@@ -94,7 +94,7 @@ type Member struct {
 	done chan struct{} // closed when the background has ended
 	wake chan struct{} // holds one request of wakeUp
 
-	mu       sync.Mutex // see lock; guards what follows; held for moments only
+	mu       sync.Mutex // guards what follows; held for moments only
 	state    state
 	k        uint64 // the change that comes next
 	current  stagedVersion
@@ -169,16 +169,16 @@ type pastCommit struct {
 
 // Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
 func (m *Member) Snapshot() Snapshot {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.current.snapshot
 }
 
 // Offer makes a new valid state of this rank's own file the pending edit. It does nothing
 // if the meaning is the one last offered.
 func (m *Member) Offer(v Version) {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if v.Meaning == m.lastRead {
 		return
 	}
@@ -192,8 +192,8 @@ func (m *Member) Offer(v Version) {
 // does nothing while this rank's waits, nor after one has come into force that InForce has not
 // told yet, and one that comes into force withdraws what was proposed.
 func (m *Member) Propose(v Version) {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if e := m.pending; m.unseen || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
 		return
 	}
@@ -213,8 +213,8 @@ type InForce struct {
 
 // InForce returns what is in force.
 func (m *Member) InForce() InForce {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.unseen = false
 	return InForce{m.current.snapshot, m.current.from, m.current.proposed, m.wanted}
 }
@@ -238,7 +238,7 @@ func (m *Member) wakeUp() {
 
 // IsStatic reports that the member takes no part in changes, because it found no free slot.
 func (m *Member) IsStatic() bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.state == static
 }

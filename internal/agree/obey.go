@@ -5,8 +5,8 @@ import "fmt"
 // obey follows a decision of change k. fromToken: it is known to be made of this proposal's
 // token. A rank that has arrived by proxy meanwhile obeys only such a decision.
 func (m *Member) obey(d Decision, fromToken bool) {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.state == arrived && m.arrival.attempted && !fromToken {
 		return // the next poll compares the token
 	}

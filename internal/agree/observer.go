@@ -16,15 +16,15 @@ var Reasons = []Reason{Late, Stall, Slow, Alike, Superseded, CannotStage, OtherB
 
 // IsPending reports that a change is wanted or under way.
 func (m *Member) IsPending() bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.pending != nil || m.change.seen
 }
 
 // IsFrozen reports that the member keeps its version for good although it was able to change.
 func (m *Member) IsFrozen() bool {
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.state == frozen
 }
 

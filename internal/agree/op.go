@@ -11,7 +11,7 @@ import (
 func (m *Member) op() (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	stop := m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)
-	m.lock()
+	m.mu.Lock()
 	switch {
 	case m.urgent:
 	case m.waiting:
@@ -19,12 +19,12 @@ func (m *Member) op() (ctx context.Context, end func()) {
 	default:
 		m.cancelOp = cancel
 	}
-	m.unlock()
+	m.mu.Unlock()
 	return ctx, func() {
 		stop()
-		m.lock()
+		m.mu.Lock()
 		m.cancelOp = nil
-		m.unlock()
+		m.mu.Unlock()
 		cancel()
 	}
 }
@@ -40,9 +40,9 @@ func (m *Member) put(key string, value []byte) ([]byte, error) {
 	if err == nil {
 		allowedFor := m.settle() / 4
 		slowPut := max(m.slowPut*3/4, min(m.cfg.Clock.Now()-began, 2*allowedFor))
-		m.lock() // AtTrigger reads it
+		m.mu.Lock() // AtTrigger reads it
 		m.slowPut = slowPut
-		m.unlock()
+		m.mu.Unlock()
 	}
 	return stands, err
 }

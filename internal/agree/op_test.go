@@ -39,8 +39,8 @@ func TestSettle(t *testing.T) {
 				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}}, ctx: t.Context()}
 				for range c.puts {
 					go func() { // as AtTrigger does
-						m.lock()
-						defer m.unlock()
+						m.mu.Lock()
+						defer m.mu.Unlock()
 						m.settle()
 					}()
 					m.put("", nil)

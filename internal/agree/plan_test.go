@@ -62,10 +62,6 @@ type plan struct {
 	// need it.
 	blind bool
 
-	// slow: one in so many promises is left to AtTrigger, as if the background held the
-	// lock; 0 means 4.
-	slow int
-
 	mayStall bool          // the store is lost for longer than the stall limit
 	longest  time.Duration // no call may take longer; 0 means any time
 }

@@ -10,12 +10,12 @@ import (
 // propose puts a proposal for the pending edit, if there is one and it may be tried now,
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
-	m.lock()
+	m.mu.Lock()
 	e := m.pending
 	if e != nil && e.Meaning == m.current.Meaning {
 		m.pending, e = nil, nil
 	}
-	m.unlock()
+	m.mu.Unlock()
 	if e == nil {
 		return m.cfg.Timing.IdlePoll
 	}
@@ -56,9 +56,9 @@ func (m *Member) propose(k uint64) time.Duration {
 		return m.cfg.Timing.ActivePoll
 	}
 	if !bytes.Equal(stands, mine) { // another rank was first
-		m.lock()
+		m.mu.Lock()
 		m.obsolete = append(m.obsolete, token)
-		m.unlock()
+		m.mu.Unlock()
 	}
 	return m.adopt(k, stands)
 }
@@ -111,10 +111,10 @@ func (m *Member) adopt(k uint64, text []byte) time.Duration {
 		return 0
 	}
 	now := m.cfg.Clock.Now()
-	m.lock()
+	m.mu.Lock()
 	m.change = change{Proposal: p, seen: true, mine: p.Slot == m.slot, since: now}
 	c := m.change
-	m.unlock()
+	m.mu.Unlock()
 	if c.mine {
 		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
@@ -130,9 +130,9 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.lock()
+		m.mu.Lock()
 		m.withdraw(Late)
-		m.unlock()
+		m.mu.Unlock()
 		return 0
 	}
 	if c.mine && !m.announce() {
@@ -156,13 +156,13 @@ func (m *Member) stageProposal(c change) time.Duration {
 	if err != nil {
 		return m.veto(CannotStage, err.Error())
 	}
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if snapshot.Meaning() != c.Meaning {
 		m.retired = append(m.retired, snapshot)
-		m.unlock()
+		m.mu.Unlock()
 		wait := m.veto(OtherBuild, "")
-		m.lock()
+		m.mu.Lock()
 		return wait
 	}
 	m.change.snapshot, m.change.staged = snapshot, true
@@ -174,7 +174,6 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return 0
 	}
 	m.state = armed
-	m.preparePromise(c.Check, c.Switch)
 	m.cfg.Counter.Trigger.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
 }
@@ -182,28 +181,28 @@ func (m *Member) stageProposal(c change) time.Duration {
 // announce puts the record by which the other ranks find this rank's proposal. It comes after the
 // proposal, so that whoever finds it finds that, too.
 func (m *Member) announce() bool {
-	m.lock()
+	m.mu.Lock()
 	k, done := m.k, m.change.announced
-	m.unlock()
+	m.mu.Unlock()
 	if done {
 		return true
 	}
 	if _, err := m.put(m.keys.open(k), nil); err != nil {
 		return false
 	}
-	m.lock()
+	m.mu.Lock()
 	m.change.announced = true
-	m.unlock()
+	m.mu.Unlock()
 	return true
 }
 
 // blob reads the proposed version's content.
 func (m *Member) blob(c change) (content []byte, ok bool) {
-	m.lock()
+	m.mu.Lock()
 	if e := m.pending; e != nil && e.Content == c.Content {
 		content = e.content
 	}
-	m.unlock()
+	m.mu.Unlock()
 	if content != nil {
 		return content, true
 	}
@@ -214,10 +213,10 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 
 // veto aborts a change whose version this rank cannot use.
 func (m *Member) veto(why Reason, detail string) time.Duration {
-	m.lock()
+	m.mu.Lock()
 	logged := m.change.vetoed
 	m.change.vetoed = true
-	m.unlock()
+	m.mu.Unlock()
 	if !logged {
 		m.log(true, "change %d: this rank vetoes: %s %s", m.k, why, detail)
 	}

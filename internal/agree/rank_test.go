@@ -203,10 +203,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 		r.view = r.counter.Trigger.Load()
 	}
 	w.check.reached(r, r.counter.Hash(), shape)
-	if n < r.view {
-	} else if r.chance.IntN(w.slow) > 0 && r.counter.tryPromise(n) {
-		r.view = r.counter.Trigger.Load()
-	} else {
+	if n >= r.view {
 		began := time.Now()
 		r.slows++
 		next, err := m.AtTrigger(n, shape)
@@ -242,29 +239,9 @@ func (r *rank) callAgain(m *Member, n uint64, failed error) {
 			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
 			return
 		}
-		if r.counter.tryPromise(n) {
-			r.w.check.violation(1, "rank %d makes a promise at call %d, which has failed before", r.id, n)
-			return
-		}
 		if next, err := m.AtTrigger(n, 0); next != nil || !errors.Is(err, failed) {
 			r.w.check.violation(0, "rank %d: a call after the failed one gives %v, %v", r.id, next, err)
 			return
 		}
 	}
-}
-
-// tryPromise is the main thread's first attempt before call n, once the trigger is reached, as
-// make_promise of tuner/plugin.
-func (c *Counter) tryPromise(n uint64) (made bool) {
-	p := &c.Promise
-	if !p.Lock.CompareAndSwap(0, 1) {
-		return false
-	}
-	defer p.Lock.Store(0)
-	if p.State != PromisePrepared || n != p.At {
-		return false
-	}
-	p.State, p.Hash = PromiseMade, c.Hash()
-	c.Trigger.Store(p.Trigger)
-	return true
 }

@@ -97,7 +97,7 @@ func TestScenario43RanksOfOneProcess(t *testing.T) {
 		return p
 	}, endsOn("B"))
 	t.Run("one of them apart", func(t *testing.T) {
-		try(t, 64, func(seed uint64) plan {
+		try(t, 128, func(seed uint64) plan {
 			p := oneApart(seed)
 			p.process, p.ahead = 2, 2
 			return p

@@ -42,7 +42,6 @@ func randomPlan(seed uint64) plan {
 	p.timing = []Timing{Local, Shared, Etcd}[r.IntN(3)]
 	p.timing.MinLead = uint64(span(1, 12))
 	total := time.Duration(span(3, 60)) * time.Second
-	p.slow = []int{1, 2, 8}[r.IntN(3)]
 	mean := total / time.Duration(p.calls)
 	moment := func() time.Duration { return time.Duration(r.Float64() * float64(total)) }
 	uneven := r.Float64() * 3

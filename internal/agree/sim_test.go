@@ -48,9 +48,6 @@ func (w *world) run() {
 		w.ahead = max(w.ahead, 2*w.group)
 	}
 	w.stale = max(w.stale, 2)
-	if w.slow == 0 {
-		w.slow = 4
-	}
 	var all sync.WaitGroup
 	for id := range w.comms * w.plan.ranks {
 		if w.absent[id] {

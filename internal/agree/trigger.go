@@ -6,9 +6,9 @@ import (
 )
 
 // AtTrigger is what the main thread calls before it decides call n, when the trigger is
-// reached and no promise was made. call is HashCall of call n. AtTrigger
-// returns the snapshot to decide by from this call on, nil if that stays. It never touches
-// the store, and waits only at the barrier, for the decision.
+// reached. call is HashCall of call n. AtTrigger returns the snapshot to decide by from this
+// call on, nil if that stays. It never touches the store, and waits only at the barrier, for
+// the decision.
 func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	logs := false
 	defer func() {
@@ -16,8 +16,8 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 			m.flushLog() // the background may hang in the store; a static member has none
 		}
 	}()
-	m.lock()
-	defer m.unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.failed != nil {
 		return nil, m.failed
 	}
@@ -79,24 +79,18 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.wakeUp()
 }
 
-// checkpoint makes the promise at call c. If call c has passed, it makes sure that this
-// rank never puts an ack.
+// checkpoint makes the promise at call c: the main thread stops at its trigger from call S on.
+// If call c has passed, it makes sure that this rank never puts an ack.
 func (m *Member) checkpoint(n uint64) {
 	if n > m.change.Check {
 		m.withdraw(Late)
 		return
 	}
 	m.cfg.Counter.Trigger.Store(m.change.Switch)
-	m.promise(m.cfg.Counter.Hash())
-	m.dropPrepared()
-	m.wakeUp()
-}
-
-// promise records that the main thread stops at its trigger from call S on.
-func (m *Member) promise(hash uint64) {
-	m.hash = hash
+	m.hash = m.cfg.Counter.Hash()
 	m.passed = 0
 	m.state = promised
+	m.wakeUp()
 }
 
 // withdraw takes this rank out of change k. The caller knows that this rank has not put its
@@ -108,7 +102,6 @@ func (m *Member) withdraw(why Reason) {
 	m.state = withdrawn
 	m.change.why = why
 	m.arrival = arrival{}
-	m.dropPrepared()
 	m.release()
 	m.cfg.Counter.Trigger.Store(Never)
 	m.wakeUp()
@@ -121,7 +114,6 @@ func (m *Member) next(s state) {
 	m.change = change{}
 	m.arrival = arrival{}
 	m.release()
-	m.dropPrepared()
 	m.cfg.Counter.Trigger.Store(Never)
 }
 
@@ -134,7 +126,6 @@ func (m *Member) fail(err error) {
 
 func (m *Member) failSilently(err error) {
 	m.failed = err
-	m.dropPrepared()
 	m.cfg.Counter.Trigger.Store(0)
 	m.release()
 }
@@ -184,14 +175,14 @@ func (m *Member) await() {
 		}
 		began := m.cfg.Clock.Now()
 		fired, stop := newTimer(m.cfg.Clock, waitSlice)
-		m.unlock()
+		m.mu.Unlock()
 		m.flushLog()
 		select {
 		case <-decided:
 		case <-fired:
 		}
 		stop()
-		m.lock()
+		m.mu.Lock()
 		slept := m.cfg.Clock.Now() - began
 		waited += min(slept, waitSlice)
 		stopped = slept > 2*waitSlice

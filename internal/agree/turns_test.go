@@ -43,7 +43,7 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", all)
-	if all.Switches < seeds/thin {
+	if all.Switches < seeds/thin/2 {
 		t.Errorf("too few changes to tell: %+v", all)
 	}
 }

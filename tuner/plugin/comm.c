@@ -115,36 +115,17 @@ int comm_close(void *ctx) {
     return RESULT_SUCCESS;
 }
 
-/* ThreadSanitizer does not see Go store a clock's start, nor take and release a promise's lock. It does
- * see calls between C and Go, which cgo orders by a word of its own: that word stands in for both. */
+/* ThreadSanitizer does not see Go store a clock's start. It does see calls between C and Go, which cgo
+ * orders by a word of its own: that word stands in for it. */
 #ifdef __SANITIZE_THREAD__
 long long _cgo_sync __attribute__((common));
-void __tsan_acquire(void *), __tsan_release(void *);
+void __tsan_acquire(void *);
 static void see_go(void) { __tsan_acquire(&_cgo_sync); }
-static void show_go(void) { __tsan_release(&_cgo_sync); }
 #else
 static inline void see_go(void) {}
-static inline void show_go(void) {}
 #endif
 
-/* Makes the promise that is prepared for this call; see agree.Promise. */
-static bool make_promise(struct comm *c) {
-    struct promise *p = &c->counter.promise;
-    uint32_t unlocked = 0;
-    if (!__atomic_compare_exchange_n(&p->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
-    see_go();
-    bool makes = p->state == PROMISE_PREPARED && p->at == __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED);
-    if (makes) {
-        p->state = PROMISE_MADE;
-        p->hash = counter_hash(&c->counter);
-        __atomic_store_n(&c->counter.trigger, p->trigger, __ATOMIC_RELAXED);
-    }
-    show_go();
-    __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
-    return makes;
-}
-
-/* Calls Go because the trigger is reached and there was no promise to make. */
+/* Calls Go because the trigger is reached. */
 static int at_trigger(struct comm *c, uint64_t call) {
     struct cache *cache = c->owned;
     sigset_t before;
@@ -205,7 +186,7 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     struct cache_key key = {q->bytes, key_call(q->coll, q->pipe_ops), key_rest(q->reg_buff, q->num_algo, q->num_proto)};
     uint64_t call = call_hash(key.bytes, key.call);
     bool counts = counts_as_call(q->pipe_ops);
-    if (counts && comm_is_due(c) && !make_promise(c)) {
+    if (counts && comm_is_due(c)) {
         int result = at_trigger(c, call);
         if (result != RESULT_SUCCESS || c->idle) return result;
     }

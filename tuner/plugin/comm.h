@@ -28,27 +28,15 @@ enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = 
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Promise of internal/agree: what this thread promises in a change of the policy, as
- * Go's background has prepared it. The lock guards all other fields. */
-struct promise {
-    uint32_t lock;  /* 1 while held; this thread tries it and never waits for it */
-    uint32_t state; /* enum promise_state */
-    uint64_t at;    /* the checkpoint: the call before which it is made */
-    uint64_t trigger; /* the counter's from then on */
-    uint64_t hash;  /* of the calls before that one */
-};
-enum promise_state { PROMISE_NONE, PROMISE_PREPARED, PROMISE_MADE };
-
 /* agree.Counter of internal/agree. Loads and stores of both sides are relaxed. The thread
  * that calls is the only one that writes seq, last and all. Go's background lowers trigger; if
- * this thread sees that too late, the Go side finds out under its mutex and makes no
- * promise. A promise is this thread's own store to trigger, so this thread sees it. */
+ * this thread sees that too late, it finds out in Go, under a mutex. There it raises trigger, too:
+ * a store of its own, so it sees that. */
 struct counter {
     uint64_t seq;  /* calls decided */
     uint64_t trigger; /* the first call that needs tunergoAtTrigger */
     uint64_t last; /* hash of the last 64 calls before seq, in their order */
     uint64_t all;  /* hash of all calls before seq, in any order; Go sets it to 1 */
-    struct promise promise;
 };
 
 /* tuner.Clock: when this thread has made some of its calls. Next and head are written by this
@@ -135,11 +123,6 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struc
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
     uint64_t *hits = &c->cache.hits[a->decider];
     __atomic_store_n(hits, __atomic_load_n(hits, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-}
-
-/* The C twin of agree.Counter.Hash. */
-static inline uint64_t counter_hash(const struct counter *c) {
-    return __atomic_load_n(&c->last, __ATOMIC_RELAXED) + __atomic_load_n(&c->all, __ATOMIC_RELAXED);
 }
 
 /* Returns the answer to a shape that was asked before, and counts the call, or

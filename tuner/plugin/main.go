@@ -79,13 +79,6 @@ var (
 	_ [unsafe.Offsetof(agree.Counter{}.Trigger)]byte = [unsafe.Offsetof(C.struct_counter{}.trigger)]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.Last)]byte    = [unsafe.Offsetof(C.struct_counter{}.last)]byte{}
 	_ [unsafe.Offsetof(agree.Counter{}.All)]byte     = [unsafe.Offsetof(C.struct_counter{}.all)]byte{}
-	_ [unsafe.Offsetof(agree.Counter{}.Promise)]byte = [unsafe.Offsetof(C.struct_counter{}.promise)]byte{}
-	_ [unsafe.Offsetof(agree.Promise{}.State)]byte   = [unsafe.Offsetof(C.struct_promise{}.state)]byte{}
-	_ [unsafe.Offsetof(agree.Promise{}.At)]byte      = [unsafe.Offsetof(C.struct_promise{}.at)]byte{}
-	_ [unsafe.Offsetof(agree.Promise{}.Trigger)]byte = [unsafe.Offsetof(C.struct_promise{}.trigger)]byte{}
-	_ [unsafe.Offsetof(agree.Promise{}.Hash)]byte    = [unsafe.Offsetof(C.struct_promise{}.hash)]byte{}
-	_ [agree.PromisePrepared]byte                    = [C.PROMISE_PREPARED]byte{}
-	_ [agree.PromiseMade]byte                        = [C.PROMISE_MADE]byte{}
 )
 
 // And so must those of the clock.

@@ -125,53 +125,25 @@ static void remember(struct cache *v, uint64_t bytes, struct answer answer) {
     cache_add(v, key, costs, answer);
 }
 
-static void lay_ready(uint64_t at, uint64_t trigger) {
-    counter->promise = (struct promise){.state = PROMISE_PREPARED, .at = at, .trigger = trigger};
-    counter->trigger = at;
-}
-
 /* The next call switches. */
 static void switch_now(void) {
     switches = true;
     counter->trigger = counter->seq;
 }
 
-static void promise(void) {
+/* Go is asked before each call from the trigger on. */
+static void trigger(void) {
     open_one();
-    lay_ready(3, 7);
+    counter->trigger = 3;
     for (int i = 0; i < 3; i++) call(i);
-    CHECK(counter->promise.state == PROMISE_PREPARED);
-    uint64_t hash = counter_hash(counter);
-    call(3);
-    CHECK(counter->promise.state == PROMISE_MADE);
-    CHECK(hash != 0 && counter->promise.hash == hash); /* of the calls before */
-    CHECK(counter->trigger == 7 && counter->promise.lock == 0 && triggered == 0);
-    for (int i = 4; i < 7; i++) call(i);
     CHECK(triggered == 0);
-    call(7); /* nothing is ready there */
-    CHECK(triggered == 1 && trigger_call == call_hash(7, key_call(0, 1)));
-    close_it();
-}
-
-/* Go's background was late: the call has passed, and no promise may be given. */
-static void late(void) {
-    open_one();
-    for (int i = 0; i < 5; i++) call(i);
-    lay_ready(4, 9);
-    call(5);
-    CHECK(triggered == 1 && counter->promise.state == PROMISE_PREPARED && counter->trigger == 4);
-    close_it();
-}
-
-static void not_now(void) {
-    open_one();
-    lay_ready(0, 9);
-    counter->promise.lock = 1; /* Go holds it */
-    call(0);
-    CHECK(triggered == 1 && counter->promise.state == PROMISE_PREPARED && counter->promise.lock == 1);
-    counter->promise = (struct promise){.state = PROMISE_NONE, .at = 1, .trigger = 9};
+    for (int i = 3; i < 5; i++) {
+        call(1); /* known, too */
+        CHECK(triggered == i - 2 && trigger_call == call_hash(1, key_call(0, 1)));
+    }
+    counter->trigger = UINT64_MAX;
     call(1);
-    CHECK(triggered == 2 && counter->promise.state == PROMISE_NONE && counter->promise.lock == 0);
+    CHECK(triggered == 2);
     close_it();
 }
 
@@ -348,9 +320,7 @@ static void stamps(void) {
 int main(void) {
     alarm(300); /* a wait that does not end fails the test */
     for (int i = 0; i < CELLS; i++) costs[i] = (float)(i + 2);
-    promise();
-    late();
-    not_now();
+    trigger();
     switch_over();
     fails();
     aborts(false);
