@@ -29,27 +29,16 @@ type CommInfo struct {
 	// Counter is the host's count of calls; nil: it does not count, and the start version
 	// stays for good.
 	Counter *agree.Counter
-	// NewCache, if not nil, makes a cache for each version of the policy, on any goroutine.
-	NewCache func() (Cache, error)
+	// NewHits, if not nil, makes the counts of each version's calls by Decision.Decider, of which there
+	// are n, on any goroutine. The thread that calls writes them. free is called once.
+	NewHits func(n int) (hits []atomic.Uint64, free func())
 	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
 	// them nothing is compared in the job.
 	Clock     *Clock
 	NewStamps func() *[ClockStamps]Stamp
 }
 
-// Cache keeps the decisions of one version of a communicator's policy in C, where they are
-// found without a call of Go.
-type Cache interface {
-	// Remember adds a decision while the version is not in force yet. A query may come
-	// twice.
-	Remember(q policy.Query, d Decision)
-	// Hits counts the calls by Decision.Decider. The thread that calls writes it.
-	Hits() []atomic.Uint64
-	// Free is called once.
-	Free()
-}
-
-// Decision is a decision, and the index of Cache.Hits by which its calls are counted.
+// Decision is a decision, and the index of Comm.Hits by which its calls are counted.
 type Decision struct {
 	policy.Decision
 	Decider int
@@ -69,8 +58,7 @@ type Comm struct {
 	info     CommInfo
 	log      Log
 	settings settings
-	current  *snapshot     // the version in force; nil: NCCL decides everything, for good
-	recent   recentQueries // what a new version is prewarmed with
+	current  *snapshot // the version in force; nil: NCCL decides everything, for good
 
 	// Where the policy may change during the run; nil where not.
 	fixedBy    obstacle                   // why not; no label: there is no obstacle
@@ -121,7 +109,7 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.current, err = c.prepare(own.version)
+		c.current = c.prepare(own.version)
 	}
 	if err != nil {
 		return nil, err
@@ -221,8 +209,9 @@ func (c *Comm) Close() {
 // Idle reports that Decide never decides anything.
 func (c *Comm) Idle() bool { return c.current == nil }
 
-// Cache returns the cache of the version in force, which CommInfo.NewCache has made.
-func (c *Comm) Cache() Cache { return c.current.cache }
+// Hits returns the counts of the version in force, which CommInfo.NewHits has made. No two versions
+// have the same.
+func (c *Comm) Hits() []atomic.Uint64 { return c.current.hits }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) Decision {
@@ -231,8 +220,5 @@ func (c *Comm) Decide(q policy.Query) Decision {
 		c.current.decisions.add(q, a)
 	}
 	c.recording.add(c.current.engine, q, a)
-	if c.member != nil {
-		c.recent.add(q)
-	}
 	return Decision{a.Decision, c.current.decider(a)}
 }

@@ -7,13 +7,15 @@ import (
 )
 
 // What decides by a version of the policy has a number: NCCL, the model, and from firstRow on the
-// rows, by index of the rule. C counts calls by these numbers (Cache.Hits), because a known shape
+// rows, by index of the rule. C counts calls by these numbers (Comm.Hits), because a known shape
 // does not reach Go. Rows for which no number is left share lateRows.
 const (
 	byNCCL = iota
 	byModel
 	lateRows
 	firstRow
+
+	maxDeciders = 1 << 16
 )
 
 // decider returns the number of what has decided.

@@ -17,8 +17,8 @@ import (
 // decisionLog writes one line per new decision of a communicator, for
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
 //
-// It sees the queries that the cache in C does not know, and those that a new version was
-// prewarmed with. A shape that the cache has evicted is asked again, and not written again.
+// It sees the queries that the cache in C does not know. A shape that the cache has evicted is
+// asked again, and not written again.
 // How often a shape is used is not counted, because a known shape must cost nothing.
 type decisionLog struct {
 	log    Log

@@ -19,22 +19,20 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// countingCache counts as the one in C does, and its counts are garbage once it is free.
-type countingCache struct{ hits []atomic.Uint64 }
-
-func newCountingCache() (Cache, error)                 { return &countingCache{make([]atomic.Uint64, 1<<16)}, nil }
-func (*countingCache) Remember(policy.Query, Decision) {}
-func (c *countingCache) Hits() []atomic.Uint64         { return c.hits }
-func (c *countingCache) Free() {
-	for i := range c.hits {
-		c.hits[i].Store(1 << 50)
+// newHits makes counts that are garbage once they are free.
+func newHits(n int) ([]atomic.Uint64, func()) {
+	hits := make([]atomic.Uint64, n)
+	return hits, func() {
+		for i := range hits {
+			hits[i].Store(1 << 50)
+		}
 	}
 }
 
 // ask makes n calls of one shape.
 func ask(c *Comm, coll nccl.Coll, bytes uint64, n uint64) {
 	d := c.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
-	c.Cache().(*countingCache).hits[d.Decider].Add(n)
+	c.Hits()[d.Decider].Add(n)
 }
 
 func scrape(t *testing.T, p *Plugin) metricstest.Samples {
@@ -66,7 +64,7 @@ func open(t *testing.T, p *Plugin, info CommInfo, log Log) *Comm {
 	if info.Counter != nil && info.ID == 0 && info.ABI >= nccl.ABIComms {
 		info.ID = rand.Uint64()
 	}
-	info.NewCache = newCountingCache
+	info.NewHits = newHits
 	c, err := p.Open(info, log)
 	if err != nil {
 		t.Fatal(err)

@@ -112,14 +112,10 @@ func cannotMeet(why error) error {
 // key names the communicator in the ranks' records.
 func (c *Comm) key() string { return agree.CommKey(c.info.ID, c.info.Ranks) }
 
-// stage is agree.Config.Stage: it compiles a version, and prewarms it for this communicator.
+// stage is agree.Config.Stage: it compiles a version for this communicator.
 func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error) {
-	var s *snapshot
 	defer func() {
 		if p := recover(); p != nil {
-			if s != nil {
-				s.Retire()
-			}
 			err = fmt.Errorf("a defect in the plugin: %v", p)
 		}
 	}()
@@ -127,16 +123,12 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 	if err != nil {
 		return nil, err
 	}
-	if s, err = c.prepare(v); err != nil {
-		return nil, err
-	}
-	c.prewarm(s)
-	return s, nil
+	return c.prepare(v), nil
 }
 
 // AtTrigger takes part in a change of the policy before a call whose agree.HashCall is call:
-// the Counter's trigger is reached, and no promise was made. Cache may return another one
-// afterwards. An error ends the communicator: this rank cannot know how the others decide.
+// the Counter's trigger is reached. Hits returns others afterwards if another version is in force.
+// An error ends the communicator: this rank cannot know how the others decide.
 func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")

@@ -17,14 +17,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// countedCache knows how many caches there are.
-type countedCache struct{ n atomic.Int64 }
-
-func (c *countedCache) New() (Cache, error)           { c.n.Add(1); return c, nil }
-func (c *countedCache) Free()                         { c.n.Add(-1) }
-func (*countedCache) Remember(policy.Query, Decision) {}
-func (*countedCache) Hits() []atomic.Uint64           { return nil }
-
 // switches are the calls from which on a rank decided otherwise, and how.
 type switches []struct {
 	call     uint64
@@ -100,7 +92,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	j := &job{calls: make([]uint64, ranks), seen: make([]switches, ranks)}
 	j.moved = sync.NewCond(&j.mu)
 	info := CommInfo{ID: rand.Uint64(), Ranks: ranks, Nodes: 1, ABI: 7}
-	var caches countedCache
+	var inUse atomic.Int64 // counts of versions
 	p := New(env(EnvConfigFile, file))
 	var log recorder
 	var logging sync.Mutex
@@ -121,7 +113,10 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	comms := make([]*Comm, ranks)
 	for rank := range ranks {
 		info := info
-		info.Counter, info.NewCache = &agree.Counter{}, caches.New
+		info.Counter, info.NewHits = &agree.Counter{}, func(n int) ([]atomic.Uint64, func()) {
+			inUse.Add(1)
+			return make([]atomic.Uint64, n), func() { inUse.Add(-1) }
+		}
 		c, err := p.Open(info, safe)
 		if err != nil {
 			t.Fatal(err)
@@ -164,8 +159,8 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	for _, c := range comms {
 		c.Close()
 	}
-	if n := caches.n.Load(); n != 0 {
-		t.Errorf("%d caches are left", n)
+	if n := inUse.Load(); n != 0 {
+		t.Errorf("counts of %d versions are left", n)
 	}
 	if n := said("p.csv has 1 problem:"); n != 1 {
 		t.Errorf("the bad file was reported %d times\n%s", n, strings.Join(log.lines, "\n"))

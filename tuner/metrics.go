@@ -26,7 +26,7 @@ const (
 type commMetrics struct {
 	number  int       // 1 for the first of the process
 	dropped *snapshot // of a communicator that nothing will ever be decided for
-	// counting are the versions whose caches may count: the one in force, one that is staged,
+	// counting are the versions that may count: the one in force, one that is staged,
 	// and such as have just been replaced.
 	counting []*snapshot
 	before   decided // by all others
@@ -79,11 +79,8 @@ func (e *exporter) follow(s *snapshot) {
 	s.comm.metrics.counting = append(s.comm.metrics.counting, s)
 }
 
-// fold keeps the counts of a version before its cache is freed.
+// fold keeps the counts of a version before they are freed.
 func (e *exporter) fold(s *snapshot) {
-	if s.hits == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.keep(s)
@@ -94,7 +91,7 @@ func (e *exporter) keep(s *snapshot) {
 	c := &s.comm.metrics
 	i := slices.Index(c.counting, s)
 	if i < 0 {
-		return // it was done when the communicator was closed
+		return // nobody reads them, or it was done when the communicator was closed
 	}
 	c.counting = append(c.counting[:i:i], c.counting[i+1:]...)
 	e.rows.add(e.rows.hits, s, &c.before)

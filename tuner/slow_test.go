@@ -41,7 +41,6 @@ func (s slowStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 // inForce is the version of a rank that makes no calls.
 type inForce struct{ *version }
 
-func (inForce) Begin()  {}
 func (inForce) Retire() {}
 
 // A place that is missing when a process creates its first communicator, and slow when it creates

@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -14,13 +13,12 @@ type snapshot struct {
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions *decisionLog
-	cache     Cache           // nil: none
-	hits      []atomic.Uint64 // the cache's, of what can decide; nil: nobody reads them
-	prewarmed []answer        // not logged and recorded yet
+	hits      []atomic.Uint64 // calls by what decided them; nil: nobody counts
+	freeHits  func()
 }
 
 // prepare makes this communicator's snapshot of a version.
-func (c *Comm) prepare(v *version) (*snapshot, error) {
+func (c *Comm) prepare(v *version) *snapshot {
 	e := v.engine
 	if e == nil {
 		e = &policy.Engine{}
@@ -33,32 +31,17 @@ func (c *Comm) prepare(v *version) (*snapshot, error) {
 	if c.settings.logDecisions {
 		s.decisions = newDecisionLog(c.log, e)
 	}
-	if c.info.NewCache != nil {
-		var err error
-		if s.cache, err = c.info.NewCache(); err != nil {
-			return nil, err
+	if c.info.NewHits != nil {
+		reads, n := c.settings.metrics != "", firstRow
+		if reads && e.Policy != nil {
+			n = min(firstRow+len(e.Policy.Rules), maxDeciders)
 		}
-		if c.settings.metrics != "" {
-			s.hits = s.cache.Hits()
-			if e.Policy != nil {
-				s.hits = s.hits[:min(firstRow+len(e.Policy.Rules), len(s.hits))]
-			}
+		s.hits, s.freeHits = c.info.NewHits(n)
+		if reads {
 			c.plugin.exporter.follow(s)
 		}
 	}
-	return s, nil
-}
-
-// Begin implements agree.Snapshot: it logs and records the decisions of the prewarm.
-func (s *snapshot) Begin() {
-	defer s.comm.survive("what was decided is not logged in full")
-	for _, a := range slices.Backward(s.prewarmed) {
-		if s.decisions != nil {
-			s.decisions.add(a.Query, a.Answer)
-		}
-		s.comm.recording.add(s.engine, a.Query, a.Answer)
-	}
-	s.prewarmed = nil
+	return s
 }
 
 // Retire implements agree.Snapshot: the communicator uses this version no more.
@@ -67,9 +50,9 @@ func (s *snapshot) Retire() {
 	if s.decisions != nil {
 		s.decisions.sumUp()
 	}
-	s.comm.plugin.exporter.fold(s)
-	if s.cache != nil {
-		s.cache.Free()
+	if s.hits != nil {
+		s.comm.plugin.exporter.fold(s)
+		s.freeHits()
 	}
 }
 

@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -13,36 +12,24 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-// askedCache keeps what it is told.
-type askedCache struct{ answers []policy.Decision }
-
-func (c *askedCache) Remember(_ policy.Query, d Decision) { c.answers = append(c.answers, d.Decision) }
-func (*askedCache) Hits() []atomic.Uint64                 { return nil }
-func (*askedCache) Free()                                 {}
-
-// What another rank proposes is compiled and prewarmed, or refused with the reason; a defect in that refuses the edit, and
+// What another rank proposes is compiled, or refused with the reason; a defect in that refuses the edit, and
 // does not end the job.
 func TestStage(t *testing.T) {
-	var kept askedCache
-	keep := func() (Cache, error) { return &kept, nil }
 	bundle := func(rows string) []byte { return Bundle{Policy: Source{"p.csv", []byte(rows)}}.encode() }
 	for _, c := range []struct {
 		name    string
 		content []byte
-		cache   func() (Cache, error)
+		hits    func(int) ([]atomic.Uint64, func())
 		err     string
 	}{
-		{"rows", bundle(rows(7)), keep, ""},
-		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), keep, "no bundle of policy files"},
-		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], keep, "does not have the length it says"},
-		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), keep, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
-		{"no memory", bundle(rows(7)), func() (Cache, error) { return nil, errors.New("no memory") }, "no memory"},
-		{"a defect", bundle(rows(7)), func() (Cache, error) { panic("odd") }, "a defect in the plugin: odd"},
+		{"rows", bundle(rows(7)), nil, ""},
+		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), nil, "no bundle of policy files"},
+		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], nil, "does not have the length it says"},
+		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
+		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") }, "a defect in the plugin: odd"},
 	} {
-		kept.answers = nil
 		comm := &Comm{plugin: New(env()), info: eightRanks}
-		comm.info.NewCache = c.cache
-		comm.recent.add(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: treeIsCheaper})
+		comm.info.NewHits = c.hits
 		s, err := comm.stage(c.content, agree.DigestOf(c.content))
 		switch {
 		case c.err != "":
@@ -51,8 +38,11 @@ func TestStage(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", c.name, err)
-		case len(kept.answers) != 1 || kept.answers[0].Channels != 7:
-			t.Errorf("%s: prewarmed with %+v", c.name, kept.answers)
+		default:
+			q := policy.Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: treeIsCheaper}
+			if a := s.(*snapshot).view.Decide(q); a.Channels != 7 {
+				t.Errorf("%s: it decides %+v", c.name, a)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,8 +41,8 @@ func TestChangeDuringInit(t *testing.T) {
 	}
 	defer first.Close()
 	counter, hooked := new(agree.Counter), false
-	// Its cache is made after its files were read, and before they are watched for it.
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewCache: func() (Cache, error) {
+	// Its counts are made after its files were read, and before they are watched for it.
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: func(int) ([]atomic.Uint64, func()) {
 		if !hooked {
 			hooked = true
 			save("2")

@@ -20,7 +20,7 @@ func (m *Member) run() {
 		}
 		wait := m.step()
 		m.flushLog()
-		m.handOver()
+		m.retireOld()
 		m.removeObsolete()
 		m.sleep(wait)
 		// The next step sees whatever it was woken for.
@@ -260,16 +260,12 @@ func (m *Member) readDecision() (found bool, err error) {
 	return false, nil
 }
 
-// handOver tells the snapshots that they have come into force, or that they are no longer
-// needed.
-func (m *Member) handOver() {
+// retireOld tells snapshots that they are no longer needed.
+func (m *Member) retireOld() {
 	m.mu.Lock()
-	begun, old := m.begun, m.retired
-	m.begun, m.retired = nil, nil
+	old := m.retired
+	m.retired = nil
 	m.mu.Unlock()
-	for _, snapshot := range begun {
-		snapshot.Begin()
-	}
 	for _, snapshot := range old {
 		snapshot.Retire()
 	}

@@ -234,17 +234,6 @@ func (c *checker) retire(r *rank, s *snapshot) {
 	}
 }
 
-// began watches that each version is announced once, and only if it is in force.
-func (c *checker) began(r *rank, s *snapshot) {
-	c.mu.Lock()
-	twice, retired := s.begun, s.retired
-	s.begun = true
-	c.mu.Unlock()
-	if twice || retired {
-		c.violation(0, "rank %d: snapshot %q begins, twice: %v, after it was retired: %v", r.id, s.content, twice, retired)
-	}
-}
-
 // closed watches that nothing is left of a member but its last snapshot.
 func (c *checker) closed(r *rank, m *Member) {
 	c.mu.Lock()

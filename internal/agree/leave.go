@@ -77,5 +77,5 @@ func (m *Member) retireAll() {
 	}
 	m.past = nil
 	m.mu.Unlock()
-	m.handOver()
+	m.retireOld()
 }

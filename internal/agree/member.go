@@ -45,8 +45,6 @@ type Config struct {
 // Stage does, and in Close.
 type Snapshot interface {
 	Meaning() string // digest of what it means to this rank
-	// Begin is called once it has come into force, unless the member starts on it.
-	Begin()
 	// Retire is called once it is no longer in force or will never be, unless it is in
 	// force at the end.
 	Retire()
@@ -104,7 +102,6 @@ type Member struct {
 	lastRead string // meaning of the own file as last read
 	change   change // change k, if its proposal is known
 	past     []pastCommit
-	begun    []Snapshot
 	retired  []Snapshot
 	logLines []logLine
 	advised  map[Reason]bool

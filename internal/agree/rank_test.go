@@ -46,13 +46,10 @@ type rank struct {
 type snapshot struct {
 	r       *rank
 	content string
-	begun   bool
 	retired bool
 }
 
 func (s *snapshot) Meaning() string { return s.r.meaning(s.content) }
-
-func (s *snapshot) Begin() { s.r.w.check.began(s.r, s) }
 
 func (s *snapshot) Retire() { s.r.w.check.retire(s.r, s) }
 

@@ -54,7 +54,6 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 
 func (m *Member) putInForce(v stagedVersion, n uint64) {
 	m.retired = append(m.retired, m.current.snapshot)
-	m.begun = append(m.begun, v.snapshot)
 	m.current = v
 	m.current.from = n
 	since, took := "", time.Duration(0)

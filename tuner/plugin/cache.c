@@ -1,31 +1,23 @@
 #include "cache.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
-/* What a cache points to, mapped as one. */
-struct tables {
-    struct cache_entry entries[NUM_SLOTS + 1]; /* one more than there are: cache_peek looks behind the last */
-    uint64_t hits[NUM_DECIDERS];
-};
+/* One more than there are: cache_peek looks behind the last. */
+enum { TABLE_BYTES = (NUM_SLOTS + 1) * sizeof(struct cache_entry) };
 
-struct cache *cache_new(void) {
-    struct cache *c = malloc(sizeof *c);
-    struct tables *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!c || t == MAP_FAILED) {
-        if (t != MAP_FAILED) munmap(t, sizeof *t);
-        free(c);
-        return NULL;
-    }
-    *c = (struct cache){.entries = t->entries, .hits = t->hits};
-    return c;
+bool cache_init(struct cache *c) {
+    void *table = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *c = (struct cache){.entries = table};
+    return table != MAP_FAILED;
 }
 
-void cache_free(struct cache *c) {
-    if (!c) return;
-    munmap(c->entries, sizeof(struct tables));
-    free(c);
+void cache_clear(struct cache *c) {
+    /* The kernel takes its memory back, unless the process has locked it. */
+    if (madvise(c->entries, TABLE_BYTES, MADV_DONTNEED) != 0) memset(c->entries, 0, TABLE_BYTES);
+    *c = (struct cache){.entries = c->entries};
 }
+
+void cache_end(struct cache *c) { munmap(c->entries, TABLE_BYTES); }
 
 /* The i-th slot of a call's window. */
 static struct cache_entry *slot(const struct cache *c, struct cache_key key, unsigned i) {
@@ -35,7 +27,7 @@ static struct cache_entry *slot(const struct cache *c, struct cache_key key, uns
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table) {
     for (unsigned i = 0; i < WINDOW; i++) {
         const struct cache_entry *e = slot(c, key, i);
-        if (e->key.rest == EMPTY_REST) break; /* entries are never removed: no later slot holds it */
+        if (e->key.rest == EMPTY_REST) break; /* no entry is removed by itself: no later slot holds it */
         bool same = e->key.rest == key.rest && e->key.call == key.call && e->key.bytes == key.bytes;
         if (same && cache_table_is(e, table, key_cells(key))) return &e->answer;
     }

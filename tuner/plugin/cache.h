@@ -1,7 +1,8 @@
 /*
  * The decision cache of one communicator: the inputs of a decision, all of them
  * and bit for bit, to its outputs. A cached answer therefore never differs from
- * the one that the policy would give, whatever was asked before.
+ * the one that the policy in force would give, whatever was asked before. When
+ * another version comes into force, the cache is emptied.
  *
  * Open addressing: an entry lies within WINDOW slots of its home, which its hash names,
  * most of them in the home itself, where the fast path looks. A new entry evicts an old one
@@ -22,7 +23,6 @@ enum {
     SLOT_BITS = 13,
     NUM_SLOTS = 1 << SLOT_BITS, /* 1 MiB */
     WINDOW = 16,
-    NUM_DECIDERS = 1 << 16, /* 512 KiB of counts */
 };
 
 /* A decision. One byte tells the usual one, which writes a cell and sets the channels, from
@@ -34,7 +34,7 @@ struct answer {
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
     bool unusual;       /* cell is -1, or channels is 0, or comm.chunk must be set; the cache fills it in */
-    uint16_t decider;   /* an index of cache.hits; Go knows what it stands for */
+    uint16_t decider;   /* an index of comm.hits; Go knows what it stands for */
 };
 
 /* All that a decision depends on but the cells of the table. */
@@ -65,14 +65,14 @@ _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
 
 struct cache {
     struct cache_entry *entries;
-    uint64_t *hits;  /* calls by what decided them, so that an evicted entry loses none; Go reads them */
-    uint8_t victim;  /* the slot of a window to evict next */
-    bool chunks;     /* an answer with a chunk size was added: all are unusual */
+    uint8_t victim; /* the slot of a window to evict next */
+    bool chunks;    /* an answer with a chunk size was added: all are unusual */
 };
 
-/* Returns NULL where there is no memory. */
-struct cache *cache_new(void);
-void cache_free(struct cache *c); /* c may be NULL */
+/* Returns false where there is no memory. */
+bool cache_init(struct cache *c);
+void cache_clear(struct cache *c);
+void cache_end(struct cache *c);
 /* Returns NULL for a shape that is not there. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
 /* Adds what cache_find did not find, and returns it as it is then. */

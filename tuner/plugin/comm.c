@@ -7,18 +7,11 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* The cache of an idle communicator, so that the fast path need not test for one. It takes no
- * memory: nothing is written there. */
-static struct cache_entry no_entries[NUM_SLOTS + 1];
-
-static void take_cache(struct comm *c, struct cache *from) {
-    c->owned = from;
-    c->cache = from ? *from : (struct cache){.entries = no_entries};
-}
-
-static void be_idle(struct comm *c) {
-    c->idle = true;
-    take_cache(c, NULL);
+/* Another version is in force, or none. */
+static void take_hits(struct comm *c, uint64_t *hits) {
+    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk);
+    cache_clear(&c->cache);
+    c->hits = hits;
 }
 
 /* What the profiler half was told last on this thread. */
@@ -47,6 +40,7 @@ static struct comm_info identified(const struct comm_info *info) {
 
 /* C's part of a communicator, which Go uses no more. */
 static void comm_free(struct comm *c) {
+    cache_end(&c->cache);
     free(c->clock.stamps);
     free(c);
 }
@@ -75,6 +69,10 @@ int comm_open(const struct comm_info *info, void **ctx) {
                       "this process was forked from one that had loaded the tuner, which cannot run here; "
                       "start processes before the first communicator, or by spawn or exec");
     struct comm *c = calloc(1, sizeof *c);
+    if (c && !cache_init(&c->cache)) {
+        free(c);
+        c = NULL;
+    }
     if (!c) return refuse(info, RESULT_SYSTEM_ERROR, "there is no memory");
     c->nodes = info->nodes;
     c->counter.trigger = UINT64_MAX;
@@ -82,17 +80,14 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm_info counted = identified(info);
     counted.counter = &c->counter;
     counted.clock = &c->clock;
-    struct cache *cache = NULL;
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoOpen(&counted, &c->go, &cache);
+    int result = tunergoOpen(&counted, &c->go, &c->hits);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
         if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
         return result;
     }
-    take_cache(c, cache);
-    c->idle = !cache;
     *ctx = context_open(c);
     if (*ctx) return RESULT_SUCCESS;
     end(c);
@@ -127,18 +122,12 @@ static inline void see_go(void) {}
 
 /* Calls Go because the trigger is reached. */
 static int at_trigger(struct comm *c, uint64_t call) {
-    struct cache *cache = c->owned;
+    uint64_t *hits = c->hits;
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoAtTrigger(c->go, call, &cache);
+    int result = tunergoAtTrigger(c->go, call, &hits);
     signals_release(&before);
-    if (result != RESULT_SUCCESS || cache == c->owned) return result;
-    if (!cache) {
-        be_idle(c); /* after a defect of ours NCCL decides alone */
-        return result;
-    }
-    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk); /* they were the old version's */
-    take_cache(c, cache);
+    if (hits != c->hits) take_hits(c, hits);
     return result;
 }
 
@@ -165,7 +154,7 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
     bool decided = tunergoDecide(c->go, (struct query *)q, &answer);
     signals_release(&before);
     if (!decided) {
-        be_idle(c);
+        take_hits(c, NULL);
         return NULL;
     }
     return cache_add(&c->cache, key, q->table, answer);
@@ -179,7 +168,7 @@ static bool any_available(const struct query *q) {
 
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
     *answer = NULL;
-    if (c->idle || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (!c->hits || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: NCCL may ask again with a real table. */
     if (!any_available(q)) return RESULT_SUCCESS;
@@ -188,7 +177,7 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     bool counts = counts_as_call(q->pipe_ops);
     if (counts && comm_is_due(c)) {
         int result = at_trigger(c, call);
-        if (result != RESULT_SUCCESS || c->idle) return result;
+        if (result != RESULT_SUCCESS || !c->hits) return result;
     }
     if (counts && clock_is_due(c)) stamp(c, call);
     *answer = cache_find(&c->cache, key, q->table);

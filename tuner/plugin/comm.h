@@ -55,12 +55,13 @@ struct stamp {
 enum { CLOCK_STAMPS = 1 << 13 };
 
 struct comm {
-    struct cache cache; /* of the version of the policy that is in force, here for speed */
-    struct counter counter; /* its head beside the cache's: what every call needs lies together */
+    struct cache cache; /* what the version in force has decided */
+    /* Its calls by what decided them. Each version has its own, which Go makes, reads and frees. NULL:
+     * nothing will ever be decided, and no call is counted. */
+    uint64_t *hits;
+    struct counter counter;
     struct clock clock;
-    struct cache *owned; /* Go's own, of which cache is a copy: what Go frees does not change */
-    bool idle;           /* nothing will ever be decided, and no call is counted */
-    uintptr_t go;        /* handle of the communicator on the Go side */
+    uintptr_t go; /* handle of the communicator on the Go side */
     size_t nodes;
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
      * chunk sizes when it launches a group, after it has asked about all of the group's
@@ -121,7 +122,7 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struc
     __atomic_store_n(&c->counter.last, (last << 1) + x, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.all, all * (2 * x + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-    uint64_t *hits = &c->cache.hits[a->decider];
+    uint64_t *hits = &c->hits[a->decider];
     __atomic_store_n(hits, __atomic_load_n(hits, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
@@ -144,8 +145,8 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
 }
 
 /* Takes part in a change of the policy if the trigger is reached, searches the whole cache,
- * then asks Go and caches the answer. *answer is NULL where there is none: the communicator
- * is idle, NCCL has nothing to choose from, or the query makes no sense. Returns an
+ * then asks Go and caches the answer. *answer is NULL where there is none: nothing will ever
+ * be decided, NCCL has nothing to choose from, or the query makes no sense. Returns an
  * ncclResult_t, an error only if this rank cannot learn what the ranks have decided about a change. */
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 

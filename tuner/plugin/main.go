@@ -9,8 +9,8 @@
 // communicator's cache (cache.h); only a new one reaches Go.
 //
 // Ownership: C owns the communicator's context and cache, Go owns what the
-// handle in it stands for, and frees it once no call is inside (context.h). No Go pointer is stored in C; pointers that C passes
-// in are read during the call only.
+// handle in it stands for, and frees it once no call is inside (context.h). No Go pointer is stored
+// in C; pointers that C passes in are read during the call only.
 //
 // docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
 package main
@@ -20,11 +20,12 @@ package main
 #include <stdlib.h>
 #include "comm.h"
 
-// Prewarms the cache of a version that is not in force yet.
-static inline void cache_remember(struct cache *c, int coll, uint64_t bytes, int pipe_ops, int reg_buff, const float *table,
-                           int num_algo, int num_proto, struct answer answer) {
-	struct cache_key key = {bytes, key_call(coll, pipe_ops), key_rest(reg_buff, num_algo, num_proto)};
-	if (!cache_find(c, key, table)) cache_add(c, key, table, answer);
+// In cache lines of their own: other communicators count on other threads.
+static inline uint64_t *hits_new(size_t n) {
+	enum { LINE = 64 };
+	size_t size = (n * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
+	void *hits = aligned_alloc(LINE, size);
+	return hits ? memset(hits, 0, size) : NULL;
 }
 
 static inline void log_text(abi_logger logger, int level, const char *file, int line, const char *text) {
@@ -36,7 +37,6 @@ import (
 )
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -103,36 +103,21 @@ type comm struct {
 // process is what this process's communicators share.
 var process = tuner.New(getenv)
 
-// cache is that of one version of a communicator's policy, in C.
-type cache C.struct_cache
-
-func newCache() (tuner.Cache, error) {
-	c := C.cache_new()
-	if c == nil {
-		return nil, errors.New("there is no memory for its cache")
-	}
-	return (*cache)(c), nil
+// newHits makes the counts of one version of a communicator's policy.
+func newHits(n int) (hits []atomic.Uint64, free func()) {
+	counts := unsafe.Pointer(C.hits_new(C.size_t(n)))
+	return unsafe.Slice((*atomic.Uint64)(counts), n), func() { C.free(counts) }
 }
 
-func (c *cache) Free() { C.cache_free((*C.struct_cache)(c)) }
-
-func (c *cache) Hits() []atomic.Uint64 {
-	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(c.hits)), C.NUM_DECIDERS)
-}
-
-func (c *cache) Remember(q policy.Query, d tuner.Decision) {
-	table := q.Costs.Micros
-	C.cache_remember((*C.struct_cache)(c), C.int(q.Coll), C.uint64_t(q.Bytes), C.int(q.PipeOps), C.int(q.RegBuff),
-		(*C.float)(&table[0]), C.int(len(table)/q.Costs.NumProto), C.int(q.Costs.NumProto), answerOf(q, d))
+// hitsOf returns those of the version in force.
+func hitsOf(c *tuner.Comm) *C.uint64_t {
+	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.Hits())))
 }
 
 // newStamps makes a clock's. C frees them with the communicator.
 func newStamps() *[tuner.ClockStamps]tuner.Stamp {
 	return (*[tuner.ClockStamps]tuner.Stamp)(C.calloc(tuner.ClockStamps, C.sizeof_struct_stamp))
 }
-
-// cacheOf returns that of the version in force.
-func cacheOf(c *tuner.Comm) *C.struct_cache { return (*C.struct_cache)(c.Cache().(*cache)) }
 
 // answerOf is a decision in the words of cache.h.
 func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
@@ -156,18 +141,18 @@ func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen leaves *cache NULL where nothing will ever be decided. It returns RESULT_SYSTEM_ERROR only after a
+// tunergoOpen leaves *hits NULL where nothing will ever be decided. It returns RESULT_SYSTEM_ERROR only after a
 // panic: the other ranks may decide by the policy, and Go may go on using the counter.
 //
 //export tunergoOpen
-func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct_cache) (result C.int) {
+func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Comm
 	defer contain(log, "init fails", func() {
 		if c != nil {
 			c.Close()
 		}
-		*handle, *cache, result = 0, nil, C.RESULT_SYSTEM_ERROR
+		*handle, *hits, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
 	provoke("open")
 	c, err := process.Open(tuner.CommInfo{
@@ -181,7 +166,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), float64(info.ring_ll128)),
 
 		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
-		NewCache:  newCache,
+		NewHits:   newHits,
 		Clock:     (*tuner.Clock)(unsafe.Pointer(info.clock)),
 		NewStamps: newStamps,
 	}, log)
@@ -191,24 +176,24 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, cache **C.struct
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
 	if !c.Idle() {
-		*cache = cacheOf(c)
+		*hits = hitsOf(c)
 	}
 	return C.RESULT_SUCCESS
 }
 
 // tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is
-// call. It sets *cache to that of the version in force, or to NULL after a panic: this
-// communicator asks no more.
+// call. It sets *hits to those of the version in force, other ones if that has changed, or to
+// NULL after a panic: this communicator asks no more.
 //
 //export tunergoAtTrigger
-func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, cache **C.struct_cache) (result C.int) {
+func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, withoutPolicy, func() { *cache, result = nil, C.RESULT_SUCCESS })
+	defer contain(c.log, withoutPolicy, func() { *hits, result = nil, C.RESULT_SUCCESS })
 	provoke("trigger")
 	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
-	*cache = cacheOf(c.Comm)
+	*hits = hitsOf(c.Comm)
 	return C.RESULT_SUCCESS
 }
 

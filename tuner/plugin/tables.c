@@ -139,7 +139,7 @@ static int get_chunk_size(void *ctx, int coll, size_t bytes, int algo, int proto
         return RESULT_SUCCESS;
     const struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
-    uint64_t chunk = c->idle ? 0 : c->chunk[chunk_slot(coll, algo * NUM_PROTOS + proto)];
+    uint64_t chunk = c->chunk[chunk_slot(coll, algo * NUM_PROTOS + proto)];
     if (chunk) *chunk_size = chunk;
     context_leave(ctx);
     return RESULT_SUCCESS;

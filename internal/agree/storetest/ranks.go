@@ -30,9 +30,6 @@ type Text string
 // Meaning implements agree.Snapshot.
 func (s Text) Meaning() string { return string(s) }
 
-// Begin implements agree.Snapshot.
-func (Text) Begin() {}
-
 // Retire implements agree.Snapshot.
 func (Text) Retire() {}
 
