@@ -2,8 +2,7 @@
 
 #include <sys/mman.h>
 
-/* One more than there are: cache_peek looks behind the last. */
-enum { TABLE_BYTES = (NUM_SLOTS + 1) * sizeof(struct cache_entry) };
+enum { TABLE_BYTES = NUM_SLOTS * sizeof(struct cache_entry) };
 
 bool cache_init(struct cache *c) {
     void *table = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -14,7 +13,6 @@ bool cache_init(struct cache *c) {
 void cache_clear(struct cache *c) {
     /* The kernel takes its memory back, unless the process has locked it. */
     if (madvise(c->entries, TABLE_BYTES, MADV_DONTNEED) != 0) memset(c->entries, 0, TABLE_BYTES);
-    *c = (struct cache){.entries = c->entries};
 }
 
 void cache_end(struct cache *c) { munmap(c->entries, TABLE_BYTES); }
@@ -35,12 +33,6 @@ const struct answer *cache_find(const struct cache *c, struct cache_key key, con
 }
 
 const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer) {
-    if (answer.chunk > 0 && !c->chunks) {
-        c->chunks = true;
-        for (int i = 0; i < NUM_SLOTS; i++)
-            if (c->entries[i].key.rest != EMPTY_REST) c->entries[i].answer.unusual = true;
-    }
-    answer.unusual = answer.cell < 0 || answer.channels <= 0 || c->chunks;
     struct cache_entry *e = NULL;
     for (unsigned i = 0; i < WINDOW && !e; i++)
         if (slot(c, key, i)->key.rest == EMPTY_REST) e = slot(c, key, i);

@@ -5,7 +5,7 @@
  * another version comes into force, the cache is emptied.
  *
  * Open addressing: an entry lies within WINDOW slots of its home, which its hash names,
- * most of them in the home itself, where the fast path looks. A new entry evicts an old one
+ * most of them in the home itself, the only one where the fast path looks. A new entry evicts an old one
  * where its window is full. The table is as large as that of any job needs to be; the
  * kernel gives it memory page by page, where there are entries.
  */
@@ -25,15 +25,13 @@ enum {
     WINDOW = 16,
 };
 
-/* A decision. One byte tells the usual one, which writes a cell and sets the channels, from
- * all others. */
+/* A decision. */
 struct answer {
     uint32_t chunk;     /* 0: NCCL's own */
     float micros;       /* to be written to `cell` */
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
-    bool unusual;       /* cell is -1, or channels is 0, or comm.chunk must be set; the cache fills it in */
     uint16_t decider;   /* an index of comm.hits; Go knows what it stands for */
 };
 
@@ -49,15 +47,14 @@ struct cache_key {
 /* coll is 0 to 7. */
 static inline uint32_t key_call(int coll, int pipe_ops) { return (uint32_t)coll + (uint32_t)pipe_ops * 8; }
 
-/* num_algo and num_proto are 1 to 255, reg_buff is 0, 1 or -1. NCCL passes nothing
- * else for reg_buff, and what it did would find no entry. */
+/* num_algo and num_proto are 1 to 255, reg_buff is 0, 1 or -1. */
 static inline uint32_t key_rest(int reg_buff, int num_algo, int num_proto) {
     return ((uint32_t)num_algo << 24) + ((uint32_t)num_proto << 16) + (uint32_t)(reg_buff + 1);
 }
 static inline unsigned key_cells(struct cache_key key) { return (key.rest >> 24) * (key.rest >> 16 & 0xff); }
 
 struct cache_entry {
-    float table[MAX_CELLS]; /* first, so that wide loads of it are aligned */
+    float table[MAX_CELLS];
     struct cache_key key;
     struct answer answer;
 };
@@ -66,7 +63,6 @@ _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
 struct cache {
     struct cache_entry *entries;
     uint8_t victim; /* the slot of a window to evict next */
-    bool chunks;    /* an answer with a chunk size was added: all are unusual */
 };
 
 /* Returns false where there is no memory. */
@@ -87,45 +83,18 @@ static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
 /* The slot of an entry's home. */
 static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - SLOT_BITS); }
 
-typedef int32_t cache_wide __attribute__((vector_size(16)));
-
-static inline bool all_ones(cache_wide v) {
-#ifdef __SSE2__
-    typedef char bytes __attribute__((vector_size(16)));
-    return __builtin_ia32_pmovmskb128((bytes)v) == 0xffff;
-#else
-    typedef uint64_t pair __attribute__((vector_size(16)));
-    return (((pair)v)[0] & ((pair)v)[1]) == UINT64_MAX;
-#endif
+/* Whether an entry is for this table, bit for bit. */
+static inline bool cache_table_is(const struct cache_entry *e, const float *table, unsigned cells) {
+    return memcmp(e->table, table, cells * sizeof *table) == 0;
 }
 
-/* Whether an entry is for this table, bit for bit. With a constant number of cells
- * that is a few wide compares. */
-static inline __attribute__((always_inline)) bool cache_table_is(const struct cache_entry *e, const float *table, unsigned cells) {
-    cache_wide same = {-1, -1, -1, -1}, theirs;
-    unsigned i = 0;
-#pragma GCC unroll 6
-    for (; i + 4 <= cells; i += 4) {
-        memcpy(&theirs, table + i, sizeof theirs);
-        same &= *(const cache_wide *)(const void *)(e->table + i) == theirs;
-    }
-    for (; i < cells; i++) {
-        if (memcmp(e->table + i, table + i, sizeof *table) != 0) return false;
-    }
-    return all_ones(same);
-}
-
-/* Compares the first two slots only, where nearly all entries are, and only tables of the
- * size that NCCL has had since 2.23. */
-static inline __attribute__((always_inline)) const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes,
-                                                                            uint32_t call, const volatile int *reg_buff,
-                                                                            const float *table) {
+/* Looks in the home only, where nearly all entries are, and only for tables of the size that NCCL has
+ * had since 2.23. */
+static inline const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes, uint32_t call,
+                                              int reg_buff, const float *table) {
     const struct cache_entry *e = &c->entries[cache_home(hash)];
-    if (e->key.bytes != bytes || e->key.call != call) { /* an empty slot has any */
-        e++;
-        if (e->key.bytes != bytes || e->key.call != call) return NULL;
-    }
-    if (e->key.rest != key_rest(*reg_buff, NUM_ALGOS, NUM_PROTOS)) return NULL;
+    if (e->key.bytes != bytes || e->key.call != call) return NULL; /* an empty slot has any */
+    if (e->key.rest != key_rest(reg_buff, NUM_ALGOS, NUM_PROTOS)) return NULL;
     return cache_table_is(e, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
 }
 

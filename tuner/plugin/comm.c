@@ -9,7 +9,8 @@
 
 /* Another version is in force, or none. */
 static void take_hits(struct comm *c, uint64_t *hits) {
-    if (c->cache.chunks) memset(c->chunk, 0, sizeof c->chunk);
+    memset(c->chunk, 0, sizeof c->chunk);
+    c->chunks = false;
     cache_clear(&c->cache);
     c->hits = hits;
 }
@@ -157,6 +158,7 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
         take_hits(c, NULL);
         return NULL;
     }
+    if (answer.chunk > 0) c->chunks = true;
     return cache_add(&c->cache, key, q->table, answer);
 }
 
@@ -186,16 +188,9 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     return RESULT_SUCCESS;
 }
 
-static void note_chunk(struct comm *c, const struct answer *a) {
+void comm_note_chunk(struct comm *c, const struct answer *a) {
     c->chunk[a->chunk_slot] = a->chunk;
     /* NCCL may run the call by any cell of this collective: none has a known chunk size. */
     for (int cell = 0; a->chunk_slot >= ANY_CHUNK_SLOT && cell < MAX_CELLS; cell++)
         c->chunk[chunk_slot(a->chunk_slot - ANY_CHUNK_SLOT, cell)] = 0;
-}
-
-int comm_apply_unusual(struct comm *c, const struct answer *a, float *table, int *channels) {
-    if (a->cell >= 0) table[a->cell] = a->micros;
-    if (a->channels > 0) *channels = a->channels;
-    if (c->cache.chunks) note_chunk(c, a);
-    return RESULT_SUCCESS;
 }

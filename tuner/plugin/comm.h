@@ -66,8 +66,9 @@ struct comm {
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
      * chunk sizes when it launches a group, after it has asked about all of the group's
      * collectives, and no longer tells their sizes. So the answer is the last decision for
-     * this collective and cell. All are 0 until the cache has an answer with a chunk size. */
+     * this collective and cell. All are 0 until the version in force has given a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
+    bool chunks; /* it has */
 };
 
 struct comm_info {
@@ -130,12 +131,11 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struc
  * NULL: comm_ask knows more.
  *
  * This is the fast path. The arguments are not a struct on purpose: it would be written to
- * memory in small pieces and read back in large ones, and that stall costs more than all
- * the rest. */
+ * memory in small pieces and read back in large ones, which costs 2 ns. */
 static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
-                                                                            int pipe_ops, const volatile int *reg_buff,
-                                                                            const float *table, int num_algo, int num_proto) {
-    if ((num_algo ^ NUM_ALGOS) | (num_proto ^ NUM_PROTOS) || (unsigned)coll >= NUM_COLLS) return NULL;
+                                                                            int pipe_ops, int reg_buff, const float *table,
+                                                                            int num_algo, int num_proto) {
+    if (num_algo != NUM_ALGOS || num_proto != NUM_PROTOS || (unsigned)coll >= NUM_COLLS) return NULL;
     if (!counts_as_call(pipe_ops) || comm_is_due(c) || clock_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);
     uint64_t hash = call_hash(bytes, call);
@@ -150,13 +150,14 @@ static inline __attribute__((always_inline)) const struct answer *comm_known(str
  * ncclResult_t, an error only if this rank cannot learn what the ranks have decided about a change. */
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer);
 
-/* Does what an answer says, for a c that gave it. Returns RESULT_SUCCESS. */
-int comm_apply_unusual(struct comm *c, const struct answer *a, float *table, int *channels);
-static inline int comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
-    if (a->unusual) return comm_apply_unusual(c, a, table, channels);
-    table[a->cell] = a->micros;
-    *channels = a->channels;
-    return RESULT_SUCCESS;
+/* Keeps the chunk size of an answer for when NCCL asks for it. */
+void comm_note_chunk(struct comm *c, const struct answer *a);
+
+/* Does what an answer says, for a c that gave it. */
+static inline void comm_apply(struct comm *c, const struct answer *a, float *table, int *channels) {
+    if (a->cell >= 0) table[a->cell] = a->micros;
+    if (a->channels > 0) *channels = a->channels;
+    if (c->chunks) comm_note_chunk(c, a);
 }
 
 /* Always returns RESULT_SUCCESS, once no call for the communicator runs. ctx may be NULL. */

@@ -50,6 +50,7 @@ static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi
     return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
 }
 
+/* What comm_known does not know. */
 static int ask(void *ctx, const struct query *q, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
@@ -60,40 +61,26 @@ static int ask(void *ctx, const struct query *q, int *channels) {
     return result;
 }
 
-/* What comm_known does not know goes through a function of its own with just the
- * arguments of get_coll_info, so that the usual way has nothing to save for it. */
-static __attribute__((noinline)) int ask_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
-                                            int num_proto, int reg_buff, int *channels) {
-    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff != 0, (float *)table, num_algo, num_proto, false}, channels);
-}
-
-/* What the caller left on the stack is read there when it is needed; without that, it
- * moves to registers that have to be saved first. arm64 has it in registers. */
-#ifdef __x86_64__
-#define ON_STACK volatile
-#else
-#define ON_STACK
-#endif
-static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
-                            ON_STACK int num_proto, ON_STACK int reg_buff, int *ON_STACK channels) {
+/* reg_buff is 0 or 1, or -1 where the ABI does not tell. */
+static inline int get_coll_info(void *ctx, int coll, size_t bytes, int pipe_ops, float *table, int num_algo, int num_proto,
+                                int reg_buff, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
-    const struct answer *a = comm_known(c, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
-    if (a) comm_apply(c, a, (float *)table, channels);
+    const struct answer *a = comm_known(c, coll, bytes, pipe_ops, reg_buff, table, num_algo, num_proto);
+    if (a) comm_apply(c, a, table, channels);
     context_leave(ctx);
-    return a ? RESULT_SUCCESS : ask_v4(ctx, coll, bytes, pipe_ops, table, num_algo, num_proto, reg_buff, channels);
+    if (a) return RESULT_SUCCESS;
+    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, table, num_algo, num_proto, false}, channels);
+}
+
+static int get_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
+                            int reg_buff, int *channels) {
+    return get_coll_info(ctx, coll, bytes, pipe_ops, (float *)table, num_algo, num_proto, reg_buff != 0, channels);
 }
 
 static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                             int *channels) {
-    const int reg_buff = -1; /* not told */
-    struct comm *c = context_enter(ctx);
-    if (!c) return RESULT_SUCCESS;
-    const struct answer *a = comm_known(c, coll, bytes, pipe_ops, &reg_buff, (float *)table, num_algo, num_proto);
-    if (a) comm_apply(c, a, (float *)table, channels);
-    context_leave(ctx);
-    if (a) return RESULT_SUCCESS;
-    return ask(ctx, &(struct query){coll, bytes, pipe_ops, reg_buff, (float *)table, num_algo, num_proto, false}, channels);
+    return get_coll_info(ctx, coll, bytes, pipe_ops, (float *)table, num_algo, num_proto, -1, channels);
 }
 
 enum { NUM_ALGOS_V2 = 6 };
