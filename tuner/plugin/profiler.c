@@ -7,40 +7,23 @@
 #include "comm.h"
 #include "signals.h"
 
-#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 
-/*
- * Names. NCCL's are constants (src/collectives.cc), so one that was met before is known by its address. Comparing
- * characters takes longer than all else that is done for a call.
- */
+/* What NCCL calls them (src/collectives.cc). */
 enum { NUM_NAMES = 16 };
-struct names {
-    const char *known[NUM_NAMES];
-    const char *met[NUM_NAMES]; /* where NCCL has them */
-};
-
-static struct names coll_names = {.known = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}};
-static struct names algo_names = {.known = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"}};
-static struct names proto_names = {.known = {"LL", "LL128", "SIMPLE"}};
-static struct names type_names = {.known = { /* four of each size */
+typedef const char *const names[NUM_NAMES];
+static names coll_names = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
+static names algo_names = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
+static names proto_names = {"LL", "LL128", "SIMPLE"};
+static names type_names = { /* four of each size */
     "ncclInt8", "ncclUint8", "ncclFloat8e4m3", "ncclFloat8e5m2", "ncclFloat16", "ncclBfloat16", NULL, NULL,
-    "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"}};
-
-static int meet(struct names *n, const char *name) {
-    for (int i = 0; name && i < NUM_NAMES; i++)
-        if (n->known[i] && strcmp(name, n->known[i]) == 0) {
-            STORE(n->met[i], name);
-            return i;
-        }
-    return -1;
-}
+    "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"};
 
 /* Its index, or -1. */
-static inline int index_of(struct names *n, const char *name) {
+static int index_of(names all, const char *name) {
     for (int i = 0; name && i < NUM_NAMES; i++)
-        if (LOAD(n->met[i]) == name) return i;
-    return meet(n, name);
+        if (all[i] && strcmp(name, all[i]) == 0) return i;
+    return -1;
 }
 
 /* The slot of a shape; NULL if it finds no room. */
@@ -58,14 +41,14 @@ static struct prof_shape *shape_slot(struct prof_comm *c, uint64_t bytes, uint32
 }
 
 static uint64_t bytes_of(const struct prof_comm *c, int coll, const struct profile_coll *e) {
-    int type = index_of(&type_names, e->datatype);
+    int type = index_of(type_names, e->datatype);
     uint64_t bytes = type < 0 ? 0 : e->count << type / 4;
     return coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER ? bytes * (uint64_t)c->ranks : bytes;
 }
 
 static void count(struct prof_comm *c, const struct profile_coll *e) {
-    int coll = index_of(&coll_names, e->func);
-    int algo = index_of(&algo_names, e->algo), proto = index_of(&proto_names, e->proto);
+    int coll = index_of(coll_names, e->func);
+    int algo = index_of(algo_names, e->algo), proto = index_of(proto_names, e->proto);
     uint64_t bytes = coll < 0 ? 0 : bytes_of(c, coll, e);
     if (bytes == 0) return;
     bool ours = algo >= 0 && proto >= 0;
