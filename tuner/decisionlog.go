@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -18,14 +17,13 @@ import (
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
 //
 // It sees the queries that the cache in C does not know. A shape that the cache has evicted is
-// asked again, and not written again.
-// How often a shape is used is not counted, because a known shape must cost nothing.
+// asked again, and not written again. How often a shape is used is not counted, because a known
+// shape must cost nothing. NCCL's thread alone adds to it; sumUp comes when that has ended.
 type decisionLog struct {
 	log    Log
 	engine *policy.Engine
 	seed   maphash.Seed
 
-	mu      sync.Mutex
 	seen    map[uint64]struct{} // hashes of lines written
 	offered map[string]bool     // lines written about what NCCL offers
 	full    bool
@@ -46,8 +44,6 @@ func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
 }
 
 func (l *decisionLog) add(q policy.Query, a policy.Answer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.asked++
 	if l.full {
 		return
