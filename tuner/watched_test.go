@@ -42,14 +42,15 @@ func TestChangeDuringInit(t *testing.T) {
 	defer first.Close()
 	counter, hooked := new(agree.Counter), false
 	// Its counts are made after its files were read, and before they are watched for it.
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: func(int) ([]atomic.Uint64, func()) {
+	newHits := func(int) ([]atomic.Uint64, func()) {
 		if !hooked {
 			hooked = true
 			save("2")
 			<-proposed // by the first: the change has been read
 		}
 		return nil, nil
-	}}, log)
+	}
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: newHits}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,9 +132,9 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struc
  *
  * This is the fast path. The arguments are not a struct on purpose: it would be written to
  * memory in small pieces and read back in large ones, which costs 2 ns. */
-static inline __attribute__((always_inline)) const struct answer *comm_known(struct comm *c, int coll, size_t bytes,
-                                                                            int pipe_ops, int reg_buff, const float *table,
-                                                                            int num_algo, int num_proto) {
+static inline __attribute__((always_inline)) const struct answer *
+comm_known(struct comm *c, int coll, size_t bytes, int pipe_ops, int reg_buff, const float *table, int num_algo,
+           int num_proto) {
     if (num_algo != NUM_ALGOS || num_proto != NUM_PROTOS || (unsigned)coll >= NUM_COLLS) return NULL;
     if (!counts_as_call(pipe_ops) || comm_is_due(c) || clock_is_due(c)) return NULL;
     uint32_t call = key_call(coll, pipe_ops);

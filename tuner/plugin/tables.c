@@ -62,8 +62,8 @@ static int ask(void *ctx, const struct query *q, int *channels) {
 }
 
 /* reg_buff is 0 or 1, or -1 where the ABI does not tell. */
-static inline int get_coll_info(void *ctx, int coll, size_t bytes, int pipe_ops, float *table, int num_algo, int num_proto,
-                                int reg_buff, int *channels) {
+static inline int get_coll_info(void *ctx, int coll, size_t bytes, int pipe_ops, float *table, int num_algo,
+                                int num_proto, int reg_buff, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
     const struct answer *a = comm_known(c, coll, bytes, pipe_ops, reg_buff, table, num_algo, num_proto);
