@@ -26,7 +26,9 @@ func (c *Comm) prepare(v *version) *snapshot {
 	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
 		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
-	logConditions(s.view, c.log)
+	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
+		WarnOfConditions(s.view, c.log.Warnf)
+	}
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
 		s.decisions = newDecisionLog(c.log, e)
@@ -64,15 +66,15 @@ func (c *Comm) survive(outcome string) {
 	}
 }
 
-// logConditions logs which rows have no effect or less than they should: those whose
-// condition fails, and those that need a topology that is not known.
-func logConditions(view *policy.EngineView, log Log) {
+// WarnOfConditions tells which rows have no effect on a communicator or less than they should: those whose
+// condition fails, and those that need a topology that is not known. It tells of each row once in a process.
+func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...any)) {
 	rows := view.Rows()
-	if rows == nil || log.Emit == nil {
-		return // each row is reported once in a process, so to somebody who listens
+	if rows == nil {
+		return
 	}
 	if n := rows.WithoutTopology(); n > 0 {
-		log.Warnf("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+		warn("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
 	}
-	rows.ReportConditions(func(p policy.Problem) { log.Warnf("%s", p) })
+	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

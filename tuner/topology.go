@@ -74,13 +74,19 @@ func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, err
 	if err != nil {
 		return nil, from, err
 	}
+	here, err := MachineOf(doc, getenv)
+	return here, from, err
+}
+
+// MachineOf is the machine that a topology describes, under NCCL's variables.
+func MachineOf(doc *topo.Document, getenv func(string) string) (*model.Machine, error) {
 	sys, err := topo.Build(doc, topo.BuildOptions{WholeMLOPart: getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"})
 	if err != nil {
-		return nil, from, err
+		return nil, err
 	}
 	here := &model.Machine{Fingerprint: sys.Fingerprint()}
 	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
-		return nil, from, fmt.Errorf("%s: %w", doc.File, err)
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return here, from, nil
+	return here, nil
 }

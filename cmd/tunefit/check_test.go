@@ -71,7 +71,6 @@ func TestCheckCounts(t *testing.T) {
 
 // Fixes change nothing but what they are about, as the tuner decides.
 func TestCheckFix(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", faulty)
 	fixed := filepath.Join(t.TempDir(), "fixed.csv")
 	left, said := tunefit(t, exitFound, "check", file, "--fix", "-o", fixed)

@@ -56,7 +56,6 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 	}
 	c.grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	c.who.Register(cmd, "to ask")
 	c.from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
@@ -81,7 +80,6 @@ func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err
 	}
-	defer c.close()
 	err := c.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
 		for _, call := range ask.Calls(c.files.Rules(coll, shape)) {
 			call.Coll, call.Shape = coll, shape

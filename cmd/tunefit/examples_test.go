@@ -45,10 +45,8 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand()}
-	if testlib.Library != "" {
-		commands = append(commands, showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand())
-	}
+	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand(),
+		showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand()}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {
 		file := filepath.Join(dir, name)
@@ -92,9 +90,6 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		if slices.Contains([]string{"-o", "--csv", "--report", "--to"}, words[i]) {
 			writes = append(writes, word)
 		}
-	}
-	if cmd.Flags().Lookup("plugin") != nil {
-		args = append(args, "--plugin", testlib.Library)
 	}
 	var out, errs bytes.Buffer
 	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer || cmd.Name() == "compare" && code == exitSlower) {

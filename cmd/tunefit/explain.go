@@ -25,12 +25,12 @@ match, nearest first, the values that conditions see, what the model expects of 
 configuration and why it decides or abstains, and NCCL's own estimates.
 
 The policy and the model are those that a job started here would use, unless they are
-named. The decision is that of the built library, which is asked through NCCL's plugin ABI.
+named.
 
 What NCCL chooses by itself is what the model says that it was measured to choose. Where
 that was not measured, it is what the cost model of the release that --nccl names
 estimates, with the latencies and bandwidths of --tuning, or those that follow from the
-topology of --topo. The library is asked by that release's version of the tuner ABI.`,
+topology of --topo. The decision is what a job gets with that release.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
@@ -43,11 +43,10 @@ topology of --topo. The library is asked by that release's version of the tuner 
 			if d == (ask.Decider{}) {
 				return cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
 			}
-			a, err := ask.NewAsker(f.who, f.from, d)
+			a, err := ask.NewAsker(f.from, d)
 			if err != nil {
 				return err
 			}
-			defer a.Close()
 			p, err := explain.Of(a, d, q)
 			if err != nil {
 				return err
@@ -75,7 +74,6 @@ topology of --topo. The library is asked by that release's version of the tuner 
 	fl.IntVar(&f.call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
-	f.who.Register(cmd, "to ask")
 	f.from.Register(cmd)
 	return cmd
 }
@@ -87,7 +85,6 @@ type explainFlags struct {
 	nvl          grid.NVLDomains
 	call         ask.Question
 	all, json    bool
-	who          cli.LibraryFlag
 	from         costs.Flags
 }
 

@@ -27,7 +27,6 @@ allreduce,,,tree,ll,,,,,,too late
 `
 
 func TestExplain(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)
 	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--nodes", "4", "--ranks", "32", "--policy", file)
@@ -76,7 +75,6 @@ decision: ring/simple, 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s
 
 // Ten thousand rows stay readable.
 func TestExplainManyRows(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
@@ -104,7 +102,6 @@ func TestExplainManyRows(t *testing.T) {
 
 // With a model: what it expects, what it chose, why it abstains and what to do.
 func TestExplainModel(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
@@ -154,7 +151,6 @@ func TestExplainModel(t *testing.T) {
 
 // What was measured and NCCL does not offer here is named, not weighed.
 func TestExplainLeavesOut(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
@@ -207,7 +203,6 @@ func TestExplainBadInput(t *testing.T) {
 
 // An explanation on a machine that is named by --topo sees what conditions see there.
 func TestExplainOnAMachine(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {

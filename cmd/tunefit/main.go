@@ -28,7 +28,7 @@ func main() {
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	defer cli.ResetInputs(stdin)()
+	cli.ResetInputs(stdin)
 	root := &cobra.Command{
 		Use:           "tunefit",
 		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",

@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +14,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
 // asTunefit makes the test binary be tunefit, for what only a process can show.
@@ -30,38 +25,13 @@ func TestMain(m *testing.M) {
 	}
 	// The machine's own NCCL is not the tests' affair.
 	costs.FindNCCL = func() nccl.Version { return nccl.Reference }
-	costs.Tune = tuneOnce()
+	costs.Tune = testlib.TuneOnce()
 	os.Exit(testlib.Run(m))
-}
-
-// tuneOnce is channels.Tune, which remembers what it has found for a machine that is read once,
-// as the one is that commands assume: hundreds of tests ask for its costs.
-func tuneOnce() func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error) {
-	type question struct {
-		machine *topo.Document
-		options channels.TuneOptions
-		hosts   string
-	}
-	found := map[question][]*channels.CommTuning{}
-	return func(doc *topo.Document, options channels.TuneOptions, hosts ...int) ([]*channels.CommTuning, error) {
-		q := question{doc, options, fmt.Sprint(hosts)}
-		if comms, ok := found[q]; ok {
-			return comms, nil
-		}
-		comms, err := channels.Tune(doc, options, hosts...)
-		if err == nil {
-			found[q] = comms
-		}
-		return comms, err
-	}
 }
 
 // tunefit runs the command line and returns what it prints.
 func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	if len(args) > 0 && slices.Contains([]string{"show", "explain", "diff", "test"}, args[0]) && testlib.Library != "" {
-		args = append(args, "--plugin", testlib.Library)
-	}
 	code, stdout, stderr := runAlone(args...)
 	if code != wantCode {
 		t.Errorf("tunefit %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, wantCode, stdout, stderr)
@@ -83,7 +53,6 @@ allreduce,,,default,,,1,,
 `
 
 func TestShow(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", sample)
 	got, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
@@ -105,7 +74,6 @@ allreduce   2x8   4194305 - 8MiB   nvls_tree/simple   nvls_tree/simple  -       
 
 // The sizes that conditions name are among those that are asked about.
 func TestShowConditions(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\n"+
 		"allreduce,tree,ll,bytes > 20000 && bytes < 30*KiB\n"+
 		"allreduce,ring,simple,ranks_per_node == 8 && bytes_per_rank >= 5000\n"+
@@ -128,7 +96,6 @@ func TestShowConditions(t *testing.T) {
 }
 
 func TestShowJSON(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", sample)
 	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
 	var got []ask.OutcomeJSON
@@ -147,7 +114,6 @@ func TestShowJSON(t *testing.T) {
 
 // The communicators shown are those that the rows are for.
 func TestShownCommunicators(t *testing.T) {
-	testlib.NeedPlugin(t)
 	for _, c := range []struct{ rows, want string }{
 		{"allreduce,0,inf,ring,simple,-1,-1,-1\n", "1x8 2x8"},
 		{"allreduce,0,inf,ring,simple,-1,3,24\nallreduce,0,inf,ring,simple,-1,1,4\n", "1x4 3x8"},
@@ -167,7 +133,6 @@ func TestShownCommunicators(t *testing.T) {
 
 // Costs of a communicator that the tuning does not have are named as such.
 func TestStandInIsSaid(t *testing.T) {
-	testlib.NeedPlugin(t)
 	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4", "--sizes", "1M")
 	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x4; those for 7x8 stand in\n") {
 		t.Errorf("%q", said)
@@ -175,7 +140,6 @@ func TestStandInIsSaid(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	testlib.NeedPlugin(t)
 	old := testlib.File(t, "old.csv", sample)
 	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
 	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
@@ -200,7 +164,6 @@ allreduce 2x8 1000000 - 4MiB ring/simple, 12 ch, chunks of 64KiB OLD:3 ring/simp
 // A difference that only certain calls see is found; one that cannot be seen on
 // the machine that is assumed is at least mentioned.
 func TestDiffLooksEverywhere(t *testing.T) {
-	testlib.NeedPlugin(t)
 	pipe := func(algo string) string {
 		return testlib.File(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
 	}
@@ -249,32 +212,6 @@ func TestBadCommandLines(t *testing.T) {
 	}
 }
 
-// A library that is none, or that crashes, ends in a message.
-func TestBadPlugins(t *testing.T) {
-	testlib.NeedPlugin(t)
-	file := testlib.File(t, "p.csv", sample)
-	notALibrary := testlib.File(t, "libx.so", "hello")
-	crash := filepath.Join(t.TempDir(), "libcrash.so")
-	source := `#include "tuner/plugin/abi.h"
-static int init(size_t r, size_t n, abi_logger l, void **ctx) { (void)r; (void)n; (void)l; (void)ctx; return *(volatile int *)8; }
-const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Crash", init, 0, 0};`
-	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", crash, "-")
-	cc.Stdin = strings.NewReader(source)
-	if out, err := cc.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for plugin, says := range map[string]string{
-		file + ".so": "cannot open shared object file",
-		notALibrary:  "file too short",
-		crash:        "segmentation fault",
-	} {
-		var out, errs bytes.Buffer
-		if code := run([]string{"show", file, "--plugin", plugin}, nil, &out, &errs); code != cli.ExitFailed || !strings.Contains(errs.String(), says) {
-			t.Errorf("%s: exit code %d, %q, want %q", plugin, code, errs.String(), says)
-		}
-	}
-}
-
 // What a file holds, or is called, does not steer the terminal, whichever command reads
 // it out.
 func TestControlCharactersAreEscaped(t *testing.T) {
@@ -283,7 +220,6 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		"allreduce,0,64K,ring,simple,\""+red+clear+"\"\nallreduce,0,inf,tree,simple,\n")
 	bad := testlib.File(t, "b"+red+".csv", "allreduce"+red+",0,inf,ring,simple,-1,-1,-1\n")
 	other := testlib.File(t, "other.csv", row(1))
-	testlib.NeedPlugin(t)
 	for _, args := range [][]string{
 		{"show", file, "--coll", "allreduce", "--comm", "2x8"},
 		{"show", bad},
@@ -343,7 +279,6 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, name+".csv"), []byte(row(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testlib.NeedPlugin(t)
 	for _, c := range []struct {
 		shown bool // the name is in what the command prints
 		args  []string
@@ -351,10 +286,10 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		{true, []string{"fit", sweep, "-o", model}},
 		{true, []string{"eval", model, sweep}},
 		{false, []string{"plan", sweep, "--comm", "1x2"}},
-		{false, []string{"show", "--model", model, "--coll", "allreduce", "--comm", "1x2", "--plugin", testlib.Library}},
+		{false, []string{"show", "--model", model, "--coll", "allreduce", "--comm", "1x2"}},
 		{true, []string{"show", policy}},
 		{true, []string{"check", policy}},
-		{true, []string{"test", tests, "--plugin", testlib.Library}},
+		{true, []string{"test", tests}},
 		{true, []string{"compare", filepath.Dir(found)}},
 		{false, []string{"profile", job}},
 		{true, []string{"import", directory}},

@@ -44,7 +44,6 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]ask.OutcomeJSON, not
 // All that speaks of a gain over NCCL's own choice reckons with the same choice: the one
 // that was measured, whatever a cost model of another machine says.
 func TestOneChoiceOfNCCLs(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
@@ -110,7 +109,6 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
@@ -133,7 +131,6 @@ func TestDefaultWithoutLabel(t *testing.T) {
 
 // Beyond what was measured a cost model says what NCCL chooses, and is named.
 func TestBeyondTheMeasurement(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
@@ -166,7 +163,6 @@ func TestBeyondTheMeasurement(t *testing.T) {
 
 // It is said when the cost model is not that of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,9 +17,8 @@ allreduce,ring,ll128,nvl_domains == 0
 `
 
 // Conditions hear of the NVLink domains that NCCL would tell of: one for each node,
-// unless another number is asked for. The library says so, through its ABI.
+// unless another number is asked for.
 func TestNVLDomains(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	for _, c := range []struct {
@@ -63,7 +60,6 @@ func TestNVLDomains(t *testing.T) {
 }
 
 func TestNVLDomainsInPolicyTests(t *testing.T) {
-	testlib.NeedPlugin(t)
 	rows := testlib.File(t, "p.csv", domainRows)
 	write := func(tests string) string {
 		return testlib.File(t, "p_test.yaml", "policy: "+rows+"\ntests:\n"+tests)
@@ -92,7 +88,6 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 }
 
 func TestBadNVLDomains(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", domainRows)
 	show := []string{"show", file, "--comm", "2x8,1x8", "--nvl-domains"}
@@ -111,23 +106,10 @@ func TestBadNVLDomains(t *testing.T) {
 		}
 	}
 
-	// A tuner of ABI v4 is not told, so that a number asked for would say nothing.
-	old := filepath.Join(t.TempDir(), "libv4.so")
-	cc := exec.Command("gcc", "-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", old, "-")
-	cc.Stdin = strings.NewReader(`#include "tuner/plugin/abi.h"
-static int init(size_t ranks, size_t nodes, abi_logger logger, void **ctx) { *ctx = 0; return 0; }
-static int ask(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int algos, int protos, int reg_buff, int *channels) { return 0; }
-static int destroy(void *ctx) { return 0; }
-const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Old", init, ask, destroy};
-`)
-	if out, err := cc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	// A release with ABI v4 does not tell, so that a number asked for would say nothing.
+	old := []string{"show", file, "--comm", "2x8", "--nccl", "2.27.7"}
+	if _, errs := tunefit(t, cli.ExitFailed, append(old, "--nvl-domains", "2")...); !strings.Contains(errs, "NCCL 2.27.7 has tuner ABI v4, which does not tell of NVLink domains (needed: v5, NCCL 2.28.3)") {
+		t.Errorf("%s", errs)
 	}
-	if code, _, errs := runAlone("show", file, "--comm", "2x8", "--nvl-domains", "2", "--plugin", old); code != cli.ExitFailed ||
-		!strings.Contains(errs, "the plugin has tuner ABI v4, which is not told of NVLink domains (needed: v5, NCCL 2.28.3)") {
-		t.Errorf("%d: %s", code, errs)
-	}
-	if code, out, errs := runAlone("show", file, "--comm", "2x8", "--plugin", old); code != cli.ExitOK || !strings.Contains(out, "NCCL") {
-		t.Errorf("%d: %s%s", code, out, errs)
-	}
+	tunefit(t, cli.ExitOK, old...)
 }

@@ -18,7 +18,6 @@ type profileFlags struct {
 	by     ask.Decider
 	steps  int
 	asJSON bool
-	who    cli.LibraryFlag
 	from   costs.Flags
 }
 
@@ -51,7 +50,6 @@ or where nothing tells what it runs.`,
 	cmd.Flags().StringVar(&f.by.Model, "model", "", "cost model: say what it decides, and what is expected of that")
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "how many steps of training were recorded (default: as the profile says, or not known)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	f.who.Register(cmd, "to ask")
 	f.from.Register(cmd)
 	return cmd
 }
@@ -121,11 +119,10 @@ func shapeOf(s profile.Shape) grid.Shape { return grid.Shape{Nodes: s.Nodes, Ran
 
 // decide asks what decides about every call whose size is known.
 func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
-	a, err := ask.NewAsker(f.who, f.from, f.by)
+	a, err := ask.NewAsker(f.from, f.by)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
 	v.by = f.by
 	var shown []grid.Shape
 	byShape := map[grid.Shape][]ask.Question{}

@@ -94,12 +94,9 @@ func TestProfileErrors(t *testing.T) {
 // With a policy or a model it says what these decide and what that is expected to save; not where the job runs something
 // else than NCCL's own choice already.
 func TestProfileDecided(t *testing.T) {
-	if testlib.Library == "" {
-		t.Skip("SKIPPED: no library")
-	}
 	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\nallgather,8M,9M,ring,ll,4\n")
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls_per_step,time_us\nallgather,1,8,8M,3,100\nallgather,1,8,10M,1,100\n")
-	args := []string{"profile", job, "--policy", policy, "--plugin", testlib.Library}
+	args := []string{"profile", job, "--policy", policy}
 	stdout, _ := tunefit(t, cli.ExitOK, args...)
 	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of 400 us a step)\n", "p.csv: decided is 75.0 % of that; what that saves is not known\n", "ring/ll", "p.csv:2"} {
 		if !strings.Contains(stdout, want) {
@@ -113,7 +110,7 @@ func TestProfileDecided(t *testing.T) {
 	// What is decided is said of all calls, not only of the heaviest.
 	policy = testlib.File(t, "p.csv", "allreduce,0,1M,tree,ll,-1,1,8\n")
 	job = testlib.File(t, "job.csv", jobHead+"allgather,1,8,8M,,3,100,,,,\nallreduce,1,8,64K,,3,20,,,,\n")
-	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--plugin", testlib.Library)
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy)
 	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n", "what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, stdout)
 	}

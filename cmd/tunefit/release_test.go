@@ -45,7 +45,6 @@ func cutLine(text, begin string) (rest, line string) {
 // fit writes which release was measured, and show asks as that release, not as the installed one. Files that say different
 // ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	installed := costs.FindNCCL
 	defer func() { costs.FindNCCL = installed }()
@@ -89,7 +88,6 @@ func TestReleaseOfAPolicy(t *testing.T) {
 
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	installed := costs.FindNCCL
 	defer func() { costs.FindNCCL = installed }()
@@ -135,7 +133,6 @@ func TestEachReleaseAsksAsItDoes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
@@ -190,7 +187,6 @@ func itoa(n int) string {
 
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
@@ -222,7 +218,6 @@ func TestVariablesCount(t *testing.T) {
 
 // The costs that topo tuning prints are of one release, and go with it.
 func TestTuningIsOfARelease(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "2", "--nccl", "2.27", "--json")
@@ -245,7 +240,6 @@ func TestTuningIsOfARelease(t *testing.T) {
 }
 
 func TestPolicyTestsNameARelease(t *testing.T) {
-	testlib.NeedPlugin(t)
 	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
 	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)

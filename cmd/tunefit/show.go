@@ -36,10 +36,9 @@ bandwidths of --tuning, or those that follow from the topology of --topo.
 A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one.
 
-The tuner library is loaded and asked through NCCL's plugin ABI, so this is what
-a job gets with the release of --nccl, or else that which the files say they were
-measured with: by its version of the tuner ABI, with what that
-lacks. NCCL_* variables count as they do in NCCL.`,
+The library's own code decides, so this is what a job gets with the release of --nccl,
+or else that which the files say they were measured with: by its version of the tuner
+ABI, with what that lacks. NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
@@ -68,7 +67,6 @@ lacks. NCCL_* variables count as they do in NCCL.`,
 	cmd.Flags().StringVar(&t.by.Model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
-	t.who.Register(cmd, "to ask")
 	t.from.Register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
@@ -86,7 +84,6 @@ func (t *decisionTable) show(call ask.Question) error {
 	if err := t.open(t.by); err != nil {
 		return err
 	}
-	defer t.close()
 	err := t.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
 		call.Coll, call.Shape = coll, shape
 		outcomes, err := t.asked.Ask(t.by, shape, call.At(sizes))

@@ -13,7 +13,6 @@ import (
 )
 
 func TestShowModel(t *testing.T) {
-	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
@@ -72,7 +71,6 @@ func TestShowModel(t *testing.T) {
 
 // A model that names its machine is shown as on the machine of --topo.
 func TestShowModelElsewhere(t *testing.T) {
-	testlib.NeedPlugin(t)
 	const home, other = "../../configs/topo/dgx-h100.xml", "../../configs/topo/dgx-a100.xml"
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--topo", home)
@@ -85,7 +83,6 @@ func TestShowModelElsewhere(t *testing.T) {
 }
 
 func TestShowModelBadInput(t *testing.T) {
-	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {

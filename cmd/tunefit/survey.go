@@ -5,16 +5,14 @@ import (
 	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// survey asks the library about collectives, communicators and sizes, as show and diff do. Use open, then each, then close.
+// survey asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
 type survey struct {
 	grid  grid.Flags
-	who   cli.LibraryFlag
 	from  costs.Flags
 	files ask.Files
 	asked *ask.Asker
@@ -40,7 +38,7 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 	if s.shapes, err = s.grid.ParseShapes(s.files.Shapes()); err != nil {
 		return err
 	}
-	if s.asked, err = ask.NewAsker(s.who, s.from, by...); err != nil {
+	if s.asked, err = ask.NewAsker(s.from, by...); err != nil {
 		return err
 	}
 	for i := range s.shapes {
@@ -48,8 +46,6 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 	}
 	return nil
 }
-
-func (s *survey) close() { s.asked.Close() }
 
 // each visits every collective on every communicator, with the sizes that matter there.
 func (s *survey) each(visit func(nccl.Coll, grid.Shape, []uint64) error) error {

@@ -18,16 +18,14 @@ const (
 )
 
 func testCommand() *cobra.Command {
-	var who cli.LibraryFlag
 	var only, nccl string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test POLICY_test.yaml...",
 		Short: "Run unit tests of policies",
 		Long: `Run unit tests of policies: what is to become of a collective on a communicator, and
-which row is to decide it. The tuner library is asked through NCCL's plugin ABI, as
-by "tunefit show", and NCCL's own choice is what the model says that it was measured to
-be, where it does. A file of tests:
+which row is to decide it. The decisions are those of "tunefit show", and NCCL's own
+choice is what the model says that it was measured to be, where it does. A file of tests:
 
   policy: example.csv             # or model: model.json, or both; relative to this file
   topology: ../topo/dgx-h100.xml  # or tuning: FILE.json (default: HGX H100)
@@ -59,7 +57,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			if err != nil {
 				return cli.Usagef("--run: %w", err)
 			}
-			passed, err := runPolicyTests(cmd, args, who, nccl, pattern, asJSON)
+			passed, err := runPolicyTests(cmd, args, nccl, pattern, asJSON)
 			switch {
 			case err != nil:
 				return cli.FailWith(exitCannotTest, err)
@@ -69,7 +67,6 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			return nil
 		},
 	}
-	who.Register(cmd, "to ask")
 	cmd.Flags().StringVar(&nccl, "nccl", "", costs.NCCLUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
@@ -77,7 +74,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 }
 
 // runPolicyTests reads all files before it runs any.
-func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+func runPolicyTests(cmd *cobra.Command, files []string, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
 	var all []*policytest.File
 	for _, file := range files {
 		t, err := policytest.Read(file)
@@ -91,7 +88,7 @@ func runPolicyTests(cmd *cobra.Command, files []string, who cli.LibraryFlag, ncc
 	}
 	results := []policytest.Result{}
 	for _, t := range all {
-		of, asked, shapes, err := t.Run(who, only)
+		of, asked, shapes, err := t.Run(only)
 		if err != nil {
 			return false, err
 		}

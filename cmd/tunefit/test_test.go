@@ -29,7 +29,6 @@ const onTwoNodes = "collective: allreduce, nodes: 2, ranks: 16"
 
 // Each field of a test, fulfilled and not.
 func TestPolicyTests(t *testing.T) {
-	testlib.NeedPlugin(t)
 	for _, c := range []struct{ test, fails string }{
 		{"size: 2M, expect: {algorithm: Ring, protocol: simple, channels: 12, chunk: 64KiB, row: 3, comment: 'for \"all\"', decided_by: row}", ""},
 		{"size: [1K, 32K], expect: {algorithm: tree, protocol: ll, channels: nccl, chunk: nccl, row: 2}", ""},
@@ -67,7 +66,6 @@ func TestPolicyTests(t *testing.T) {
 }
 
 func TestPolicyTestsOfExample(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := filepath.Join(testlib.Root, "configs/policies/example_test.yaml")
 	if out, _ := tunefit(t, cli.ExitOK, "test", file, file); out != "ok: 14 tests\n" {
 		t.Errorf("%q", out)
@@ -81,7 +79,6 @@ func TestPolicyTestsOfExample(t *testing.T) {
 
 // A file that is wrong is not run, and each mistake has its place.
 func TestBadPolicyTests(t *testing.T) {
-	testlib.NeedPlugin(t)
 	good := "{name: a, " + onTwoNodes + ", size: 1M, expect: {row: 2}}"
 	for tests, says := range map[string]string{
 		"  - {nam: a}\n":                                  `p_test.yaml:3:6: unknown field "nam" of a test (did you mean "name"; allowed: available, `,
@@ -124,7 +121,6 @@ func TestBadPolicyTests(t *testing.T) {
 
 // Tests may be of a model too.
 func TestPolicyTestsOfModel(t *testing.T) {
-	testlib.NeedPlugin(t)
 	dir := t.TempDir()
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(dir, "model.json"))
 	file := filepath.Join(dir, "m_test.yaml")

@@ -189,7 +189,6 @@ func TestTopoMesh(t *testing.T) {
 }
 
 func TestShowWithTopology(t *testing.T) {
-	testlib.NeedPlugin(t)
 	file := testlib.File(t, "p.csv", sample)
 	show := func(args ...string) (string, string) {
 		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)

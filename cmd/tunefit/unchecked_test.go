@@ -12,19 +12,18 @@ import (
 // An AllGather's channels are left to NCCL 2.30.7, and show, explain and check say so of
 // the rows that ask for them, and of no others.
 func TestUncheckedAllGather(t *testing.T) {
-	testlib.NeedPlugin(t)
 	const said = "unchecked for a group of broadcasts"
 	policy := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\nallgather,0,inf,ring,simple,12,-1,-1\n")
-	out, notes := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allgather", "--comm", "1x8", "--sizes", "1M", "--plugin", testlib.Library)
+	out, notes := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allgather", "--comm", "1x8", "--sizes", "1M")
 	if !strings.Contains(notes, policy+":2: the channel count is left to NCCL for allgather") || !strings.Contains(notes, said) || strings.Contains(out, " 12 ") {
 		t.Errorf("show:\n%s%s", out, notes)
 	}
-	out, notes = tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M", "--plugin", testlib.Library)
+	out, notes = tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M")
 	if strings.Contains(notes, said) || !strings.Contains(out, " 12 ") {
 		t.Errorf("show of allreduce:\n%s%s", out, notes)
 	}
 	for coll, left := range map[string]bool{"allgather": true, "allreduce": false} {
-		out, _ = tunefit(t, cli.ExitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy, "--plugin", testlib.Library)
+		out, _ = tunefit(t, cli.ExitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy)
 		if strings.Contains(out, "its channel count is left to NCCL") != left || strings.Contains(out, "ring/simple, 12 ch ") == left {
 			t.Errorf("explain %s:\n%s", coll, out)
 		}
@@ -38,7 +37,6 @@ func TestUncheckedAllGather(t *testing.T) {
 // tunefit and the library agree in every release on whether an AllGather's channels count,
 // also by the constant that tells releases apart where a model replaces it by its own value.
 func TestUncheckedAllGatherOfReleases(t *testing.T) {
-	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,simple,2,-1,-1\n")
 	for nccl, left := range map[string]bool{

@@ -85,7 +85,6 @@ func TestWrongFiles(t *testing.T) {
 
 // What gzip has compressed and what comes from the standard input is read as a file is.
 func TestPackedAndStandardInput(t *testing.T) {
-	testlib.NeedPlugin(t)
 	const xml = "../../configs/topo/dgx-a100.xml"
 	topology, err := os.ReadFile(xml)
 	if err != nil {
@@ -127,10 +126,6 @@ func TestPackedAndStandardInput(t *testing.T) {
 				for i := range args {
 					args[i] = strings.ReplaceAll(args[i], "FILE", file)
 				}
-				switch args[0] {
-				case "show", "explain", "diff", "test":
-					args = append(args, "--plugin", testlib.Library)
-				}
 				return args
 			}
 			plain, packed := testlib.File(t, "file", c.text), testlib.File(t, "file.gz", testlib.Zipped(t, c.text))
@@ -148,9 +143,6 @@ func TestPackedAndStandardInput(t *testing.T) {
 				}
 			}
 		})
-	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "tunefit-[0-9]*")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
 	}
 	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != cli.ExitFailed || !strings.Contains(said, "can be read once only") {
 		t.Errorf("exit code %d, %s", code, said)

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -34,7 +35,7 @@ func anyRows(t *rapid.T) string {
 		chunk := ""
 		if algo != "default" {
 			asks = []string{algo, of("proto", "ll", "ll128", "simple", "!ll", "-1"), of("channels", "", "1", "7", "64", "127")}
-			chunk = of("chunk", "", "", "1", "1920", "256K")
+			chunk = of("chunk", "", "", "1", "1920", "256K", "8G")
 		}
 		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"), of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
 			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"), of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
@@ -72,6 +73,106 @@ func anyCall(t *rapid.T) host.Call {
 	return c
 }
 
+// releases have each version of the ABI.
+var releases = append(slices.Clip(nccl.KnownVersions), 23206)
+
+// libraries is the built library, loaded as NCCL loads it that has each version of the ABI.
+func libraries(t *testing.T) map[int]*host.Plugin {
+	t.Helper()
+	plugins := map[int]*host.Plugin{}
+	for _, release := range releases {
+		abi := release.ABI(nil)
+		if plugins[abi] != nil {
+			continue
+		}
+		plugin, err := host.Load(testlib.Library, abi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { plugin.Close() })
+		plugins[abi] = plugin
+	}
+	return plugins
+}
+
+// decideBy has communicators that are opened from now on decide by files.
+func decideBy(plugin *host.Plugin, d Decider) (err error) {
+	for name, value := range map[string]string{
+		tuner.EnvStrict: "1", tuner.EnvReload: "new", tuner.EnvLog: "decisions", tuner.EnvConfigFile: d.Policy, tuner.EnvModelFile: d.Model,
+	} {
+		err = errors.Join(err, plugin.Setenv(name, value))
+	}
+	return err
+}
+
+// What is said to become of calls on a real machine is what NCCL makes of the built library's answers to its own tables.
+func TestAnswersAreTheLibrarys(t *testing.T) {
+	testlib.NeedPlugin(t)
+	testlib.NoJob(t)
+	modelFile, rowsFile, plugins := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv"), libraries(t)
+	written := 0
+	rapid.Check(t, func(t *rapid.T) {
+		release := rapid.SampledFrom(releases).Draw(t, "release")
+		d := Decider{Policy: rowsFile, Model: rapid.SampledFrom([]string{"", modelFile}).Draw(t, "model")}
+		text := anyRows(t)
+		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewAsker(costs.Flags{NCCL: release.String()}, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := rapid.SampledFrom([]grid.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}).Draw(t, "comm")
+		if a.ABI < nccl.ABIComms {
+			s.NVL = grid.NVLUntold
+		}
+		questions := make([]Question, 12)
+		for i := range questions {
+			questions[i] = Question{
+				Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Shape: s, Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes"),
+				PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+			}
+		}
+		outcomes, err := a.Ask(d, s, questions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := make([]host.Call, len(questions))
+		for i, q := range questions {
+			calls[i] = host.Call{Coll: int(q.Coll), Bytes: int64(q.Bytes), PipeOps: q.PipeOps, RegBuff: q.RegBuff,
+				Table: outcomes[i].table, NumProto: nccl.NumProtos}
+		}
+		if err := decideBy(plugins[a.ABI], d); err != nil {
+			t.Fatal(err)
+		}
+		comm, log, err := plugins[a.ABI].Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release})
+		if err != nil {
+			t.Fatalf("%v: %v", err, log)
+		}
+		answers, err := comm.Ask(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuning, err := a.Costs.Of(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range outcomes {
+			chosen := cellOf(choose(tuning, answers[i].Table, o.Bytes))
+			if chosen != o.Policy || answers[i].Channels != o.Channels+o.NotRaised || answers[i].ChunkBytes != o.Chunk {
+				t.Fatalf("NCCL %s, %+v: %v with %d channels and chunks of %d by the library, and said is %+v, by\n%s",
+					release, questions[i], chosen, answers[i].Channels, answers[i].ChunkBytes, o, text)
+			}
+			if chosen != o.NCCL {
+				written++
+			}
+		}
+	})
+	if written == 0 {
+		t.Error("nothing was decided otherwise than by NCCL: the test is too weak")
+	}
+}
+
 // The built library decides what the engine decides that tunefit explains, by the row or the model and for the reason that
 // it explains, for any rows, with and without a model, for any table, for every release; when it is asked again; and in any
 // order. It writes nothing but one available cell, which wins then.
@@ -79,43 +180,22 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
 	modelFile, rowsFile := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv")
-	plugins := map[int]*host.Plugin{}
-	for _, release := range nccl.KnownVersions {
-		abi := release.ABI(nil)
-		if plugins[abi] != nil {
-			continue
-		}
-		var err error
-		if plugins[abi], err = host.Load(testlib.Library, abi); err != nil {
-			t.Fatal(err)
-		}
-		defer plugins[abi].Close()
-	}
+	plugins := libraries(t)
 	by := map[policy.By]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		release := rapid.SampledFrom(append(slices.Clone(nccl.KnownVersions), nccl.Reference, nccl.Reference)).Draw(t, "release")
+		release := rapid.SampledFrom(append(slices.Clip(releases), nccl.Reference, nccl.Reference)).Draw(t, "release")
 		abi := release.ABI(nil)
 		plugin := plugins[abi]
-		set := func(t *rapid.T, name, value string) {
-			if err := plugin.Setenv(name, value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		set(t, tuner.EnvStrict, "1")
-		set(t, tuner.EnvReload, "new")
-		set(t, tuner.EnvLog, "decisions")
 		text := anyRows(t)
 		d := rapid.SampledFrom([]Decider{{Policy: rowsFile}, {Policy: rowsFile, Model: modelFile}, {Model: modelFile}}).Draw(t, "files")
-		set(t, tuner.EnvConfigFile, d.Policy)
-		set(t, tuner.EnvModelFile, d.Model)
-		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(rowsFile, []byte(text), 0o644), decideBy(plugin, d)); err != nil {
 			t.Fatal(err)
 		}
 		files, err := d.Read()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		engine, _ := files.engine(costs.Flags{})
+		engine, _ := files.engine("")
 		s := rapid.SampledFrom([]grid.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: grid.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
 		if abi < nccl.ABIComms {
 			s.NVL = grid.NVLUntold
@@ -153,7 +233,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++
-			want := throughABI(x.Decision, c.Table, abi)
+			var want host.Answer
+			want.Table, want.Channels, want.ChunkBytes = throughABI(x.Decision, c.Table, abi)
 			if !sameAnswer(answers[i], want) {
 				t.Fatalf("NCCL %s: %+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", release, c, s, answers[i], want, text)
 			}
@@ -182,6 +263,13 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 	if by[policy.ByNCCL] == 0 || by[policy.ByRow] == 0 || by[policy.ByModel] == 0 {
 		t.Errorf("decided by %v: the test is too weak", by)
 	}
+}
+
+// sameAnswer compares bit by bit, but for the kind of NaN.
+func sameAnswer(a, b host.Answer) bool {
+	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.

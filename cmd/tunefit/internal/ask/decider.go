@@ -2,6 +2,7 @@ package ask
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Files is what a decider's files name: communicators, sizes and calls worth
-// asking about. What they decide, the plugin says.
+// asking about.
 type Files struct {
 	Policies []*policy.Policy
 	model    *model.Model // nil: none
@@ -54,31 +55,45 @@ func ReadAll(by ...Decider) (all Files, err error) {
 	return all, nil
 }
 
-// engine puts the files together as the plugin does. note says why the machine is not
-// known where it has to be.
-func (f Files) engine(from costs.Flags) (e *policy.Engine, note string) {
+// engine puts the files together as the library does, on the machine of a topology file, else on this one. The error
+// says why the machine is not known where it has to be; the engine goes without then.
+func (f Files) engine(topology string) (e *policy.Engine, unknown error) {
 	var rows *policy.Policy
 	if len(f.Policies) > 0 {
 		rows = f.Policies[0]
 	}
 	var here *model.Machine
 	if policy.NeedsTopology(rows, f.model) {
-		var err error
-		if here, _, err = tuner.FindMachine(from.Getenv); err != nil {
-			note = fmt.Sprintf("the topology of this machine is not known: %v", err)
-		}
+		here, unknown = findMachine(topology)
 	}
-	return policy.NewEngine(rows, f.model, here), note
+	return policy.NewEngine(rows, f.model, here), unknown
 }
 
-// About lists what is to be known of what files decide for communicators: what the plugin warned of, why the model
+func findMachine(topology string) (here *model.Machine, err error) {
+	if topology == "" {
+		here, _, err = tuner.FindMachine(func(name string) string {
+			if name == tuner.EnvFilesTrust {
+				return "1" // who looks at a file does not run on it
+			}
+			return os.Getenv(name)
+		})
+		return here, err
+	}
+	doc, err := costs.ReadTopology(topology)
+	if err != nil {
+		return nil, err
+	}
+	return tuner.MachineOf(doc, os.Getenv)
+}
+
+// About lists what is to be known of what files decide for communicators: what the library would warn of, why the model
 // abstains, and, with allGather, which of its channel counts are left to NCCL.
 func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
 	}
 	for _, s := range shapes {
-		view := a.engines[d].For(commOf(s, a.Costs.NCCL))
+		view := a.view(d, s)
 		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", s, d.Model, why))
 		}
@@ -108,7 +123,7 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	return notes
 }
 
-// commOf is the communicator as the plugin sees it in a release of NCCL.
+// commOf is the communicator as the library sees it in a release of NCCL.
 func commOf(s grid.Shape, release nccl.Version) policy.Comm {
 	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }

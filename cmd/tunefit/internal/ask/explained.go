@@ -27,7 +27,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 		return x, err
 	}
 	x.Estimated = a.table(x.Costs, q, NoCell)
-	x.Explanation = x.Engine.For(commOf(q.Shape, x.Outcome.Release)).Explain(q.query(x.Outcome.table, x.Outcome.ABI))
+	x.Explanation = a.view(d, q.Shape).Explain(q.query(x.Outcome.table, a.ABI))
 	x.Source = a.Costs.Source()
 	return x, nil
 }

@@ -4,7 +4,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-func TestMain(m *testing.M) { os.Exit(testlib.Run(m)) }
+func TestMain(m *testing.M) {
+	costs.Tune = testlib.TuneOnce()
+	os.Exit(testlib.Run(m))
+}

@@ -123,7 +123,7 @@ type Outcome struct {
 	NCCLChannels int       // 0: not known
 	Known        knowledge // how the three are known
 	costModel    string    // that was needed to know them; empty: none
-	table        []float32 // that the plugin is asked with
+	table        []float32 // that the tuner is asked with
 
 	Policy   Cell
 	Channels int // 0: NCCL's own
@@ -131,11 +131,10 @@ type Outcome struct {
 	Expected *model.Choice // of the decision, by the model; nil where it does not know or where all is left to NCCL
 	Row      int           // line of the policy that decided; 0: none did
 	ByModel  bool
-	why      string // what was decided instead of what, and why by nobody else; empty where another plugin decides
+	why      string // what was decided instead of what, and why by nobody else
 
 	Release   nccl.Version // of NCCL
 	NotRaised int          // channels that the policy asks for and that NCCL does not raise its own number to
-	ABI       int          // version of the tuner ABI that the plugin was asked by
 }
 
 // keepLower drops a channel count that NCCL does not raise its own to, where that is so.
@@ -150,16 +149,13 @@ func (o Outcome) Alike(b Outcome) bool {
 	return o.Policy == b.Policy && o.Channels == b.Channels && o.Chunk == b.Chunk
 }
 
-// DecidedBy names the row, or who else decided. A plugin other than ours does not
-// tell its row.
+// DecidedBy names the row, or who else decided.
 func (o Outcome) DecidedBy(d Decider) string {
 	switch {
 	case o.Row > 0:
 		return fmt.Sprintf("%s:%d", d.Policy, o.Row)
 	case o.ByModel:
 		return d.Model
-	case o.Policy != o.NCCL || o.Channels > 0 || o.Chunk > 0:
-		return "the plugin"
 	}
 	return "NCCL"
 }

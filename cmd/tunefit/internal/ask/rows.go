@@ -12,9 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// ReadPolicy reads a policy for what its rows name: communicators, sizes and
-// calls worth asking about. What it decides, the plugin says. All problems of the
-// file come back in the error.
+// ReadPolicy reads a policy. All problems of the file come back in the error.
 func ReadPolicy(file string) (*policy.Policy, error) {
 	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // StandardName stands for the standard input wherever a file is named.
@@ -24,19 +24,10 @@ var inputs struct {
 	standard io.Reader
 	text     []byte // of standard, once it was read as a whole; nil: it was not
 	taken    bool   // standard is being read, or was
-	dir      string // of copies that the plugin reads; "" as long as there are none
-	copies   map[string]string
 }
 
-// ResetInputs begins a run; the function that it returns ends it.
-func ResetInputs(stdin io.Reader) (end func()) {
-	inputs.standard, inputs.text, inputs.taken, inputs.dir, inputs.copies = stdin, nil, false, "", map[string]string{}
-	return func() {
-		if inputs.dir != "" {
-			os.RemoveAll(inputs.dir)
-		}
-	}
-}
+// ResetInputs begins a run.
+func ResetInputs(stdin io.Reader) { inputs.standard, inputs.text, inputs.taken = stdin, nil, false }
 
 // sniffBytes are enough to tell what a file is, also behind a long comment.
 const sniffBytes = 64 << 10
@@ -180,13 +171,17 @@ func keepStandard(name string) (err error) {
 	return nil
 }
 
-// ReadDecider is readInput for a policy or a model. What is no regular file is refused,
-// as the plugin does: it could hang.
+// ReadDecider is ReadInput for a policy or a model. It refuses what the plugin refuses: what is no regular file, which
+// could hang, and what is too large.
 func ReadDecider(name string, want ...Kind) ([]byte, error) {
 	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	return ReadInput(name, want...)
+	text, err := ReadInput(name, want...)
+	if len(text) > model.MaxFileBytes {
+		return nil, fmt.Errorf("%s: larger than the %d MiB that the plugin reads", name, model.MaxFileBytes>>20)
+	}
+	return text, err
 }
 
 // ReadRegular reads a file as the plugin does, which unpacks nothing.
@@ -216,39 +211,11 @@ func FileKind(name string) (Kind, error) {
 	return in.kind.Kind, in.Close()
 }
 
-// PathOf returns where the plugin finds a file's text: the file itself, or a copy of
-// what is packed or comes from the standard input.
-func PathOf(name string) (path string, err error) {
-	if path, ok := inputs.copies[name]; ok || name == "" {
-		return path, nil
-	}
-	if info, err := os.Stat(name); name != StandardName && (err != nil || !info.Mode().IsRegular()) {
-		return name, nil // the plugin says so, too
-	}
-	if err := keepStandard(name); err != nil {
-		return "", err
-	}
+// IsPacked reports whether OpenInput unpacks a file.
+func IsPacked(name string) (bool, error) {
 	in, err := openAny(name)
 	if err != nil {
-		return name, nil
+		return false, err
 	}
-	defer in.Close()
-	if !in.packed && name != StandardName {
-		return name, nil
-	}
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	if inputs.dir == "" {
-		if inputs.dir, err = os.MkdirTemp("", "tunefit-"); err != nil {
-			return "", err
-		}
-	}
-	path = filepath.Join(inputs.dir, fmt.Sprintf("%d", len(inputs.copies)))
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", err
-	}
-	inputs.copies[name] = path
-	return path, nil
+	return in.packed, in.Close()
 }

@@ -11,7 +11,7 @@ import (
 // LibraryName is the tuner library's file.
 const LibraryName = "libnccl-tuner-go.so"
 
-// LibraryFlag is --plugin, the tuner library that is asked.
+// LibraryFlag is --plugin, the tuner library that runs load or that doctor compares with.
 type LibraryFlag struct{ Path string }
 
 // Register adds the flag to a command, which does with the library what it says.

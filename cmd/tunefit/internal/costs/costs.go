@@ -21,7 +21,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -59,17 +58,6 @@ type Model struct {
 	notes   []string     // what the costs do not reckon with
 	// standIns notes communicators whose costs are those of another size.
 	standIns map[grid.Shape]grid.Shape
-}
-
-// Getenv is the environment in which the tuner looks for the machine.
-func (f *Flags) Getenv(name string) string {
-	if name == detect.TunerFileVariable && f.Topo != "" {
-		if path, err := cli.PathOf(f.Topo); err == nil {
-			return path
-		}
-		return f.Topo
-	}
-	return os.Getenv(name)
 }
 
 func (f *Flags) Read() (*Model, error) {
@@ -244,7 +232,7 @@ func (f *Flags) Doubt() string {
 	if f.Topo != "" || f.Tuning != "" {
 		return ""
 	}
-	here := node.ThisMachine(f.Getenv)
+	here := node.ThisMachine(os.Getenv)
 	if here.Err != nil {
 		return "; nothing here tells whether your machine is one"
 	}

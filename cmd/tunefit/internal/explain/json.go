@@ -9,7 +9,7 @@ import (
 
 // PathJSON is a Path as explain --json prints it.
 type PathJSON struct {
-	Decision ask.OutcomeJSON `json:"decision"` // by the built library
+	Decision ask.OutcomeJSON `json:"decision"`
 	Rows     []rowJSON       `json:"rows,omitempty"`
 	Model    *modelPathJSON  `json:"model,omitempty"`
 	NCCL     []estimatedJSON `json:"nccl_estimates"`

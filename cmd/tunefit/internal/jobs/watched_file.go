@@ -23,7 +23,7 @@ func (f watchedFile) read() (text []byte, err error) {
 	if text, err = f.unpacked(); err != nil {
 		return nil, err
 	}
-	if path, err := cli.PathOf(f.path); err != nil || path != f.path {
+	if packed, err := cli.IsPacked(f.path); err != nil || packed {
 		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
 	}
 	return text, nil

@@ -38,17 +38,16 @@ type fieldDiff struct {
 	Got      string `json:"got"`
 }
 
-// Run asks the plugin about every test whose name matches.
-func (t *File) Run(who cli.LibraryFlag, only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []grid.Shape, err error) {
+// Run asks about every test whose name matches.
+func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []grid.Shape, err error) {
 	files, err := t.Decider.Read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a, err := ask.NewAsker(who, t.Costs, t.Decider)
+	a, err := ask.NewAsker(t.Costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	defer a.Close()
 	rows := rowTexts{Decider: t.Decider}
 	if rows.sheet, err = t.Sheet(); err != nil {
 		return nil, nil, nil, err

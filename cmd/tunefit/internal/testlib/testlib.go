@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -127,5 +130,27 @@ func AddRecords(t *testing.T, dir string, all map[string]string) {
 		if _, err := s.PutOnce(context.Background(), key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TuneOnce is channels.Tune, which remembers what it has found for a machine that is read once,
+// as the one is that commands assume: hundreds of tests ask for its costs.
+func TuneOnce() func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error) {
+	type question struct {
+		machine *topo.Document
+		options channels.TuneOptions
+		hosts   string
+	}
+	found := map[question][]*channels.CommTuning{}
+	return func(doc *topo.Document, options channels.TuneOptions, hosts ...int) ([]*channels.CommTuning, error) {
+		q := question{doc, options, fmt.Sprint(hosts)}
+		if comms, ok := found[q]; ok {
+			return comms, nil
+		}
+		comms, err := channels.Tune(doc, options, hosts...)
+		if err == nil {
+			found[q] = comms
+		}
+		return comms, err
 	}
 }
