@@ -79,7 +79,7 @@ step "4. Check before a job runs on it: tunefit check learned.csv"
 "$build/tunefit" check "$policy" >"$demo/check.txt" || echo "  (Exit code 1: there are errors or warnings.)"
 sed "s|$demo/||" "$demo/check.txt" | fold -s -w 98
 
-step "5. Ask the library, as NCCL does through its plugin ABI: rows first, then the model, then NCCL"
+step "5. See what a job would get: rows first, then the model, then NCCL: tunefit show learned.csv --model ..."
 "$build/tunefit" show "$policy" --model "$model" --coll allreduce,allgather --comm 1x8,2x8 \
 	--sizes 1K,64K,256K,2M,16M,256M --nccl 2.30.7
 echo

@@ -74,7 +74,8 @@ func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...
 		return
 	}
 	if n := rows.WithoutTopology(); n > 0 {
-		warn("%s for this communicator by the machine's topology, which is not known: without effect", plural(n, "row is", "rows are"))
+		warn("%s for this communicator by the machine's topology, which is not known: without effect",
+			plural(n, "row is", "rows are"))
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

@@ -45,8 +45,11 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	commands := []*cobra.Command{simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(), statusCommand(), pushCommand(), gcCommand(),
-		showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand()}
+	commands := []*cobra.Command{
+		simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(),
+		statusCommand(), pushCommand(), gcCommand(),
+		showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand(),
+	}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {
 		file := filepath.Join(dir, name)

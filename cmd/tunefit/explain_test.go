@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -211,10 +212,25 @@ func TestExplainOnAMachine(t *testing.T) {
 			t.Errorf("%s: %s%s", machine, out, errs)
 		}
 	}
+	// A job would refuse a file that others can write to. Who only looks at it runs no risk.
+	text, err := os.ReadFile(filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := testlib.File(t, "open.xml", string(text))
+	if err := os.Chmod(open, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(detect.TunerFileVariable, open)
+	args := []string{"explain", "allreduce", "8M", "--comm", "2x8", "--policy", file}
+	if out, errs := tunefit(t, cli.ExitOK, args...); !strings.Contains(out, "decides: ring/simple") {
+		t.Errorf("%s%s", out, errs)
+	}
+	os.Unsetenv(detect.TunerFileVariable)
 	if _, err := os.Stat("/sys/module/nvidia"); err == nil {
 		t.Skip("SKIPPED: this machine has GPUs, its topology is known")
 	}
-	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file)
+	out, errs := tunefit(t, cli.ExitOK, args...)
 	if !strings.Contains(out, "not known here: topo.sm >= 90, with topo.sm not known") || !strings.Contains(errs, "the topology of this machine is not known") {
 		t.Errorf("%s%s", out, errs)
 	}

@@ -108,7 +108,8 @@ func TestBadNVLDomains(t *testing.T) {
 
 	// A release with ABI v4 does not tell, so that a number asked for would say nothing.
 	old := []string{"show", file, "--comm", "2x8", "--nccl", "2.27.7"}
-	if _, errs := tunefit(t, cli.ExitFailed, append(old, "--nvl-domains", "2")...); !strings.Contains(errs, "NCCL 2.27.7 has tuner ABI v4, which does not tell of NVLink domains (needed: v5, NCCL 2.28.3)") {
+	const says = "NCCL 2.27.7 has tuner ABI v4, which does not tell of NVLink domains (needed: v5, NCCL 2.28.3)"
+	if _, errs := tunefit(t, cli.ExitFailed, append(old, "--nvl-domains", "2")...); !strings.Contains(errs, says) {
 		t.Errorf("%s", errs)
 	}
 	tunefit(t, cli.ExitOK, old...)

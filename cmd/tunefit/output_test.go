@@ -57,8 +57,10 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"}, {"topo", machine, "--svg"},
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
-		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example}, {"diff", rows, rows, "--sizes", "1M"},
-		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows}, {"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
+		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
+		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},
+		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
+		{"diff", rows, rows, "--sizes", "1M"},
 	}
 	for _, args := range commands {
 		var whole, errs bytes.Buffer

@@ -180,6 +180,24 @@ allreduce,inf,ring,simple,60,,64K,
 	}
 }
 
+// NCCL 2.21 does not tell a tuner what its variables allow, and the library leaves all to it then.
+func TestVariablesThatAReleaseDoesNotTell(t *testing.T) {
+	testlib.NoJob(t)
+	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,2,1,8\n")
+	for release, row := range map[string]int{"2.21.5": 0, "2.22.3": 1} {
+		t.Setenv("NCCL_PROTO", "^LL128")
+		o, _ := showOne(t, rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M", "--nccl", release)
+		if o.Row != row || (o.Policy.Algorithm == o.NCCL.Algorithm) != (row == 0) {
+			t.Errorf("NCCL %s: %+v", release, o)
+		}
+		explain := []string{"explain", "allreduce", "64M", "--comm", "1x8", "--policy", rows, "--nccl", release}
+		_, notes := tunefit(t, cli.ExitOK, explain...)
+		if strings.Contains(notes, "NCCL 2.21.5 does not tell what they allow, NCCL decides") != (row == 0) {
+			t.Errorf("NCCL %s: %s", release, notes)
+		}
+	}
+}
+
 func itoa(n int) string {
 	text, _ := json.Marshal(n)
 	return string(text)

@@ -74,7 +74,9 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 }
 
 // runPolicyTests reads all files before it runs any.
-func runPolicyTests(cmd *cobra.Command, files []string, nccl string, only *regexp.Regexp, asJSON bool) (passed bool, err error) {
+func runPolicyTests(
+	cmd *cobra.Command, files []string, nccl string, only *regexp.Regexp, asJSON bool,
+) (passed bool, err error) {
 	var all []*policytest.File
 	for _, file := range files {
 		t, err := policytest.Read(file)

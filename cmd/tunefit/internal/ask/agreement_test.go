@@ -98,14 +98,15 @@ func libraries(t *testing.T) map[int]*host.Plugin {
 // decideBy has communicators that are opened from now on decide by files.
 func decideBy(plugin *host.Plugin, d Decider) (err error) {
 	for name, value := range map[string]string{
-		tuner.EnvStrict: "1", tuner.EnvReload: "new", tuner.EnvLog: "decisions", tuner.EnvConfigFile: d.Policy, tuner.EnvModelFile: d.Model,
+		tuner.EnvStrict: "1", tuner.EnvReload: "new", tuner.EnvLog: "decisions",
+		tuner.EnvConfigFile: d.Policy, tuner.EnvModelFile: d.Model,
 	} {
 		err = errors.Join(err, plugin.Setenv(name, value))
 	}
 	return err
 }
 
-// What is said to become of calls on a real machine is what NCCL makes of the built library's answers to its own tables.
+// What Ask says becomes of calls on an HGX H100 is what NCCL makes of the built library's answers to its tables.
 func TestAnswersAreTheLibrarys(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
@@ -122,14 +123,16 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := rapid.SampledFrom([]grid.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}).Draw(t, "comm")
+		shapes := []grid.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}
+		s := rapid.SampledFrom(shapes).Draw(t, "comm")
 		if a.ABI < nccl.ABIComms {
 			s.NVL = grid.NVLUntold
 		}
 		questions := make([]Question, 12)
 		for i := range questions {
 			questions[i] = Question{
-				Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Shape: s, Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes"),
+				Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Shape: s,
+				Bytes:   rapid.Uint64Range(1, 1<<32).Draw(t, "bytes"),
 				PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
 			}
 		}
@@ -145,7 +148,8 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := decideBy(plugins[a.ABI], d); err != nil {
 			t.Fatal(err)
 		}
-		comm, log, err := plugins[a.ABI].Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release})
+		info := host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release}
+		comm, log, err := plugins[a.ABI].Open(info)
 		if err != nil {
 			t.Fatalf("%v: %v", err, log)
 		}
@@ -267,9 +271,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 
 // sameAnswer compares bit by bit, but for the kind of NaN.
 func sameAnswer(a, b host.Answer) bool {
-	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, func(x, y float32) bool {
-		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
-	})
+	same := func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y }
+	return a.Channels == b.Channels && a.ChunkBytes == b.ChunkBytes && slices.EqualFunc(a.Table, b.Table, same)
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.

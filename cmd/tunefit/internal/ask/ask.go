@@ -77,7 +77,8 @@ func NewAsker(from costs.Flags, by ...Decider) (*Asker, error) {
 
 // note adds to the notes what is not there yet.
 func (a *Asker) note(format string, args ...any) {
-	if text := escape.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")); !slices.Contains(a.Notes, text) {
+	text := escape.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+	if !slices.Contains(a.Notes, text) {
 		a.Notes = append(a.Notes, text)
 	}
 }
@@ -99,8 +100,8 @@ func (a *Asker) view(d Decider, s grid.Shape) *policy.EngineView {
 // Ask asks questions about one communicator.
 func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, error) {
 	if s.NVL > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
-		return nil, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains (needed: v%d, NCCL 2.28.3)",
-			a.Costs.NCCL, a.ABI, nccl.ABIComms)
+		return nil, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
+			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
 	}
 	costs, err := a.Costs.Of(s)
 	if err != nil {

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // A small file that unpacks to gigabytes ends where it has unpacked to as much as is allowed.
@@ -15,6 +20,23 @@ func TestUnpacksTooMuch(t *testing.T) {
 		_, err := io.ReadAll(&unpacking{strings.NewReader("7 bytes"), c.left})
 		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 			t.Errorf("of %d bytes: %v; want %q", c.left, err, c.want)
+		}
+	}
+}
+
+// The library refuses such a file, so whoever looks at it must not see what it would decide.
+func TestReadDeciderRefusesLargeFiles(t *testing.T) {
+	file, most := filepath.Join(t.TempDir(), "p.csv"), bytes.Repeat([]byte("\n"), model.MaxFileBytes)
+	for _, c := range []struct {
+		text []byte
+		want string
+	}{{most, ""}, {append(most, '\n'), "larger than the 64 MiB that the plugin reads"}} {
+		if err := os.WriteFile(file, c.text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadDecider(file, KindPolicy)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes: %v, want %q", len(c.text), err, c.want)
 		}
 	}
 }
