@@ -20,7 +20,7 @@ import (
 func topoCommand() *cobra.Command {
 	var view topoView
 	var nodes int
-	var asJSON, dot, svg, dump bool
+	var asJSON, dot, dump bool
 	cmd := &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
 		Short: "Show a machine as NCCL sees it",
@@ -33,12 +33,12 @@ NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Varia
 that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		Example: `  tunefit topo
   tunefit topo configs/topo/dgx-h100.xml
-  tunefit topo configs/topo/dgx-h100.xml --svg > dgx-h100.svg
+  tunefit topo configs/topo/dgx-h100.xml --dot | dot -Tsvg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if n := count(asJSON, dot, svg, dump); n > 1 {
-				return cli.Usagef("--json, --dot, --svg and --dump exclude each other")
+			if n := count(asJSON, dot, dump); n > 1 {
+				return cli.Usagef("--json, --dot and --dump exclude each other")
 			}
 			if nodes < 1 {
 				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
@@ -56,8 +56,6 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return m.doc.Write(out)
 			case dot:
 				return draw.DOT(out, m.sys)
-			case svg:
-				return draw.SVG(out, m.sys)
 			}
 			o, err := m.overview(nodes)
 			if err != nil {
@@ -72,8 +70,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	view.register(cmd)
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&dot, "dot", false, "print a picture in Graphviz' DOT")
-	cmd.Flags().BoolVar(&svg, "svg", false, "print a picture in SVG")
+	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(), topoPathsCommand(), topoLinksCommand(), topoGraphsCommand(), topoTuningCommand(), topoMeshCommand())
 	return cmd

@@ -24,7 +24,7 @@ type line struct {
 
 func (l line) label() string { return fmt.Sprintf("%.4g", l.bw) }
 
-// picture is what both formats show.
+// picture is what the graph shows.
 type picture struct {
 	boxes []box
 	lines []line
