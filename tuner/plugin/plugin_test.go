@@ -264,7 +264,7 @@ func TestLogs(t *testing.T) {
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
 	os.WriteFile(good, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nalltoall,0,inf,ring,simple,4,-1,-1\n"), 0o644)
 	badModel := filepath.Join(dir, "bad.json")
-	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 2, "groups": [{"collective": "allreduc"}]}`), 0o644)
+	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644)
 	os.WriteFile(bad, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\nallreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
 	for _, c := range []struct {
 		name string
@@ -288,7 +288,7 @@ func TestLogs(t *testing.T) {
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.collective: unknown collective "allreduc" \(did you mean "allreduce"; allowed: .*`,
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: 0 nodes with 0 ranks \(allowed: .*`,
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.noise: 0 .*`,
-			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.axis: no sizes`,
+			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: nothing was measured`,
 			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
 			`WARN .*bad\.json: still has 4 problems, reported before; no model is used`, `INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
 		}},

@@ -43,11 +43,10 @@ func policyText(v int) []byte {
 // modelText is a model for 8 ranks of 1 node, by which the tree with one number of
 // channels is always best.
 func modelText(v int) []byte {
-	return fmt.Appendf(nil, `{"format": "nccl-tuner-go cost model", "version": 2, "provenance": {}, "groups": [{"collective": "allreduce",
-"nodes": 1, "ranks": 8, "noise": 0.01, "repetition_pairs": 9, "axis": [1024, 33554432],
-"default": {"measured": [{"bytes": 1024, "us": 80}, {"bytes": 33554432, "us": 9000}], "us": [80, 9000], "sigma": [0.0123, 0.0123]},
-"families": [{"algorithm": "tree", "protocol": "%s", "curves": [{"channels": %d, "min_bytes": 1024, "max_bytes": 33554432,
-"measured": [[1024, 20], [33554432, 2000]], "us": [20, 2000], "sigma": [0.0123, 0.0123]}]}]}]}
+	return fmt.Appendf(nil, `{"format": "nccl-tuner-go cost model", "version": 3, "provenance": {}, "groups": [{"collective": "allreduce",
+"nodes": 1, "ranks": 8, "noise": 0.01, "repetition_pairs": 9,
+"default": [{"bytes": 1024, "us": 80}, {"bytes": 33554432, "us": 9000}],
+"curves": [{"algorithm": "tree", "protocol": "%s", "channels": %d, "measured": [[1024, 20], [33554432, 2000]]}]}]}
 `, protocols[protoOf(v)], channelsOf(v))
 }
 

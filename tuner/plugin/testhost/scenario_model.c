@@ -9,17 +9,15 @@
  * half of the time of nvls/simple, which NCCL chooses. %s is for
  * provenance. */
 static const char model_text[] =
-    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 2, %s \"groups\": [{\n"
+    "{\"format\": \"nccl-tuner-go cost model\", \"version\": 3, %s \"groups\": [{\n"
     " \"collective\": \"allreduce\", \"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 0,\n"
-    " \"axis\": [1048576, 4194304, 16777216],\n"
-    " \"default\": {\"measured\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
-    "   {\"bytes\": 16777216, \"us\": 90, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16}],\n"
-    "   \"us\": [40, 50, 90], \"sigma\": [0.01, 0.01, 0.01]},\n"
-    " \"families\": [\n"
-    "  {\"algorithm\": \"ring\", \"protocol\": \"simple\", \"curves\": [{\"channels\": 12, \"min_bytes\": 1048576, \"max_bytes\": 16777216,\n"
-    "   \"measured\": [[1048576, 20], [4194304, 25], [16777216, 45]], \"us\": [20, 25, 45], \"sigma\": [0.01, 0.01, 0.01]}]},\n"
-    "  {\"algorithm\": \"nvls\", \"protocol\": \"simple\", \"curves\": [{\"channels\": 16, \"min_bytes\": 1048576, \"max_bytes\": 16777216,\n"
-    "   \"measured\": [[1048576, 40], [4194304, 50], [16777216, 90]], \"us\": [40, 50, 90], \"sigma\": [0.01, 0.01, 0.01]}]}]}]}\n";
+    " \"default\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
+    "  {\"bytes\": 16777216, \"us\": 90, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16}],\n"
+    " \"curves\": [\n"
+    "  {\"algorithm\": \"ring\", \"protocol\": \"simple\", \"channels\": 12,\n"
+    "   \"measured\": [[1048576, 20], [4194304, 25], [16777216, 45]]},\n"
+    "  {\"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16,\n"
+    "   \"measured\": [[1048576, 40], [4194304, 50], [16777216, 90]]}]}]}\n";
 
 /* Makes it the model of communicators opened from now on. */
 static void use_model(const char *more) {
