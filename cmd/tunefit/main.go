@@ -50,8 +50,23 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = cli.Printable{Writer: stderr}
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.AddCommand(importCommand(), simulateCommand(), planCommand(), sweepCommand(), fitCommand(), evalCommand(), compareCommand(), profileCommand(), plotCommand(), checkCommand(), testCommand(), showCommand(), explainCommand(), diffCommand(), topoCommand(),
-		doctorCommand(), statusCommand(), pushCommand(), gcCommand())
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Measure and learn:", []*cobra.Command{planCommand(), sweepCommand(), fitCommand(), evalCommand(), compareCommand()}},
+		{"Look and check:", []*cobra.Command{
+			showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), topoCommand(),
+		}},
+		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(), statusCommand(), gcCommand()}},
+		{"Data:", []*cobra.Command{importCommand(), profileCommand(), plotCommand(), simulateCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
 	for _, c := range root.Commands() {
 		switch c.Name() { // the others' output may be a file
 		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "profile", "push", "show", "test":
@@ -64,9 +79,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 
-	err := cli.OneDash(root, args)
+	cmd, err := cli.OneDash(root, args)
 	if err == nil {
-		err = root.Execute()
+		cmd, err = root.ExecuteC()
 	}
-	return cli.ExitCode(out.Complete(err), stderr)
+	return cli.ExitCode(cmd, out.Complete(err), stderr)
 }

@@ -35,8 +35,9 @@ type simulateFlags struct {
 func simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
-		Use:   "simulate",
-		Short: "Make up a sweep of a cluster that is not there",
+		Use:    "simulate",
+		Hidden: true, // to try the others out
+		Short:  "Make up a sweep of a cluster that is not there",
 		Long: `Make up a sweep: the measurements that nccl-tests would print on a cluster that
 is not there, as a sweep CSV for trying out commands that learn from sweeps.
 

@@ -109,7 +109,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
 	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
 	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
-	cli.Duration(flags, &f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: none)")
+	cli.Duration(flags, &f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: no limit)")
 	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")

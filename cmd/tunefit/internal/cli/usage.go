@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ type usageError struct{ error }
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // ExitCode prints a command's error and returns the exit code that it means.
-func ExitCode(err error, stderr io.Writer) int {
+func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return ExitOK
 	}
@@ -65,7 +66,7 @@ func ExitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &own):
 		return own.code
 	case errors.As(err, &usage):
-		fmt.Fprintln(stderr, "Try: tunefit --help")
+		fmt.Fprintf(stderr, "Try: %s --help\n", cmd.CommandPath())
 		return ExitUsage
 	}
 	return ExitFailed
@@ -91,8 +92,15 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 
 type duration time.Duration
 
-func (d *duration) String() string { return time.Duration(*d).String() }
-func (d *duration) Type() string   { return "duration" }
+// String writes 5m, not 5m0s, and 0, which help texts do not print as a default.
+func (d *duration) String() string {
+	if *d == 0 {
+		return "0"
+	}
+	return strings.ReplaceAll(time.Duration(*d).String(), "m0s", "m")
+}
+
+func (d *duration) Type() string { return "duration" }
 
 func (d *duration) Set(s string) error {
 	v, err := time.ParseDuration(s)

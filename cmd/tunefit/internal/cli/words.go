@@ -36,34 +36,50 @@ func CommandNames(of *cobra.Command) (names []string) {
 
 var (
 	unknownLong  = regexp.MustCompile(`^unknown flag: --(\S+)`)
-	unknownShort = regexp.MustCompile(`^unknown shorthand flag: '.' in (-\S+)`)
-	negative     = regexp.MustCompile(`^-[0-9]`)
+	unknownShort = regexp.MustCompile(`^unknown shorthand flag: '.' in -(\S+)`)
+	negative     = regexp.MustCompile(`^[0-9]`)
 )
 
 // FlagError says what a flag that there is not may have been meant as.
 func FlagError(cmd *cobra.Command, err error) error {
-	if m := unknownShort.FindStringSubmatch(err.Error()); m != nil && negative.MatchString(m[1]) {
-		return Usagef("%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", m[1])
+	short := unknownShort.FindStringSubmatch(err.Error())
+	if short != nil && negative.MatchString(short[1]) {
+		return Usagef("-%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", short[1])
 	}
-	if m := unknownLong.FindStringSubmatch(err.Error()); m != nil {
-		if near := suggest.Nearest(m[1], flagNames(cmd)); near != "" {
+	for _, m := range [][]string{unknownLong.FindStringSubmatch(err.Error()), short} {
+		if m == nil {
+			continue
+		}
+		if near := nearestFlag(cmd, m[1]); near != "" {
 			return Usagef("%w (did you mean --%s)", err, near)
 		}
 	}
 	return Usagef("%w", err)
 }
 
-func flagNames(cmd *cobra.Command) (names []string) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return names
+// nearestFlag returns the only flag that begins with what was typed, which other tools accept as an abbreviation, or
+// the flag that it resembles; "" where there is none.
+func nearestFlag(cmd *cobra.Command, typed string) string {
+	var names, begin []string
+	typed, _, _ = strings.Cut(typed, "=")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if strings.HasPrefix(f.Name, typed) {
+			begin = append(begin, f.Name)
+		}
+	})
+	if len(begin) == 1 {
+		return begin[0]
+	}
+	return suggest.Nearest(typed, names)
 }
 
 // OneDash finds a flag's name behind one dash: pflag would take its first letter for a
-// short flag and the rest for that flag's value.
-func OneDash(root *cobra.Command, args []string) error {
+// short flag and the rest for that flag's value. It returns the command that has the flag.
+func OneDash(root *cobra.Command, args []string) (*cobra.Command, error) {
 	cmd, rest, err := root.Find(args)
 	if err != nil {
-		return nil // what is wrong is said elsewhere
+		return cmd, nil // what is wrong is said elsewhere
 	}
 	for _, arg := range rest {
 		if arg == "--" {
@@ -72,10 +88,10 @@ func OneDash(root *cobra.Command, args []string) error {
 		name, ok := strings.CutPrefix(arg, "-")
 		name, _, _ = strings.Cut(name, "=")
 		if ok && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
-			return Usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
+			return cmd, Usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
 		}
 	}
-	return nil
+	return cmd, nil
 }
 
 // ParseColl reads a collective, and knows those that NCCL asks no tuner about.

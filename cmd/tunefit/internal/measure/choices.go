@@ -33,7 +33,7 @@ func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
 	flags.StringSliceVar(&c.Grid.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
-	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling (default: those of the default once it is measured)")
+	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the default was measured, once it was")
 	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
 	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&c.Channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+)
+
+// subcommands reads the names of commands out of a help text.
+func subcommands(help string) (names []string) {
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
+		names = append(names, line[1])
+	}
+	return names
+}
+
+// The first page groups the commands by what they are for, and has no place for the one that tries others out.
+func TestHelpGroups(t *testing.T) {
+	help, _ := tunefit(t, cli.ExitOK, "--help")
+	for _, group := range []string{"Measure and learn:", "Look and check:", "Run and watch:", "Data:"} {
+		if !strings.Contains(help, "\n"+group+"\n  ") {
+			t.Errorf("no group %q:\n%s", group, help)
+		}
+	}
+	if strings.Contains(help, "Available Commands") || slices.Contains(subcommands(help), "simulate") {
+		t.Errorf("a command without a group, or simulate:\n%s", help)
+	}
+	tunefit(t, cli.ExitOK, "simulate", "--help")
+}
+
+// A flag has one default, which is told once, and none where that is nothing.
+func TestHelpDefaults(t *testing.T) {
+	twice := regexp.MustCompile(`(?m)^.*(?:\(default.*\(default|default: none|\(default 0s?\)).*$`)
+	var look func(command ...string)
+	look = func(command ...string) {
+		help, _ := tunefit(t, cli.ExitOK, append(command, "--help")...)
+		for _, line := range twice.FindAllString(help, -1) {
+			t.Errorf("tunefit %s: %s", strings.Join(command, " "), line)
+		}
+		for _, name := range subcommands(help) {
+			look(append(slices.Clone(command), name)...)
+		}
+	}
+	look()
+	look("simulate")
+}
