@@ -42,7 +42,7 @@ could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor
   tunefit doctor --launch "srun -N 4"
   tunefit doctor --machine --launch "srun -N 4"
   tunefit doctor --launch "mpirun -np 4 --host node1,node2,node3,node4 -x NCCL_TUNER_PLUGIN"
-  tunefit doctor --nccl /opt/nccl/lib/libnccl.so.2`,
+  tunefit doctor --library /opt/nccl/lib/libnccl.so.2`,
 		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Nodes < 1 {
@@ -74,7 +74,7 @@ could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object per finding")
 	f.BoolVar(&o.Machine, "machine", false, "examine the machine only, before there is a policy: not the tuner's library, files and rendezvous")
 	f.IntVar(&o.Nodes, "nodes", 1, "nodes that the job has")
-	f.StringVar(&o.NCCL, "nccl", "", "libnccl.so.2 that the job uses (default those found)")
+	f.StringVar(&o.NCCL, "library", "", "libnccl.so.2 that the job uses (default those found)")
 	f.StringVar(&launcher, "launch", "", `examine nodes by this launcher, as "srun -N 4"`)
 	f.BoolVar(&answer, "answer", false, "print for the tunefit that started this one on several nodes")
 	_ = f.MarkHidden("answer")
@@ -105,7 +105,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if o.Machine {
 		command = append(command, "--machine")
 	}
-	for name, value := range map[string]string{"--plugin": own.Path, "--nccl": o.NCCL} {
+	for name, value := range map[string]string{"--plugin": own.Path, "--library": o.NCCL} {
 		if value != "" {
 			command = append(command, name+"="+value)
 		}

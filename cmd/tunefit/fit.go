@@ -26,7 +26,7 @@ type fitFlags struct {
 	force          bool
 	maxNodes       int
 	unknownDefault bool
-	nccl           string
+	madeWith       string
 	topo           string
 	report         string
 	title          string
@@ -69,7 +69,7 @@ Words of --verbose and of the report:
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
 	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
-	cmd.Flags().StringVar(&f.nccl, "nccl", "", "NCCL version that was measured, for the model's provenance")
+	cmd.Flags().StringVar(&f.madeWith, "made-with", "", "release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
@@ -110,7 +110,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
-			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.nccl, Topology: machine,
+			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.madeWith, Topology: machine,
 		},
 	})
 	progress.End()

@@ -64,7 +64,7 @@ func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
 	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--nccl", "2.30.7", "--title", "Our cluster <1>")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--made-with", "2.30.7", "--title", "Our cluster <1>")
 	text, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)

@@ -31,14 +31,19 @@ func TestHelpGroups(t *testing.T) {
 	tunefit(t, cli.ExitOK, "simulate", "--help")
 }
 
-// A flag has one default, which is told once, and none where that is nothing.
-func TestHelpDefaults(t *testing.T) {
+// A flag has one default, which is told once, and none where that is nothing. --nccl is the release to assume, everywhere.
+func TestHelpOfFlags(t *testing.T) {
 	twice := regexp.MustCompile(`(?m)^.*(?:\(default.*\(default|default: none|\(default 0s?\)).*$`)
 	var look func(command ...string)
 	look = func(command ...string) {
 		help, _ := tunefit(t, cli.ExitOK, append(command, "--help")...)
 		for _, line := range twice.FindAllString(help, -1) {
 			t.Errorf("tunefit %s: %s", strings.Join(command, " "), line)
+		}
+		for _, line := range regexp.MustCompile(`(?m)^ +--nccl .*$`).FindAllString(help, -1) {
+			if !strings.Contains(line, "--nccl string ") || !strings.Contains(line, "release of NCCL") {
+				t.Errorf("tunefit %s: %s", strings.Join(command, " "), line)
+			}
 		}
 		for _, name := range subcommands(help) {
 			look(append(slices.Clone(command), name)...)

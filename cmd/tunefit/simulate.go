@@ -57,6 +57,7 @@ learnt from it is of no use on a real cluster.`,
 	}
 	flags := cmd.Flags()
 	f.Register(cmd)
+	flags.Lookup("nccl").Usage = "release of NCCL, as 2.28.9 (default: " + nccl.Reference.String() + ")"
 	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
 	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
 	flags.StringSliceVar(&f.grid.Colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")

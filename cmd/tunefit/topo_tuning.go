@@ -75,7 +75,8 @@ The JSON can be given to tunefit show --tuning.`,
 		},
 	}
 	view.register(cmd)
-	cmd.Flags().StringVar(&named, "nccl", "", costs.NCCLUsage)
+	cmd.Flags().StringVar(&named, "nccl", "",
+		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
 	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")

@@ -33,7 +33,7 @@ func aboutFacts(in Input) []fact {
 	}
 	rows := fmt.Sprint(in.Set.Used)
 	facts := []fact{
-		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")}, {"NCCL", cmp.Or(p.NCCL, "not known (--nccl VERSION)")},
+		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")}, {"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
 		{"measured", when}, {"measurements", rows},
 	}
 	if !in.Date.IsZero() {

@@ -66,7 +66,7 @@ func TestDoctorSound(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Release, "ABI v2-v7")
-	mustFind(t, findings, "nccl", isNote, "--nccl FILE")
+	mustFind(t, findings, "nccl", isNote, "--library FILE")
 	mustFind(t, findings, "environment", isFine, "NCCL_DEBUG=WARN")
 	mustFind(t, findings, "files", isFine, "1 row", "version ")
 	mustFind(t, findings, "topology", isNote, "nothing here needs")

@@ -34,10 +34,10 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	if d.NCCL != "" {
 		path, err := filepath.Abs(d.NCCL)
 		if err != nil {
-			return []finding{failed("", "--nccl %s: %v", d.NCCL, err)}
+			return []finding{failed("", "--library %s: %v", d.NCCL, err)}
 		}
 		if _, err := os.Stat(path); err != nil {
-			return []finding{failed("name the job's "+node.LibNCCL, "--nccl %s: %v", d.NCCL, errors.Unwrap(err))}
+			return []finding{failed("name the job's "+node.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
 		}
 		return d.probeNCCL(ctx, path, "")
 	}
@@ -59,7 +59,7 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --nccl FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", node.LibNCCL)}
+		return []finding{noted("name the job's: --library FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", node.LibNCCL)}
 	}
 	return found
 }
