@@ -34,16 +34,16 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check POLICY.csv [MODEL.json]",
 		Short: "Find mistakes in a policy, and in a model",
-		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts but probably
-was not meant. Each finding names its rule; "tunefit check --rules" lists them, and
-"--explain RULE" says what one means and what to do.
+		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts although that
+was probably not meant. Each finding names its rule. "tunefit check --rules" lists the
+rules, and "--explain RULE" says what one means and what to do.
 
-With --topo or --tuning it also finds what that machine cannot do. A rule is silenced
-for the next row by a comment line "# tunefit:ignore RULE", or for one row by the same
-words in its comment column; what follows " -- " is the reason.
+With --topo or --tuning it also finds what that machine cannot do. A comment line
+"# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
+comment column silence it for that row. A reason may follow after " -- ".
 
---fix writes what can be put right mechanically to a new file, all else byte for byte
-as it was.
+--fix writes a new file with the mistakes corrected that need no judgement. Every other
+byte stays as it was.
 
 Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new file),
 2 if there is nothing to check.`,

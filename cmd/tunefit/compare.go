@@ -39,30 +39,32 @@ func compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
-		Long: `Compare measurements before and after: what became faster, what slower, and what is
-only noise. Read is whatever tunefit import reads: logs, JSON, sweeps, directories of
-them; or job profiles, on both sides. With one file or directory a side, name both; with
-more, -- stands between the sides, and flags stand before the files.
+		Long: `Compare measurements before and after: what became faster, what became slower, and
+what is only noise. It reads what tunefit import reads: logs, JSON, sweeps, and
+directories of them. It also reads job profiles, if both sides are profiles. Name one
+file or directory for each side. For more, put -- between the sides, and the flags
+before the files.
 
-For each collective, communicator and size: the median times, bus bandwidth, the ratio
-of the times (below 1 is faster) with an interval, and a verdict: faster, slower, or ~
-where nothing is proven. Repetitions tell the noise: several runs a side, made in
-turns, or several times of a size in one log. Two runs tell little, three or more are
-what to measure. A geometric mean over the sizes is tested as well. docs/COMPARE.md
-says how.
+For each collective, communicator and size it prints the median times, the bus
+bandwidths, the ratio of the times (below 1 is faster) with an interval, and a verdict:
+faster, slower, or ~ where nothing is proven. Repetitions show the noise: several runs
+of each side, made in turns, or several times of a size in one log. Two runs show
+little; measure three or more. It also tests the geometric mean over the sizes.
+docs/COMPARE.md explains the tests.
 
-Compared is what ran, whatever it was. Where a side holds several configurations, as a
-sweep does, NCCL's own choice is compared, or with --config one configuration. What is
-left out is said on standard error.
+It compares what ran. If a side holds several configurations, as a sweep does, it
+compares NCCL's own choice, or the configuration that --config names. It says on
+standard error what it leaves out.
 
-Of job profiles a step's communication is compared instead of a mean. One profile is one
-repetition: a difference without a test, unless a side has several.
+Of job profiles it compares the communication of a step, not a mean over sizes. One
+profile is one repetition: with one on each side it prints a difference without a test.
 
---restore writes a policy that takes back what became slower: at those sizes it asks for
-the configuration that ran before, as far as the logs before tell it.
+--restore writes a policy that undoes what became slower: at those sizes it asks for
+the configuration that ran before, if the logs tell it.
 
-With one directory, that of ` + tuner.EnvRecord + `: what jobs with ` + tuner.EnvCompare + ` or
-` + tuner.EnvCanary + ` have found out about their policy by the time of their own steps.
+With one directory, that of ` + tuner.EnvRecord + `, it prints what jobs with
+` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from the times of
+their own steps.
 
 Exit code: 0 if nothing is proven to be slower by more than --threshold, 1 if a size or
 a mean is, 2 if there is nothing to compare.`,
@@ -80,7 +82,7 @@ a mean is, 2 if there is nothing to compare.`,
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
 	cmd.Flags().Float64Var(&f.alpha, "alpha", 0.05, "share of the verdicts of a table that may be luck")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which takes back what became slower")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the policy, and read files of which many rows cannot be read")
 	return cmd
 }

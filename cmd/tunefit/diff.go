@@ -26,11 +26,12 @@ func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD.csv NEW.csv",
 		Short: "Print where two policies decide differently",
-		Long: `Print where two policies decide differently: for the communicators, sizes, and
-values of pipe_ops and reg_buff that a row of either file names. With --model, the
-model decides beside both what no row decides, and what NCCL was measured to choose by
-itself counts as that; elsewhere, and without, NCCL's cost model on the machine of --topo
-or --tuning says it.
+		Long: `Print where two policies decide differently, for the communicators, sizes, and values
+of pipe_ops and reg_buff that a row of either file names.
+
+With --model, the model decides what no row decides, for both policies alike. NCCL's
+own choice is then the one that was measured, if the model has it. Otherwise NCCL's
+cost model tells it, for the machine of --topo or --tuning.
 
 Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv

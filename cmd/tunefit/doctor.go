@@ -23,18 +23,17 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say whether a job's environment is sound",
 		Long: fmt.Sprintf(`Say whether a job would find the tuner, NCCL, its files and its rendezvous in this
-environment: what is wrong first, with what to do, then what is fine. Run it where the
-job runs and as the job is run (in its container, through its launcher, as its user),
-for the environment counts, and on each node; it takes at most three seconds, and
-leaves nothing behind.
+environment. It prints first what is wrong and what to do, then what is fine. Run it as
+the job runs: on its nodes, in its container, through its launcher, as its user. It
+takes three seconds at most and leaves nothing behind.
 
-The files' version is a digest of their meaning: it must be the same on all nodes.
+The version of the files is a digest of their meaning. It must be the same on all nodes.
 
-With --launch all nodes are examined at once, by a launcher that starts one process on
-each, as the job's does; tunefit is at the same path there. What all nodes found is told
-once, what some found with their names, and where they differ though each for itself is
-sound. Each takes at most %v; a node that has not answered %v after another one did is
-told as missing.
+With --launch it examines all nodes at once. The launcher starts one process on each
+node, as the job's launcher does, and finds tunefit at the same path there. tunefit
+prints once what all nodes found, and with names what some found. It also prints where
+nodes differ although each is sound by itself. Each node has %v. A node that has not
+answered %v after another one did is reported as missing.
 
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
 could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor.LateAfter),

@@ -24,15 +24,17 @@ func evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval MODEL.json|POLICY.csv SWEEP...",
 		Short: "Compare the decisions of a model or a policy with measurements",
-		Long: `Compare the decisions of a model or of a policy's rows with measurements, best ones
-they were not made of: for each size measured, time of the decision / best time measured,
-NCCL's own among them, with a 90 % interval of the mean by bootstrap. A model leaves to
-NCCL what it cannot improve for sure; plain is the configuration it predicts to be the
-fastest.
+		Long: `Compare the decisions of a model or of a policy's rows with measurements, best with
+measurements that they were not made of. For each size measured it takes the time of the
+decision / the best time measured, which may be NCCL's own. It prints the mean with a
+90 % interval by bootstrap. A model leaves to NCCL what it cannot surely improve. In the
+column plain, the decision is always the configuration that the model predicts to be
+the fastest.
 
-A measurement of the default tells what NCCL would do; its column is of the sizes at which
-the policy can be judged. Without it only the plain choice can be judged, and with nothing
-else there is nothing to choose from. If no decision can be judged, the exit code is 1.`,
+A measurement of the default tells what NCCL would do. The policy can be judged only at
+the sizes that have one, and the column default is of these sizes. Without any, only the
+plain choice can be judged. If one thing only was measured at a size, there is nothing to
+choose from. If no decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv
   tunefit eval rows.csv sweeps/later.csv`,
 		Args: cli.Args(2, -1, "the model or the policy, and one sweep or more"),

@@ -41,17 +41,17 @@ func fitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
 		Short: "Fit cost models to measurements",
-		Long: `Fit cost models to measurements: per collective, communicator and configuration a curve
-through its measured times. It reads whatever tunefit import reads.
+		Long: `Fit cost models to measurements: a curve through the measured times of each
+configuration, for each collective and communicator. It reads what tunefit import reads.
 
-It prints, per collective and communicator, whether to use what was learnt, how much
-time that saves and at which sizes; then what this rests on and what to measure next.
-Nothing is saved unless -o, --csv or --report says where.
+For each collective and communicator it prints whether to use what was learnt, how much
+time that saves and at which sizes. Then it prints what this rests on and what to
+measure next. It saves nothing unless -o, --csv or --report names a file.
 
 The model answers only for what was measured: the same number of nodes and ranks, the
 channel counts measured, sizes within those measured. Measure the default, too
-(nccl-tests without NCCL_ALGO and NCCL_PROTO): without it nothing tells whether
-a configuration is better.
+(nccl-tests without NCCL_ALGO and NCCL_PROTO). Without it nothing tells whether a
+configuration is better.
 
 Words of --verbose and of the report:
 ` + explained(report.Terms),

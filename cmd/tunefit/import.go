@@ -35,32 +35,34 @@ func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
-		Long: `Turn logs of nccl-tests into a sweep CSV: one row per measured time, with the
-algorithm, protocol and channels that it ran with as far as anything tells.
+		Long: `Turn logs of nccl-tests into a sweep CSV: one row for each measured time, with the
+algorithm, protocol and channels that it ran with, as far as anything tells.
 
-Read are the printed output of nccl-tests and rccl-tests of any version, behind
-any launcher and between NCCL's log lines; their JSON (-J); sweep CSV files; and
-the CSV of NCCL's optimize_config.py. FILE - is the standard input, a directory
-stands for all files in it and below, and what gzip has compressed is unpacked, up
-to 512 MiB. A file has 4 000 000 times at most.
+It reads the printed output of nccl-tests and rccl-tests of any version, behind any
+launcher and between NCCL's log lines. It also reads their JSON (-J), sweep CSV files,
+and the CSV of NCCL's optimize_config.py. FILE - is the standard input. A directory
+stands for all files in it and below. It unpacks what gzip has compressed, up to
+512 MiB. A file has 4 000 000 times at most.
 
-What ran comes from, the most trusted first: NCCL's log (NCCL_DEBUG=INFO with
-NCCL_DEBUG_SUBSYS=TUNING) or RCCL's columns (-A 1); NCCL_ALGO, NCCL_PROTO and
-NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env; the same as exports
-or -x in the log; --algo and the like on the command line; words in the file's
-name, as in all_reduce_ring_ll_8ch.txt. Rows about which nothing tells are the
-library's default.
+These tell what ran, the most trusted first:
+  - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING), or RCCL's columns (-A 1)
+  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env
+  - the same variables as exports or -x in the log
+  - --algo and the like on the command line
+  - words in the file's name, as in all_reduce_ring_ll_8ch.txt
+A row about which nothing tells is the library's default. What a tuner decided is never
+the library's default.
 
-GPU, hosts, versions of NCCL and driver, time, tuner and the NCCL_MIN_NCHANNELS that
-a run had stay with the rows. What a tuner decided is never the library's default.
+Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner
+and the NCCL_MIN_NCHANNELS of their run.
 
-Rows that cannot be used are counted, with the reason, on standard error. A file
-that holds no measurements is an error, and then nothing is written; in a directory
-it is left out. So is a file of which many rows cannot be read, but for --force. A
-file that holds the same as another one is read once.
+It counts rows that cannot be used on standard error, with the reason. A file that holds
+no measurements is an error, and then it writes nothing; in a directory it leaves such a
+file out. A file of which many rows cannot be read is an error, too, unless --force is
+given. Of files with the same content it reads one.
 
-The directory of NCCL_TUNER_RECORD, the output of NCCL's inspector, and with --profile
-logs with the library's decisions, make a job profile.`,
+It makes a job profile of the directory of NCCL_TUNER_RECORD, of the output of NCCL's
+inspector, and with --profile of logs with the library's decisions.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
   tunefit import inspector*.json --steps 8 -o job.csv

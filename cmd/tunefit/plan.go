@@ -29,37 +29,39 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [SWEEP...]",
 		Short: "Say what to measure next, and when to stop",
-		Long: `Say what to measure next, and when to stop: the runs of nccl-tests that are worth
-their time after what was measured so far. Run what is printed, import the logs, and
-plan again with the new sweep; the first time there is none.
+		Long: `Say what to measure next, and when to stop: the runs of nccl-tests that are worth their
+time after what was measured so far. Run what it prints, import the logs, and plan
+again with the new sweep. The first time there is no sweep.
 
-The default comes first, then all algorithms and protocols with most channels. Then
-each run measures, at each size, what may be faster than all so far: fewest channels
+It plans the default first, then all algorithms and protocols with most channels. Each
+later run measures, at each size, what may be faster than all so far: fewest channels
 where latency decides, what wins at the sizes next to it, and the middle between the
-best number of channels and the next measured. It is over when two runs in a row
-improve the times by less than 0.2 % in the mean of all sizes. That takes a sixth to
-a half of the time that measuring everything takes; what was not measured may still be
-faster. tunefit sweep runs the same.
+best number of channels and the next measured. It ends when two runs in a row improve
+the times by less than 0.2 % in the mean of all sizes. That takes a sixth to a half of
+the time that measuring everything takes. What was not measured may still be faster.
+tunefit sweep runs the same.
 
-Printed is a shell script; all but the commands is in comments. Configurations are
-measured as a job would run them: by this project's tuner library with a policy,
-since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes.
-NCCL finds the library in LD_LIBRARY_PATH, and --plugin names another place. On
-several nodes the script has to be in a folder that all of them see.
+It prints a shell script, in which all but the commands is a comment. The script
+measures configurations as a job would run them: by this project's tuner library with a
+policy, since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes. NCCL
+finds the library in LD_LIBRARY_PATH, and --plugin names another place. On several nodes
+the script has to be in a folder that all of them see.
 
 Logs tell tunefit import what ran and what was asked for, by their names and by what
-the tuner says in them. Nothing is asked for twice: what NCCL does not have here fails
-once, what a run that broke off did not reach is left out, and where NCCL keeps its own
-number of channels no other one is planned. The plan says so. To try a run again, start
-it by hand and import its new log. With --topo, what is not there is not planned at all.
+the tuner says in them. The plan asks for nothing twice, and says so:
+  - what NCCL does not have here fails once
+  - what an aborted run did not reach is left out
+  - where NCCL keeps its own number of channels, no other one is planned
+To try a run again, start it by hand and import its new log. With --topo it does not
+plan what the machine lacks.
 
-With --verify, the default and the two fastest configurations of each size, where they
-are within 3 % of the least time, are measured once more, in turns: one start for the
-default, one for each policy, and the default at the end. Where at most eight
-configurations were measured it is one policy, and the default after it. Fitted
-together with the sweep, the mean of all times of a configuration counts. The fastest
-is chosen at each size if it gains more than its times, or those of the default, are
-apart: a machine that changes meanwhile is no gain. Rows say that they are verified.`,
+With --verify it measures once more: the default and, of each size, the two fastest
+configurations that are within 3 % of the least time. It measures in turns: one start for
+the default, one for each policy, and the default at the end. If eight configurations or
+fewer were measured, there is one policy, and the default after it. Fit the new logs
+together with the sweep: the mean of all times of a configuration counts. At each size
+the fastest is chosen if it gains more than its times, or those of the default, are
+apart. A machine that changes meanwhile is no gain. Rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
   tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
   tunefit plan sweeps/later.csv > next.sh

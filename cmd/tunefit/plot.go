@@ -31,12 +31,13 @@ func plotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plot MODEL.json|SWEEP... -o FILE.png|FILE.svg",
 		Short: "Draw measured times and the curves between them",
-		Long: `Draw times over sizes, both logarithmic, of one collective on one communicator:
-dots are measured, lines are what decisions reckon with in between, dashed in black what
-NCCL chooses by itself. It draws the configurations that are the fastest at most sizes.
+		Long: `Draw times over sizes, both logarithmic, of one collective on one communicator. Dots are
+measurements. Lines are the times that decisions assume in between. The dashed black
+line is NCCL's own choice. It draws the configurations that are the fastest at most
+sizes.
 
-Without --coll and --comm it is the first of the file, and the others are named.
-tunefit fit --report shows them all, to be looked at in a browser.`,
+Without --coll and --comm it draws the first of the file and names the others. tunefit
+fit --report shows them all in a browser.`,
 		Example: `  tunefit plot model.json -o allreduce.svg --coll allreduce --comm 2x8
   tunefit plot sweeps/*.csv -o first.png --top 4 --band`,
 		Args: cli.Args(1, -1, "a model, or one sweep or more"),

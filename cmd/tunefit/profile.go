@@ -27,18 +27,18 @@ func profileCommand() *cobra.Command {
 		Use:   "profile FILE|DIRECTORY...",
 		Short: "Print what a job does with NCCL, and what a policy would make of it",
 		Long: `Print what a job does with NCCL: where its communication time goes, by collective,
-communicator and size, and what runs there now. With --policy, --model or both: what they
-decide there, and what the model expects that to save.
+communicator and size, and what runs there now. With --policy, --model or both it also
+prints what they decide there, and what the model expects that to save.
 
-Read is a job profile, or what tunefit import makes one of: the directory of
+It reads a job profile, or what tunefit import makes one of: the directory of
 ` + tuner.EnvRecord + `, the output of NCCL's inspector, and a job's log with the library's
-decisions (NCCL_TUNER_LOG=decisions). All files are of one job.
+decisions (NCCL_TUNER_LOG=decisions). All files must be of one job.
 
-Shares are of the time where that is known of nearly all calls, else of the bytes. A -
-is not known: logs of decisions tell no counts, and times need the files of all ranks.
-Calls are those of one rank, on average over the ranks that were recorded. What is
-expected to be saved is counted only where the job runs what NCCL would choose by itself,
-or where nothing tells what it runs.`,
+Shares are of the time if that is known of nearly all calls, else of the bytes. A -
+means not known: logs of decisions have no counts, and times need the files of all
+ranks. Calls are those of one rank, on average over the ranks that were recorded. It
+counts what the model expects to save only where the job runs NCCL's own choice, or
+where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8
   tunefit profile inspector*.json --steps 8 --json

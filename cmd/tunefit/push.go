@@ -14,15 +14,17 @@ func pushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Put a policy into force in running jobs, and wait until it is",
-		Long: `Check a policy, put it in the place of the file that jobs run on, and wait until
-every live communicator that reads this file has switched, or say which has not and
-why. A model (MODEL.json) goes the same way.
+		Long: `Check a policy, put it in the place of the file that jobs read, and wait until every
+live communicator that reads this file has switched. It says which has not, and why. It
+does the same with a model (MODEL.json).
 
-A policy with an error is not written. The file is replaced as a whole by a rename;
-owner, permissions and symbolic links to it stay. Exit code 0: all have switched, or none
-has to. 1: nothing was written, or not all have switched (the ranks go on trying), or it
-cannot be seen from here whether all have. Jobs that meet elsewhere than --rendezvous
-names are not looked for.`,
+It does not write a policy that has an error. It replaces the file as a whole by a
+rename, and keeps its owner, its permissions and symbolic links to it. It does not look
+for jobs that meet elsewhere than --rendezvous names.
+
+Exit code: 0 if all have switched, or none has to. 1 if nothing was written, if not all
+have switched (the ranks go on trying), or if it cannot be seen from here whether all
+have.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },

@@ -23,15 +23,15 @@ func showCommand() *cobra.Command {
 		Use:   "show [POLICY.csv]",
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
-communicators: what NCCL would choose by itself, what it chooses with the policy,
-and the row or the model that says so. A - means that it is left to NCCL. With a model,
-the gain is the share of the time of NCCL's own choice that the model expects to be
-saved; - where it does not know.
+communicators: NCCL's own choice, its choice with the policy, and the row or the model
+that decides. A - means that the policy leaves it to NCCL. With a model, the gain is the
+share of the time of NCCL's own choice that the model expects to save. A - means that
+it does not know.
 
-What NCCL would choose by itself is what it was measured to choose, as the model says, for
-one call at a time from buffers that are not registered. Where that was not measured, and
-without a model, the cost model of the release of --nccl says it, with the latencies and
-bandwidths of --tuning, or those that follow from the topology of --topo.
+NCCL's own choice is the one that was measured, if the model has it: for one call at a
+time from buffers that are not registered. Otherwise the cost model of the release of
+--nccl tells it, with the latencies and bandwidths of --tuning, or those that follow
+from the topology of --topo.
 
 A model that names the machine it was measured on is used as on the machine of
 --topo, else as on this one.

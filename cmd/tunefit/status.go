@@ -17,16 +17,16 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the policy version of every live communicator, and changes under way",
-		Long: `Show the policy version of every live communicator on this machine, since when it
-is in force, changes under way and who has not acknowledged them, and changes that
-were refused, with the reason and what to do. For root, all users' jobs.
+		Long: `Show the policy version of every live communicator on this machine, and since when it
+is in force. Show changes under way and who has not acknowledged them, and changes that
+were refused, with the reason and what to do. Root sees all users' jobs.
 
-Listed are communicators whose policy can change during the run (` + tuner.EnvReload + `
-is live, the log does not say why not). A version is the digest that the ranks log.
-"unknown" is said of processes that only another machine or container knows of.
+It lists communicators whose policy can change during the run: ` + tuner.EnvReload + ` is
+live, and the log does not say why not. A version is the digest that the ranks log.
+Processes that only another machine or container can see are "unknown".
 
-Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says; --rendezvous names it, or
-a folder above: one and two levels below it are looked at, 1000 folders at most.
+Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
+place, or a folder above: it looks one and two levels below, into 1000 folders at most.
 
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status

@@ -56,30 +56,31 @@ func sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",
-		Long: `Measure a cluster with nccl-tests, and make a policy of it: runs the programs of
-nccl-tests as tunefit plan would have them run, learns from each log what to measure
-next, verifies what it would choose in turns with the default, and writes sweep.csv,
-model.json, policy.csv and report.html into the directory.
+		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
+nccl-tests as tunefit plan would have them run, and learns from each log what to measure
+next. It verifies what it would choose, in turns with the default. Then it writes
+sweep.csv, model.json, policy.csv and report.html into the directory.
 
-Collectives and communicators are finished one after the other, in the order given, so
-what a budget does not reach is left to NCCL. Communicators of several nodes, for which
-the same collective was measured on fewer nodes (but several), are measured with the
-three configurations that are fastest there at each size; --full measures all.
+It finishes collectives and communicators one after the other, in the order given. What
+a budget does not reach is left to NCCL. If a collective was measured on some number of
+nodes, but more than one, it measures more nodes with the three configurations that are
+fastest there at each size; --full measures all.
 
-All is kept in the directory: journal.jsonl says what was planned, begun and ended,
-with commands; logs/ holds what runs printed, for tunefit import, too. The same command
-goes on with a sweep that was stopped, was killed, or ran out of its budget: nothing is
-measured twice. With -o alone it goes on as it was begun; other settings given with it
-hold from then on.
+It keeps everything in the directory: journal.jsonl says what was planned, begun and
+ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
+command goes on with a sweep that was stopped, was killed, or ran out of its budget. It
+measures nothing twice. With -o alone it goes on as it was begun; other settings given
+with it hold from then on.
 
 Before the first run a shell on each node looks for the programs, the library and the
-directory. What is missing ends the sweep, and so does the first run of a wrong set-up.
+directory. If one is missing, the sweep ends. It also ends if the first run shows that
+the set-up is wrong.
 
-A configuration is forced as a policy of one row, through this project's library, as a
-job would have it. What really ran is read from NCCL's log. A run that fails is tried
-once more; what NCCL refuses, or what fails twice, is not tried again.
+It forces a configuration as a job would have it: by a policy of one row, through this
+project's library. NCCL's log tells what really ran. It tries a run that fails once
+more. It does not try again what NCCL refuses, or what fails twice.
 
-Nodes are reached by mpirun of Open MPI, by Slurm, or by a command of your own:
+It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
   --launch local     one node, nothing starts the ranks (default for one node)
   --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
   --launch slurm     inside an allocation or without one: then it asks for nodes by

@@ -28,7 +28,7 @@ func topoCommand() *cobra.Command {
 with type and bandwidth in GB/s, the NICs, the numbers that rules may use, and the
 teams of device-side communication.
 
-Without a file, the topology is looked for as at run time: NCCL_TUNER_TOPO_FILE,
+Without a file, it looks for the topology as the library does: NCCL_TUNER_TOPO_FILE,
 NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables
 that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		Example: `  tunefit topo

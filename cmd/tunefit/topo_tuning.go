@@ -29,7 +29,7 @@ latency and bandwidth of each algorithm and protocol and, with --json, the predi
 time and NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count
 as they do in NCCL. No measurement is involved.
 
-The JSON can be given to tunefit show --tuning.`,
+tunefit show --tuning reads the JSON.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
