@@ -115,9 +115,9 @@ func inPlace(s Sample) Sample {
 
 // Sweeps that others measured are read whole: every row is kept or counted.
 func TestReadCollectedSweeps(t *testing.T) {
-	files, _ := filepath.Glob("../../shared/data/sweeps/*.csv")
-	if len(files) == 0 {
-		t.Skip("SKIPPED: no collected sweeps beside the checkout")
+	files, err := filepath.Glob("../docs/measured/*.csv")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no measured sweeps (%v)", err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -133,10 +133,8 @@ func TestNoSidewaysScroll(t *testing.T) {
 	in.File.Provenance.Files = []model.Source{{Name: name + ".csv", SHA256: strings.Repeat("0123456789abcdef", 4), Rows: 1}}
 	in.Report.Groups[0].Group.Contradictions = []fit.Contradiction{{A: name, B: name}}
 	const script = `addEventListener("load", () => setTimeout(() => parent.postMessage([innerWidth, document.documentElement.scrollWidth], "*"), 500));`
-	pages := [][]byte{written(t, in), written(t, fitted(t, shippedSweeps...))}
-	if more, _ := filepath.Glob("../../../../shared/data/sweeps/algo_*.csv"); len(more) > 0 {
-		pages = append(pages, written(t, fitted(t, more...)))
-	}
+	a6000 := written(t, fitted(t, "../../../docs/measured/a6000-allreduce.csv"))
+	pages := [][]byte{written(t, in), written(t, fitted(t, shippedSweeps...)), a6000}
 	for i, page := range pages {
 		source := html.EscapeString(string(withDriver(page, script)))
 		var frames strings.Builder

@@ -270,11 +270,11 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Sweeps of all kinds make pages: default only, one size, outliers, no default.
+// Sweeps of all kinds make pages: few sizes, outliers, no default.
 func TestRealSweeps(t *testing.T) {
-	files, _ := filepath.Glob("../../../../shared/data/sweeps/*.csv")
-	if len(files) == 0 {
-		t.Skip("SKIPPED: no reference data in ../shared/data/sweeps")
+	files, err := filepath.Glob("../../../docs/measured/*.csv")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no measured sweeps (%v)", err)
 	}
 	page := written(t, fitted(t, files...))
 	if n := len(page); n > 1<<20 {

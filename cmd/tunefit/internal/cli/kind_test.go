@@ -19,7 +19,7 @@ func TestKindsOfFiles(t *testing.T) {
 		"../../../../docs/testdata/record/*.json":    kindTrial,
 		"../../../../docs/testdata/recorded/*.json":  KindRecord,
 		"../../../../bench/testdata/*.csv":           KindSweep,
-		"../../../../../shared/data/sweeps/*.csv":    KindSweep,
+		"../../../../docs/measured/*.csv":            KindSweep,
 		"../../../../../shared/data/formats/*.txt":   KindLog,
 		"../../../../../shared/data/formats/*.json":  KindResults,
 		"../../../../../shared/data/formats/*.csv":   KindSweep,
