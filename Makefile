@@ -151,7 +151,6 @@ TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 test: vet $(BUILT) ## check all, without a GPU: some 7 minutes on two idle cores
 	@# Side by side: many tests wait for processes half of their time.
 	@$(MAKE) --no-print-directory -j3 test-packages test-plugin test-variants
-	@[ -d ../shared/data ] || echo "NOTE: all of NCCL's answers (../shared/data) are not there: a sample of them was compared with, and the tests that need measurements were skipped"
 
 .PHONY: test-packages
 test-packages:
