@@ -47,7 +47,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
 		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"},
-		{"gc", "--dry-run", "--rendezvous", dir}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
+		{"gc", "--dry-run", "--rendezvous", dir}, {"gc", "--dry-run", "--rendezvous", dir, "--json"}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},
 		{"profile", job}, {"profile", job, "--json"},

@@ -33,5 +33,6 @@ have.`,
 	flags.StringVar(&f.To, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
 	cli.Duration(flags, &f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
 	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object, when the wait is over")
 	return cmd
 }

@@ -19,6 +19,32 @@ type Cleanup struct {
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	OlderThan  time.Duration // 0: only what is known to have ended
 	DryRun     bool
+	JSON       bool
+}
+
+// cleanup is what was removed, or would be in a dry run.
+type cleanup struct {
+	DryRun      bool     `json:"dry_run"`
+	Directories []string `json:"directories"` // of this user in /dev/shm, that no process uses
+	Places      []place  `json:"places"`
+}
+
+// place is a rendezvous, and what was removed there.
+type place struct {
+	Rendezvous    string      `json:"rendezvous"`
+	ByItself      bool        `json:"drops_by_itself"` // what no process uses: nothing is to be done
+	Communicators []notLiving `json:"communicators"`   // of which no rank lives here
+	Records       int         `json:"records"`
+	Versions      int         `json:"versions"` // of policies
+	Live          int         `json:"live"`     // communicators
+}
+
+// notLiving is a communicator that was removed, or why it stays.
+type notLiving struct {
+	Communicator string `json:"communicator"`
+	Ranks        int    `json:"ranks"`
+	Removed      bool   `json:"removed"`
+	Why          string `json:"why"`
 }
 
 // gcRest is how long nothing must have been recorded of a communicator whose ranks
@@ -33,11 +59,20 @@ func (f *Cleanup) Run(out io.Writer) error {
 	if f.OlderThan != 0 && f.OlderThan < oldest {
 		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.OlderThan)
 	}
+	done := cleanup{DryRun: f.DryRun, Directories: []string{}, Places: []place{}}
+	if !f.JSON {
+		return f.run(&done, out)
+	}
+	return errors.Join(f.run(&done, io.Discard), cli.WriteJSON(out, done))
+}
+
+// run notes what it has done, and tells it on the way.
+func (f *Cleanup) run(done *cleanup, out io.Writer) error {
 	name := rendezvous(f.Rendezvous)
 	o := newObserver(name)
 	o.own = true // another user's records are not ours to remove
 	if name == "" {
-		if err := f.removeUnused(out); err != nil {
+		if err := f.removeUnused(done, out); err != nil {
 			return err
 		}
 	}
@@ -65,7 +100,10 @@ func (f *Cleanup) Run(out io.Writer) error {
 				here = append(here, c)
 			}
 		}
-		if err := f.clean(out, o, p, here); err != nil {
+		cleaned, err := f.clean(o, p, here)
+		done.Places = append(done.Places, cleaned)
+		cleaned.write(out, f.what())
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
@@ -73,19 +111,15 @@ func (f *Cleanup) Run(out io.Writer) error {
 }
 
 // removeUnused removes the private directories of this user that no process uses.
-func (f *Cleanup) removeUnused(out io.Writer) error {
+func (f *Cleanup) removeUnused(done *cleanup, out io.Writer) error {
 	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		switch {
-		case f.DryRun:
-			if dirstore.Unused(dir) {
-				fmt.Fprintf(out, "%s: would be removed, no process uses it\n", dir)
-			}
-		case dirstore.RemoveUnused(dir):
-			fmt.Fprintf(out, "%s: removed, no process used it\n", dir)
+		if f.DryRun && dirstore.Unused(dir) || !f.DryRun && dirstore.RemoveUnused(dir) {
+			done.Directories = append(done.Directories, dir)
+			fmt.Fprintf(out, "%s: %s, no process uses it\n", dir, f.what())
 		}
 	}
 	if len(dirs) == 0 {
@@ -94,53 +128,75 @@ func (f *Cleanup) removeUnused(out io.Writer) error {
 	return nil
 }
 
-// clean removes from a place what nobody needs.
-func (f *Cleanup) clean(out io.Writer, o *observer, p tuner.RendezvousView, all []communicator) error {
+// what becomes of what nobody needs.
+func (f *Cleanup) what() string {
+	if f.DryRun {
+		return "would be removed"
+	}
+	return "removed"
+}
+
+// clean removes from a place what nobody needs. What it returns holds what it has removed, also beside an error.
+func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []communicator) (cleaned place, err error) {
+	cleaned = place{Rendezvous: p.Name, Communicators: []notLiving{}}
 	store := p.Directory
 	if store == nil {
-		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
-		return nil
+		cleaned.ByItself = true
+		return cleaned, nil
 	}
-	what, removed, records, versions, live, kept := "removed", 0, 0, 0, 0, 0
-	if f.DryRun {
-		what = "would be removed"
-	}
+	kept := 0
 	for i := range all {
 		c := &all[i]
 		if c.here() {
-			live++
+			cleaned.Live++
 			continue
 		}
 		ended, why := f.removable(c)
-		if !ended {
-			fmt.Fprintf(out, "%s of %d ranks: stays, %s\n", c.name(), c.Ranks, why)
-			kept++
-			continue
-		}
-		if !f.DryRun {
+		if ended && !f.DryRun {
 			if err := removeComm(store, c); err != nil {
-				return err
+				return cleaned, err
 			}
 		}
-		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.name(), c.Ranks, what, why)
-		removed, records = removed+1, records+len(c.Keys)
+		cleaned.Communicators = append(cleaned.Communicators, notLiving{c.name(), c.Ranks, ended, why})
+		if ended {
+			cleaned.Records += len(c.Keys)
+		} else {
+			kept++
+		}
 	}
-	if live+kept == 0 {
-		var err error
-		if versions, err = f.removeVersions(store, o, p); err != nil {
-			return err
+	if cleaned.Live+kept == 0 {
+		if cleaned.Versions, err = f.removeVersions(store, o, p); err != nil {
+			return cleaned, err
 		}
 	}
 	if f.OlderThan > 0 {
 		ended, err := f.removeEnded(store)
 		if err != nil {
-			return err
+			return cleaned, err
 		}
-		records += ended
+		cleaned.Records += ended
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, cli.CountOf(records, "record"), cli.CountOf(removed, "communicator"), cli.CountOf(versions, "version"), what,
-		cli.CountOf(live, "communicator")+cli.Verb(live, " lives", " live"))
-	return nil
+	return cleaned, nil
+}
+
+// write tells it; what says what became of what nobody needs.
+func (p place) write(out io.Writer, what string) {
+	if p.ByItself {
+		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Rendezvous)
+		return
+	}
+	removed := 0
+	for _, c := range p.Communicators {
+		becomes := "stays"
+		if c.Removed {
+			removed++
+			becomes = what
+		}
+		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.Communicator, c.Ranks, becomes, c.Why)
+	}
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, cli.CountOf(p.Records, "record"),
+		cli.CountOf(removed, "communicator"), cli.CountOf(p.Versions, "version"), what,
+		cli.CountOf(p.Live, "communicator")+cli.Verb(p.Live, " lives", " live"))
 }
 
 // removable reports that no process needs the records of a communicator any more, of

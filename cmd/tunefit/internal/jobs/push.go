@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,27 @@ type Push struct {
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	To         string        // "": the file that the environment names
 	Timeout    time.Duration // longest time to wait; 0: do not wait
+	JSON       bool
+}
+
+// pushOutcome is what came of a file, as push --json prints it.
+type pushOutcome struct {
+	File     string `json:"file"`
+	Written  bool   `json:"written"`  // false: it held this already
+	Switched bool   `json:"switched"` // no communicator is known not to have switched, and all could be seen
+	// Communicators counts those that read the file and have not ended, NotSwitched are those of them that do not run on
+	// its text yet or never will.
+	Communicators int           `json:"communicators"`
+	NotSwitched   []notSwitched `json:"not_switched"`
+	Others        int           `json:"of_other_files"` // communicators that read other files
+	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
+	Unclear       []string      `json:"of_unknown_files"`
+	Unseen        []string      `json:"not_looked_at"`
+}
+
+type notSwitched struct {
+	Communicator string `json:"communicator"`
+	Why          string `json:"why,omitempty"`
 }
 
 // Run checks and writes the file of that name, and waits.
@@ -59,12 +81,17 @@ func (f *Push) Run(out io.Writer, name string) error {
 	// What cannot be waited for is found out before anything is written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: out}
+	told := out
+	if f.JSON {
+		told = io.Discard
+	}
+	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: told}
 	if err := w.prepare(ctx); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, to)
 	}
-	if old != nil && bytes.Equal(old, text) {
-		fmt.Fprintf(out, "%s holds this already\n", path)
+	same := old != nil && bytes.Equal(old, text)
+	if same {
+		fmt.Fprintf(told, "%s holds this already\n", path)
 	} else {
 		write := func(w io.Writer) error {
 			_, err := w.Write(text)
@@ -73,9 +100,29 @@ func (f *Push) Run(out io.Writer, name string) error {
 		if err := cli.WriteWhole(path, true, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s written\n", path)
+		fmt.Fprintf(told, "%s written\n", path)
 	}
-	return f.wait(ctx, w, out)
+	err = f.wait(ctx, w, told)
+	if f.JSON {
+		err = errors.Join(err, cli.WriteJSON(out, w.outcome(!same)))
+	}
+	return err
+}
+
+// outcome is what came of the file so far.
+func (w *waiter) outcome(written bool) pushOutcome {
+	p := pushOutcome{
+		File: w.file.path, Written: written, Communicators: w.running(), NotSwitched: []notSwitched{},
+		Others: w.others, OneRank: w.unasked, Unclear: append([]string{}, w.unclear...), Unseen: []string{},
+	}
+	for _, t := range w.open() {
+		p.NotSwitched = append(p.NotSwitched, notSwitched{t.name, t.why})
+	}
+	for _, err := range w.missed {
+		p.Unseen = append(p.Unseen, err.Error())
+	}
+	p.Switched = len(p.NotSwitched)+len(p.Unclear)+len(p.Unseen) == 0
+	return p
 }
 
 // sameKind refuses to put a model in the place of a policy, or the other way round: the

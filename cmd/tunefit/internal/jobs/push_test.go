@@ -171,3 +171,21 @@ func TestPushFindsWhoReadsAFileThatIsGone(t *testing.T) {
 		t.Error(said.String())
 	}
 }
+
+// A script reads the same from JSON as a person from the text.
+func TestPushJSON(t *testing.T) {
+	p := newPushed(t, "0000000000000001-2", "0000000000000002-1")
+	for again, source := range []string{testlib.File(t, "new.csv", policyRow(2)), p.file} {
+		var said strings.Builder
+		if err := (&Push{To: p.file, Rendezvous: p.dir, JSON: true}).Run(&said, source); err != nil {
+			t.Fatal(err)
+		}
+		var got pushOutcome
+		if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		if got.File != p.file || got.Communicators != 1 || got.OneRank != 1 || got.Switched || len(got.NotSwitched) != 1 || got.Written != (again == 0) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
