@@ -17,8 +17,8 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 		t.Fatalf("%d groups, %d of %d rows used, refused %v", len(file.Groups), set.Used, set.Rows, set.Refused)
 	}
 	r := report.Groups[0]
-	if g := r.Group; math.Abs(g.Noise-m.noise) > 0.3*m.noise || len(g.Twins) != 0 {
-		t.Errorf("noise %.4f, want %.4f; twins %v, want none", g.Noise, m.noise, g.Twins)
+	if g := r.Group; math.Abs(g.Noise-m.noise) > 0.3*m.noise || len(g.Aliases) != 0 {
+		t.Errorf("noise %.4f, want %.4f; aliases %v, want none", g.Noise, m.noise, g.Aliases)
 	}
 	if len(r.Verdicts) != 1 {
 		t.Fatalf("%d verdicts, want every other size", len(r.Verdicts))

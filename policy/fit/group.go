@@ -36,7 +36,7 @@ type Group struct {
 	// NoisePairs is the number of pairs of repetitions behind Noise; 0: it is
 	// assumedNoise.
 	NoisePairs int
-	Twins      []Twin
+	Aliases    []Alias
 	// Contradictions are between sweeps that were pooled, the most cells first.
 	Contradictions []Contradiction
 

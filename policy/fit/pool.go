@@ -142,7 +142,7 @@ type Refusal struct {
 	Rows   int
 }
 
-// Set pools repetitions and looks for twins and contradictions. The pool may go on
+// Set pools repetitions and looks for aliases and contradictions. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
 	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
@@ -300,7 +300,7 @@ func (vp *variantPool) fill(g *Group) {
 		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
 	}
 	g.verify(fresh)
-	g.findTwins()
+	g.findAliases()
 }
 
 // mostMeasured picks one label where the default was seen with several, as happens between versions of the library.

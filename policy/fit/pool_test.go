@@ -66,7 +66,7 @@ func TestUnnamedDataType(t *testing.T) {
 }
 
 // Labels that take the same time are named.
-func TestTwinsAreNamed(t *testing.T) {
+func TestAliasesAreNamed(t *testing.T) {
 	m := smallMachine()
 	samples := m.sweep(1, 4)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -78,17 +78,17 @@ func TestTwinsAreNamed(t *testing.T) {
 		}
 	}
 	g := pooled(samples).Groups[0]
-	if len(g.Twins) != 1 || g.Twins[0].Bytes != 1<<20 {
-		t.Fatalf("twins %+v, want one at 1MiB", g.Twins)
+	if len(g.Aliases) != 1 || g.Aliases[0].Bytes != 1<<20 {
+		t.Fatalf("aliases %+v, want one at 1MiB", g.Aliases)
 	}
 }
 
 // The labels of a real sweep that lie are found, and no others.
-func TestTwinsOfARealSweep(t *testing.T) {
+func TestAliasesOfARealSweep(t *testing.T) {
 	for _, g := range append(grids(t), reduceScatters(t)...) {
 		at := map[uint64]int{}
-		for _, twin := range g.Twins {
-			at[twin.Bytes]++
+		for _, alias := range g.Aliases {
+			at[alias.Bytes]++
 		}
 		lies := g.Coll == nccl.CollReduceScatter && g.Nodes == 2
 		for _, b := range g.Sizes() {

@@ -36,7 +36,7 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 	m.sizes = slices.Compact(m.sizes)
 	configs := m.configs()
 	kept, labelled, defaults := []float64{1, 1, 0.5, 0.2}[rng.IntN(4)], chance(0.7), []float64{1, 1, 0.5, 0}[rng.IntN(4)]
-	own, verify, spikes, twins := chance(0.1), []float64{0, 0, 0.3, 1}[rng.IntN(4)], chance(0.3), chance(0.2)
+	own, verify, spikes, aliases := chance(0.1), []float64{0, 0, 0.3, 1}[rng.IntN(4)], chance(0.3), chance(0.2)
 	if chance(0.2) {
 		configs = slices.DeleteFunc(configs, func(c Config) bool { return c.FamilyKey == m.byDefault(1).FamilyKey })
 	}
@@ -65,7 +65,7 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 					continue
 				}
 				of := c
-				if twins && b > 1<<18 {
+				if aliases && b > 1<<18 {
 					of.Proto = nccl.ProtoSimple
 				}
 				s := m.sample(of, b, bench.SelectionForced, rng)

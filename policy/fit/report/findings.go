@@ -18,7 +18,7 @@ const (
 	Restless
 	Contradictory
 	Edge
-	Twins
+	Aliases
 	OneConfig
 	OneSize
 	NotMeasured
@@ -32,7 +32,7 @@ var advice = [...]string{
 	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
 	Contradictory:  "Find out which of two sweeps is right, leave the other one out, or measure both again",
 	Edge:           "Widen the channel range: the winner is at its end",
-	Twins:          "Measure once more where times coincide: NCCL probably took one path under several names",
+	Aliases:        "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
 }
@@ -95,8 +95,8 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	if r.Edge > 0 {
 		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
 	}
-	if twins := fit.DescribeTwins(g.Twins); twins != "" {
-		add(Twins, "the labels may be wrong where different names took equal times; the model believes them, measure once more: %s", twins)
+	if aliases := fit.DescribeAliases(g.Aliases); aliases != "" {
+		add(Aliases, "the labels may be wrong where different names took equal times; the model believes them, measure once more: %s", aliases)
 	}
 	return all
 }

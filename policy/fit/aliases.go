@@ -10,10 +10,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// Twin is a size at which two families take the same time at nearly all channel
+// Alias is a size at which two families take the same time at nearly all channel
 // counts. Different algorithms and protocols do not do that by chance: the
 // library took one path under both labels, and at least one label is wrong.
-type Twin struct {
+type Alias struct {
 	Bytes   uint64
 	A, B    FamilyKey
 	Cells   int     // channel counts compared
@@ -21,18 +21,18 @@ type Twin struct {
 }
 
 const (
-	// Twins have at least so many channel counts in common, half of which differ
+	// Aliases have at least so many channel counts in common, half of which differ
 	// by less than 1.5 % and three quarters by less than 3 %. The closest pair of
 	// families that really differ had 2.4 % for the half.
-	fewTwinCells = 4
-	twinMedian   = 0.015
-	twinMost     = 0.03
-	twinShare    = 0.75
+	fewAliasCells = 4
+	aliasMedian   = 0.015
+	aliasMost     = 0.03
+	aliasShare    = 0.75
 )
 
-// findTwins compares all families at all sizes.
-func (g *Group) findTwins() {
-	g.Twins = nil
+// findAliases compares all families at all sizes.
+func (g *Group) findAliases() {
+	g.Aliases = nil
 	times := map[uint64]map[FamilyKey]map[int]float64{} // ln(us) by channels
 	for _, c := range g.Cells {
 		if c.Config.Channels == 0 {
@@ -52,18 +52,18 @@ func (g *Group) findTwins() {
 		for a, one := range families {
 			for b, other := range families {
 				if a.compare(b) < 0 {
-					g.compareTwins(Twin{Bytes: bytes, A: a, B: b}, one, other)
+					g.compareAliases(Alias{Bytes: bytes, A: a, B: b}, one, other)
 				}
 			}
 		}
 	}
-	slices.SortFunc(g.Twins, func(a, b Twin) int {
+	slices.SortFunc(g.Aliases, func(a, b Alias) int {
 		return cmp.Or(a.A.compare(b.A), a.B.compare(b.B), cmp.Compare(a.Bytes, b.Bytes))
 	})
 }
 
-// compareTwins compares two families at the channel counts that they share.
-func (g *Group) compareTwins(t Twin, one, other map[int]float64) {
+// compareAliases compares two families at the channel counts that they share.
+func (g *Group) compareAliases(t Alias, one, other map[int]float64) {
 	var off []float64
 	for channels, ln := range one {
 		if o, ok := other[channels]; ok {
@@ -71,8 +71,8 @@ func (g *Group) compareTwins(t Twin, one, other map[int]float64) {
 		}
 	}
 	t.Cells, t.Typical = len(off), stats.Median(off)
-	if t.Cells >= fewTwinCells && t.Typical < twinMedian && shareBelow(off, twinMost) >= twinShare {
-		g.Twins = append(g.Twins, t)
+	if t.Cells >= fewAliasCells && t.Typical < aliasMedian && shareBelow(off, aliasMost) >= aliasShare {
+		g.Aliases = append(g.Aliases, t)
 	}
 }
 
@@ -86,16 +86,16 @@ func shareBelow(v []float64, bound float64) float64 {
 	return float64(n) / float64(len(v))
 }
 
-// DescribeTwins lists which families coincide at which sizes; empty: none do.
-func DescribeTwins(twins []Twin) string {
+// DescribeAliases lists which families coincide at which sizes; empty: none do.
+func DescribeAliases(aliases []Alias) string {
 	var parts []string
-	for i := 0; i < len(twins); {
+	for i := 0; i < len(aliases); {
 		j := i
 		var sizes []string
-		for ; j < len(twins) && twins[j].A == twins[i].A && twins[j].B == twins[i].B; j++ {
-			sizes = append(sizes, nccl.FormatBytes(twins[j].Bytes))
+		for ; j < len(aliases) && aliases[j].A == aliases[i].A && aliases[j].B == aliases[i].B; j++ {
+			sizes = append(sizes, nccl.FormatBytes(aliases[j].Bytes))
 		}
-		parts = append(parts, twins[i].A.String()+" = "+twins[i].B.String()+" at "+strings.Join(sizes, ", "))
+		parts = append(parts, aliases[i].A.String()+" = "+aliases[i].B.String()+" at "+strings.Join(sizes, ", "))
 		i = j
 	}
 	return strings.Join(parts, "; ")
