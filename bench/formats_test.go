@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Output of nccl-tests of all ages, written for this project, and logs of others. The counts were found by reading the files: rows
-// times two, less zero sizes, halves that failed and what the format's name says.
+// Output of nccl-tests of all ages, written for this project, and logs of others. The counts were found by reading the
+// files: rows times two, less zero sizes, halves that failed and what the format's name says.
 func TestReadCollectedFormats(t *testing.T) {
 	const unlabelled, byExport, byEnv, measured = originNone, originExport, originJSONEnv, originMeasured
 	for _, c := range []struct {
