@@ -34,10 +34,12 @@ type fitFlags struct {
 	shortlist      bool
 	mix            bool
 	profile        string
+	json           *fitJSON // filled instead of printing what it says; nil: printed
 }
 
 func fitCommand() *cobra.Command {
 	var f fitFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
 		Short: "Fit cost models to measurements",
@@ -58,7 +60,20 @@ Words of --verbose and of the report:
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),
-		RunE: func(cmd *cobra.Command, args []string) error { return fitFiles(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !asJSON {
+				return fitFiles(cmd, args, f)
+			}
+			if f.verbose || f.shortlist {
+				return cli.Usagef("--json excludes --verbose and --shortlist")
+			}
+			f.json = &fitJSON{}
+			err := fitFiles(cmd, args, f)
+			if f.json.Groups == nil { // it got nowhere
+				return err
+			}
+			return errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), f.json))
+		},
 	}
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
@@ -73,6 +88,7 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
 
@@ -102,7 +118,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
 	if err := f.mayFit(set); err != nil {
-		writeRows(cmd.OutOrStdout(), set, rejected)
+		if f.json == nil {
+			writeRows(cmd.OutOrStdout(), set, rejected)
+		}
 		return err
 	}
 	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
@@ -125,7 +143,11 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
 	}
-	writeAnswer(cmd.OutOrStdout(), in)
+	if f.json != nil {
+		*f.json = newFitJSON(&f, in)
+	} else {
+		writeAnswer(cmd.OutOrStdout(), in)
+	}
 	if f.verbose {
 		writeTables(cmd.OutOrStdout(), found)
 	}

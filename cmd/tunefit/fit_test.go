@@ -29,6 +29,13 @@ func TestFitAndEval(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
+	out, _ = tunefit(t, cli.ExitOK, "fit", smallSweep, "--csv", csv, "--force", "--json")
+	var found fitJSON
+	if err := json.Unmarshal([]byte(out), &found); err != nil || found.Measurements != 442 || found.Simulated != 442 ||
+		len(found.Groups) != 1 || found.Groups[0].Gain == nil || found.Rows == 0 || found.Policy != csv || found.Model != "" {
+		t.Errorf("%v: %s", err, out)
+	}
+	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--json", "--verbose")
 	first, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)

@@ -66,24 +66,12 @@ func writeAnswer(w io.Writer, in report.Input) {
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
 	}
-	floors := in.Model.Floors()
-	for _, r := range in.Rows {
-		if r.Floored {
-			floors.Add(r.Algo, r.Channels)
-		}
-	}
-	if floors != (nccl.Floors{}) {
+	if floors := floorsOf(in); floors != (nccl.Floors{}) {
 		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; tunefit plan measures only what it has)\n", floors)
 	}
 	findings := report.Findings(in.Report)
-	var doubts []string
-	for _, f := range findings {
-		if f.Kind == report.Contradictory {
-			doubts = append(doubts, f.String())
-		}
-	}
-	if len(doubts) > 0 {
-		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(doubts, 8, "\n          "))
+	if all := doubts(findings); len(all) > 0 {
+		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(all, 8, "\n          "))
 	}
 	writeRows(w, in.Set, in.Rejected)
 	if steps := report.Steps(findings); len(steps) > 0 {
@@ -92,6 +80,28 @@ func writeAnswer(w io.Writer, in report.Input) {
 			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
 		}
 	}
+}
+
+// floorsOf are the least numbers of channels that a job must force to have what the model and the rows choose.
+func floorsOf(in report.Input) nccl.Floors {
+	floors := in.Model.Floors()
+	for _, r := range in.Rows {
+		if r.Floored {
+			floors.Add(r.Algo, r.Channels)
+		}
+	}
+	return floors
+}
+
+// doubts are the findings of measurements that contradict each other.
+func doubts(findings []report.Finding) []string {
+	all := []string{}
+	for _, f := range findings {
+		if f.Kind == report.Contradictory {
+			all = append(all, f.String())
+		}
+	}
+	return all
 }
 
 // writeShortlist prints what to measure on more nodes than were measured.

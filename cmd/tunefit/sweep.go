@@ -49,6 +49,15 @@ type sweepFlags struct {
 
 	dryRun bool
 	init   bool
+	asJSON bool
+}
+
+// sweepJSON is what sweep --json prints.
+type sweepJSON struct {
+	Directory   string         `json:"directory"`
+	Fit         fitJSON        `json:"fit"`             // of all that was measured
+	Proof       *compare.Table `json:"proof,omitempty"` // left out: there was none, or it broke off
+	NotMeasured []string       `json:"not_measured"`    // and their reasons are in the journal
 }
 
 func sweepCommand() *cobra.Command {
@@ -116,10 +125,14 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, and about how long it takes")
 	flags.BoolVar(&f.init, "init", false, "print a plan file")
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON, one object, when the sweep is finished")
 	return cmd
 }
 
 func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
+	if f.asJSON && (f.init || f.dryRun) {
+		return cli.Usagef("--json excludes --init and --dry-run")
+	}
 	if f.init {
 		return writePlanFile(cmd.OutOrStdout(), cmd.Flags())
 	}
@@ -153,16 +166,28 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return f.goesOn(err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
-	if err := f.learn(cmd, s); err != nil {
+	found := sweepJSON{Directory: f.dir}
+	err = f.finish(ctx, cmd, s, &found)
+	found.NotMeasured = append([]string{}, s.Hopeless()...)
+	if f.asJSON && found.Fit.Groups != nil { // else it got nowhere
+		err = errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), found))
+	}
+	return err
+}
+
+// finish learns from all runs, and proves the policy if that was asked for.
+func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
+	if err := f.learn(cmd, s, found); err != nil {
 		return err
 	}
 	if f.prove > 0 {
-		if err := f.proof(ctx, cmd, s); err != nil {
+		if err := f.proof(ctx, cmd, s, found); err != nil {
 			return err
 		}
 	}
 	if missing := s.Hopeless(); len(missing) > 0 {
-		return fmt.Errorf("not measured: %s (their reasons stand above, and in %s)", strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
+		return fmt.Errorf("not measured: %s (their reasons stand above, and in %s)",
+			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
 	}
 	return nil
 }
@@ -268,7 +293,7 @@ func launcherFor(keys []fit.Key) string {
 }
 
 // learn makes a policy of all that was measured.
-func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
+func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
 	in := func(name string) string { return filepath.Join(f.dir, name) }
 	samples, failed := s.Samples()
 	if len(samples) == 0 {
@@ -280,9 +305,14 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
 		return fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
 	}
-	err := fitFiles(cmd, []string{in("sweep.csv")}, fitFlags{
-		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"), topo: f.choices.Topology.Topo, profile: f.profile, force: true,
-	})
+	flags := fitFlags{
+		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"),
+		topo: f.choices.Topology.Topo, profile: f.profile, force: true,
+	}
+	if f.asJSON {
+		flags.json = &found.Fit
+	}
+	err := fitFiles(cmd, []string{in("sweep.csv")}, flags)
 	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
 		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
 		if err := os.Remove(in("policy.csv")); !errors.Is(err, os.ErrNotExist) {
@@ -294,7 +324,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep) error {
 }
 
 // proof compares the policy with the default.
-func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep) error {
+func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
 	file := filepath.Join(f.dir, "policy.csv")
 	policy, err := ask.Decider{Policy: file}.Read()
 	if errors.Is(err, os.ErrNotExist) {
@@ -322,7 +352,13 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		}))
 	}
 	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true, Threshold: 0.01})
-	if err := errors.Join(cli.WriteWhole(kept, true, t.WriteText), t.WriteText(cmd.OutOrStdout())); err != nil {
+	err = cli.WriteWhole(kept, true, t.WriteText)
+	if f.asJSON {
+		found.Proof = t
+	} else {
+		err = errors.Join(err, t.WriteText(cmd.OutOrStdout()))
+	}
+	if err != nil {
 		return err
 	}
 	if sizes, mean := t.Slower(); sizes > 0 || mean {

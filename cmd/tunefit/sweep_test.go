@@ -162,6 +162,29 @@ func TestSweepProvesNothing(t *testing.T) {
 	}
 }
 
+// A script reads the answer and the proof from one object, and nothing else is on standard output.
+func TestSweepJSON(t *testing.T) {
+	c := newCluster(t)
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple",
+		"--channels", "4,32", "--prove=2", "--json")
+	var got struct {
+		Directory string
+		Fit       fitJSON
+		Proof     struct{ Groups []json.RawMessage }
+		Missing   []string `json:"not_measured"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got.Directory != c.dir || len(got.Fit.Groups) != 1 || got.Fit.Policy != filepath.Join(c.dir, "policy.csv") ||
+		len(got.Proof.Groups) != 1 || got.Missing == nil || len(got.Missing) > 0 {
+		t.Errorf("%s", out)
+	}
+	for _, other := range []string{"--init", "--dry-run"} {
+		tunefit(t, cli.ExitUsage, "sweep", "-o", c.dir, "--json", other)
+	}
+}
+
 // Killed at whatever start, it goes on: nothing is measured twice, nothing is lost, and the end is the same.
 func TestSweepIsKilled(t *testing.T) {
 	if testing.Short() {

@@ -138,8 +138,8 @@ func (s *Set) Of(key Key) *Group {
 
 // Refusal counts samples that were not used.
 type Refusal struct {
-	Reason string
-	Rows   int
+	Reason string `json:"reason"`
+	Rows   int    `json:"rows"`
 }
 
 // Set pools repetitions and looks for aliases and contradictions. The pool may go on

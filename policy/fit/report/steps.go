@@ -8,9 +8,9 @@ import (
 
 // Step is something to do next.
 type Step struct {
-	Do    string
-	Where string   // a few groups, or how many
-	All   []string // every group, where Where names but a few
+	Do    string   `json:"do"`
+	Where string   `json:"where"`                // a few groups, or how many
+	All   []string `json:"everywhere,omitempty"` // every group, where Where names but a few
 }
 
 // fewGroups are named in a line.
