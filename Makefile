@@ -25,7 +25,7 @@ SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
 TRAINER := $(BUILD)/trainer
 HAND_OVER := $(BUILD)/hand_over
-STANDIN := $(BUILD)/nccl-tests-standin
+FAKEPERF := $(BUILD)/nccl-tests-fakeperf
 SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
 RLIMIT  := $(shell go env GOROOT)/src/syscall/rlimit.go
 OVERLAY := $(BUILD)/overlay.json
@@ -109,13 +109,13 @@ $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c) -lpthread
 
-.PHONY: standin
-standin: $(SO) $(STANDIN) ## build a stand-in for nccl-tests, for trying out without a GPU: build/standin/all_reduce_perf ...
+.PHONY: fakeperf
+fakeperf: $(SO) $(FAKEPERF) ## build a stand-in for nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...
 
-$(STANDIN): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
-	@mkdir -p $(BUILD)/standin
-	@$(GO_BUILD) -ldflags '-s -w' -o $@ ./cmd/tunefit/internal/standin
-	@for p in all_reduce all_gather reduce_scatter broadcast reduce; do ln -sf ../$(@F) $(BUILD)/standin/$${p}_perf; done
+$(FAKEPERF): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
+	@mkdir -p $(BUILD)/fakeperf
+	@$(GO_BUILD) -ldflags '-s -w' -o $@ ./cmd/tunefit/internal/fakeperf
+	@for p in all_reduce all_gather reduce_scatter broadcast reduce; do ln -sf ../$(@F) $(BUILD)/fakeperf/$${p}_perf; done
 
 .PHONY: demo
 demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed

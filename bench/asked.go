@@ -28,7 +28,7 @@ func (u *run) asks(coll nccl.Coll, nodes, ranks int, file string, claims []claim
 	l, _, _, _ := merge(slices.Clone(claims))
 	s := Sample{
 		Coll: coll, Nodes: nodes, Ranks: ranks, Algo: l.algo, Proto: l.proto, Channels: l.channels,
-		Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[StandIn],
+		Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
 	}
 	return &asks{s, u.log.decided, map[label]map[uint64]bool{}}
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // field returns a field without blanks around it; empty where there is none.
@@ -137,7 +137,7 @@ func (s *sweep) setup() *Setup {
 		for c := column(sweepColumns); c < column(floorColumns); c++ {
 			field := said.column(c)
 			*field = strings.Clone(*field) // the record is one long string
-			*kept.column(c) = escape.Line(*field)
+			*kept.column(c) = termsafe.Line(*field)
 		}
 		s.setups[said] = kept
 	}

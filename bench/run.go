@@ -151,7 +151,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		if !asks.areMet(&s) || s.unusable() != "" {
 			asks.unmet(r, row.bytes)
 		}
-		s.Setup, s.Simulated = setup, u.facts.gpus[StandIn]
+		s.Setup, s.Simulated = setup, u.facts.gpus[FakePerf]
 		if row.setup != nil {
 			s.Setup = row.setup
 		}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // Setup is where and with what a time was measured, as far as its file tells. A
@@ -26,8 +26,8 @@ type Setup struct {
 	MinChannels, MinCTAs string
 }
 
-// StandIn is the GPU of runs that the stand-in for nccl-tests made up (cmd/tunefit/internal/standin).
-const StandIn = "stand-in (no GPU)"
+// FakePerf is the GPU of runs that the stand-in for nccl-tests made up (cmd/tunefit/internal/fakeperf).
+const FakePerf = "stand-in (no GPU)"
 
 // mostHosts bounds the names that every row of a sweep repeats.
 const mostHosts = 16
@@ -185,7 +185,7 @@ func (u *run) setup(env *environment) *Setup {
 		return nil
 	}
 	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner} {
-		*field = escape.Line(*field) // it is printed within lines
+		*field = termsafe.Line(*field) // it is printed within lines
 	}
 	return &s
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 func fingerprint(t testing.TB, doc *Document) Fingerprint {
@@ -109,8 +109,8 @@ func TestFingerprintTellsMachinesApart(t *testing.T) {
 
 func TestFingerprintsOfKnownSystems(t *testing.T) {
 	seen := make(map[Fingerprint]string)
-	for _, file := range golden.Files(t, "system.xml") {
-		dir := golden.System(file)
+	for _, file := range nccltest.Files(t, "system.xml") {
+		dir := nccltest.System(file)
 		doc := readGolden(t, file)
 		f := fingerprint(t, doc)
 		if g := fingerprint(t, renamed(doc)); f != g {

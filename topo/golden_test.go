@@ -4,12 +4,12 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 func readGolden(t testing.TB, answers string) *Document {
 	t.Helper()
-	doc, err := ReadFile(golden.Topology(answers))
+	doc, err := ReadFile(nccltest.Topology(answers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,14 +17,14 @@ func readGolden(t testing.TB, answers string) *Document {
 }
 
 func TestPathsAgreeWithNCCL(t *testing.T) {
-	scores := map[Stage]*golden.Score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
-	var reports, multi golden.Score
-	for _, file := range golden.Files(t, "paths.json") {
+	scores := map[Stage]*nccltest.Score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
+	var reports, multi nccltest.Score
+	for _, file := range nccltest.Files(t, "paths.json") {
 		doc := readGolden(t, file)
 		var answers struct{ Stages map[Stage]any }
-		golden.LoadJSON(t, file, &answers)
-		if diff := golden.Compare(&multi, golden.AsJSON(t, totalsOfTwo(t, doc)), answers.Stages["multi"]); diff != "" {
-			t.Errorf("%s multi: %s", golden.System(file), diff)
+		nccltest.LoadJSON(t, file, &answers)
+		if diff := nccltest.Compare(&multi, nccltest.AsJSON(t, totalsOfTwo(t, doc)), answers.Stages["multi"]); diff != "" {
+			t.Errorf("%s multi: %s", nccltest.System(file), diff)
 		}
 		for stage, s := range scores {
 			want, ok := answers.Stages[stage]
@@ -36,10 +36,10 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			got := golden.AsJSON(t, report)
+			got := nccltest.AsJSON(t, report)
 			reports.Add(reflect.DeepEqual(got, want))
-			if diff := golden.Compare(s, got, want); diff != "" {
-				t.Errorf("%s %s: %s", golden.System(file), stage, diff)
+			if diff := nccltest.Compare(s, got, want); diff != "" {
+				t.Errorf("%s %s: %s", nccltest.System(file), stage, diff)
 			}
 		}
 	}
@@ -62,12 +62,12 @@ func totalsOfTwo(t *testing.T, doc *Document) *Totals {
 }
 
 func TestLinksAgreeWithNCCL(t *testing.T) {
-	var all, entries golden.Score
+	var all, entries nccltest.Score
 	files := 0
-	for _, file := range golden.Files(t, "p2p_gdr.json") {
+	for _, file := range nccltest.Files(t, "p2p_gdr.json") {
 		doc := readGolden(t, file)
 		var answers map[string]map[string]any
-		golden.LoadJSON(t, file, &answers)
+		nccltest.LoadJSON(t, file, &answers)
 		files++
 		for variant, changed := range answers {
 			want := map[string]any{}
@@ -77,7 +77,7 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 			for k, v := range changed {
 				want[k] = v
 			}
-			env := golden.Environment(variant)
+			env := nccltest.Environment(variant)
 			if env["ORACLE_NVML_P2P_OFF"] == "1" {
 				continue // what the driver denies is not modelled
 			}
@@ -86,7 +86,7 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 			if _, fails := changed["error"]; fails {
 				all.Add(err != nil)
 				if err == nil {
-					t.Errorf("%s %s: no error, NCCL has %v", golden.System(file), variant, changed["message"])
+					t.Errorf("%s %s: no error, NCCL has %v", nccltest.System(file), variant, changed["message"])
 				}
 				continue
 			}
@@ -94,10 +94,10 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			got := golden.AsJSON(t, report)
+			got := nccltest.AsJSON(t, report)
 			entries.Add(reflect.DeepEqual(got, any(want)))
-			if diff := golden.Compare(&all, got, want); diff != "" {
-				t.Errorf("%s %s: %s", golden.System(file), variant, diff)
+			if diff := nccltest.Compare(&all, got, want); diff != "" {
+				t.Errorf("%s %s: %s", nccltest.System(file), variant, diff)
 			}
 		}
 	}

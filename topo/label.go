@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number), nvs; other
@@ -51,7 +51,7 @@ func (s *System) Find(text string) (*Node, error) {
 		}
 	}
 	return nil, fmt.Errorf("no %s in this system (%sknown: %s)", strconv.Quote(text),
-		suggest.DidYouMean(text, labels), escape.Line(list(labels)))
+		suggest.DidYouMean(text, labels), termsafe.Line(list(labels)))
 }
 
 // list joins names, and leaves out what would fill the screen.

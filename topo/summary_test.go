@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 func summarize(t testing.TB, doc *Document) Summary {
@@ -83,8 +83,8 @@ func TestSummaryOfKnownSystems(t *testing.T) {
 		"issue-nccl1519-h100vm": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true, IntraBW: 370.8,
 			MinPairBW: 370.8, Intra: "NVL", NVLinkBW: 370.8, NICs: 7, NICBW: 25, NetBW: 168, GPUNIC: "PHB", GPUNICBW: 24},
 	}
-	for _, file := range golden.Files(t, "system.xml") {
-		dir := golden.System(file)
+	for _, file := range nccltest.Files(t, "system.xml") {
+		dir := nccltest.System(file)
 		want, ok := known[dir]
 		if !ok {
 			continue
@@ -113,8 +113,8 @@ func closeTo(a, b Summary) bool {
 }
 
 func TestSummaryOfEverySystemIsPlausible(t *testing.T) {
-	for _, file := range golden.Files(t, "system.xml") {
-		dir := golden.System(file)
+	for _, file := range nccltest.Files(t, "system.xml") {
+		dir := nccltest.System(file)
 		s, err := Build(readGolden(t, file), BuildOptions{})
 		if err != nil {
 			t.Fatal(err)

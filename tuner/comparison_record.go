@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
 )
 
 // Comparison is what a job has found out about two versions of its policy. Ranks publish it as JSON.
@@ -91,7 +91,7 @@ func (d *comparison) save(text []byte) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		return whole.Write(path, append(text, '\n'))
+		return atomicfile.Write(path, append(text, '\n'))
 	}))
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
 // exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
@@ -155,7 +155,7 @@ func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
 // write puts the text in the place of the file as a whole, for all to read: node_exporter has a
 // user of its own.
 func (f metricsFile) write(text []byte) error {
-	return whole.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, newIdentity(), text))
+	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, newIdentity(), text))
 }
 
 // removeStale removes what processes of this machine left behind that were killed, whole files
@@ -177,7 +177,7 @@ func (f metricsFile) removeStale() {
 
 // metricsOwner reads which process wrote a file.
 func metricsOwner(path string) (Process, error) {
-	file, _, err := regular.Open(path)
+	file, _, err := openregular.Open(path)
 	if err != nil {
 		return Process{}, err
 	}

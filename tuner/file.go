@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -144,12 +144,12 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 			return content{known: true}, nil
 		}
 	}
-	f, info, err := regular.Open(path)
+	f, info, err := openregular.Open(path)
 	if err != nil {
 		return c, reason(err)
 	}
 	defer f.Close()
-	if err := owner.CheckFile(info, s.trustFiles); err != nil {
+	if err := fileowner.CheckFile(info, s.trustFiles); err != nil {
 		return c, err
 	}
 	c.id = watch.Identify(info)

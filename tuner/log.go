@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // Level is a severity of NCCL's logger.
@@ -44,9 +44,9 @@ func (l Log) emit(level Level, format string, args []any) {
 	}
 	for i, arg := range args {
 		if s, ok := arg.(string); ok { // a file's name, say; an error may have several lines
-			args[i] = escape.Line(s)
+			args[i] = termsafe.Line(s)
 		}
 	}
 	_, file, line, _ := runtime.Caller(2)
-	l.Emit(level, filepath.Base(file), line, escape.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
+	l.Emit(level, filepath.Base(file), line, termsafe.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
@@ -28,7 +28,7 @@ const (
 	// EnvFilesTrust by the policy, the model and the topology file, where they can
 	// write there.
 	EnvTrust      = "NCCL_TUNER_RENDEZVOUS_TRUST"
-	EnvFilesTrust = owner.TrustVariable
+	EnvFilesTrust = fileowner.TrustVariable
 )
 
 // reload says what a change of the policy's files does during a run.

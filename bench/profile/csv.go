@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/columns"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -79,7 +79,7 @@ func Read(name string, text []byte) (*Profile, error) {
 	case v != version:
 		return nil, fmt.Errorf("%s:1:%d: version %s of job profiles (known: %s)", name, len(Head)+1, suggest.Quote(v), version)
 	}
-	t, err := columns.Read(name, rest, 1, columnNames, 3)
+	t, err := csvtable.Read(name, rest, 1, columnNames, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func Read(name string, text []byte) (*Profile, error) {
 }
 
 // reader reads the rows of one profile.
-type reader struct{ *columns.Table }
+type reader struct{ *csvtable.Table }
 
 func (r *reader) entry() Entry {
 	e := Entry{Call: Call{Algo: -1, Proto: -1}}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -27,7 +27,7 @@ const (
 )
 
 func checkCommand() *cobra.Command {
-	var from costs.Flags
+	var from ncclchoice.Flags
 	var o checkOptions
 	var rules bool
 	var explain string
@@ -93,7 +93,7 @@ type checkOptions struct {
 	output                  string
 }
 
-func (o *checkOptions) run(cmd *cobra.Command, from costs.Flags, args []string) (code int, err error) {
+func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (code int, err error) {
 	file := args[0]
 	text, err := cli.ReadDecider(file, cli.KindPolicy)
 	if err != nil {
@@ -174,7 +174,7 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
-	s, err := topo.Build(doc, costs.BuildOptions())
+	s, err := topo.Build(doc, ncclchoice.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -126,7 +126,7 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	case f.config == "default":
 		opts.Defaults = true
 	default:
-		c, err := measure.ParseConfig(f.config)
+		c, err := perfrun.ParseConfig(f.config)
 		if err != nil {
 			return opts, cli.Usagef("--config %w (or default)", err)
 		}

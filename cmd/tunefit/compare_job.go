@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -91,7 +91,7 @@ func writeComparisons(w cli.Printable, all []tuner.Comparison) error {
 			gap = ""
 		}
 		_, err := fmt.Fprintf(w, "%s%s against %s, on %s of %s, %s to %s\n  %s\n  %s\n", gap,
-			escape.Line(c.A.Name), escape.Line(c.B.Name), cli.CountOf(c.Ranks, "rank"), cli.CountOf(c.Nodes, "node"),
+			termsafe.Line(c.A.Name), termsafe.Line(c.B.Name), cli.CountOf(c.Ranks, "rank"), cli.CountOf(c.Nodes, "node"),
 			c.Began.Format("2006-01-02 15:04"), c.At.Format("15:04"), c.Verdict(), c.Effort())
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -81,7 +81,7 @@ func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err
 	}
-	err := c.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
+	err := c.each(func(coll nccl.Coll, shape commspec.Shape, sizes []uint64) error {
 		for _, call := range ask.Calls(c.files.Rules(coll, shape)) {
 			call.Coll, call.Shape = coll, shape
 			if err := c.compare(call, sizes); err != nil {
@@ -134,7 +134,7 @@ func (c *comparison) write(w io.Writer) {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.before.Coll, d.before.Shape, grid.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
+		tw.Row(d.before.Coll, d.before.Shape, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
 			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
 	tw.Flush()

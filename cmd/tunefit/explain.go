@@ -8,9 +8,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -54,7 +54,7 @@ topology of --topo. The decision is what a job gets with that release.`,
 			for _, note := range a.Notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			a.Note(cmd.ErrOrStderr(), []grid.Shape{p.Outcome.Shape})
+			a.Note(cmd.ErrOrStderr(), []commspec.Shape{p.Outcome.Shape})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))
 			} else {
@@ -82,10 +82,10 @@ type explainFlags struct {
 	by           ask.Decider
 	comm         string
 	nodes, ranks int
-	nvl          grid.NVLDomains
+	nvl          commspec.NVLDomains
 	call         ask.Question
 	all, json    bool
-	from         costs.Flags
+	from         ncclchoice.Flags
 }
 
 // decider takes what is not named from where a job takes it.
@@ -126,19 +126,19 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Questi
 	return q, nil
 }
 
-func (f *explainFlags) shape(cmd *cobra.Command) (grid.Shape, error) {
+func (f *explainFlags) shape(cmd *cobra.Command) (commspec.Shape, error) {
 	nodes, ranks := cmd.Flags().Changed("nodes"), cmd.Flags().Changed("ranks")
 	switch {
 	case f.comm != "" && (nodes || ranks):
-		return grid.Shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
+		return commspec.Shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
 	case f.comm != "":
-		return grid.ParseShape(f.comm)
+		return commspec.ParseShape(f.comm)
 	case !nodes || !ranks:
-		return grid.Shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
-	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= grid.MaxRanks:
-		return grid.Shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
-	case f.nodes < 1 || f.ranks < 2 || f.ranks > grid.MaxRanks:
-		return grid.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
+		return commspec.Shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
+	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= commspec.MaxRanks:
+		return commspec.Shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
+	case f.nodes < 1 || f.ranks < 2 || f.ranks > commspec.MaxRanks:
+		return commspec.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return grid.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
+	return commspec.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
 }

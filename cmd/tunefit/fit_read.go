@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -64,11 +64,11 @@ func readModelTopology(file string) (*model.Topology, error) {
 	if file == "" {
 		return nil, nil
 	}
-	doc, err := costs.ReadTopology(file)
+	doc, err := ncclchoice.ReadTopology(file)
 	if err != nil {
 		return nil, err
 	}
-	sys, err := topo.Build(doc, costs.BuildOptions())
+	sys, err := topo.Build(doc, ncclchoice.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package main
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/spf13/cobra"
 )
 
 func gcCommand() *cobra.Command {
-	var f jobs.Cleanup
+	var f livejobs.Cleanup
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what ended jobs left at their rendezvous",

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 )
 
 type importFlags struct {
@@ -99,7 +99,7 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		shapes, err := (&grid.Flags{Shapes: []string{f.comm}}).ParseShapes(nil)
+		shapes, err := (&commspec.Flags{Shapes: []string{f.comm}}).ParseShapes(nil)
 		if err != nil {
 			return opts, err
 		}

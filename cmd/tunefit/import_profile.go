@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was asked for.
@@ -65,7 +65,7 @@ func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps in
 		progress.TurnTo(filepath.Base(file))
 		err := readOfJob(job, file, progress, known)
 		if kind, _ := cli.FileKind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
-			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", escape.Line(err.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", termsafe.Line(err.Error()))
 		} else if err != nil {
 			failed = append(failed, err)
 		}

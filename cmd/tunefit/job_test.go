@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -97,10 +97,10 @@ func (j *job) stop(t *testing.T, rank int) (resume func()) {
 }
 
 // status returns what status --json says of the job's communicator, or nil.
-func (j *job) status(t *testing.T, args ...string) *jobs.CommunicatorJSON {
+func (j *job) status(t *testing.T, args ...string) *livejobs.CommunicatorJSON {
 	t.Helper()
 	out, said := tunefit(t, cli.ExitOK, append([]string{"status", "--json"}, args...)...)
-	var all []jobs.CommunicatorJSON
+	var all []livejobs.CommunicatorJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s%s", err, out, said)
 	}

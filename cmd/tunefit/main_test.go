@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The machine's own NCCL is not the tests' affair.
-	costs.FindNCCL = func() nccl.Version { return nccl.Reference }
-	costs.Tune = testlib.TuneOnce()
+	ncclchoice.FindNCCL = func() nccl.Version { return nccl.Reference }
+	ncclchoice.Tune = testlib.TuneOnce()
 	os.Exit(testlib.Run(m))
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 type planFlags struct {
-	choices measure.Choices
+	choices perfrun.Choices
 	launch  string
 	library cli.LibraryFlag
 	asJSON  bool
@@ -140,7 +140,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 			plans = append(plans, f.verification(space, group))
 			continue
 		}
-		space.Sizes = measure.Sizes(group, asked, sizesNamed)
+		space.Sizes = perfrun.Sizes(group, asked, sizesNamed)
 		if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
 			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the sweep, above 0)", f.choices.Grid.Sizes, key)
 		}
@@ -173,7 +173,7 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Shapes) == 0 || slices.Contains(shapes, grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks})) {
+		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Shapes) == 0 || slices.Contains(shapes, commspec.Shape{Nodes: g.Nodes, Ranks: g.Ranks})) {
 			keys = append(keys, g.Key)
 		}
 	}

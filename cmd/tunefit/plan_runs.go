@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -51,7 +51,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	next := space.Next(group)
 	p := planJSON{
 		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks,
-		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: measure.Unmet(space, group),
+		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: perfrun.Unmet(space, group),
 	}
 	if group != nil {
 		p.Measured = len(group.Configs())
@@ -67,7 +67,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "the last runs gained too little, or nothing is left; what was not measured may still be faster"
 	}
 	for _, r := range next.Runs {
-		s := measure.Of(space.Key, r)
+		s := perfrun.Of(space.Key, r)
 		j := f.commands(s, true)
 		if len(s.Rows) == 1 {
 			c := s.Rows[0].Config
@@ -89,7 +89,7 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	if p.Done {
 		return p
 	}
-	starts := measure.Verification(space.Key, space.Sizes, space.Verification(group), f.repetitions)
+	starts := perfrun.Verification(space.Key, space.Sizes, space.Verification(group), f.repetitions)
 	if p.Done = len(starts) == 0; p.Done {
 		p.Why = "nothing that was measured comes near the default"
 		return p
@@ -105,7 +105,7 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	return p
 }
 
-func choices(s measure.Start) (all []choiceJSON) {
+func choices(s perfrun.Start) (all []choiceJSON) {
 	for _, row := range s.Rows {
 		c := choiceJSON{Algorithm: row.Algo.String(), Protocol: row.Proto.String(), Channels: row.Channels}
 		for _, b := range s.Sizes {
@@ -119,7 +119,7 @@ func choices(s measure.Start) (all []choiceJSON) {
 }
 
 // commands writes a start down: its policy, and what starts nccl-tests.
-func (f *planFlags) commands(s measure.Start, withPolicy bool) runJSON {
+func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
 	r := runJSON{Sizes: s.Sizes, Env: map[string]string{}, Commands: []string{}}
 	if len(s.Rows) > 0 {
 		r.Env = f.tuned(s.Policy + ".csv")
@@ -141,7 +141,7 @@ func (f *planFlags) tuned(policy string) map[string]string {
 	if f.library.Path == "" && err != nil {
 		library = cli.LibraryName // where NCCL looks for it
 	}
-	return measure.Tuned(library, policy)
+	return perfrun.Tuned(library, policy)
 }
 
 // perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them only.
@@ -160,9 +160,9 @@ func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, nam
 			words = append(words, name+"="+cli.ShellWord(env[name]))
 		}
 	}
-	words = append(words, measure.Program(key.Coll))
+	words = append(words, perfrun.Program(key.Coll))
 	commands = []string{fmt.Sprintf("echo '# %s' > %s.log", name, name)}
-	for _, step := range measure.Steps(sizes, measure.TrimUnit(key)) {
+	for _, step := range perfrun.Steps(sizes, perfrun.TrimUnit(key)) {
 		args := slices.Concat(words, step.Args(), []string{"-g", strconv.Itoa(gpus)})
 		commands = append(commands, fmt.Sprintf("%s >> %s.log 2>&1", strings.Join(args, " "), name))
 	}
@@ -189,7 +189,7 @@ func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 }
 
 func (p *planJSON) write(out *strings.Builder) {
-	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Collective, grid.Shape{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
+	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Collective, commspec.Shape{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(out, "# done: %s\n", p.Why)
 	} else {

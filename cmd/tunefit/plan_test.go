@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -124,7 +124,7 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 	dir := t.TempDir()
 	f := planFlags{}
 	for _, r := range plannedRuns {
-		for _, command := range f.commands(measure.Of(r.key, r.run), true).Commands {
+		for _, command := range f.commands(perfrun.Of(r.key, r.run), true).Commands {
 			_, log, _ := strings.Cut(strings.ReplaceAll(command, ">>", ">"), "> ")
 			log, isPerf := strings.CutSuffix(log, " 2>&1")
 			if !isPerf {

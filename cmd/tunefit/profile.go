@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -18,7 +18,7 @@ type profileFlags struct {
 	by     ask.Decider
 	steps  int
 	asJSON bool
-	from   costs.Flags
+	from   ncclchoice.Flags
 }
 
 func profileCommand() *cobra.Command {
@@ -115,7 +115,7 @@ func readProfile(file string) (*profile.Profile, error) {
 }
 
 // shapeOf is the communicator as the other commands have it.
-func shapeOf(s profile.Shape) grid.Shape { return grid.Shape{Nodes: s.Nodes, Ranks: s.Ranks} }
+func shapeOf(s profile.Shape) commspec.Shape { return commspec.Shape{Nodes: s.Nodes, Ranks: s.Ranks} }
 
 // decide asks what decides about every call whose size is known.
 func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
@@ -124,8 +124,8 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 		return err
 	}
 	v.by = f.by
-	var shown []grid.Shape
-	byShape := map[grid.Shape][]ask.Question{}
+	var shown []commspec.Shape
+	byShape := map[commspec.Shape][]ask.Question{}
 	for _, g := range v.groups {
 		for _, e := range g.Entries {
 			s := shapeOf(e.Shape).Through(a.ABI)

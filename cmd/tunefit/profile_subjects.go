@@ -9,8 +9,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -31,7 +31,7 @@ type subjects struct {
 }
 
 // subjectsOf reads a profile. Collectives and communicators are those of them that are named, all if none are.
-func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, err error) {
+func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects, err error) {
 	p, err := readProfile(file)
 	if err != nil {
 		return s, err
@@ -61,7 +61,7 @@ func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, er
 		}
 		for _, e := range g.Entries {
 			// nccl-tests measures no less than its unit.
-			unit := measure.TrimUnit(key)
+			unit := perfrun.TrimUnit(key)
 			s.sizes[key] = append(s.sizes[key], max(e.Bytes/unit, 1)*unit)
 		}
 	}
@@ -83,7 +83,7 @@ func subjectsOf(file string, named *grid.Flags, notes io.Writer) (s subjects, er
 	return s, nil
 }
 
-func namedToo(named *grid.Flags) string {
+func namedToo(named *commspec.Flags) string {
 	if len(named.Colls)+len(named.Shapes) > 0 {
 		return " of the collectives and communicators that --coll and --comm name"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -63,7 +63,7 @@ func (v *profileView) headline() string {
 		return "no size of a call is known"
 	}
 	g := v.groups[0]
-	what := fmt.Sprintf("%s of %s on %s", g.Coll, grid.SizeRange(g.Sizes()), g.Shape)
+	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Shape)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known", cli.CountOf(len(v.Entries), "kind"), what)
 	}
@@ -81,7 +81,7 @@ func (v *profileView) write(w io.Writer) error {
 			inDetail = v.groups
 		}
 		for _, g := range inDetail {
-			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, grid.SizeRange(g.Sizes()))
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, commspec.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
 		if len(v.groups) > 1 {
@@ -94,7 +94,7 @@ func (v *profileView) write(w io.Writer) error {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				tw.Row(v.share(g.Weight), g.Coll, g.Shape, grid.SizeRange(g.Sizes()), known(calls, "%.4g"),
+				tw.Row(v.share(g.Weight), g.Coll, g.Shape, commspec.SizeRange(g.Sizes()), known(calls, "%.4g"),
 					orDash(bytes, about), orDash(micros, profile.Duration), "")
 			}
 			tw.Flush()

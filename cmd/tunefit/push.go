@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/spf13/cobra"
 )
 
 func pushCommand() *cobra.Command {
-	var f jobs.Push
+	var f livejobs.Push
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Put a policy into force in running jobs, and wait until it is",

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // reader reads files of measurements one after the other.
@@ -38,7 +38,7 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	r, digest, err := in.measurements(file)
 	switch {
 	case err != nil && in.found[file]:
-		in.notes = append(in.notes, bench.Note{File: "left out", Text: escape.Line(err.Error())})
+		in.notes = append(in.notes, bench.Note{File: "left out", Text: termsafe.Line(err.Error())})
 		return nil, ""
 	case err != nil:
 		in.failed = append(in.failed, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -46,9 +46,9 @@ func cutLine(text, begin string) (rest, line string) {
 // ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
 	testlib.NoJob(t)
-	installed := costs.FindNCCL
-	defer func() { costs.FindNCCL = installed }()
-	costs.FindNCCL = func() nccl.Version { return 22707 }
+	installed := ncclchoice.FindNCCL
+	defer func() { ncclchoice.FindNCCL = installed }()
+	ncclchoice.FindNCCL = func() nccl.Version { return 22707 }
 	dir := t.TempDir()
 	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
 	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
@@ -89,8 +89,8 @@ func TestReleaseOfAPolicy(t *testing.T) {
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
 	testlib.NoJob(t)
-	installed := costs.FindNCCL
-	defer func() { costs.FindNCCL = installed }()
+	installed := ncclchoice.FindNCCL
+	defer func() { ncclchoice.FindNCCL = installed }()
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
@@ -105,7 +105,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		costs.FindNCCL = func() nccl.Version { return test.installed }
+		ncclchoice.FindNCCL = func() nccl.Version { return test.installed }
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -84,7 +84,7 @@ func (t *decisionTable) show(call ask.Question) error {
 	if err := t.open(t.by); err != nil {
 		return err
 	}
-	err := t.each(func(coll nccl.Coll, shape grid.Shape, sizes []uint64) error {
+	err := t.each(func(coll nccl.Coll, shape commspec.Shape, sizes []uint64) error {
 		call.Coll, call.Shape = coll, shape
 		outcomes, err := t.asked.Ask(t.by, shape, call.At(sizes))
 		t.outcomes = append(t.outcomes, outcomes...)
@@ -126,7 +126,7 @@ func (t *decisionTable) write(w io.Writer) {
 			last = o
 		}
 		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))), gains(t.outcomes[start:i]),
-			first.Coll.String(), first.Shape.String(), grid.SizeRange(first.Bytes, last.Bytes), first.NCCL.String(), first.Policy.String(),
+			first.Coll.String(), first.Shape.String(), commspec.SizeRange(first.Bytes, last.Bytes), first.NCCL.String(), first.Policy.String(),
 			orNCCL(int64(first.Channels), strconv.Itoa(first.Channels)), first.DecidedBy(t.by.Base()))
 	}
 	tw.Flush()

@@ -14,14 +14,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 type simulateFlags struct {
-	costs.Flags
-	grid     grid.Flags
+	ncclchoice.Flags
+	grid     commspec.Flags
 	nodes    []int
 	perNode  int
 	channels []int
@@ -105,7 +105,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 		samples := simulate.Sweep(o)
 		all = append(all, samples...)
-		summaries = append(summaries, summarise(grid.Shape{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
+		summaries = append(summaries, summarise(commspec.Shape{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
 	}
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
@@ -169,14 +169,14 @@ func sortedOnce(numbers []int) []int {
 
 // sweepSummary says what one communicator's sweep is worth learning from.
 type sweepSummary struct {
-	shape   grid.Shape
+	shape   commspec.Shape
 	rows    int
 	mean    float64 // default's time / best configuration's, over collectives and sizes, without noise
 	worst   float64
 	leftOut []int // channel counts that no algorithm has
 }
 
-func summarise(s grid.Shape, o simulate.Options, samples []bench.Sample) sweepSummary {
+func summarise(s commspec.Shape, o simulate.Options, samples []bench.Sample) sweepSummary {
 	type question struct {
 		coll  nccl.Coll
 		bytes uint64

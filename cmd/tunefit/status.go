@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/jobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/spf13/cobra"
 )
@@ -13,7 +13,7 @@ func rendezvousFlag(cmd *cobra.Command, name *string) {
 }
 
 func statusCommand() *cobra.Command {
-	var f jobs.View
+	var f livejobs.View
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the policy version of every live communicator, and changes under way",

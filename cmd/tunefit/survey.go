@@ -5,20 +5,20 @@ import (
 	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // survey asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
 type survey struct {
-	grid  grid.Flags
-	from  costs.Flags
+	grid  commspec.Flags
+	from  ncclchoice.Flags
 	files ask.Files
 	asked *ask.Asker
 
 	colls  []nccl.Coll
-	shapes []grid.Shape
+	shapes []commspec.Shape
 	sizes  []uint64
 	ranges bool     // the sizes are samples
 	notes  []string // on the deciders
@@ -48,7 +48,7 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 }
 
 // each visits every collective on every communicator, with the sizes that matter there.
-func (s *survey) each(visit func(nccl.Coll, grid.Shape, []uint64) error) error {
+func (s *survey) each(visit func(nccl.Coll, commspec.Shape, []uint64) error) error {
 	for _, coll := range s.colls {
 		for _, shape := range s.shapes {
 			sizes := s.sizes

@@ -20,16 +20,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 type sweepFlags struct {
 	dir      string
-	choices  measure.Choices
+	choices  perfrun.Choices
 	library  cli.LibraryFlag
 	full     bool
 	programs string
@@ -333,7 +333,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return len(policy.Rules(k.Coll, grid.Shape{Nodes: k.Nodes, Ranks: k.Ranks})) == 0
+		return len(policy.Rules(k.Coll, commspec.Shape{Nodes: k.Nodes, Ranks: k.Ranks})) == 0
 	})
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)

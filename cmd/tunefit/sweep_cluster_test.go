@@ -37,7 +37,7 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t, testlib.StandIn(t), append([]string{"STANDIN_GRID=" + grid, "STANDIN_NOISE=0"}, env...), filepath.Join(t.TempDir(), "sweep")}
+	return &cluster{t, testlib.FakePerf(t), append([]string{"FAKEPERF_GRID=" + grid, "FAKEPERF_NOISE=0"}, env...), filepath.Join(t.TempDir(), "sweep")}
 }
 
 // sweep runs tunefit sweep as a process of its own.

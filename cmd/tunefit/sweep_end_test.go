@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -24,7 +24,7 @@ const mostRuns = 60
 // A sweep of each collective ends with each release of NCCL, on one node and on two, by the library and by variables. Some
 // releases leave channels to NCCL, others do not have all algorithms.
 func TestSweepEnds(t *testing.T) {
-	perf := testlib.StandIn(t)
+	perf := testlib.FakePerf(t)
 	for _, release := range nccl.KnownVersions {
 		for coll := range nccl.Coll(nccl.NumColls) {
 			for _, how := range []struct {
@@ -38,16 +38,16 @@ func TestSweepEnds(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %s %s", release, coll, how.name), func(t *testing.T) {
 					t.Parallel()
 					// What {env} would pass on, each process is started with: the release is not the whole test's.
-					with := strings.Replace(how.with, "{command}", "STANDIN_NCCL="+release.String()+" {command}", 1)
+					with := strings.Replace(how.with, "{command}", "FAKEPERF_NCCL="+release.String()+" {command}", 1)
 					o := launch.Options{With: with}
 					if how.with == launch.Local {
-						o.Prefix = []string{"env", "STANDIN_NCCL=" + release.String()}
+						o.Prefix = []string{"env", "FAKEPERF_NCCL=" + release.String()}
 					}
 					launcher, err := launch.New(o)
 					if err != nil {
 						t.Fatal(err)
 					}
-					choices := &measure.Choices{Algos: []string{"ring", "tree", "nvls", "nvls_tree"}, Protos: []string{"ll", "simple"}, Channels: []int{4, 32}}
+					choices := &perfrun.Choices{Algos: []string{"ring", "tree", "nvls", "nvls_tree"}, Protos: []string{"ll", "simple"}, Channels: []int{4, 32}}
 					if err := choices.Check(); err != nil {
 						t.Fatal(err)
 					}
@@ -101,7 +101,7 @@ func TestSweepSaysWhatIsNotToBeHad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := append(prepare(t), "--coll", "allgather", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32", "--budget", "2m")
 			c := newCluster(t)
-			c.env = []string{"STANDIN_NCCL=2.30.7"} // the real grid has no allgather
+			c.env = []string{"FAKEPERF_NCCL=2.30.7"} // the real grid has no allgather
 			_, errs := c.done(args...)
 			n := len(c.runs())
 			if n > 1+2+2+fit.Contenders {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -48,7 +48,7 @@ const mostPlan = 1 << 20
 
 // readPlanFile sets the flags that were not given.
 func readPlanFile(name string, flags *pflag.FlagSet) error {
-	text, err := regular.Read(name, mostPlan)
+	text, err := openregular.Read(name, mostPlan)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestSweepSetUp(t *testing.T) {
 		c.done("--launch", playedRanks)
 	})
 	t.Run("not loaded", func(t *testing.T) {
-		c := newCluster(t, "STANDIN_FAIL=plugin-not-loaded")
+		c := newCluster(t, "FAKEPERF_FAIL=plugin-not-loaded")
 		args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring", "--protos", "ll", "--channels", "4,32", "--launch", playedRanks}
 		code, _, errs := c.sweep(args...)
 		if runs := c.runs(); code != cli.ExitFailed || len(runs) != 2 || runs[1].Outcome != sweep.Stopped || !strings.Contains(errs, "NCCL did not load the tuner library") {

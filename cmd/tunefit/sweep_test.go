@@ -25,7 +25,7 @@ func TestSweep(t *testing.T) {
 		t.Skip("a whole sweep")
 	}
 	c := newCluster(t)
-	c.env = append(c.env, "STANDIN_NOISE=0.003", "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts")) // the same noise each time
+	c.env = append(c.env, "FAKEPERF_NOISE=0.003", "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts")) // the same noise each time
 	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56", "--launch", playedRanks)
 	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSweepWhileTheMachineDrifts(t *testing.T) {
 	}
 	for _, drift := range []string{"0.05", "0.2"} {
 		starts := testlib.File(t, "starts", strings.Repeat("\n", 8)) // the verification comes while times fall
-		c := newCluster(t, "STANDIN_STATE="+starts, "STANDIN_DRIFT="+drift)
+		c := newCluster(t, "FAKEPERF_STATE="+starts, "FAKEPERF_DRIFT="+drift)
 		_, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
 		if !strings.Contains(errs, "moved by more than it gains: ") && !strings.Contains(errs, "no row would improve") {
 			t.Errorf("%s: it does not say so\n%s", drift, errs)
@@ -114,7 +114,7 @@ func TestSweepWhileTheMachineDrifts(t *testing.T) {
 
 // A proof needs all of its runs, right and at all sizes. Whatever else happens is no proof, and says which run it was.
 func TestSweepProvesNothing(t *testing.T) {
-	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"))
+	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
 	sweep := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
 	c.done(sweep...)
 	healthy, env := c.perf, c.env
@@ -136,7 +136,7 @@ func TestSweepProvesNothing(t *testing.T) {
 		{short, "", []string{`rep1-policy: it lacks 512KiB, 1MiB`, `rep2-policy: it lacks 512KiB, 1MiB`}},
 	} {
 		before := len(c.runs())
-		c.env = append(slices.Clone(env), "STANDIN_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail, func(at string) string {
+		c.env = append(slices.Clone(env), "FAKEPERF_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail, func(at string) string {
 			return fmt.Sprintf(":%d", before+int(at[1]-'0'))
 		}))
 		if c.perf = healthy; test.perf != "" {
@@ -277,7 +277,7 @@ func TestSweepWithFailures(t *testing.T) {
 			if testing.Short() && !strings.HasPrefix(test.fail, "crash") {
 				t.Skip("one failure will do")
 			}
-			c := newCluster(t, "STANDIN_FAIL="+test.fail)
+			c := newCluster(t, "FAKEPERF_FAIL="+test.fail)
 			code, _, errs := c.sweep(append(test.more, args...)...)
 			got := c.outcomes()
 			for i, want := range test.want {
@@ -300,7 +300,7 @@ func TestSweepWithFailures(t *testing.T) {
 
 // A run of several configurations that fails is repeated with each of them alone: only the one that fails again is given up.
 func TestSweepFindsWhatFailed(t *testing.T) {
-	c := newCluster(t, "STANDIN_FAIL=crash:ring/ll/24")
+	c := newCluster(t, "FAKEPERF_FAIL=crash:ring/ll/24")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-16M", "--launch", playedRanks)
 	got := c.outcomes()
 	if code != cli.ExitOK || len(got) != 2 || !strings.Contains(got[0], "-mixed-") || !strings.Contains(got[1], "-mixed-") {
@@ -321,7 +321,7 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	c := newCluster(t, "STANDIN_STATE="+filepath.Join(t.TempDir(), "starts"), "STANDIN_FAIL=wrong:8")
+	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"), "FAKEPERF_FAIL=wrong:8")
 	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks)
 	got := c.outcomes()
 	if len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-mixed-") || !strings.Contains(got[0], " refused: it computed wrong results") {
@@ -345,7 +345,7 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 
 // Where nothing runs it ends soon, and says why.
 func TestSweepWithoutADefault(t *testing.T) {
-	c := newCluster(t, "STANDIN_FAIL=crash")
+	c := newCluster(t, "FAKEPERF_FAIL=crash")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
 	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, without its default nothing tells what is gained: \"[") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
@@ -375,7 +375,7 @@ func TestSweepBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a budget to be spent")
 	}
-	c := newCluster(t, "STANDIN_SECONDS=0.2")
+	c := newCluster(t, "FAKEPERF_SECONDS=0.2")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M", "--budget", "5s")
 	if code != cli.ExitOK && code != cli.ExitFailed || !strings.Contains(errs, "the budget of 5s is spent; not measured to the end: ") || !strings.Contains(errs, "allreduce 2x8") {
 		t.Errorf("exit code %d\n%s", code, errs)
@@ -409,7 +409,7 @@ func TestSweepOfManyNodes(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	c := newCluster(t)
-	c.env = []string{"STANDIN_NOISE=0"} // simulated: the real grid ends at two nodes
+	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
 	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree", "--channels", "4,16", "--launch", playedRanks)
 	starts := map[string]int{}
 	for _, r := range c.runs() {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 )
 
@@ -67,7 +67,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&nccl, "nccl", "", costs.NCCLUsage)
+	cmd.Flags().StringVar(&nccl, "nccl", "", ncclchoice.NCCLUsage)
 	cmd.Flags().StringVar(&only, "run", "", "run only tests whose name matches this regular expression")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per test")
 	return cmd

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -152,7 +152,7 @@ const machineRoot = "/"
 // document reads the file named, or finds the machine's topology.
 func document(args []string) (*topo.Document, detect.Source, error) {
 	if len(args) > 0 {
-		doc, err := costs.ReadTopology(args[0])
+		doc, err := ncclchoice.ReadTopology(args[0])
 		return doc, detect.Source{File: args[0]}, err
 	}
 	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
@@ -174,7 +174,7 @@ func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 	if len(args) == 0 {
 		fmt.Fprintf(notes, "note: topology %s\n", m.source)
 	}
-	if m.sys, err = topo.Build(m.doc, costs.BuildOptions()); err != nil {
+	if m.sys, err = topo.Build(m.doc, ncclchoice.BuildOptions()); err != nil {
 		return nil, err
 	}
 	m.comm = topo.WholeComm(m.sys)

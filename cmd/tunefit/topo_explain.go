@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -82,7 +82,7 @@ type decision struct {
 }
 
 func (m *topoMachine) explain(from, to string) (*explanation, error) {
-	direct, err := topo.Build(m.doc, costs.BuildOptions())
+	direct, err := topo.Build(m.doc, ncclchoice.BuildOptions())
 	if err != nil {
 		return nil, err
 	}

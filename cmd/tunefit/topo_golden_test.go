@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // answer is what a command prints as JSON.
@@ -29,17 +29,17 @@ func every(n int, files []string) (some []string) {
 }
 
 func TestTopoPathsAgreeWithNCCL(t *testing.T) {
-	var total golden.Score
-	for _, file := range every(4, golden.Files(t, "paths.json")) {
+	var total nccltest.Score
+	for _, file := range every(4, nccltest.Files(t, "paths.json")) {
 		var want struct{ Stages map[string]any }
-		golden.LoadJSON(t, file, &want)
+		nccltest.LoadJSON(t, file, &want)
 		for _, stage := range []string{"raw", "nocomm", "single"} {
 			if want.Stages[stage] == nil {
 				continue // some systems have one stage only
 			}
-			got := answer(t, "topo", "paths", golden.Topology(file), "--stage", stage, "--json")
-			if diff := golden.Compare(&total, got, want.Stages[stage]); diff != "" {
-				t.Errorf("%s %s: %s", golden.System(file), stage, diff)
+			got := answer(t, "topo", "paths", nccltest.Topology(file), "--stage", stage, "--json")
+			if diff := nccltest.Compare(&total, got, want.Stages[stage]); diff != "" {
+				t.Errorf("%s %s: %s", nccltest.System(file), stage, diff)
 			}
 		}
 	}
@@ -47,26 +47,26 @@ func TestTopoPathsAgreeWithNCCL(t *testing.T) {
 }
 
 func TestTopoLinksAgreeWithNCCL(t *testing.T) {
-	var total golden.Score
-	for _, file := range every(4, golden.Files(t, "p2p_gdr.json")) {
+	var total nccltest.Score
+	for _, file := range every(4, nccltest.Files(t, "p2p_gdr.json")) {
 		var want map[string]map[string]any
-		golden.LoadJSON(t, file, &want)
+		nccltest.LoadJSON(t, file, &want)
 		for variant, changed := range want {
 			if strings.Contains(variant, "ORACLE_") {
 				continue // no variable of NCCL's
 			}
-			t.Run(golden.System(file)+" "+variant, func(t *testing.T) {
-				for name, value := range golden.Environment(variant) {
+			t.Run(nccltest.System(file)+" "+variant, func(t *testing.T) {
+				for name, value := range nccltest.Environment(variant) {
 					if value != "" {
 						t.Setenv(name, value)
 					}
 				}
-				got := answer(t, "topo", "links", golden.Topology(file), "--json").(map[string]any)
+				got := answer(t, "topo", "links", nccltest.Topology(file), "--json").(map[string]any)
 				for key, value := range want["default"] {
 					if v, ok := changed[key]; ok {
 						value = v
 					}
-					if diff := golden.Compare(&total, got[key], value); diff != "" {
+					if diff := nccltest.Compare(&total, got[key], value); diff != "" {
 						t.Errorf("%s%s", key, diff)
 					}
 				}
@@ -77,21 +77,21 @@ func TestTopoLinksAgreeWithNCCL(t *testing.T) {
 }
 
 func TestTopoGraphsAndTuningAgreeWithNCCL(t *testing.T) {
-	var graphs, costs golden.Score
-	for _, file := range every(8, golden.Files(t, "graphs.json")) {
+	var graphs, costs nccltest.Score
+	for _, file := range every(8, nccltest.Files(t, "graphs.json")) {
 		var want any
-		golden.LoadJSON(t, file, &want)
-		if diff := golden.Compare(&graphs, answer(t, "topo", "graphs", golden.Topology(file), "--json"), want); diff != "" {
-			t.Errorf("%s: %s", golden.System(file), diff)
+		nccltest.LoadJSON(t, file, &want)
+		if diff := nccltest.Compare(&graphs, answer(t, "topo", "graphs", nccltest.Topology(file), "--json"), want); diff != "" {
+			t.Errorf("%s: %s", nccltest.System(file), diff)
 		}
 	}
-	for _, file := range every(8, golden.Files(t, "tuning.json")) {
+	for _, file := range every(8, nccltest.Files(t, "tuning.json")) {
 		var want any
-		golden.LoadJSON(t, file, &want)
+		nccltest.LoadJSON(t, file, &want)
 		// NCCL was asked without the exchange of tree patterns between ranks.
-		got := answer(t, "topo", "tuning", golden.Topology(file), "--json", "--plain-trees")
-		if diff := golden.Compare(&costs, got, want); diff != "" {
-			t.Errorf("%s: %s", golden.System(file), diff)
+		got := answer(t, "topo", "tuning", nccltest.Topology(file), "--json", "--plain-trees")
+		if diff := nccltest.Compare(&costs, got, want); diff != "" {
+			t.Errorf("%s: %s", nccltest.System(file), diff)
 		}
 	}
 	t.Logf("graphs: %s values agree; tuning: %s", graphs, costs)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
@@ -21,7 +21,7 @@ this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
 	}, "print JSON, with the order of GPUs and NICs of each channel",
 		func(doc *topo.Document, set topo.Settings) (channels.GraphsReport, error) {
-			return channels.ReportGraphs(doc, costs.BuildOptions(), set)
+			return channels.ReportGraphs(doc, ncclchoice.BuildOptions(), set)
 		}, writeGraphs)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -24,7 +24,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
   NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml --json`,
 	}, "print JSON: matrices of GPUs and network ports",
 		func(doc *topo.Document, set topo.Settings) (*topo.LinksReport, error) {
-			return topo.Links(doc, costs.BuildOptions(), set)
+			return topo.Links(doc, ncclchoice.BuildOptions(), set)
 		}, writeLinks)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/mesh"
 )
 
@@ -129,7 +129,7 @@ func (o *meshOverview) write(w io.Writer) error {
 		best = "Best ring found"
 	}
 	fmt.Fprintf(w, "\n%s: %s at %s GB/s; AllReduce at most %s GB/s\n", best,
-		escape.Line(strings.Join(o.Ring.Order, ", ")), gbps(o.Ring.GBps), gbps(o.Ring.AllReduceGBps))
+		termsafe.Line(strings.Join(o.Ring.Order, ", ")), gbps(o.Ring.GBps), gbps(o.Ring.AllReduceGBps))
 	fmt.Fprintf(w, "Trees in this order: depth %d, %s GB/s; AllReduce at most %s GB/s", o.Trees.Depth, gbps(o.Trees.GBps), gbps(o.Trees.AllReduceGBps))
 	if o.Trees.Relayed > 0 {
 		fmt.Fprintf(w, ", if the hosts relay: %d edges have no cable of their own", o.Trees.Relayed)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -38,11 +38,11 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			version, note, err := costs.WhichNCCL(named)
+			version, note, err := ncclchoice.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
-			for _, note := range append(costs.UncountedVariables(), note) {
+			for _, note := range append(ncclchoice.UncountedVariables(), note) {
 				if note != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 				}
@@ -54,7 +54,7 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			opt, err := costs.TuneOptions(version)
+			opt, err := ncclchoice.TuneOptions(version)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
 		if text[at] != "" {
 			text[at] += ", "
 		}
-		text[at] += grid.SizeRange(1<<from, 1<<to)
+		text[at] += commspec.SizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // TestCostOfAChange counts what a change asks of the store, and what doing nothing
@@ -17,7 +17,7 @@ func TestCostOfAChange(t *testing.T) {
 	}
 	t.Parallel()
 	many := 64
-	if os.Getenv(golden.EnvNightly) != "" {
+	if os.Getenv(nccltest.EnvNightly) != "" {
 		many = 1024
 	}
 	for _, c := range []struct {

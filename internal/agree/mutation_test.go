@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // A mutation is a wrong protocol, made by editing the sources. Each edit must
@@ -90,7 +90,7 @@ func TestMutations(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	program := buildMutations(t)
-	nightly := os.Getenv(golden.EnvNightly) != ""
+	nightly := os.Getenv(nccltest.EnvNightly) != ""
 	run := func(seed int, seeds, tests string, env ...string) ([]byte, error) {
 		cmd := exec.Command(program, "-test.failfast", "-test.timeout=30m", "-test.run=^("+tests+")$")
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", envFirst, seed), envSeeds+"="+seeds)
@@ -115,7 +115,7 @@ func TestMutations(t *testing.T) {
 			}
 			began := time.Now()
 			// NIGHTLY lets a scenario try all its seeds.
-			out, err := run(first, mutantSeeds, tests, envMutation+"="+m.name, golden.EnvNightly+"=1")
+			out, err := run(first, mutantSeeds, tests, envMutation+"="+m.name, nccltest.EnvNightly+"=1")
 			if err == nil {
 				t.Fatalf("%s with %s seeds finds nothing wrong", tests, mutantSeeds)
 			}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // A plan is everything that happens in one simulated run. What it leaves open is
@@ -88,7 +88,7 @@ func TestMain(m *testing.M) {
 	switch {
 	case testing.Short():
 		thin = 10
-	case os.Getenv(golden.EnvNightly) != "":
+	case os.Getenv(nccltest.EnvNightly) != "":
 		thin = 1
 	}
 	os.Exit(m.Run())

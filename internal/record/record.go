@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/whole"
 )
 
 // Version is the format's.
@@ -59,7 +59,7 @@ func (f *File) Write(name string) error {
 	if err != nil {
 		return err
 	}
-	return whole.Write(name, append(text, '\n')) // tunefit leaves hidden files out
+	return atomicfile.Write(name, append(text, '\n')) // tunefit leaves hidden files out
 }
 
 // Read reads a file.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -36,23 +36,23 @@ func (n goldenNode) facts() CommFacts {
 }
 
 func TestDeriveTuningAgreesWithNCCL(t *testing.T) {
-	var a golden.Score
-	for _, file := range golden.Files(t, "tuning.json") {
+	var a nccltest.Score
+	for _, file := range nccltest.Files(t, "tuning.json") {
 		var answers struct{ Nodes map[string]goldenNode }
-		golden.LoadJSON(t, file, &answers)
+		nccltest.LoadJSON(t, file, &answers)
 		for hosts, n := range answers.Nodes {
-			where := golden.System(file) + " " + hosts
+			where := nccltest.System(file) + " " + hosts
 			got := deriveTuning(n.Graphs, n.facts())
-			golden.Same(t, &a, "channels", where, n.NChannels, got.NChannels)
-			golden.Same(t, &a, "NVLS channels", where, n.NVLSChannels, got.NVLSChannels)
-			golden.Same(t, &a, "max threads", where, n.MaxThreads, got.MaxThreads)
-			golden.Same(t, &a, "thread thresholds", where, n.ThreadThresholds, got.ThreadThresholds)
+			nccltest.Same(t, &a, "channels", where, n.NChannels, got.NChannels)
+			nccltest.Same(t, &a, "NVLS channels", where, n.NVLSChannels, got.NVLSChannels)
+			nccltest.Same(t, &a, "max threads", where, n.MaxThreads, got.MaxThreads)
+			nccltest.Same(t, &a, "thread thresholds", where, n.ThreadThresholds, got.ThreadThresholds)
 			for c := range nccl.Coll(nccl.NumColls) {
 				for al := range nccl.Algo(nccl.NumAlgos) {
 					for p := range nccl.Proto(nccl.NumProtos) {
 						at := fmt.Sprintf("%s %s %s/%s", where, c, al, p)
-						golden.Same(t, &a, "latency", at, n.Lat[c][al][p], got.Latencies[c][al][p])
-						golden.Same(t, &a, "bandwidth", at, n.Bw[c][al][p], got.Bandwidths[c][al][p])
+						nccltest.Same(t, &a, "latency", at, n.Lat[c][al][p], got.Latencies[c][al][p])
+						nccltest.Same(t, &a, "bandwidth", at, n.Bw[c][al][p], got.Bandwidths[c][al][p])
 					}
 				}
 			}

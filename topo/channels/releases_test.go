@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
@@ -41,7 +41,7 @@ func choose(t *testing.T, version nccl.Version, topology string, nodes int, coll
 
 func readRows(t *testing.T, file string) [][]string {
 	t.Helper()
-	rows, err := csv.NewReader(bytes.NewReader(golden.Read(t, file))).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(nccltest.Read(t, file))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,23 +5,23 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 func TestTuningReportAgreesWithNCCL(t *testing.T) {
-	var total golden.Score
-	for _, file := range golden.Files(t, "tuning.json") {
+	var total nccltest.Score
+	for _, file := range nccltest.Files(t, "tuning.json") {
 		var want map[string]any
-		golden.LoadJSON(t, file, &want)
+		nccltest.LoadJSON(t, file, &want)
 		// The reference was made without the exchange of tree patterns between ranks.
 		report, err := ReportTuning(readGolden(t, file), TuneOptions{PlainTrees: true}, []int{1, 2, 4, 8, 16, 64})
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		if diff := golden.Compare(&total, golden.AsJSON(t, report), want); diff != "" {
+		if diff := nccltest.Compare(&total, nccltest.AsJSON(t, report), want); diff != "" {
 			t.Errorf("%s: %s", file, diff)
 		}
 	}

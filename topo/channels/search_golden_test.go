@@ -3,13 +3,13 @@ package channels
 import (
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func readGolden(t *testing.T, answers string) *topo.Document {
 	t.Helper()
-	doc, err := topo.ReadFile(golden.Topology(answers))
+	doc, err := topo.ReadFile(nccltest.Topology(answers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,16 +17,16 @@ func readGolden(t *testing.T, answers string) *topo.Document {
 }
 
 func TestSearchAgreesWithNCCL(t *testing.T) {
-	var total golden.Score
-	for _, file := range golden.Files(t, "graphs.json") {
+	var total nccltest.Score
+	for _, file := range nccltest.Files(t, "graphs.json") {
 		var want any
-		golden.LoadJSON(t, file, &want)
+		nccltest.LoadJSON(t, file, &want)
 		got, err := ReportGraphs(readGolden(t, file), topo.BuildOptions{}, topo.Settings{})
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		if diff := golden.Compare(&total, golden.AsJSON(t, got), want); diff != "" {
+		if diff := nccltest.Compare(&total, nccltest.AsJSON(t, got), want); diff != "" {
 			t.Errorf("%s: %s", file, diff)
 		}
 	}

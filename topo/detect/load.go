@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -85,12 +85,12 @@ func readBelow(root, file string, getenv func(string) string) (*topo.Document, e
 	if root != "" && root != "/" {
 		file = filepath.Join(root, file)
 	}
-	f, info, err := regular.Open(file)
+	f, info, err := openregular.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := owner.CheckFile(info, getenv(owner.TrustVariable) == "1"); err != nil {
+	if err := fileowner.CheckFile(info, getenv(fileowner.TrustVariable) == "1"); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
 	}
 	return topo.Read(file, f)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/columns"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 )
 
 // columnNames are the columns of a mesh file, all required.
@@ -40,7 +40,7 @@ func Read(name string, r io.Reader) (*Mesh, error) {
 	if len(src) > maxBytes {
 		return nil, fmt.Errorf("%s: file is larger than %d bytes", name, maxBytes)
 	}
-	t, err := columns.Read(name, strings.TrimPrefix(string(src), "\ufeff"), 0, columnNames, len(columnNames))
+	t, err := csvtable.Read(name, strings.TrimPrefix(string(src), "\ufeff"), 0, columnNames, len(columnNames))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Read(name string, r io.Reader) (*Mesh, error) {
 }
 
 type parser struct {
-	*columns.Table
+	*csvtable.Table
 	nodes     []Node
 	nics      map[string]int // line of node and port
 	addresses map[netip.Addr]int

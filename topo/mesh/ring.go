@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
 )
 
@@ -69,5 +69,5 @@ func (m *Mesh) noRing(r Ring) error {
 		more = fmt.Sprintf(" (and %d more)", len(gaps)-1)
 	}
 	return fmt.Errorf("%s of direct links: the best order, %s, has none between %s%s",
-		found, escape.Line(strings.Join(names, ", ")), escape.Line(gaps[0]), more)
+		found, termsafe.Line(strings.Join(names, ", ")), termsafe.Line(gaps[0]), more)
 }

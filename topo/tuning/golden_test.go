@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // node is what NCCL says of one communicator size.
@@ -35,16 +35,16 @@ func (c *choice) UnmarshalJSON(data []byte) error {
 }
 
 func TestReadAgreesWithNCCL(t *testing.T) {
-	var a golden.Score
-	for _, file := range golden.Files(t, "tuning.json") {
+	var a nccltest.Score
+	for _, file := range nccltest.Files(t, "tuning.json") {
 		var answers struct{ Nodes map[string]node }
-		golden.LoadJSON(t, file, &answers)
-		set, err := Read(bytes.NewReader(golden.Read(t, file)), file)
+		nccltest.LoadJSON(t, file, &answers)
+		set, err := Read(bytes.NewReader(nccltest.Read(t, file)), file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for hosts, n := range answers.Nodes {
-			where := golden.System(file) + " " + hosts
+			where := nccltest.System(file) + " " + hosts
 			compareTimes(t, &a, where, n, set.For(n.NNodes, n.NRanks))
 		}
 	}
@@ -52,7 +52,7 @@ func TestReadAgreesWithNCCL(t *testing.T) {
 }
 
 // compareTimes compares all times and choices of one communicator size.
-func compareTimes(t *testing.T, a *golden.Score, where string, n node, tuning *Tuning) {
+func compareTimes(t *testing.T, a *nccltest.Score, where string, n node, tuning *Tuning) {
 	upper := func(algo nccl.Algo, proto nccl.Proto) string {
 		return strings.ToUpper(algo.String() + "/" + proto.String())
 	}
@@ -69,11 +69,11 @@ func compareTimes(t *testing.T, a *golden.Score, where string, n node, tuning *T
 					if times := want.Times[upper(al, p)]; times != nil {
 						wantUs = times[i]
 					}
-					golden.Same(t, a, "times", at, wantUs, table[al][p])
+					nccltest.Same(t, a, "times", at, wantUs, table[al][p])
 				}
 				got := tuning.Choose(c, bytes, pipeOps)
 				have := choice{upper(got.Algo, got.Proto), got.Micros, got.Channels, got.Warps}
-				golden.Same(t, a, "choices", fmt.Sprintf("%s %s %d B x%d", where, name, bytes, pipeOps), chosen, have)
+				nccltest.Same(t, a, "choices", fmt.Sprintf("%s %s %d B x%d", where, name, bytes, pipeOps), chosen, have)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // TestArm64 does on arm64 what the other tests do here: the library is built with a
@@ -34,7 +34,7 @@ func TestArm64(t *testing.T) {
 	exports(t, p.so)
 	hardened(t, p.so)
 	largePages(t, p.so)
-	nightly := os.Getenv(golden.EnvNightly) != ""
+	nightly := os.Getenv(nccltest.EnvNightly) != ""
 	for i, name := range scenarios {
 		if i%8 > 0 && !nightly {
 			continue // QEMU takes seconds for each

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -239,7 +239,7 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Call]made) {
 // What internal/trial finds with jobs that it plays to itself is found on real processes, too: over many jobs intervals of
 // 95 % hold the truth, and a policy that changes nothing is seldom called faster or slower.
 func TestTrainingTrials(t *testing.T) {
-	if os.Getenv(golden.EnvNightly) == "" {
+	if os.Getenv(nccltest.EnvNightly) == "" {
 		t.Skip("SKIPPED: for the nightly run")
 	}
 	const jobs = 200
@@ -286,7 +286,7 @@ func TestTrainingDisturbed(t *testing.T) {
 
 // The same of all kinds, for long.
 func TestTrainingSoak(t *testing.T) {
-	if os.Getenv(golden.EnvNightly) == "" {
+	if os.Getenv(nccltest.EnvNightly) == "" {
 		t.Skip("SKIPPED: for the nightly run")
 	}
 	for _, kind := range []string{"data", "sharded", "tensor", "pipeline"} {
@@ -299,7 +299,7 @@ func TestTrainingSoak(t *testing.T) {
 
 // Events, records and turns under the sanitizers of C, in jobs of several communicators.
 func TestTrainingSanitized(t *testing.T) {
-	if os.Getenv(golden.EnvNightly) == "" {
+	if os.Getenv(nccltest.EnvNightly) == "" {
 		t.Skip("SKIPPED: for the nightly run")
 	}
 	for names, env := range sanitizers {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // Somebody empties or replaces the rendezvous while ranks change: an epilog that cleans
@@ -44,7 +44,7 @@ func TestLiveVanish(t *testing.T) {
 		}},
 	} {
 		for k, moment := range moments {
-			if (i+k)%2 > 0 && os.Getenv(golden.EnvNightly) == "" {
+			if (i+k)%2 > 0 && os.Getenv(nccltest.EnvNightly) == "" {
 				continue // each takes a long time, in which little happens
 			}
 			t.Run(c.name+" "+moment, func(t *testing.T) {

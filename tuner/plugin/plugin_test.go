@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/golden"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
 // built holds what the tests load and run; it is made once, by the Makefile, as
@@ -110,7 +110,7 @@ func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []st
 // few is the setting of scenarios that are emulated or instrumented, or part of `make check`:
 // they repeat a tenth of what the others do, except in the nightly run.
 func few() []string {
-	if os.Getenv(golden.EnvNightly) != "" {
+	if os.Getenv(nccltest.EnvNightly) != "" {
 		return nil
 	}
 	return []string{"SCENARIO_FEW=1"}
@@ -364,7 +364,7 @@ func TestSanitizers(t *testing.T) {
 	t.Parallel()
 	long(t)
 	threaded := []string{"threads", "many_shapes", "aborts"} // ThreadSanitizer takes seconds for each
-	if os.Getenv(golden.EnvNightly) != "" {
+	if os.Getenv(nccltest.EnvNightly) != "" {
 		threaded = append(threaded, "versions", "chunks", "rearch", "simulated", "simulated_in_turn")
 	}
 	for names, played := range map[string][]string{"address,undefined": scenarios, "thread": threaded} {

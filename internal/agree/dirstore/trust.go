@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 )
 
 // ErrForeign means that others than root and this user can change a directory of
@@ -52,7 +52,7 @@ func (t trust) check(path string, info fs.FileInfo) error {
 	if t.all {
 		return nil
 	}
-	err := owner.CheckAs(info, t.user)
+	err := fileowner.CheckAs(info, t.user)
 	if err == nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
 )
 
 // The schemes of a URL that names an etcd.
@@ -141,7 +141,7 @@ const mostPEM = 8 << 20
 func readTLS(getenv func(string) string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := getenv(envCACert); file != "" {
-		text, err := regular.Read(file, mostPEM)
+		text, err := openregular.Read(file, mostPEM)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", envCACert, err)
 		}
@@ -155,8 +155,8 @@ func readTLS(getenv func(string) string) (*tls.Config, error) {
 		return nil, fmt.Errorf("%s and %s belong together, and only one is set", envCert, envKey)
 	}
 	if cert != "" {
-		certText, err1 := regular.Read(cert, mostPEM)
-		keyText, err2 := regular.Read(key, mostPEM)
+		certText, err1 := openregular.Read(cert, mostPEM)
+		keyText, err2 := openregular.Read(key, mostPEM)
 		pair, err := tls.X509KeyPair(certText, keyText)
 		if err := cmp.Or(err1, err2, err); err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", envCert, envKey, err)

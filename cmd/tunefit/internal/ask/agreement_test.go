@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -119,14 +119,14 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(costs.Flags{NCCL: release.String()}, d)
+		a, err := NewAsker(ncclchoice.Flags{NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shapes := []grid.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}
+		shapes := []commspec.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}
 		s := rapid.SampledFrom(shapes).Draw(t, "comm")
 		if a.ABI < nccl.ABIComms {
-			s.NVL = grid.NVLUntold
+			s.NVL = commspec.NVLUntold
 		}
 		questions := make([]Question, 12)
 		for i := range questions {
@@ -200,9 +200,9 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		engine, _ := files.engine("")
-		s := rapid.SampledFrom([]grid.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: grid.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
+		s := rapid.SampledFrom([]commspec.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: commspec.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
 		if abi < nccl.ABIComms {
-			s.NVL = grid.NVLUntold
+			s.NVL = commspec.NVLUntold
 		}
 		calls := make([]host.Call, 12)
 		for i := range calls {
@@ -276,7 +276,7 @@ func sameAnswer(a, b host.Answer) bool {
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.
-func breaks(c host.Call, a host.Answer, s grid.Shape) string {
+func breaks(c host.Call, a host.Answer, s commspec.Shape) string {
 	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 	written, choice := -1, -1
 	for i, after := range a.Table {

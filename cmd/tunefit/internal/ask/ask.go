@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -22,10 +22,10 @@ import (
 // Asker asks what policies and models decide in one release of NCCL.
 type Asker struct {
 	ABI       int // version of the tuner ABI by which the release asks
-	from      costs.Flags
-	Costs     *costs.Model // NCCL's without a tuner
-	Notes     []string     // what the library would warn of
-	Offers    *Offers      // instead of what NCCL's costs offer; nil: that
+	from      ncclchoice.Flags
+	Costs     *ncclchoice.Model // NCCL's without a tuner
+	Notes     []string          // what the library would warn of
+	Offers    *Offers           // instead of what NCCL's costs offer; nil: that
 	engines   map[Decider]*policy.Engine
 	views     map[commKey]*policy.EngineView
 	idle      bool // the library leaves all to NCCL, whatever the files say
@@ -38,11 +38,11 @@ type Decider struct{ Policy, Model string }
 
 type commKey struct {
 	Decider
-	grid.Shape
+	commspec.Shape
 }
 
 // NewAsker reads what each of by names, which may be asked about.
-func NewAsker(from costs.Flags, by ...Decider) (*Asker, error) {
+func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	a := &Asker{engines: map[Decider]*policy.Engine{}, views: map[commKey]*policy.EngineView{}}
 	for _, d := range by {
 		files, err := d.Read()
@@ -77,14 +77,14 @@ func NewAsker(from costs.Flags, by ...Decider) (*Asker, error) {
 
 // note adds to the notes what is not there yet.
 func (a *Asker) note(format string, args ...any) {
-	text := escape.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+	text := termsafe.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {
 		a.Notes = append(a.Notes, text)
 	}
 }
 
 // view is what decides, as a communicator sees it.
-func (a *Asker) view(d Decider, s grid.Shape) *policy.EngineView {
+func (a *Asker) view(d Decider, s commspec.Shape) *policy.EngineView {
 	key := commKey{d, s}
 	if a.views[key] == nil {
 		comm := commOf(s, a.Costs.NCCL)
@@ -98,7 +98,7 @@ func (a *Asker) view(d Decider, s grid.Shape) *policy.EngineView {
 }
 
 // Ask asks questions about one communicator.
-func (a *Asker) Ask(d Decider, s grid.Shape, questions []Question) ([]Outcome, error) {
+func (a *Asker) Ask(d Decider, s commspec.Shape, questions []Question) ([]Outcome, error) {
 	if s.NVL > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
 		return nil, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
 			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -79,7 +79,7 @@ func findMachine(topology string) (here *model.Machine, err error) {
 		})
 		return here, err
 	}
-	doc, err := costs.ReadTopology(topology)
+	doc, err := ncclchoice.ReadTopology(topology)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func findMachine(topology string) (here *model.Machine, err error) {
 
 // About lists what is to be known of what files decide for communicators: what the library would warn of, why the model
 // abstains, and, with allGather, which of its channel counts are left to NCCL.
-func (a *Asker) About(d Decider, shapes []grid.Shape, allGather bool) (notes []string) {
+func (a *Asker) About(d Decider, shapes []commspec.Shape, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
 	}
@@ -124,15 +124,15 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 }
 
 // commOf is the communicator as the library sees it in a release of NCCL.
-func commOf(s grid.Shape, release nccl.Version) policy.Comm {
+func commOf(s commspec.Shape, release nccl.Version) policy.Comm {
 	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
 // Shapes lists the communicators that the files name.
-func (f Files) Shapes() []grid.Shape { return NamedShapes(f.Policies, f.model) }
+func (f Files) Shapes() []commspec.Shape { return NamedShapes(f.Policies, f.model) }
 
 // Rules are those that can match a collective on a communicator.
-func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
+func (f Files) Rules(coll nccl.Coll, s commspec.Shape) (rules []*policy.Rule) {
 	for _, p := range f.Policies {
 		for i := range p.Rules {
 			if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
@@ -145,7 +145,7 @@ func (f Files) Rules(coll nccl.Coll, s grid.Shape) (rules []*policy.Rule) {
 
 // Sizes adds to samples those at which a rule begins or ends and at which the model
 // was measured.
-func (f Files) Sizes(samples []uint64, coll nccl.Coll, s grid.Shape) []uint64 {
+func (f Files) Sizes(samples []uint64, coll nccl.Coll, s commspec.Shape) []uint64 {
 	sizes := withEdges(samples, s.Ranks, f.Rules(coll, s))
 	if f.model == nil {
 		return sizes

@@ -4,11 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 func TestMain(m *testing.M) {
-	costs.Tune = testlib.TuneOnce()
+	ncclchoice.Tune = testlib.TuneOnce()
 	os.Exit(testlib.Run(m))
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -78,7 +78,7 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen Cell) (flat []flo
 }
 
 // Note says what is to be known of NCCL's own choices, as they are shown.
-func (a *Asker) Note(w io.Writer, shown []grid.Shape) {
+func (a *Asker) Note(w io.Writer, shown []commspec.Shape) {
 	a.Costs.NoteStandIns(w, shown)
 	a.noteEstimates(w)
 }

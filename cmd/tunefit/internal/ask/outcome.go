@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -14,7 +14,7 @@ import (
 // Question is one call of a collective, but for what NCCL thinks of it.
 type Question struct {
 	Coll    nccl.Coll
-	Shape   grid.Shape
+	Shape   commspec.Shape
 	Bytes   uint64
 	PipeOps int
 	RegBuff int

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -38,7 +38,7 @@ func TestAvailableToABIWithoutCosts(t *testing.T) {
 		for _, algo := range c.has {
 			table[int(algo)*nccl.NumProtos+int(nccl.ProtoSimple)] = 10
 		}
-		q := Question{Coll: c.coll, Shape: grid.Shape{Nodes: c.nodes, Ranks: 8 * c.nodes}, Bytes: 1 << 20, PipeOps: 1}
+		q := Question{Coll: c.coll, Shape: commspec.Shape{Nodes: c.nodes, Ranks: 8 * c.nodes}, Bytes: 1 << 20, PipeOps: 1}
 		var got []string
 		for i, cost := range q.query(table, nccl.ABINoCosts).Costs.Micros {
 			if cost >= 0 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -44,12 +44,12 @@ func ReadModel(file string) (*model.Model, error) {
 // NamedShapes lists the communicators that rules are written for, by their columns
 // or by their conditions, and that a model was measured on, which may be nil. What a
 // rule leaves open is filled in with 8 ranks per node.
-func NamedShapes(policies []*policy.Policy, model *model.Model) []grid.Shape {
+func NamedShapes(policies []*policy.Policy, model *model.Model) []commspec.Shape {
 	const perNode = 8
-	seen := map[grid.Shape]bool{}
+	seen := map[commspec.Shape]bool{}
 	if model != nil {
 		for _, g := range model.File.Groups {
-			seen[grid.Shape{Nodes: g.Nodes, Ranks: g.Ranks}] = true
+			seen[commspec.Shape{Nodes: g.Nodes, Ranks: g.Ranks}] = true
 		}
 	}
 	add := func(nodes, ranks, rpn int) {
@@ -67,7 +67,7 @@ func NamedShapes(policies []*policy.Policy, model *model.Model) []grid.Shape {
 		if nodes < 0 {
 			nodes = max(1, ranks/rpn)
 		}
-		if s := (grid.Shape{Nodes: nodes, Ranks: nodes * rpn}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
+		if s := (commspec.Shape{Nodes: nodes, Ranks: nodes * rpn}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
 			seen[s] = true
 		}
 	}
@@ -86,11 +86,13 @@ func NamedShapes(policies []*policy.Policy, model *model.Model) []grid.Shape {
 			}
 		}
 	}
-	var shapes []grid.Shape
+	var shapes []commspec.Shape
 	for s := range seen {
 		shapes = append(shapes, s)
 	}
-	slices.SortFunc(shapes, func(a, b grid.Shape) int { return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks)) })
+	slices.SortFunc(shapes, func(a, b commspec.Shape) int {
+		return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
+	})
 	return shapes
 }
 

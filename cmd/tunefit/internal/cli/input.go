@@ -11,8 +11,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -134,7 +134,7 @@ func Called(name string) string {
 	if name == StandardName {
 		return "stdin"
 	}
-	return escape.Line(name)
+	return termsafe.Line(name)
 }
 
 // ReadInput is openInput for a file that is read as a whole. It may be read again.
@@ -193,7 +193,7 @@ func ReadRegular(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	return regular.Read(name, mostInput)
+	return openregular.Read(name, mostInput)
 }
 
 // FileKind says what a file is. What can be read only once is not looked at.

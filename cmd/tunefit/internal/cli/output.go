@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // MayWrite refuses a file that is there already, so that a command can stop
@@ -137,7 +137,7 @@ func (o *Output) Complete(err error) error {
 type Printable struct{ io.Writer }
 
 func (p Printable) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(p.Writer, escape.Text(string(text))); err != nil {
+	if _, err := io.WriteString(p.Writer, termsafe.Text(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // Progress is one line on a terminal that says how far some work has come. Elsewhere
@@ -66,7 +66,7 @@ func (p *Progress) Add(n int64) {
 
 // TurnTo says what is worked on now.
 func (p *Progress) TurnTo(at string) {
-	p.at = escape.Line(at)
+	p.at = termsafe.Line(at)
 	p.show()
 }
 

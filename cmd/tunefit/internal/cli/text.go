@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // CountOf writes a number and what there is of it: 1 row, 2 rows.
@@ -61,7 +61,7 @@ func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2
 func (t *Table) Row(cells ...any) {
 	line := make([]string, len(cells))
 	for i, c := range cells {
-		line[i] = escape.Line(fmt.Sprint(c))
+		line[i] = termsafe.Line(fmt.Sprint(c))
 	}
 	fmt.Fprintln(t.w, strings.Join(line, "\t"))
 }

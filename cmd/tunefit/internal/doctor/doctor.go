@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -46,15 +46,15 @@ func Examine(o Options) []finding {
 type doctor struct {
 	Options
 
-	env     *node.Environment
+	env     *localenv.Environment
 	libDirs []string // where the dynamic loader looks after LD_LIBRARY_PATH
 	shm     string
 	proc    string
 	cgroups string
-	detect  node.FindingMachine
+	detect  localenv.FindingMachine
 
 	// What several examinations ask for.
-	machine func() node.Machine
+	machine func() localenv.Machine
 	plugin  func() pluginFound
 	files   func() filesFound
 }
@@ -84,7 +84,7 @@ var examinations = []examination{
 // onThisMachine says where things are.
 func onThisMachine(o Options) *doctor {
 	d := &doctor{Options: o}
-	d.env = node.Here()
+	d.env = localenv.Here()
 	d.libDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"}
 	d.shm = dirstore.Shm
 	d.proc = "/proc"
@@ -98,7 +98,7 @@ func onThisMachine(o Options) *doctor {
 func (d *doctor) examine(parent context.Context, all []examination) []finding {
 	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
-	d.machine = asked(func() node.Machine { return node.FindMachine(ctx, d.detect, d.env.Get) })
+	d.machine = asked(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
 	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = asked(d.readFiles)
 	results := make([]chan []finding, len(all))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -26,7 +26,7 @@ func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
 	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1, Limit: LimitOnNodes}, shm: t.TempDir(), proc: t.TempDir()}
 	home := t.TempDir()
-	d.env = node.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
+	d.env = localenv.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
 	}
@@ -162,6 +162,6 @@ func TestDoctorTopology(t *testing.T) {
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
 	}
-	d.env = node.ReadEnvironment(nil, "", "")
+	d.env = localenv.ReadEnvironment(nil, "", "")
 	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "8 NVIDIA GPUs", "permission denied")
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/owner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -48,7 +48,7 @@ func (d *doctor) readFiles() (f filesFound) {
 			} else if len(file.text) > tuner.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(tuner.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
-				file.err = owner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
+				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 			}
 		}
 		return file

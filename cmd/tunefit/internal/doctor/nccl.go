@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -29,7 +29,7 @@ func newestABI(release nccl.Version, library *host.Library) int {
 
 func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	if !host.Supported {
-		return []finding{unknown("this tunefit was built without cgo and cannot load %s", node.LibNCCL)}
+		return []finding{unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)}
 	}
 	if d.NCCL != "" {
 		path, err := filepath.Abs(d.NCCL)
@@ -37,20 +37,20 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 			return []finding{failed("", "--library %s: %v", d.NCCL, err)}
 		}
 		if _, err := os.Stat(path); err != nil {
-			return []finding{failed("name the job's "+node.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
+			return []finding{failed("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
 		}
 		return d.probeNCCL(ctx, path, "")
 	}
 	var seen []string
-	if lib, err := d.env.Probe(ctx, node.LibNCCL); err == nil {
+	if lib, err := d.env.Probe(ctx, localenv.LibNCCL); err == nil {
 		found = append(d.releaseFaults(lib), d.ncclFindings(lib, "")...)
 		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
 			seen = append(seen, real)
 		}
 	} else if errors.Is(err, context.DeadlineExceeded) {
-		return []finding{d.late("whether " + node.LibNCCL + " can be loaded is not known")}
-	} else if reason := notLoaded(err); !strings.HasPrefix(reason, node.LibNCCL+": cannot open shared object file") {
-		found = append(found, warned("see what the loader misses: ldd "+node.LibNCCL, "%s is there and cannot be loaded: %s", node.LibNCCL, reason))
+		return []finding{d.late("whether " + localenv.LibNCCL + " can be loaded is not known")}
+	} else if reason := notLoaded(err); !strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
+		found = append(found, warned("see what the loader misses: ldd "+localenv.LibNCCL, "%s is there and cannot be loaded: %s", localenv.LibNCCL, reason))
 	}
 	for _, path := range d.env.PythonNCCLs() {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
@@ -59,7 +59,7 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --library FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", node.LibNCCL)}
+		return []finding{noted("name the job's: --library FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", localenv.LibNCCL)}
 	}
 	return found
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -94,7 +94,7 @@ func TestDoctorPluginPlace(t *testing.T) {
 func TestDoctorNCCL(t *testing.T) {
 	dir := t.TempDir()
 	nccl := func(code int) string {
-		return gcc(t, filepath.Join(dir, fmt.Sprint(code), node.LibNCCL), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+node.LibNCCL)
+		return gcc(t, filepath.Join(dir, fmt.Sprint(code), localenv.LibNCCL), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+localenv.LibNCCL)
 	}
 	rows := testlib.File(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
 	named := []string{pluginVariable + "=" + testlib.Library, tuner.EnvConfigFile + "=" + rows}
@@ -143,7 +143,7 @@ func TestDoctorNCCL(t *testing.T) {
 		d := testDoctor(t, append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(testlib.Library))...)
 		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", severity, want...)
 	}
-	meta := gcc(t, filepath.Join(dir, "meta", node.LibNCCL), "int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;", "-Wl,-soname,"+node.LibNCCL)
+	meta := gcc(t, filepath.Join(dir, "meta", localenv.LibNCCL), "int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;", "-Wl,-soname,"+localenv.LibNCCL)
 	d = testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(meta), "NCCLX_TUNER_CONFIG_FILE=/x.csv")...)
 	findings := d.examine(t.Context(), only("nccl"))
 	mustFind(t, findings, "nccl", isNote, "NCCLX (Meta's) 2.30.7", "log levels")
@@ -156,7 +156,7 @@ func TestDoctorNCCL(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "absent.so: no such file", "name the job's")
 
 	venv := t.TempDir()
-	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", node.LibNCCL), "int ncclGetVersion(int *v) { *v = 22005; return 0; }")
+	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", localenv.LibNCCL), "int ncclGetVersion(int *v) { *v = 22005; return 0; }")
 	d = testDoctor(t, append(named, "VIRTUAL_ENV="+venv)...)
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "PyTorch's NCCL 2.20.5", wheel)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -21,7 +21,7 @@ import (
 )
 
 // reloadMode is what a change of the files does: live, new or off.
-func reloadMode(e *node.Environment) string {
+func reloadMode(e *localenv.Environment) string {
 	switch mode := e.Get(tuner.EnvReload); mode {
 	case "", "live", "uniform":
 		return "live"
@@ -62,7 +62,7 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 	if !tuner.HasEtcd {
 		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it (make etcd)", d.env.Show(tuner.EnvRendezvous)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, node.AnswerLimit)
+	ctx, cancel := context.WithTimeout(ctx, localenv.AnswerLimit)
 	defer cancel()
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
@@ -18,9 +18,9 @@ func (d *doctor) examineTopology(context.Context) []finding {
 	switch {
 	case m.Err == nil:
 		return []finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
-	case errors.Is(m.Err, node.ErrSlowDriver) && needed:
+	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
 		return []finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable, "%v within %v; the first communicator waits for it", m.Err, took)}
-	case errors.Is(m.Err, node.ErrSlowDriver):
+	case errors.Is(m.Err, localenv.ErrSlowDriver):
 		return []finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
 	case needed:
 		return []finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,

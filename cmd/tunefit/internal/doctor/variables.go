@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -31,7 +31,7 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 		found = append(found, variablesFile(c, e)...)
 	}
 	if e.Ignored != "" {
-		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, node.ConfVariable))
+		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, localenv.ConfVariable))
 	}
 	if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity > isFine }) {
 		found = append(found, sound)
@@ -40,7 +40,7 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 }
 
 // restrictions are variables that decide before the tuner does.
-func restrictions(e *node.Environment) (found []finding) {
+func restrictions(e *localenv.Environment) (found []finding) {
 	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
 		if e.Get(name) != "" {
 			found = append(found, warned("unset it, unless that is what you want",
@@ -64,7 +64,7 @@ func restrictions(e *node.Environment) (found []finding) {
 }
 
 // debugging is about whether anybody sees the tuner's messages.
-func debugging(e *node.Environment) (found []finding) {
+func debugging(e *localenv.Environment) (found []finding) {
 	const do = "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"
 	switch level := strings.ToUpper(e.Get("NCCL_DEBUG")); level {
 	case "WARN", "INFO", "TRACE", "ABORT":
@@ -95,7 +95,7 @@ func showsTuner(subsystems string) bool {
 }
 
 // comparing is about what the job is to compare its policy with.
-func comparing(e *node.Environment) []finding {
+func comparing(e *localenv.Environment) []finding {
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
 		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison", "%s: nothing is compared, although %s or %s asks for it",
@@ -111,7 +111,7 @@ func comparing(e *node.Environment) []finding {
 }
 
 // tunerVariables finds names and values that nobody understands.
-func tunerVariables(e *node.Environment) (found []finding) {
+func tunerVariables(e *localenv.Environment) (found []finding) {
 	known := append([]string{pluginVariable}, tuner.Variables...)
 	lower := make([]string, len(known))
 	for i, name := range known {
@@ -138,17 +138,17 @@ func tunerVariables(e *node.Environment) (found []finding) {
 }
 
 // isStrict reports whether init fails over what is wrong.
-func isStrict(e *node.Environment) bool {
+func isStrict(e *localenv.Environment) bool {
 	s := e.Get(tuner.EnvStrict)
 	return s != "" && s != "0"
 }
 
 // variablesFile says what a file of variables contributes.
-func variablesFile(c node.File, e *node.Environment) (found []finding) {
+func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 	if c.Err != nil {
 		named := c.Path
 		if c.Named {
-			named = e.Show(node.ConfVariable)
+			named = e.Show(localenv.ConfVariable)
 		}
 		return []finding{warned("correct the path or the permissions", "%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
 	}
@@ -178,7 +178,7 @@ func variablesFile(c node.File, e *node.Environment) (found []finding) {
 }
 
 // origin names where a value comes from.
-func origin(s node.Setting) string {
+func origin(s localenv.Setting) string {
 	if s.File == "" {
 		return fmt.Sprintf("%q of the environment", s.Value)
 	}

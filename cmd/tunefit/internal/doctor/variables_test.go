@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/node"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -64,7 +64,7 @@ func TestDoctorConfFiles(t *testing.T) {
 	}
 	examine := func(environ ...string) []finding {
 		d := testDoctor(t)
-		d.env = node.ReadEnvironment(environ, home, machine)
+		d.env = localenv.ReadEnvironment(environ, home, machine)
 		return d.examine(t.Context(), only("environment"))
 	}
 	findings := examine("NCCL_TUNER_STALL_LIMIT=5")

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -150,12 +150,12 @@ func (p *Path) reason(t policy.Tried) string {
 		}
 		return "is for " + strings.Join(texts, "; ")
 	case policy.RowWhenFalse:
-		return fmt.Sprintf("its condition does not hold: %s, with %s", escape.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition does not hold: %s, with %s", termsafe.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowWhenUnknown:
-		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s", escape.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s", termsafe.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowWhenFails:
 		what, _, _ := strings.Cut(t.Err.Error(), "\n")
-		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "), escape.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "), termsafe.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowUnavailable:
 		return fmt.Sprintf("asks for %s, which NCCL does not offer here", rule.Asks())
 	case policy.RowDecides:

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
 // job is one that does nothing but hold nodes. Its name is in the state file before it is submitted, so that there is no moment
@@ -123,7 +123,7 @@ func (l *Launcher) takeOver() error {
 	if l.StateFile == "" {
 		return nil
 	}
-	text, err := regular.Read(l.StateFile, 1<<20)
+	text, err := openregular.Read(l.StateFile, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

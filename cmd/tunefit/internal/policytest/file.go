@@ -13,8 +13,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/costs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -22,7 +22,7 @@ import (
 type File struct {
 	file string
 	ask.Decider
-	Costs costs.Flags // NCCL's own choice comes from there
+	Costs ncclchoice.Flags // NCCL's own choice comes from there
 	cases []policyCase
 }
 
@@ -108,7 +108,7 @@ func Read(file string) (*File, error) {
 }
 
 func (r *reader) policyCase(n *yaml.Node) policyCase {
-	const most = grid.MaxRanks
+	const most = commspec.MaxRanks
 	before := len(r.problems)
 	f := testFields{PipeOps: yaml.Node{Kind: yaml.ScalarNode, Value: "1"}}
 	r.fields(n, "a test", &f)
@@ -119,12 +119,12 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	s.Nodes, s.Ranks = value(r, &f.Nodes, "nodes", number(1, most)), value(r, &f.Ranks, "ranks", number(2, most))
 	perNode := value(r, &f.RanksPerNode, "ranks_per_node", number(1, most))
 	if domains := optional(r, &f.NVLDomains, "nvl_domains", number(0, most)); domains != nil {
-		s.NVL = grid.NVLDomainsOf(*domains)
+		s.NVL = commspec.NVLDomainsOf(*domains)
 	}
 	each(&f.Size, func(n *yaml.Node) {
 		sizes := value(r, n, "size", func(s string) (sizes []uint64, err error) {
 			isRange := false
-			sizes, isRange, err = grid.ParseSizes(s)
+			sizes, isRange, err = commspec.ParseSizes(s)
 			c.isRange = c.isRange || isRange
 			return sizes, err
 		})

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -39,7 +39,7 @@ type fieldDiff struct {
 }
 
 // Run asks about every test whose name matches.
-func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []grid.Shape, err error) {
+func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []commspec.Shape, err error) {
 	files, err := t.Decider.Read()
 	if err != nil {
 		return nil, nil, nil, err
@@ -163,7 +163,7 @@ func Write(w io.Writer, results []Result) error {
 			continue
 		}
 		failed++
-		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, escape.Line(r.Name))
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, termsafe.Line(r.Name))
 		tw := cli.NewTable(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/escape"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -57,7 +57,7 @@ func (r *reader) note(err error, what string, to any) {
 	case err == nil:
 	case errors.As(err, &all):
 		for _, e := range all.Errors {
-			text := escape.Line(e.Message)
+			text := termsafe.Line(e.Message)
 			if m := unknownField.FindStringSubmatch(text); m != nil {
 				names := fieldNames(to)
 				text = fmt.Sprintf("unknown field %q of %s (%sallowed: %s)", m[1], what, suggest.DidYouMean(m[1], names), strings.Join(names, ", "))

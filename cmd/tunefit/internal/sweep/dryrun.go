@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -69,7 +69,7 @@ func DryRun(w io.Writer, o Options) error {
 		}
 		space.Sizes = o.Sizes
 		for _, r := range space.Next(nil).Runs {
-			if err := s.print(&out, measure.Of(key, r)); err != nil {
+			if err := s.print(&out, perfrun.Of(key, r)); err != nil {
 				return err
 			}
 		}
@@ -78,7 +78,7 @@ func DryRun(w io.Writer, o Options) error {
 		}
 		out.WriteString("# then, as an example of a configuration:\n")
 		example := fit.Config{FamilyKey: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
-		if err := s.print(&out, measure.Of(key, fit.RunOf(example, o.Sizes))); err != nil {
+		if err := s.print(&out, perfrun.Of(key, fit.RunOf(example, o.Sizes))); err != nil {
 			return err
 		}
 	}
@@ -86,8 +86,8 @@ func DryRun(w io.Writer, o Options) error {
 	return err
 }
 
-func (s *Sweep) print(out *strings.Builder, start measure.Start) error {
-	for _, step := range measure.Steps(start.Sizes, measure.TrimUnit(start.Key)) {
+func (s *Sweep) print(out *strings.Builder, start perfrun.Start) error {
+	for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
 		p, err := s.process(&start, step, Measure)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -23,7 +23,7 @@ const mostRead = 1 << 30
 // Batch is what is measured before the next is decided.
 type Batch struct {
 	Kind   Kind            `json:"kind"`
-	Starts []measure.Start `json:"starts"`
+	Starts []perfrun.Start `json:"starts"`
 }
 
 // Kind is what a batch is for.
@@ -98,7 +98,7 @@ func (j *journal) of(key fit.Key) *subject {
 }
 
 // start is what a run belongs to.
-func (j *journal) start(r *Run) *measure.Start { return &j.batches[r.Batch].Starts[r.Start] }
+func (j *journal) start(r *Run) *perfrun.Start { return &j.batches[r.Batch].Starts[r.Start] }
 
 // openJournal reads what there is, and keeps others from the folder.
 func openJournal(dir string) (j *journal, err error) {
@@ -117,7 +117,7 @@ func openJournal(dir string) (j *journal, err error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	text, err := regular.All(file, mostRead)
+	text, err := openregular.All(file, mostRead)
 	if err != nil {
 		return nil, err
 	}

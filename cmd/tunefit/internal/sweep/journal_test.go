@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 var begun = []line{
-	{Batch: &Batch{Kind: Verify, Starts: measure.Verification(
+	{Batch: &Batch{Kind: Verify, Starts: perfrun.Verification(
 		fit.Key{Coll: nccl.CollAllGather, Nodes: 2, Ranks: 16}, []uint64{1 << 10, 1 << 20},
 		fit.Verification{Policies: []fit.Run{fit.RunOf(
 			fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8}, []uint64{1 << 20})}}, 1)}},
@@ -145,7 +145,7 @@ func TestRunsLeft(t *testing.T) {
 	if got, want := s.runsLeft(), s.expected(key)-3+2*2; got != want {
 		t.Errorf("%d runs left after 3, want %d", got, want)
 	}
-	b := Batch{Kind: Verify, Starts: []measure.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
+	b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
 	run := Run{ID: 4, Batch: 3, Sizes: o.Sizes, Log: "logs/4.log"}
 	for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{4, End{Seconds: 6, Outcome: Measured}}}} {
 		if err := s.journal.write(l); err != nil {
@@ -161,7 +161,7 @@ func TestRunsLeft(t *testing.T) {
 	}
 	other := key
 	other.Nodes, other.Ranks = key.Nodes+1, key.Ranks*2
-	proof := Batch{Kind: Prove, Starts: []measure.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes}, {Name: "e", Key: other, Sizes: o.Sizes}}}
+	proof := Batch{Kind: Prove, Starts: []perfrun.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes}, {Name: "e", Key: other, Sizes: o.Sizes}}}
 	lines := []line{{Batch: &proof}}
 	for start := range 2 { // one of each subject
 		lines = append(lines, line{Begin: &Run{ID: 5 + start, Batch: 4, Start: start, Sizes: o.Sizes, Log: "logs/x.log"}}, line{End: &ending{5 + start, End{Seconds: 6, Outcome: Measured}}})
@@ -195,7 +195,7 @@ func TestBudgetThatIsSpent(t *testing.T) {
 	first, second := o.Keys[0], o.Keys[1]
 	said("; not measured to the end: " + first.String() + ", " + second.String() + mend + ", by about ")
 	for i, key := range o.Keys {
-		b := Batch{Kind: Verify, Starts: []measure.Start{{Name: "a", Key: key, Sizes: o.Sizes}}}
+		b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}}}
 		run := Run{ID: 101 + i, Batch: 100 + i, Sizes: o.Sizes, Log: "logs/a.log"}
 		for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{run.ID, End{Seconds: 6, Outcome: Measured}}}} {
 			if err := s.journal.write(l); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -209,7 +209,7 @@ func found(text string) (nodes []string, answers int, problem string) {
 
 // program is the one of nccl-tests that measures a subject, as nodes find it.
 func (s *Sweep) program(key fit.Key) string {
-	program := measure.Program(key.Coll)
+	program := perfrun.Program(key.Coll)
 	if s.Programs != "" {
 		program = filepath.Join(s.Programs, program)
 	}

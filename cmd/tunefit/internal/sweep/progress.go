@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -17,7 +17,7 @@ import (
 // report is the line of progress about a run that has ended.
 func (s *Sweep) report(r *Run) string {
 	start := s.journal.start(r)
-	what := strings.TrimPrefix(start.Name, measure.Name(start.Key)+"-")
+	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
 	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(), what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
@@ -27,7 +27,7 @@ func (s *Sweep) report(r *Run) string {
 		} else if len(start.Rows) > 1 {
 			text += configs[0].String() + ", "
 		}
-		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"), grid.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"), commspec.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
@@ -166,7 +166,7 @@ func (s *Sweep) conclude(key fit.Key) {
 		return
 	}
 	if err == nil {
-		for _, line := range measure.Unmet(space, group) {
+		for _, line := range perfrun.Unmet(space, group) {
 			s.Say("%s: %s", name, line)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -26,7 +26,7 @@ type Proof struct {
 // Prove runs the default and a policy in alternation on some of the subjects. A proof of the same policy that was stopped
 // is gone on with.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
-	text, err := regular.Read(policy, mostRead)
+	text, err := openregular.Read(policy, mostRead)
 	if err != nil {
 		return nil, err
 	}
@@ -36,15 +36,15 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 		b := Batch{Kind: Prove}
 		name := fmt.Sprintf("proved-%d", last) // the policy as it is now
 		for _, key := range keys {
-			base := measure.Name(key) + "-" + name
+			base := perfrun.Name(key) + "-" + name
 			sizes := s.Sizes
 			if group, _ := s.group(key); group != nil {
-				sizes = measure.Sizes(group, s.Sizes, s.SizesNamed)
+				sizes = perfrun.Sizes(group, s.Sizes, s.SizesNamed)
 			}
 			for pair := range pairs {
 				b.Starts = append(b.Starts,
-					measure.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
-					measure.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes, Policy: name})
+					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
+					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes, Policy: name})
 			}
 		}
 		if err := os.WriteFile(s.proofFile(name), text, 0o644); err != nil {
@@ -120,7 +120,7 @@ func (s *Sweep) proves(b int, text []byte) bool {
 	if batch.Kind != Prove {
 		return false
 	}
-	was, err := regular.Read(s.proofFile(fmt.Sprintf("proved-%d", b)), mostRead)
+	was, err := openregular.Read(s.proofFile(fmt.Sprintf("proved-%d", b)), mostRead)
 	return err == nil && string(was) == string(text)
 }
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/grid"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/regular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -48,7 +48,7 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 	start := &s.journal.batches[b].Starts[i]
 	_, failed, refused := s.left(b, i, start.Sizes)
-	parts := []measure.Start{*start}
+	parts := []perfrun.Start{*start}
 	if failed > 0 {
 		parts = start.Split()
 	}
@@ -70,8 +70,8 @@ func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 // measure runs a start at some of its sizes, until a run does not end well.
 func (s *Sweep) measure(ctx context.Context, b, i int, sizes []uint64) error {
 	start := &s.journal.batches[b].Starts[i]
-	unit := measure.TrimUnit(start.Key)
-	for _, step := range measure.Steps(sizes, unit) {
+	unit := perfrun.TrimUnit(start.Key)
+	for _, step := range perfrun.Steps(sizes, unit) {
 		if s.journal.batches[b].Kind == Measure && s.reserved(start.Key) {
 			s.short[start.Key] = true
 			return nil
@@ -96,7 +96,7 @@ func (s *Sweep) measure(ctx context.Context, b, i int, sizes []uint64) error {
 }
 
 // runInTime runs within what is left of the budget.
-func (s *Sweep) runInTime(ctx context.Context, r Run, step measure.Step) (Outcome, error) {
+func (s *Sweep) runInTime(ctx context.Context, r Run, step perfrun.Step) (Outcome, error) {
 	if s.Budget == 0 {
 		return s.run(ctx, r, step)
 	}
@@ -191,7 +191,7 @@ func (s *Sweep) computedWrong(b, i int, sizes []uint64) bool {
 }
 
 // run starts one process and waits for it. The journal knows of it before and after.
-func (s *Sweep) run(ctx context.Context, r Run, step measure.Step) (Outcome, error) {
+func (s *Sweep) run(ctx context.Context, r Run, step perfrun.Step) (Outcome, error) {
 	start := s.journal.start(&r)
 	r.ID = len(s.journal.runs) + 1
 	r.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", r.ID, start.Name))
@@ -259,7 +259,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
 		for name := range strings.SplitSeq(names, ", ") {
 			algo, proto, _ := strings.Cut(name, "/")
-			if f, err := measure.ParseFamily(algo, proto); err == nil {
+			if f, err := perfrun.ParseFamily(algo, proto); err == nil {
 				s.offered[key][f] = true
 			}
 		}
@@ -269,7 +269,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 // read is what a run measured, nil: nothing, and its log.
 func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 	key := s.journal.start(r).Key
-	text, err := regular.Read(filepath.Join(s.Dir, r.Log), mostRead)
+	text, err := openregular.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
 		return nil, nil
 	}
@@ -285,18 +285,18 @@ func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 }
 
 // process is what a start runs: the programs' options, and the environment that decides.
-func (s *Sweep) process(start *measure.Start, step measure.Step, kind Kind) (p process, err error) {
+func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
 	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
 	env := map[string]string{}
 	switch {
 	case start.Policy != "" && s.Environment && kind != Prove:
-		env = measure.Forced(start.Rows[0].Config)
+		env = perfrun.Forced(start.Rows[0].Config)
 	case start.Policy != "":
 		policy, err := s.policyFile(start)
 		if err != nil {
 			return p, err
 		}
-		env = measure.Tuned(s.Library, policy)
+		env = perfrun.Tuned(s.Library, policy)
 	}
 	// What NCCL says of each call costs a little time, so it is not there where times count that will be promised.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
@@ -313,12 +313,12 @@ func (s *Sweep) process(start *measure.Start, step measure.Step, kind Kind) (p p
 }
 
 // policyFile is what decides a start, as ranks on other nodes find it.
-func (s *Sweep) policyFile(start *measure.Start) (string, error) {
+func (s *Sweep) policyFile(start *perfrun.Start) (string, error) {
 	return filepath.Abs(filepath.Join(s.Dir, "policies", start.Policy+".csv"))
 }
 
 // writePolicy makes the file.
-func (s *Sweep) writePolicy(start *measure.Start) error {
+func (s *Sweep) writePolicy(start *perfrun.Start) error {
 	if len(start.Rows) == 0 { // of no policy, or one that is there
 		return nil
 	}
@@ -419,11 +419,11 @@ func lastLine(text []byte) string {
 }
 
 // disobeyed says where something else ran than the start's configurations, by NCCL's own log.
-func disobeyed(start *measure.Start, found *bench.Result) string {
+func disobeyed(start *perfrun.Start, found *bench.Result) string {
 	for _, m := range found.Samples {
 		for _, row := range start.Rows {
 			if row.Bytes.Contains(m.Bytes) && m.Algo != bench.Unknown && (m.Algo != row.Algo || m.Proto != row.Proto) {
-				return fmt.Sprintf("%s was asked for, and at %s %s/%s ran", row.Config, grid.SizeRange(m.Bytes, m.Bytes), m.Algo, m.Proto)
+				return fmt.Sprintf("%s was asked for, and at %s %s/%s ran", row.Config, commspec.SizeRange(m.Bytes, m.Bytes), m.Algo, m.Proto)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -44,7 +44,7 @@ func BenchmarkResume(b *testing.B) {
 // optionsOf are those of a sweep with many runs, 50 of each subject.
 func optionsOf(tb testing.TB, dir string, runs int) Options {
 	tb.Helper()
-	choices := &measure.Choices{Algos: []string{"ring", "tree"}, Protos: []string{"ll", "ll128", "simple"}, Channels: []int{1, 2, 4, 8, 16, 24, 32, 40, 48}}
+	choices := &perfrun.Choices{Algos: []string{"ring", "tree"}, Protos: []string{"ll", "ll128", "simple"}, Channels: []int{1, 2, 4, 8, 16, 24, 32, 40, 48}}
 	if err := choices.Check(); err != nil {
 		tb.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 		if n := (id - 1) % 50; n > 0 {
 			r = fit.RunOf(fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}, o.Sizes)
 		}
-		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, measure.Of(key, r).Name)}
-		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []measure.Start{measure.Of(key, r)}}}, {Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
+		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, perfrun.Of(key, r).Name)}
+		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{perfrun.Of(key, r)}}}, {Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
 			if err := s.journal.write(l); err != nil {
 				tb.Fatal(err)
 			}

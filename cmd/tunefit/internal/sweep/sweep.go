@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/measure"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -21,7 +21,7 @@ type Options struct {
 	Keys       []fit.Key // what is measured, in this order
 	Sizes      []uint64  // bytes, ascending
 	SizesNamed bool      // a person chose Sizes
-	Choices    *measure.Choices
+	Choices    *perfrun.Choices
 	// Full measures large communicators like small ones, instead of what was fastest on fewer nodes.
 	Full        bool
 	Repetitions int // of the verification, 1 or more
@@ -162,7 +162,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	b := Batch{Kind: Measure}
 	for _, r := range next.Runs {
-		b.Starts = append(b.Starts, s.starts(measure.Of(key, r))...)
+		b.Starts = append(b.Starts, s.starts(perfrun.Of(key, r))...)
 	}
 	return b, nil
 }
@@ -172,24 +172,24 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	group, failed := s.group(key)
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
 	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
-	space.Sizes, space.Asked = measure.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
+	space.Sizes, space.Asked = perfrun.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
 	return group, space, err
 }
 
 func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
 	b := Batch{Kind: Verify}
-	for _, start := range measure.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
+	for _, start := range perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
 		b.Starts = append(b.Starts, s.starts(start)...)
 	}
 	return b
 }
 
 // starts make a start: several, where only a policy could change the configuration from size to size.
-func (s *Sweep) starts(start measure.Start) []measure.Start {
+func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
 	if s.Environment {
 		return start.Split()
 	}
-	return []measure.Start{start}
+	return []perfrun.Start{start}
 }
 
 // smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always

@@ -68,15 +68,15 @@ func NeedPlugin(t *testing.T) {
 	}
 }
 
-// StandIn is a folder of programs that are called like nccl-tests' and need no GPU.
-func StandIn(t *testing.T) string {
+// FakePerf is a folder of programs that are called like nccl-tests' and need no GPU.
+func FakePerf(t *testing.T) string {
 	t.Helper()
 	NeedPlugin(t)
 	build := filepath.Dir(Library)
-	if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+build, filepath.Join(build, "nccl-tests-standin")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+build, filepath.Join(build, "nccl-tests-fakeperf")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(build, "standin")
+	return filepath.Join(build, "fakeperf")
 }
 
 // File writes a file of the test's own.

@@ -1,0 +1,157 @@
+// Package commspec is what tunefit asks about: communicators, collectives and sizes, as a person names them on a command line.
+package commspec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Shape is a communicator's number of nodes and of ranks in all, and what NCCL says of
+// its NVLink domains.
+type Shape struct {
+	Nodes, Ranks int
+	NVL          NVLDomains
+}
+
+// MaxRanks is more than any communicator has.
+const MaxRanks = 1 << 24
+
+func (s Shape) String() string { return nccl.CommName(s.Nodes, s.Ranks) }
+
+// Flags choose the questions to ask.
+type Flags struct {
+	Colls  []string
+	Sizes  string
+	Shapes []string
+	nvl    NVLDomains
+}
+
+// Register adds the flags to a command.
+func (f *Flags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.Colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
+	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
+	cmd.Flags().StringSliceVar(&f.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
+	f.nvl.Register(cmd)
+}
+
+// ParseColls returns the collectives asked for.
+func (f *Flags) ParseColls() ([]nccl.Coll, error) {
+	if len(f.Colls) == 0 {
+		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast, nccl.CollReduce}, nil
+	}
+	var colls []nccl.Coll
+	for _, name := range f.Colls {
+		c, err := cli.ParseColl(name)
+		if err != nil {
+			return nil, cli.Usagef("%w", err)
+		}
+		colls = append(colls, c)
+	}
+	return colls, nil
+}
+
+// ParseSizes returns the sizes asked for, and whether they are a range.
+func (f *Flags) ParseSizes() (sizes []uint64, isRange bool, err error) {
+	if sizes, isRange, err = ParseSizes(f.Sizes); err != nil {
+		err = cli.Usagef("--sizes: %w", err)
+	}
+	return sizes, isRange, err
+}
+
+// ParseSizes returns the sizes named, and whether they are samples of a range.
+func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		for s := range strings.SplitSeq(text, ",") {
+			n, err := nccl.ParseBytes(strings.TrimSpace(s))
+			if err != nil {
+				return nil, false, err
+			}
+			sizes = append(sizes, n)
+		}
+		slices.Sort(sizes)
+		return slices.Compact(sizes), false, nil
+	}
+	first, err := nccl.ParseBytes(strings.TrimSpace(from))
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: a range's first size: %w", text, err)
+	}
+	last, err := nccl.ParseBytes(strings.TrimSpace(to))
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("%s: a range's last size: %w", text, err)
+	case first > last:
+		return nil, false, fmt.Errorf("%s: a range runs from its smaller size to its larger, as %s-%s", text, nccl.FormatBytes(last), nccl.FormatBytes(first))
+	case first == 0 || last > 1<<50:
+		return nil, false, fmt.Errorf("%s: a range runs from 1 or more up to at most 1024T", text)
+	}
+	for n := first; n <= last; n *= 2 {
+		sizes = append(sizes, n)
+	}
+	return sizes, true, nil
+}
+
+// ParseShapes returns the communicators asked for, or those that files name, or two
+// common ones.
+func (f *Flags) ParseShapes(named []Shape) ([]Shape, error) {
+	var shapes []Shape
+	for _, text := range f.Shapes {
+		s, err := ParseShape(text)
+		if err != nil {
+			return nil, err
+		}
+		shapes = append(shapes, s)
+	}
+	if len(shapes) == 0 {
+		shapes = named
+	}
+	if len(shapes) == 0 {
+		shapes = []Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}}
+	}
+	for i := range shapes {
+		var err error
+		if shapes[i], err = shapes[i].Spanning(f.nvl); err != nil {
+			return nil, cli.Usagef("--nvl-domains: %w", err)
+		}
+	}
+	return shapes, nil
+}
+
+// ParseShape reads NODESxRANKS_PER_NODE.
+func ParseShape(text string) (Shape, error) {
+	n, perNode, ok := strings.Cut(text, "x")
+	nodes, err1 := strconv.Atoi(n)
+	ranks, err2 := strconv.Atoi(perNode)
+	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks || nodes*ranks < 2 || nodes*ranks > MaxRanks {
+		meant := ""
+		if parts := strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }); len(parts) == 2 {
+			meant = fmt.Sprintf("did you mean %sx%s; ", parts[0], parts[1])
+			if meant == fmt.Sprintf("did you mean %s; ", text) {
+				meant = ""
+			}
+		}
+		if ranks, err := strconv.Atoi(text); err == nil && ranks >= 2 && ranks <= MaxRanks {
+			meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d; ", ranks, ranks)
+			if ranks > 2 && ranks%2 == 0 {
+				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
+			}
+		}
+		return Shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
+	}
+	return Shape{Nodes: nodes, Ranks: nodes * ranks}, nil
+}
+
+// SizeRange writes a range of sizes, or the one size that it is.
+func SizeRange(first, last uint64) string {
+	if first == last {
+		return nccl.FormatBytes(first)
+	}
+	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+)
+
+// grid is a real cluster, as a sweep of it shows it.
+type grid struct {
+	coll      nccl.Coll
+	files     []string
+	curves    map[choice]*curve
+	fallback  *curve // NCCL's own choices
+	variables channels.Variables
+	limits    [nccl.NumAlgos]int // channels that were measured, at most
+}
+
+// curve is times by size.
+type curve struct {
+	sizes   []uint64 // rising
+	micros  map[uint64][]float64
+	choices map[uint64]choice // of NCCL's own
+}
+
+func newGrid(s settings, coll nccl.Coll, nodes, ranks int, variables channels.Variables) (machine, error) {
+	g := &grid{coll: coll, files: s.grids, curves: map[choice]*curve{}, variables: variables}
+	has := map[string]bool{}
+	for _, name := range s.grids {
+		r, err := bench.ReadFile(name, bench.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range r.Samples {
+			has[shape(m.Coll, m.Nodes, m.Ranks)] = true
+			if m.Coll == coll && m.Nodes == nodes && m.Ranks == ranks {
+				g.add(m)
+			}
+		}
+	}
+	if g.fallback == nil || len(g.curves) == 0 {
+		return nil, fmt.Errorf("FAKEPERF_GRID: no default and forced times of %s in %s (there are: %s)",
+			shape(coll, nodes, ranks), g, strings.Join(slices.Sorted(maps.Keys(has)), ", "))
+	}
+	return g, nil
+}
+
+func shape(coll nccl.Coll, nodes, ranks int) string {
+	return fmt.Sprintf("%s %dx%d", coll, nodes, ranks/max(nodes, 1))
+}
+
+func (g *grid) add(m bench.Sample) {
+	c := choice{m.Algo, m.Proto, m.Channels}
+	known := c.algo >= 0 && c.proto >= 0 && c.channels > 0
+	var into *curve
+	switch {
+	case m.Selection == bench.SelectionDefault:
+		if g.fallback == nil {
+			g.fallback = &curve{choices: map[uint64]choice{}}
+		}
+		if into = g.fallback; known {
+			into.choices[m.Bytes] = c
+		}
+	case !known:
+		return
+	default:
+		if g.curves[c] == nil {
+			g.curves[c] = &curve{}
+		}
+		into = g.curves[c]
+		g.limits[c.algo] = max(g.limits[c.algo], c.channels)
+	}
+	into.add(m.Bytes, m.Micros)
+}
+
+func (c *curve) add(bytes uint64, micros float64) {
+	if c.micros == nil {
+		c.micros = map[uint64][]float64{}
+	}
+	if c.micros[bytes] == nil {
+		at, _ := slices.BinarySearch(c.sizes, bytes)
+		c.sizes = slices.Insert(c.sizes, at, bytes)
+	}
+	c.micros[bytes] = append(c.micros[bytes], micros)
+}
+
+// at interpolates the medians between the sizes that were measured, both as logarithms, and keeps to the nearest beyond
+// them: latency below, bandwidth above.
+func (c *curve) at(bytes uint64) float64 {
+	median := func(size uint64) float64 {
+		all := c.micros[size]
+		slices.Sort(all)
+		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	}
+	i, found := slices.BinarySearch(c.sizes, bytes)
+	switch last := c.sizes[len(c.sizes)-1]; {
+	case found:
+		return median(bytes)
+	case i == 0:
+		return median(c.sizes[0])
+	case i == len(c.sizes):
+		return median(last) * float64(bytes) / float64(last)
+	}
+	low, high := c.sizes[i-1], c.sizes[i]
+	part := math.Log(float64(bytes)/float64(low)) / math.Log(float64(high)/float64(low))
+	return math.Exp((1-part)*math.Log(median(low)) + part*math.Log(median(high)))
+}
+
+func (g *grid) String() string { return strings.Join(g.files, ", ") }
+
+// own is NCCL's choice: what the sweep says of the nearest size, else the configuration whose time is nearest.
+func (g *grid) own(bytes uint64) choice {
+	far := func(x, y float64) float64 { return math.Abs(math.Log(x / y)) }
+	if len(g.fallback.choices) > 0 {
+		nearest := slices.MinFunc(slices.Sorted(maps.Keys(g.fallback.choices)), func(a, b uint64) int {
+			return cmp.Compare(far(float64(a), float64(bytes)), far(float64(b), float64(bytes)))
+		})
+		return g.fallback.choices[nearest]
+	}
+	us := g.fallback.at(bytes)
+	return slices.MinFunc(slices.SortedFunc(maps.Keys(g.curves), compareChoices), func(a, b choice) int {
+		return cmp.Compare(far(g.curves[a].at(bytes), us), far(g.curves[b].at(bytes), us))
+	})
+}
+
+func compareChoices(a, b choice) int {
+	return cmp.Or(cmp.Compare(a.algo, b.algo), cmp.Compare(a.proto, b.proto), cmp.Compare(a.channels, b.channels))
+}
+
+// table costs every cell that was measured its time with most channels, and makes NCCL's choice the cheapest.
+func (g *grid) table(bytes uint64) (table nccl.CostTable) {
+	own, least := g.own(bytes), math.Inf(1)
+	for a, p := range nccl.Cells {
+		table[a][p] = nccl.Unavailable
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(g.curves), compareChoices) { // of a cell, most channels come last
+		if g.allows(c) {
+			us := g.curves[c].at(bytes)
+			table[c.algo][c.proto], least = float32(us), min(least, us)
+		}
+	}
+	if g.allows(own) {
+		table[own.algo][own.proto] = float32(min(least*.99, g.fallback.at(bytes)))
+	}
+	return table
+}
+
+// allows reports whether NCCL_ALGO and NCCL_PROTO leave a configuration.
+func (g *grid) allows(c choice) bool {
+	algos, protos := g.variables.Algos[g.coll], g.variables.Protos[g.coll]
+	return (!algos.Set || algos.Left>>c.algo&1 != 0) && (!protos.Set || protos.Left>>c.proto&1 != 0)
+}
+
+func (g *grid) choose(table nccl.CostTable, bytes uint64) (c choice, ok bool) {
+	if c.algo, c.proto, _ = table.Choose(nccl.Reference); c.algo < 0 {
+		return c, false
+	}
+	c.channels = g.most(c.algo)
+	if own := g.own(bytes); own.algo == c.algo && own.proto == c.proto {
+		least, most := g.bounds()
+		c.channels = min(max(own.channels, least), most, c.channels)
+	}
+	return c, true
+}
+
+// bounds are what the variables leave of the numbers of channels.
+func (g *grid) bounds() (least, most int) {
+	v := g.variables
+	least, most = max(v.MinChannels, v.MinCTAs, 1), nccl.MaxChannels
+	for _, n := range []int{v.MaxChannels, v.MaxCTAs} {
+		if n > 0 {
+			most = min(most, n)
+		}
+	}
+	return least, max(least, most)
+}
+
+// isFree reports whether the variables leave NCCL its own choice.
+func (g *grid) isFree() bool {
+	least, most := g.bounds()
+	return !g.variables.Algos[g.coll].Set && !g.variables.Protos[g.coll].Set && least == 1 && most == nccl.MaxChannels
+}
+
+func (g *grid) most(a nccl.Algo) int {
+	_, most := g.bounds()
+	return min(most, g.limits[a])
+}
+
+// micros interpolates between numbers of channels, as between sizes.
+func (g *grid) micros(c choice, own bool, bytes uint64) (float64, bool) {
+	if own && g.isFree() {
+		return g.fallback.at(bytes), true
+	}
+	var below, above choice // nearest of the same cell
+	for x := range g.curves {
+		if x.algo != c.algo || x.proto != c.proto {
+			continue
+		}
+		if x.channels <= c.channels && x.channels > below.channels {
+			below = x
+		}
+		if x.channels >= c.channels && (above.channels == 0 || x.channels < above.channels) {
+			above = x
+		}
+	}
+	switch {
+	case below.channels == 0 && above.channels == 0:
+		return 0, false
+	case below.channels == 0:
+		below = above
+	case above.channels == 0:
+		above = below
+	}
+	low, high := g.curves[below].at(bytes), g.curves[above].at(bytes)
+	if below == above {
+		return low, true
+	}
+	part := math.Log(float64(c.channels)/float64(below.channels)) / math.Log(float64(above.channels)/float64(below.channels))
+	return math.Exp((1-part)*math.Log(low) + part*math.Log(high)), true
+}
+
+// busy is the number that was asked for, as the sweep names it: how many of them NCCL used it does not tell.
+func (g *grid) busy(c choice, _ uint64) int { return c.channels }

@@ -1,0 +1,80 @@
+// Command nccl-tests-fakeperf stands in for nccl-tests where no GPU is: it takes the options of all_reduce_perf and the others,
+// obeys NCCL's variables and the tuner library that they name, and prints what nccl-tests and NCCL print, with times that
+// are made up or taken from a sweep. It is for trying out and for testing what starts and reads nccl-tests; it is not installed.
+//
+// The name that it is called by is the program that it stands in for. Its own settings are variables whose names begin with
+// FAKEPERF_; docs/FAKEPERF.md has them.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// Exit codes of nccl-tests (testResult_t in its src/common.h).
+const (
+	exitOK      = 0
+	exitCUDA    = 2
+	exitNCCL    = 3
+	exitTimeout = 4
+	exitWrong   = 7
+	exitUsage   = 255
+)
+
+var programs = map[string]nccl.Coll{
+	"broadcast_perf": nccl.CollBroadcast, "reduce_perf": nccl.CollReduce, "all_gather_perf": nccl.CollAllGather,
+	"reduce_scatter_perf": nccl.CollReduceScatter, "all_reduce_perf": nccl.CollAllReduce,
+}
+
+// run is one process of a run.
+func run(args []string, stdout, stderr io.Writer) int {
+	program, coll, args, err := called(args)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	o, code, done := parseOptions(program, args, stdout, stderr)
+	if done {
+		return code
+	}
+	s, err := readSettings(os.Environ())
+	if err != nil {
+		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		return exitUsage
+	}
+	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
+	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w, stdout: &lines{out: stdout}, stderr: stderr}
+	if w.rank > 0 {
+		return t.follow()
+	}
+	code, err = t.lead()
+	if err != nil {
+		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		return exitUsage
+	}
+	return code
+}
+
+// called says which program is stood in for: the name that this one is called by, or its first argument.
+func called(args []string) (program string, coll nccl.Coll, rest []string, err error) {
+	for i, arg := range args[:min(2, len(args))] {
+		name := strings.TrimSuffix(filepath.Base(arg), "_mpi")
+		if coll, ok := programs[name]; ok {
+			return name, coll, args[i+1:], nil
+		}
+	}
+	names := []string{}
+	for name := range programs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)", filepath.Base(args[0]), strings.Join(names, ", "))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// settings are what the stand-in's own variables say.
+type settings struct {
+	grids   []string // sweeps that times are from; none: they are simulated
+	topo    string   // file of the machine simulated; "": an HGX H100
+	seed    uint64
+	noise   float64 // typical deviation of a time, as a part
+	drift   float64 // part that times rise and fall by, over driftStarts
+	nccl    nccl.Version
+	seconds float64 // that a start really takes
+	startup float64 // seconds that it would take
+	perNode int     // ranks on each node; 0: as what starts the processes says
+	hosts   []string
+	state   string // file that counts starts; "": none
+	start   int    // number of this one, from 1; 0: not counted
+	fails   []failure
+}
+
+// readSettings takes the variables and refuses those that it does not know.
+func readSettings(environ []string) (s settings, err error) {
+	s = settings{seed: 1, noise: .007, startup: 5, nccl: nccl.Reference}
+	var errs []error
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		name, ours := strings.CutPrefix(name, "FAKEPERF_")
+		if !ours || value == "" {
+			continue
+		}
+		if err := s.set(name, value); err != nil {
+			errs = append(errs, fmt.Errorf("FAKEPERF_%s=%s: %w", name, value, err))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	if err := errors.Join(errs...); err != nil {
+		return s, err
+	}
+	if s.drift > 0 && s.state == "" {
+		return s, errors.New("FAKEPERF_DRIFT goes from start to start: set FAKEPERF_STATE to a file that counts them")
+	}
+	for _, f := range s.fails {
+		if f.first > 0 && s.state == "" {
+			return s, errors.New("FAKEPERF_FAIL names starts by number: set FAKEPERF_STATE to a file that counts them")
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) set(name, value string) (err error) {
+	number := func(into *float64, most float64) error {
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(n >= 0 && n <= most) {
+			return fmt.Errorf("not a number from 0 to %v", most)
+		}
+		*into = n
+		return nil
+	}
+	switch name {
+	case "GRID":
+		s.grids = strings.Split(value, ",")
+	case "TOPO":
+		s.topo = value
+	case "SEED":
+		s.seed, err = strconv.ParseUint(value, 10, 64)
+	case "NOISE":
+		return number(&s.noise, simulate.MaxNoise)
+	case "DRIFT":
+		return number(&s.drift, 0.5)
+	case "NCCL":
+		s.nccl, err = nccl.ParseVersion(value)
+	case "SECONDS":
+		return number(&s.seconds, math.MaxInt32)
+	case "STARTUP":
+		return number(&s.startup, math.MaxInt32)
+	case "RANKS_PER_NODE":
+		if s.perNode, err = strconv.Atoi(value); err == nil && s.perNode < 1 {
+			return errors.New("not a number from 1")
+		}
+	case "HOSTS":
+		s.hosts = strings.Split(value, ",")
+	case "STATE":
+		s.state = value
+	case "FAIL":
+		for part := range strings.SplitSeq(value, ",") {
+			f, err := parseFailure(part)
+			if err != nil {
+				return err
+			}
+			s.fails = append(s.fails, f)
+		}
+	default:
+		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _TOPO, _SEED, _NOISE, _DRIFT, _NCCL, _SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
+	}
+	return err
+}
+
+// count adds a line for this start to the file of starts, whose number it then is. Without one, each start has another
+// seed for its noise all the same.
+func (s *settings) count(command string) error {
+	if s.state == "" {
+		return nil
+	}
+	file, err := os.OpenFile(s.state, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(s.state)
+	if err != nil {
+		return err
+	}
+	s.start = 1 + strings.Count(string(text), "\n")
+	_, err = fmt.Fprintf(file, "%d %s\n", s.start, strings.ReplaceAll(command, "\n", " "))
+	return err
+}
+
+// driftStarts is after how many starts the machine is as it was.
+const driftStarts = 16
+
+// drifted is a time on the machine as it is at this start.
+func (s *settings) drifted(micros float64) float64 {
+	return micros * (1 + s.drift*math.Sin(2*math.Pi*float64(s.start)/driftStarts))
+}
+
+// run is the number that tells this start's noise from that of others.
+func (s *settings) run() uint64 {
+	if s.start > 0 {
+		return uint64(s.start)
+	}
+	return uint64(time.Now().UnixNano())
+}

@@ -1,0 +1,202 @@
+package livejobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// Push puts a file into force in running jobs.
+type Push struct {
+	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	To         string        // "": the file that the environment names
+	Timeout    time.Duration // longest time to wait; 0: do not wait
+	JSON       bool
+}
+
+// pushOutcome is what came of a file, as push --json prints it.
+type pushOutcome struct {
+	File     string `json:"file"`
+	Written  bool   `json:"written"`  // false: it held this already
+	Switched bool   `json:"switched"` // no communicator is known not to have switched, and all could be seen
+	// Communicators counts those that read the file and have not ended, NotSwitched are those of them that do not run on
+	// its text yet or never will.
+	Communicators int           `json:"communicators"`
+	NotSwitched   []notSwitched `json:"not_switched"`
+	Others        int           `json:"of_other_files"` // communicators that read other files
+	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
+	Unclear       []string      `json:"of_unknown_files"`
+	Unseen        []string      `json:"not_looked_at"`
+}
+
+type notSwitched struct {
+	Communicator string `json:"communicator"`
+	Why          string `json:"why,omitempty"`
+}
+
+// Run checks and writes the file of that name, and waits.
+func (f *Push) Run(out io.Writer, name string) error {
+	file := watchedFile{path: name}
+	if is, _ := cli.FileKind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+		file.model = true
+	}
+	variable := tuner.EnvConfigFile
+	if file.model {
+		variable = tuner.EnvModelFile
+	}
+	to := f.To
+	if to == "" {
+		to = os.Getenv(variable)
+	}
+	if to == "" {
+		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
+	}
+	text, err := file.unpacked()
+	if err == nil && len(text) > tuner.MaxLiveBytes {
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(tuner.MaxLiveBytes))
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written to %s", err, to)
+	}
+	path, old, err := replaceable(to)
+	if err == nil {
+		err = file.sameKind(to, old)
+	}
+	if err != nil {
+		return err
+	}
+	// What cannot be waited for is found out before anything is written.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	told := out
+	if f.JSON {
+		told = io.Discard
+	}
+	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: told}
+	if err := w.prepare(ctx); err != nil {
+		return fmt.Errorf("%w\nnothing was written to %s", err, to)
+	}
+	same := old != nil && bytes.Equal(old, text)
+	if same {
+		fmt.Fprintf(told, "%s holds this already\n", path)
+	} else {
+		write := func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		}
+		if err := cli.WriteWhole(path, true, write); err != nil {
+			return err
+		}
+		fmt.Fprintf(told, "%s written\n", path)
+	}
+	err = f.wait(ctx, w, told)
+	if f.JSON {
+		err = errors.Join(err, cli.WriteJSON(out, w.outcome(!same)))
+	}
+	return err
+}
+
+// outcome is what came of the file so far.
+func (w *waiter) outcome(written bool) pushOutcome {
+	p := pushOutcome{
+		File: w.file.path, Written: written, Communicators: w.running(), NotSwitched: []notSwitched{},
+		Others: w.others, OneRank: w.unasked, Unclear: append([]string{}, w.unclear...), Unseen: []string{},
+	}
+	for _, t := range w.open() {
+		p.NotSwitched = append(p.NotSwitched, notSwitched{t.name, t.why})
+	}
+	for _, err := range w.missed {
+		p.Unseen = append(p.Unseen, err.Error())
+	}
+	p.Switched = len(p.NotSwitched)+len(p.Unclear)+len(p.Unseen) == 0
+	return p
+}
+
+// sameKind refuses to put a model in the place of a policy, or the other way round: the
+// jobs would be left without what they had.
+func (f watchedFile) sameKind(to string, old []byte) error {
+	switch {
+	case !f.model && cli.Sniff(old).Kind == cli.KindModel:
+		return fmt.Errorf("%s is a policy and %s a model, which stays as it is", f.path, to)
+	case f.model:
+		if p, err := policy.ReadCSV(to, old); err == nil && len(p.Rules) > 0 {
+			return fmt.Errorf("%s is a model and %s a policy, which stays as it is", f.path, to)
+		}
+	}
+	return nil
+}
+
+// wait says what comes of the file in the communicators that read it, and what it cannot know of.
+func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
+	if w.others > 0 {
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
+	}
+	if w.unasked > 0 {
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.unasked, "communicator"), cli.Verb(w.unasked, "is", "are"), cli.Verb(w.unasked, "it", "them"))
+	}
+	writeUnseen(out, w.missed)
+	if n := len(w.unclear); n > 0 {
+		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
+			cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.unclear))
+	}
+	if err := f.waitForTargets(ctx, w, out); err != nil {
+		return err
+	}
+	if len(w.missed)+len(w.unclear) > 0 && f.Timeout > 0 {
+		fmt.Fprintln(out, "so it is not known whether all jobs that read this file have switched; tunefit status on their nodes tells")
+		return cli.ExitWith(cli.ExitFailed)
+	}
+	return nil
+}
+
+// waitForTargets waits for those that are known to read the file.
+func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) error {
+	switch name := rendezvous(f.Rendezvous); {
+	case len(w.targets) == 0 && len(w.missed)+len(w.unclear) > 0:
+		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
+		return nil
+	case len(w.targets) == 0:
+		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
+			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
+		return nil
+	case w.settled():
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
+		return nil
+	case f.Timeout == 0:
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
+		return nil
+	}
+	ctx, end := context.WithTimeout(ctx, f.Timeout)
+	defer end()
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	failed := w.open()
+	for _, t := range failed {
+		fmt.Fprintf(out, "%s has not switched: %s\n", t.name, t.why)
+	}
+	if len(failed) > 0 {
+		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
+			len(failed), cli.CountOf(w.running(), "communicator")+cli.Verb(len(failed), " has", " have"))
+		return cli.ExitWith(cli.ExitFailed)
+	}
+	if n := w.running(); n > 0 {
+		fmt.Fprintf(out, "%s on it\n", cli.CountOf(n, "communicator")+cli.Verb(n, " runs", " run"))
+	} else {
+		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
+	}
+	return nil
+}

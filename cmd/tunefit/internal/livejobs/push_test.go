@@ -1,0 +1,191 @@
+package livejobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+)
+
+// bundleOf is the content of a version as ranks record it, and its key and digest.
+func bundleOf(policy, text string) (key, digest, content string) {
+	head, _ := json.Marshal(map[string]any{"Policy": policy, "PolicyLen": len(text)})
+	content = "nccl-tuner-go bundle 1\n" + string(head) + "\n" + text
+	digest = agree.DigestOf([]byte(content))
+	return "blob/" + digest, digest, content
+}
+
+func policyRow(channels int) string {
+	return fmt.Sprintf("allreduce,0,inf,ring,simple,%d,-1,-1\n", channels)
+}
+
+// pushed is a rendezvous of communicators that read one file, of which the ranks are on
+// other machines.
+type pushed struct{ dir, file, before, after string }
+
+func newPushed(t *testing.T, comms ...string) pushed {
+	p := pushed{file: testlib.File(t, "p.csv", policyRow(1))}
+	all := map[string]string{}
+	for channels, digest := range map[int]*string{1: &p.before, 2: &p.after} {
+		key, d, content := bundleOf(p.file, policyRow(channels))
+		all[key], *digest = content, d
+	}
+	for _, comm := range comms {
+		all["c/"+comm+"/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, p.before)
+		var ranks int
+		fmt.Sscanf(comm[strings.Index(comm, "-"):], "-%d", &ranks)
+		for slot := range ranks {
+			all[fmt.Sprintf("c/%s/slot/%d", comm, slot)] = fmt.Sprintf("x n%d 11 1 1", slot)
+		}
+	}
+	p.dir = testlib.Records(t, all)
+	return p
+}
+
+// NCCL asks nothing about a communicator of one rank, and nobody makes a collective on
+// one that a rank has ended: push waits for neither.
+func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
+	const one, ending = "0000000000000001-1", "0000000000000002-2"
+	p := newPushed(t, one, ending)
+	testlib.AddRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
+	var said strings.Builder
+	f := Push{To: p.file, Rendezvous: p.dir, Timeout: time.Second}
+	if err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+		t.Fatal(err)
+	}
+	out := said.String()
+	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
+		t.Error(out)
+	}
+	out = listed(t, p.dir)
+	if !strings.Contains(plain(out), "none: NCCL asks nothing about one rank\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// Communicators that end meanwhile are not counted among those that run on the file.
+func TestPushCountsNoneThatEnded(t *testing.T) {
+	const stays, ends = "0000000000000001-2", "0000000000000002-2"
+	for _, switches := range []bool{true, false} {
+		p := newPushed(t, stays, ends)
+		var out strings.Builder
+		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(policyRow(2)), out: &out}
+		if err := w.prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		testlib.AddRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
+		if switches {
+			testlib.AddRecords(t, p.dir, map[string]string{
+				"p/" + stays + ".1":                fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
+				"c/" + stays + "/d/1.commit.201.1": "",
+			})
+		} else {
+			testlib.AddRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
+		}
+		f := Push{Timeout: time.Minute}
+		if err := f.wait(t.Context(), w, &out); err != nil {
+			t.Error(err)
+		}
+		want := "\n1 communicator runs on it\n"
+		if !switches {
+			want = "\nnothing runs on it yet: it takes effect when a communicator is created\n"
+		}
+		if !strings.Contains(out.String(), "0x2 has ended\n") || !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%s", out.String())
+		}
+	}
+}
+
+// A version is in force from the call that was decided, as the ranks' logs say, which may come after the proposed one.
+func TestSwitchIsTheDecidedCall(t *testing.T) {
+	c := &communicator{}
+	c.Changes = []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493}, Decision: &agree.Decision{Commit: true, At: 494}}}
+	if said, shown := lastSwitch(c), newStatusJSON(c).Changes[0].Switch; said != "call 494" || shown != 494 {
+		t.Errorf("said %s, shown %d, want 494", said, shown)
+	}
+}
+
+// A file that this machine cannot see, of a container say, may be the one that is written, and so may be that of a job in a
+// folder that was not looked at: then push does not say that all is well.
+func TestPushSaysWhatItCannotKnow(t *testing.T) {
+	const comm = "0000000000000001-2"
+	for what, c := range map[string]struct {
+		change func(t *testing.T, p *pushed)
+		want   []string
+	}{
+		"a container's file": {func(t *testing.T, p *pushed) {
+			p.file = testlib.File(t, "policy.csv", policyRow(1))
+		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n", "none is known to read this file\n"}},
+		"too many folders": {func(t *testing.T, p *pushed) {
+			for i := range 1000 {
+				if err := os.Mkdir(filepath.Join(p.dir, fmt.Sprint(i)), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
+		}, []string{"not looked at: ", "has more than 1000 folders", "none is known to read this file\n"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newPushed(t, comm)
+			if err := os.Remove(p.file); err != nil {
+				t.Fatal(err)
+			}
+			c.change(t, &p)
+			for timeout, fails := range map[time.Duration]bool{time.Minute: true, 0: false} {
+				var said strings.Builder
+				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+				if (err != nil) != fails {
+					t.Errorf("--timeout %v: %v", timeout, err)
+				}
+				for _, want := range c.want {
+					if !strings.Contains(said.String(), want) {
+						t.Errorf("%q is not in\n%s", want, said.String())
+					}
+				}
+			}
+		})
+	}
+}
+
+// A file that was removed is found again by the name that the ranks have for it, through links, too.
+func TestPushFindsWhoReadsAFileThatIsGone(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "site")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(link, "policy.csv")
+	key, digest, content := bundleOf(file, policyRow(1))
+	all := twoRanks("0000000000000001-2", map[string]string{key: content})
+	all["c/0000000000000001-2/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
+	var said strings.Builder
+	if err := (&Push{To: file, Rendezvous: testlib.Records(t, all)}).Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(said.String(), "1 communicator has to switch; tunefit status tells how it goes\n") {
+		t.Error(said.String())
+	}
+}
+
+// A script reads the same from JSON as a person from the text.
+func TestPushJSON(t *testing.T) {
+	p := newPushed(t, "0000000000000001-2", "0000000000000002-1")
+	for again, source := range []string{testlib.File(t, "new.csv", policyRow(2)), p.file} {
+		var said strings.Builder
+		if err := (&Push{To: p.file, Rendezvous: p.dir, JSON: true}).Run(&said, source); err != nil {
+			t.Fatal(err)
+		}
+		var got pushOutcome
+		if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		if got.File != p.file || got.Communicators != 1 || got.OneRank != 1 || got.Switched || len(got.NotSwitched) != 1 || got.Written != (again == 0) {
+			t.Errorf("%+v", got)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package livejobs
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// removeComm removes the records of a communicator that has ended. The slots go last:
+// they tell that it has, should this be cut short.
+func removeComm(store *dirstore.Store, c *communicator) error {
+	ctx, end := context.WithTimeout(context.Background(), lookLimit)
+	defer end()
+	for _, slots := range []bool{false, true} {
+		for _, key := range c.Keys {
+			if isSlot := strings.Contains(key, "/slot/") || strings.Contains(key, "/left/"); isSlot == slots {
+				if err := store.Remove(ctx, key); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return store.Prune(ctx, "c/"+c.Key)
+}
+
+// removeEnded removes what is left of communicators that have removed their own records: a record
+// that their id was used. Nobody needs it unless the id is used again.
+func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
+	ctx, end := context.WithTimeout(context.Background(), lookLimit)
+	defer end()
+	ended, err := store.Made(ctx, agree.EndedDir)
+	if err != nil {
+		return 0, err
+	}
+	for key, made := range ended {
+		if time.Since(made) < f.OlderThan {
+			continue
+		}
+		removed++
+		if f.DryRun {
+			continue
+		}
+		if err := store.Remove(ctx, key); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// versionRest is the age from which on a version that no record names is nobody's. A
+// rank records the version first and then what names it, within moments.
+const versionRest = time.Hour
+
+// removeVersions removes the contents of versions when no communicator is left. A
+// process that has one knows which contents it has recorded, and does not do so again.
+func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.RendezvousView) (removed int, err error) {
+	ctx, end := context.WithTimeout(context.Background(), lookLimit)
+	defer end()
+	versions, err := store.Made(ctx, agree.VersionDir)
+	if err != nil {
+		return 0, err
+	}
+	gone := map[string][]byte{}
+	for key, made := range versions {
+		if time.Since(made) < versionRest {
+			continue
+		}
+		removed++
+		if f.DryRun {
+			continue
+		}
+		content, found, err := store.Get(ctx, key)
+		if err == nil && found {
+			gone[key] = content
+			err = store.Remove(ctx, key)
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	if len(gone) == 0 {
+		return removed, nil
+	}
+	// A communicator that began meanwhile may name one that was there already. Its
+	// ranks look for it again and again.
+	now, err := o.inspector[p.Name].Communicators(ctx)
+	if err != nil {
+		return removed, err
+	}
+	for _, c := range now {
+		for _, v := range c.Versions() {
+			if content, was := gone[v.Key()]; was {
+				if _, err := store.PutOnce(ctx, v.Key(), content); err != nil {
+					return removed, err
+				}
+				delete(gone, v.Key())
+				removed--
+			}
+		}
+	}
+	return removed, nil
+}

@@ -1,0 +1,158 @@
+package livejobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"bytes"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// View shows the communicators of a rendezvous.
+type View struct {
+	Warnings   io.Writer // for what a program's output has no place for
+	Rendezvous string    // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
+	All        bool      // also those that have ended
+	Watch      bool      // again and again
+	JSON       bool
+	Prometheus bool
+}
+
+// rendezvous is the one that is named, or the one of the environment, or "" for the default ones.
+func rendezvous(named string) string { return cmp.Or(named, os.Getenv(tuner.EnvRendezvous)) }
+
+// Run prints until it is done, or interrupted.
+func (f *View) Run(out io.Writer) error {
+	o := newObserver(rendezvous(f.Rendezvous))
+	if !f.Watch {
+		all, err := o.look(context.Background())
+		if err != nil {
+			return err
+		}
+		return f.write(out, all, o.unseen)
+	}
+	// Without a reader there is nothing to go on for.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	defer stop()
+	return watch(ctx, out, f.JSON, func(w io.Writer) error {
+		all, err := o.look(ctx)
+		if err != nil {
+			return err
+		}
+		return f.write(w, all, o.unseen)
+	})
+}
+
+// write prints the communicators that are asked for.
+func (f *View) write(w io.Writer, all []communicator, unseen []error) error {
+	shown, leftovers := []communicator{}, 0
+	for _, c := range all {
+		switch {
+		case f.All || !c.over():
+			shown = append(shown, c)
+		default:
+			leftovers++
+		}
+	}
+	if (f.Prometheus || f.JSON) && !f.Watch {
+		writeUnseen(f.Warnings, unseen)
+	}
+	if f.Prometheus {
+		return writePrometheus(w, shown)
+	}
+	if f.JSON {
+		return writeStatusJSON(w, shown, f.Watch)
+	}
+	if err := writeStatus(w, shown); err != nil {
+		return err
+	}
+	if len(shown) == 0 {
+		name := rendezvous(f.Rendezvous)
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), elsewhere(name))
+	}
+	writeUnseen(w, unseen)
+	if leftovers > 0 {
+		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
+			cli.CountOf(leftovers, "communicator"), cli.Verb(leftovers, "has", "have"))
+	}
+	return nil
+}
+
+func where(rendezvous string) string {
+	if rendezvous == "" {
+		return "in /dev/shm of this machine"
+	}
+	return "in " + rendezvous
+}
+
+// elsewhere says, where nothing was found, which jobs could not be.
+func elsewhere(rendezvous string) string {
+	if rendezvous == "" {
+		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
+			"name their folder, or the one above, with --rendezvous\n"
+	}
+	return ""
+}
+
+// writeUnseen says what could not be looked at.
+func writeUnseen(w io.Writer, unseen []error) {
+	for _, err := range unseen {
+		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", err)
+	}
+}
+
+// refreshEvery is how often a watched view is made anew.
+const refreshEvery = time.Second
+
+// watch prints a view again and again until ctx ends: in place on a terminal, and
+// elsewhere once for each change, with the time. For a program it prints each change
+// and nothing else.
+func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer) error) error {
+	inPlace := cli.IsTerminal(out) && !program
+	last := ""
+	for {
+		var text bytes.Buffer
+		err := view(&text)
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			return nil
+		case err != nil && program:
+			return err
+		case err != nil:
+			// What cannot be seen now may be seen later; a person who watches decides.
+			fmt.Fprintln(&text, err)
+		}
+		now := time.Now().Format(time.TimeOnly)
+		show := ""
+		switch {
+		case inPlace:
+			// Each line is written over the old one, so that nothing flickers.
+			body := "tunefit status --watch   " + now + "   (Ctrl-C ends)\n\n" + text.String()
+			show = "\x1b[H" + strings.ReplaceAll(body, "\n", "\x1b[K\n") + "\x1b[J"
+		case text.String() == last:
+		case program:
+			show = text.String()
+		default:
+			show = now + "\n" + text.String() + "\n"
+		}
+		if _, err := io.WriteString(out, show); err != nil {
+			return err
+		}
+		last = text.String()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(refreshEvery):
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package livejobs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// waiter waits until the communicators that read a file run on its new text.
+type waiter struct {
+	*observer
+	file    watchedFile // as written
+	text    []byte
+	out     io.Writer
+	targets []*target
+	others  int      // live communicators that read other files
+	missed  []error  // what could not be looked at
+	unclear []string // those of which this machine cannot tell which file they read
+	unasked int      // of one rank, that read this one
+	began   time.Time
+}
+
+// target is a communicator that reads the file.
+type target struct {
+	key, name string
+	goal      tuner.Bundle    // what its ranks read now
+	before    uint64          // the last change that was known before the file was written
+	same      map[string]bool // content digests: whether it means what the goal does
+	done      bool            // it runs on the goal, or has ended
+	ended     bool
+	hopeless  bool   // it never will
+	why       string // not done, in words
+}
+
+func key(c *communicator) string {
+	return c.place.Name + " " + c.Key
+}
+
+// prepare finds the communicators, before the file is written.
+func (w *waiter) prepare(ctx context.Context) error {
+	all, err := w.look(ctx)
+	if err != nil {
+		return err
+	}
+	w.began = time.Now()
+	w.missed = w.unseen
+	for i := range all {
+		c := &all[i]
+		reads, known := w.reads(c)
+		switch {
+		case c.ending():
+		case !known:
+			w.unclear = append(w.unclear, c.name())
+		case !reads:
+			w.others++
+		case !c.asked():
+			w.unasked++
+		default:
+			t := &target{key: key(c), name: c.name(), goal: w.goal(c), same: map[string]bool{}}
+			if n := len(c.Changes); n > 0 {
+				t.before = c.Changes[n-1].K
+			}
+			w.judge(t, c)
+			w.targets = append(w.targets, t)
+		}
+	}
+	return nil
+}
+
+// reads reports whether a communicator's ranks read the file. It is not known where they name
+// none, or one that this machine does not have: a container's, say, which may be the same file.
+func (w *waiter) reads(c *communicator) (reads, known bool) {
+	name, model := c.paths()
+	if w.file.model {
+		name = model
+	}
+	if name == "" {
+		return false, c.here()
+	}
+	if !filepath.IsAbs(name) { // relative to a place on another machine
+		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name)), true
+	}
+	real, exists, err := behindLinks(name)
+	reads = err == nil && real == w.file.path
+	return reads, reads || exists || c.here()
+}
+
+// goal is what a communicator's ranks find in their files from now on.
+func (w *waiter) goal(c *communicator) tuner.Bundle {
+	var b tuner.Bundle
+	if c.files != nil {
+		b = *c.files
+	}
+	policy, model := c.paths()
+	written, other, otherFile := &b.Policy, &b.Model, watchedFile{model, true}
+	if w.file.model {
+		written, other, otherFile = &b.Model, &b.Policy, watchedFile{policy, false}
+	}
+	*written = tuner.Source{Name: w.file.path, Text: w.text}
+	// The ranks read both files when one changes.
+	if text, err := otherFile.read(); otherFile.path != "" && err == nil {
+		*other = tuner.Source{Name: otherFile.path, Text: text}
+	}
+	return b
+}
+
+// settled reports that all communicators run on the file's new meaning.
+func (w *waiter) settled() bool { return len(w.open()) == 0 }
+
+// running counts the communicators that have not ended while they were waited for.
+func (w *waiter) running() (n int) {
+	for _, t := range w.targets {
+		if !t.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// open returns the communicators that do not.
+func (w *waiter) open() (open []*target) {
+	for _, t := range w.targets {
+		if !t.done {
+			open = append(open, t)
+		}
+	}
+	return open
+}
+
+func (w *waiter) names() (names []string) {
+	for _, t := range w.targets {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// pushPoll is the time between two looks at whether communicators have switched.
+const pushPoll = 250 * time.Millisecond
+
+// wait returns when all have switched, when the rest never will, or when ctx ends. The
+// rendezvous may be away for a while.
+func (w *waiter) wait(ctx context.Context) (away error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return away
+		case <-time.After(pushPoll):
+		}
+		all, err := w.look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				away = fmt.Errorf("%w; it is not known what becomes of the change", err)
+			}
+			continue
+		}
+		away = nil
+		now := map[string]*communicator{}
+		for i := range all {
+			now[key(&all[i])] = &all[i]
+		}
+		hope := false
+		for _, t := range w.open() {
+			c := now[t.key]
+			if c == nil || c.ending() {
+				t.done, t.ended = true, true
+				fmt.Fprintf(w.out, "%s has ended\n", t.name)
+				continue
+			}
+			if w.judge(t, c); t.done {
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.name, c.version.Meaning, lastSwitch(c), time.Since(w.began).Seconds())
+			}
+			hope = hope || !t.done && !t.hopeless
+		}
+		if !hope {
+			return nil
+		}
+	}
+}
+
+// lastSwitch names the call from which on the version is in force.
+func lastSwitch(c *communicator) string {
+	at := "the start"
+	for _, change := range c.Changes {
+		if d := change.Decision; d != nil && d.Commit {
+			at = fmt.Sprintf("call %d", d.At)
+		}
+	}
+	return at
+}
+
+// maxVetoes is after how many refusals of a version its ranks give up.
+const maxVetoes = 5
+
+// judge says how far a communicator has come.
+func (w *waiter) judge(t *target, c *communicator) {
+	if c.pending == nil && w.reached(t, c) {
+		t.done = true
+		return
+	}
+	vetoes := 0
+	var refused *agree.Change
+	for _, r := range c.refused {
+		if r.K > t.before {
+			refused = r
+			if why := r.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
+				vetoes++
+			}
+		}
+	}
+	switch dead := c.dead(); {
+	case c.frozen != nil:
+		why, remedy := inWords(c, c.frozen.Decision)
+		t.hopeless, t.why = true, why+todo+remedy
+	case len(dead) > 0:
+		t.hopeless, t.why = true, names(dead)+todo+"end the job"
+	case len(c.members) < c.Ranks:
+		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), cli.CountOf(c.Ranks, "rank"))
+	case c.pending != nil:
+		t.why = pendingNote(c)
+	case refused != nil:
+		why, remedy := inWords(c, refused.Decision)
+		t.hopeless, t.why = vetoes >= maxVetoes, why+todo+remedy
+	default:
+		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+	}
+	if stopped := c.which(func(m member) bool { return m.state == tuner.Stopped }); len(stopped) > 0 {
+		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
+	}
+}
+
+// reached reports that the version in force means what the goal means.
+func (w *waiter) reached(t *target, c *communicator) bool {
+	if c.files == nil {
+		return false
+	}
+	same, known := t.same[c.version.Content]
+	if !known {
+		same = tuner.SameMeaning(*c.files, t.goal, os.Getenv)
+		t.same[c.version.Content] = same
+	}
+	return same
+}

@@ -1,0 +1,61 @@
+package livejobs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// watchedFile is a file that running ranks read again when it changes.
+type watchedFile struct {
+	path  string
+	model bool
+}
+
+// read returns the file's text as ranks read it, and all that is wrong with it. They
+// unpack nothing.
+func (f watchedFile) read() (text []byte, err error) {
+	if text, err = f.unpacked(); err != nil {
+		return nil, err
+	}
+	if packed, err := cli.IsPacked(f.path); err != nil || packed {
+		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
+	}
+	return text, nil
+}
+
+// unpacked is read for a file that is going to be written elsewhere.
+func (f watchedFile) unpacked() (text []byte, err error) {
+	if f.model {
+		if _, err = ask.ReadModel(f.path); err == nil {
+			text, err = cli.ReadDecider(f.path, cli.KindModel)
+		}
+	} else if _, err = ask.ReadPolicy(f.path); err == nil {
+		text, err = cli.ReadDecider(f.path, cli.KindPolicy)
+	}
+	return text, err
+}
+
+// note says what keeps ranks on this machine from the file as it is now.
+func (f watchedFile) note() string {
+	if !filepath.IsAbs(f.path) {
+		return ""
+	}
+	_, err := f.read()
+	if err == nil {
+		return ""
+	}
+	said, _, _ := strings.Cut(err.Error(), "\n")
+	var problems policy.Problems
+	if errors.As(err, &problems) {
+		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
+			said += fmt.Sprintf(", and %s more", cli.CountOf(len(problems)-1, "problem"))
+		}
+	}
+	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: mend the file, or tunefit push a good one", f.path, said)
+}

@@ -1,0 +1,131 @@
+// Package localenv is what a job would find on this node: its environment as NCCL makes it, libraries of NCCL, and the machine.
+package localenv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+)
+
+// Environment is what NCCL makes of a process's environment: it adds the variables of
+// its own files, which win over nothing that is set.
+type Environment struct {
+	process []string // as the process has it
+	home    string   // "" if it is not known
+	Vars    map[string]Setting
+	// Files are NCCL's files, in the order in which it reads them.
+	Files []File
+	// Ignored is ~/.nccl.conf where NCCL_CONF_FILE makes NCCL pass it over.
+	Ignored string
+}
+
+// Setting is the value of a variable and where it comes from.
+type Setting struct {
+	Value string
+	File  string // "" for the environment itself
+	Line  int
+}
+
+// File is a file of variables for NCCL.
+type File struct {
+	Path    string
+	Named   bool // by NCCL_CONF_FILE
+	Err     error
+	Entries []Entry
+}
+
+// Entry is one line NAME=VALUE, blanks and all.
+type Entry struct {
+	Name string
+	Setting
+	Beaten bool // it was set before
+}
+
+// ConfVariable names a file that NCCL reads instead of the user's own.
+const ConfVariable = "NCCL_CONF_FILE" // since NCCL 2.23.4
+
+// Here is the environment of this process, on this machine.
+func Here() *Environment {
+	home := ""
+	if u, err := user.Current(); err == nil {
+		home = u.HomeDir
+	}
+	return ReadEnvironment(os.Environ(), home, "/etc/nccl.conf")
+}
+
+// ReadEnvironment reads as NCCL's src/misc/param.cc does: first the user's file, then
+// the machine's.
+func ReadEnvironment(process []string, home, machineConf string) *Environment {
+	e := &Environment{process: process, home: home, Vars: map[string]Setting{}}
+	for _, v := range process {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			e.Vars[name] = Setting{Value: value}
+		}
+	}
+	userConf := ""
+	if home != "" {
+		userConf = filepath.Join(home, ".nccl.conf")
+	}
+	if named := e.Get(ConfVariable); named != "" {
+		if _, err := os.Stat(userConf); userConf != "" && err == nil && userConf != named {
+			e.Ignored = userConf
+		}
+		e.add(File{Path: named, Named: true})
+	} else if userConf != "" {
+		e.add(File{Path: userConf})
+	}
+	e.add(File{Path: machineConf})
+	return e
+}
+
+func (e *Environment) add(c File) {
+	text, err := cli.ReadRegular(c.Path)
+	if errors.Is(err, fs.ErrNotExist) && !c.Named {
+		return
+	}
+	c.Err = err
+	c.Entries = confEntries(c.Path, string(text))
+	for i := range c.Entries {
+		entry := &c.Entries[i]
+		if _, entry.Beaten = e.Vars[entry.Name]; !entry.Beaten {
+			e.Vars[entry.Name] = entry.Setting
+		}
+	}
+	e.Files = append(e.Files, c)
+}
+
+// confEntries reads the lines of a file. NCCL takes each as it is: a blank before the
+// equals sign belongs to the name, and quotes to the value.
+func confEntries(path, text string) (entries []Entry) {
+	const longest = 1023
+	for i, line := range strings.Split(text, "\n") {
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		entries = append(entries, Entry{Name: name[:min(len(name), longest)],
+			Setting: Setting{Value: value[:min(len(value), longest)], File: path, Line: i + 1}})
+	}
+	return entries
+}
+
+// Get is a variable's value; "" is one that is not set, too.
+func (e *Environment) Get(name string) string { return e.Vars[name].Value }
+
+// Show is a variable's value for a message, with its file if it comes from one, and
+// without a password.
+func (e *Environment) Show(name string) string {
+	s := e.Vars[name]
+	s.Value = redact.URL(s.Value)
+	if s.File != "" {
+		return fmt.Sprintf("%s=%s (%s:%d)", name, s.Value, s.File, s.Line)
+	}
+	return fmt.Sprintf("%s=%s", name, s.Value)
+}

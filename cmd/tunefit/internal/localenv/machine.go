@@ -1,0 +1,59 @@
+package localenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// AnswerLimit is how long the driver, or an etcd, may take to answer: little enough that whoever asked can still tell.
+const AnswerLimit = 1800 * time.Millisecond
+
+// FindingMachine is tuner.FindMachine, or plays it.
+type FindingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
+
+// Machine is what the tuner would take this machine for.
+type Machine struct {
+	Here *model.Machine // nil: not known
+	From detect.Source
+	Err  error
+	Took time.Duration
+}
+
+// ErrSlowDriver is said instead of waiting on: the driver's library cannot be stopped.
+var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
+
+// ThisMachine is what the tuner would take the machine for in a process with these variables.
+func ThisMachine(getenv func(string) string) Machine {
+	return FindMachine(context.Background(), tuner.FindMachine, getenv)
+}
+
+// FindMachine does not wait for the driver longer than AnswerLimit.
+func FindMachine(ctx context.Context, find FindingMachine, getenv func(string) string) Machine {
+	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
+	defer cancel()
+	start := time.Now()
+	done := make(chan Machine, 1)
+	go func() {
+		var m Machine
+		defer func() {
+			if p := recover(); p != nil {
+				m.Here, m.Err = nil, fmt.Errorf("a defect in reading it: %v", p)
+			}
+			m.Took = time.Since(start)
+			done <- m
+		}()
+		m.Here, m.From, m.Err = find(getenv)
+	}()
+	select {
+	case m := <-done:
+		return m
+	case <-ctx.Done():
+		return Machine{Err: ErrSlowDriver, Took: time.Since(start)}
+	}
+}

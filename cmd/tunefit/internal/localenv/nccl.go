@@ -1,0 +1,55 @@
+package localenv
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// LibNCCL is the name by which the dynamic loader finds NCCL.
+const LibNCCL = "libnccl.so.2"
+
+// InstalledNCCL says which NCCL a job here would use, 0 if none is found.
+func InstalledNCCL() nccl.Version {
+	ctx, end := context.WithTimeout(context.Background(), time.Second)
+	defer end()
+	e := Here()
+	for _, name := range append([]string{LibNCCL}, e.PythonNCCLs()...) {
+		if lib, err := e.Probe(ctx, name); err == nil && lib.NCCL > 0 {
+			return nccl.Version(lib.NCCL)
+		}
+	}
+	return 0
+}
+
+// Probe looks at a library as a process of the job would see it.
+func (e *Environment) Probe(ctx context.Context, name string) (*host.Library, error) {
+	return host.Probe(ctx, name, e.process)
+}
+
+// PythonNCCLs lists the NCCLs that come with PyTorch's wheels, of the Python that the
+// environment selects and of the machine's.
+func (e *Environment) PythonNCCLs() (paths []string) {
+	prefixes := []string{e.Get("VIRTUAL_ENV"), e.Get("CONDA_PREFIX")}
+	for _, dir := range filepath.SplitList(e.Get("PATH")) {
+		if python, err := filepath.EvalSymlinks(filepath.Join(dir, "python3")); err == nil {
+			prefixes = append(prefixes, filepath.Dir(dir), filepath.Dir(filepath.Dir(python)))
+			break
+		}
+	}
+	if e.home != "" {
+		prefixes = append(prefixes, filepath.Join(e.home, ".local"))
+	}
+	for _, prefix := range slices.Compact(prefixes) {
+		if prefix == "" {
+			continue
+		}
+		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages/nvidia/nccl/lib", LibNCCL))
+		paths = append(paths, matches...)
+	}
+	return paths
+}

@@ -1,0 +1,247 @@
+// Package ncclchoice is what NCCL would choose by itself, as its cost model estimates it for a machine and a release.
+package ncclchoice
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// Flags name what NCCL's own choice comes from.
+type Flags struct {
+	Tuning, Topo, NCCL string
+	measured           map[nccl.Version]string // which file was measured with a release
+}
+
+// Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl names none
+// and no other file says another.
+func (f *Flags) Measured(file string, with nccl.Version) {
+	if with != 0 {
+		f.measured = maps.Clone(f.measured)
+		if f.measured == nil {
+			f.measured = map[nccl.Version]string{}
+		}
+		f.measured[with] = file
+	}
+}
+
+// Register adds the flags to a command.
+func (f *Flags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
+	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
+}
+
+// Model is NCCL's cost model for communicators of one machine.
+type Model struct {
+	Set     *tuning.Set
+	Machine *topo.Document // that the set is derived from; nil where it was read from a file
+	options channels.TuneOptions
+	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
+	notes   []string     // what the costs do not reckon with
+	// standIns notes communicators whose costs are those of another size.
+	standIns map[commspec.Shape]commspec.Shape
+}
+
+func (f *Flags) Read() (*Model, error) {
+	if f.Tuning != "" {
+		return f.readTuning()
+	}
+	m := &Model{standIns: map[commspec.Shape]commspec.Shape{}, notes: UncountedVariables()}
+	named := f.NCCL
+	if named == "" && len(f.measured) == 1 {
+		for v, file := range f.measured {
+			named = v.String()
+			m.notes = append(m.notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
+		}
+	}
+	version, note, err := WhichNCCL(named)
+	if err != nil {
+		return nil, err
+	}
+	m.NCCL = version
+	if note != "" {
+		m.notes = append(m.notes, note)
+	}
+	if m.options, err = TuneOptions(version); err != nil {
+		return nil, err
+	}
+	if f.Topo == "" {
+		m.Machine, err = hgxH100()
+	} else {
+		m.Machine, err = ReadTopology(f.Topo)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Set = &tuning.Set{System: cmp.Or(f.Topo, "HGX H100"), NCCL: m.options.NCCL}
+	return m, m.Derive(1)
+}
+
+// TuneOptions are for costs as this environment's variables make them.
+func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
+	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
+	return channels.TuneOptions{NCCL: version.Rules(), Build: BuildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+}
+
+// readTuning reads a file of costs, which is of one release and of the variables that it was made with.
+func (f *Flags) readTuning() (*Model, error) {
+	if f.Topo != "" {
+		return nil, cli.Usagef("--topo and --tuning exclude each other")
+	}
+	text, err := cli.ReadInput(f.Tuning, cli.KindTuning)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{standIns: map[commspec.Shape]commspec.Shape{}, notes: UncountedVariables()}
+	if m.Set, err = tuning.Read(bytes.NewReader(text), f.Tuning); err != nil {
+		return nil, err
+	}
+	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
+	if f.NCCL != "" {
+		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
+			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.NCCL, f.Tuning, m.Set.NCCL)
+		}
+	}
+	if set := countedVariables(); set != "" {
+		m.notes = append(m.notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+	}
+	return m, nil
+}
+
+var hgxH100 = sync.OnceValues(func() (*topo.Document, error) {
+	return topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
+})
+
+// Tune is a variable for tests, which ask about the same machine again and again.
+var Tune = channels.Tune
+
+// Derive adds NCCL's costs over so many hosts like the one described.
+func (m *Model) Derive(hosts ...int) error {
+	comms, err := Tune(m.Machine, m.options, hosts...)
+	if err != nil {
+		return err
+	}
+	for _, c := range comms {
+		if t := c.Tuning; m.Set.For(t.NNodes, t.NRanks) == nil {
+			m.Set.Tunings = append(m.Set.Tunings, t)
+		}
+	}
+	return nil
+}
+
+// Of returns the model of a communicator. Where there is none of its size, the
+// one with the nearest number of nodes stands in.
+func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
+	if m.Machine != nil && m.Set.For(s.Nodes, 0) == nil {
+		if err := m.Derive(s.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	if t := m.Set.For(s.Nodes, s.Ranks); t != nil {
+		return t, nil
+	}
+	distance := func(t *tuning.Tuning) float64 {
+		far := max(float64(t.NNodes)/float64(s.Nodes), float64(s.Nodes)/float64(t.NNodes))
+		if (t.NNodes == 1) != (s.Nodes == 1) {
+			far += 1000 // one node and several have little in common
+		}
+		return far
+	}
+	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
+		return cmp.Compare(distance(x), distance(y))
+	})
+	m.standIns[s] = commspec.Shape{Nodes: best.NNodes, Ranks: best.NRanks}
+	return best, nil
+}
+
+// Source names the cost model, with the release and the machine that it is of.
+func (m *Model) Source() string {
+	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.Set.System)
+}
+
+// NoteStandIns says where the costs are not those of the communicator shown.
+func (m *Model) NoteStandIns(w io.Writer, shown []commspec.Shape) {
+	for _, note := range m.notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	for _, s := range shown {
+		if by, ok := m.standIns[s]; ok {
+			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, s, by)
+		}
+	}
+}
+
+// BuildOptions follow NCCL's variables too.
+func BuildOptions() topo.BuildOptions {
+	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
+}
+
+// ReadTopology reads a topology file.
+func ReadTopology(name string) (*topo.Document, error) {
+	text, err := cli.ReadInput(name, cli.KindTopology)
+	if err != nil {
+		return nil, err
+	}
+	return topo.Read(name, bytes.NewReader(text))
+}
+
+// DeriveFor adds NCCL's costs over all numbers of hosts that communicators have.
+func (m *Model) DeriveFor(shapes []commspec.Shape) error {
+	if m.Machine == nil {
+		return nil
+	}
+	var hosts []int
+	for _, s := range shapes {
+		if !slices.Contains(hosts, s.Nodes) && m.Set.For(s.Nodes, 0) == nil {
+			hosts = append(hosts, s.Nodes)
+		}
+	}
+	return m.Derive(hosts...)
+}
+
+// Shapes lists the communicators that there are costs for.
+func (m *Model) Shapes() string {
+	var names []string
+	for _, t := range m.Set.Tunings {
+		names = append(names, commspec.Shape{Nodes: t.NNodes, Ranks: t.NRanks}.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Doubt says why the costs may not be those of the user's machine; empty where the user
+// has named it, or this is it.
+func (f *Flags) Doubt() string {
+	if f.Topo != "" || f.Tuning != "" {
+		return ""
+	}
+	here := localenv.ThisMachine(os.Getenv)
+	if here.Err != nil {
+		return "; nothing here tells whether your machine is one"
+	}
+	doc, err := hgxH100()
+	if err == nil {
+		var sys *topo.System
+		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
+			return ""
+		}
+	}
+	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
+}

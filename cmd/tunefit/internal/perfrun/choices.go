@@ -1,0 +1,193 @@
+package perfrun
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// Choices are what a person says may be measured.
+type Choices struct {
+	Grid     commspec.Flags
+	Algos    []string
+	Protos   []string
+	Channels []int
+	Skip     []string
+	Topology ncclchoice.Flags
+
+	machine *ncclchoice.Model // nil: not known
+	failed  []fit.Config
+}
+
+// Register adds the flags.
+func (c *Choices) Register(cmd *cobra.Command, defaults string) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
+	flags.StringSliceVar(&c.Grid.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
+	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the default was measured, once it was")
+	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
+	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
+	flags.IntSliceVar(&c.Channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")
+	flags.StringSliceVar(&c.Skip, "skip", nil, "what failed to run, as nvls/simple for all channels or tree/ll/32")
+	flags.StringVar(&c.Topology.Topo, "topo", "", "topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not planned")
+	flags.StringVar(&c.Topology.NCCL, "nccl", "", "with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
+}
+
+// Check reads the flags and what they name.
+func (c *Choices) Check() error {
+	c.Channels = slices.Compact(slices.Sorted(slices.Values(c.Channels)))
+	for _, n := range c.Channels {
+		if n < 1 || n > nccl.MaxChannels {
+			return cli.Usagef("--channels %d (allowed: 1 to 64)", n)
+		}
+	}
+	if len(c.Channels) == 0 {
+		return cli.Usagef("--channels: none given (allowed: 1 to 64)")
+	}
+	for _, text := range c.Skip {
+		if err := c.skip(text); err != nil {
+			return err
+		}
+	}
+	if c.Topology.Topo == "" {
+		if c.Topology.NCCL != "" {
+			return cli.Usagef("--nccl needs --topo, the machine on which that release chooses")
+		}
+		return nil
+	}
+	var err error
+	c.machine, err = c.Topology.Read()
+	return err
+}
+
+func (c *Choices) skip(text string) error {
+	config, err := ParseConfig(text)
+	if err != nil {
+		return cli.Usagef("--skip %w", err)
+	}
+	counts := []int{config.Channels}
+	if config.Channels == 0 {
+		counts = append(counts, c.Channels...)
+	}
+	for _, n := range counts {
+		config.Channels = n
+		c.failed = append(c.failed, config)
+	}
+	return nil
+}
+
+// ParseConfig reads ALGORITHM/PROTOCOL, for 0 channels, or ALGORITHM/PROTOCOL/CHANNELS.
+func ParseConfig(text string) (c fit.Config, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
+	}
+	if c.FamilyKey, err = ParseFamily(parts[0], parts[1]); err != nil {
+		return c, fmt.Errorf("%q: %w", text, err)
+	}
+	if len(parts) == 3 {
+		c.Channels, err = strconv.Atoi(parts[2])
+		if err != nil || c.Channels < 1 || c.Channels > nccl.MaxChannels {
+			return c, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], nccl.MaxChannels)
+		}
+	}
+	return c, nil
+}
+
+// ParseFamily reads the names of an algorithm and a protocol.
+func ParseFamily(algo, proto string) (f fit.FamilyKey, err error) {
+	if f.Algo, err = nccl.Algos.Parse(algo); err != nil {
+		return f, err
+	}
+	f.Proto, err = nccl.Protos.Parse(proto)
+	return f, err
+}
+
+// Named are the collectives on the communicators that the flags name, or nothing where they do not name both.
+func (c *Choices) Named() (keys []fit.Key, err error) {
+	colls, err := c.Grid.ParseColls()
+	if err != nil {
+		return nil, err
+	}
+	shapes, err := c.Grid.ParseShapes(nil)
+	if err != nil || len(c.Grid.Colls) == 0 || len(c.Grid.Shapes) == 0 {
+		return nil, err
+	}
+	for _, c := range colls {
+		for _, s := range shapes {
+			keys = append(keys, fit.Key{Coll: c, Nodes: s.Nodes, Ranks: s.Ranks})
+		}
+	}
+	return keys, nil
+}
+
+// Space is what may be measured of a collective on a communicator, of which some configurations failed.
+func (c *Choices) Space(key fit.Key, failed []fit.Config) (fit.Space, error) {
+	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
+	for _, a := range c.Algos {
+		for _, p := range c.Protos {
+			family, err := ParseFamily(a, p)
+			if err != nil {
+				return space, cli.Usagef("%w", err)
+			}
+			if nccl.Offers(key.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
+				space.Families = append(space.Families, family)
+			}
+		}
+	}
+	if len(space.Families) == 0 {
+		return space, cli.Usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(c.Algos, ","), strings.Join(c.Protos, ","), key.Coll)
+	}
+	if c.machine == nil {
+		return space, nil
+	}
+	return space, c.within(&space)
+}
+
+// within leaves out what the machine does not have.
+func (c *Choices) within(space *fit.Space) error {
+	shape := commspec.Shape{Nodes: space.Nodes, Ranks: space.Ranks}
+	t, err := c.machine.Of(shape)
+	if err != nil {
+		return err
+	}
+	if t.NNodes != space.Nodes || t.NRanks != space.Ranks {
+		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", shape, t.NRanks/max(1, t.NNodes))
+	}
+	const anySize = 1 << 20 // what there is does not depend on it
+	table := t.Table(space.Coll, anySize, 1)
+	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return table[f.Algo][f.Proto] < 0 })
+	if len(space.Families) == 0 {
+		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, shape)
+	}
+	space.Limits = map[nccl.Algo]int{}
+	for _, f := range space.Families {
+		space.Limits[f.Algo] = t.Channels(f.Algo)
+	}
+	return nil
+}
+
+// Sizes are those asked for; once the default is measured, those of them that this really gave, as nccl-tests may round
+// them. All that it gave count where the sizes were not named.
+func Sizes(g *fit.Group, asked []uint64, named bool) []uint64 {
+	if g == nil || len(g.Default) == 0 {
+		return asked
+	}
+	var sizes []uint64
+	least := asked[0] - asked[0]%TrimUnit(g.Key)
+	for _, c := range g.Default {
+		if !named || least <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
+			sizes = append(sizes, c.Bytes)
+		}
+	}
+	return sizes
+}

@@ -1,0 +1,157 @@
+package perfrun
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// Start is one start of nccl-tests, over sizes that it can step through or in several parts.
+type Start struct {
+	Name  string    `json:"name"` // of its log; it tells tunefit import what ran
+	Key   fit.Key   `json:"key"`
+	Sizes []uint64  `json:"sizes"`          // bytes, ascending
+	Rows  []fit.Row `json:"rows,omitempty"` // the policy that decides; none: NCCL
+	// Policy is the name of the policy, which several starts share.
+	Policy string `json:"policy,omitempty"`
+}
+
+// Of is the start that makes a run.
+func Of(key fit.Key, r fit.Run) Start {
+	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes, Rows: rows(key, r)}
+	switch configs := slices.Compact(slices.Clone(r.Configs)); len(configs) {
+	case 0:
+		return s
+	case 1:
+		s.Name = nameOf(key, configs[0])
+	default: // no two of them have the same name
+		s.Name = fmt.Sprintf("%s-mixed-%.6s", Name(key), digest.Of(fmt.Append(nil, s.Rows)))
+	}
+	s.Policy = s.Name
+	return s
+}
+
+// nameOf names a start of one configuration as tunefit import understands it.
+func nameOf(key fit.Key, c fit.Config) string {
+	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
+	if c.Channels > 0 {
+		name += fmt.Sprintf("-%dch", c.Channels)
+	}
+	return name
+}
+
+// rows are a run's policy: stretches of sizes with one configuration. nccl-tests trims sizes.
+func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
+	trimmed := TrimUnit(key) - 1
+	for i, c := range r.Configs {
+		b := r.Sizes[i]
+		if n := len(rows); n > 0 && rows[n-1].Config == c {
+			rows[n-1].Bytes.Max = b
+			continue
+		}
+		rows = append(rows, fit.Row{Key: key, Config: c, Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
+	}
+	return rows
+}
+
+// Name begins the names of all starts of a subject.
+func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
+
+// ranks name the policies that are verified.
+var ranks = []string{"first", "second", "third"}
+
+// Verification measures the default and what may be faster in turns: one start for the default and one for each
+// policy, whatever the number of sizes and configurations; and the default at the end, which tells what
+// the machine changed by meanwhile. It is empty where there is nothing to verify.
+func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
+	base := Name(key) + "-verify"
+	byDefault := func(rep int) {
+		all = append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, rep), Key: key, Sizes: sizes})
+	}
+	for rep := 1; rep <= repetitions && len(v.Policies) > 0; rep++ {
+		if !v.Short {
+			byDefault(rep)
+		}
+		for k, r := range v.Policies {
+			all = append(all, Start{
+				Name: fmt.Sprintf("%s-rep%d-%s", base, rep, ranks[k]), Key: key, Sizes: r.Sizes,
+				Rows: rows(key, r), Policy: base + "-" + ranks[k],
+			})
+		}
+		if v.Short {
+			byDefault(rep)
+		} else if rep == repetitions {
+			byDefault(rep + 1)
+		}
+	}
+	return all
+}
+
+// ConfigsAt are the configurations that a policy decides on at some sizes.
+func (s Start) ConfigsAt(sizes []uint64) (all []fit.Config) {
+	for _, row := range s.Rows {
+		if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
+			all = append(all, row.Config)
+		}
+	}
+	return all
+}
+
+// Split is one start for each configuration, for those who cannot change it from size to size.
+func (s Start) Split() (all []Start) {
+	if len(s.Rows) == 0 || s.Name == nameOf(s.Key, s.Rows[0].Config) {
+		return []Start{s}
+	}
+	for _, row := range s.Rows {
+		i := slices.IndexFunc(all, func(o Start) bool { return o.Rows[0].Config == row.Config })
+		if i < 0 {
+			i = len(all)
+			named := nameOf(s.Key, row.Config)
+			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, Name(s.Key)), Key: s.Key, Policy: named})
+		}
+		all[i].Rows = append(all[i].Rows, row)
+		for _, b := range s.Sizes {
+			if row.Bytes.Contains(b) {
+				all[i].Sizes = append(all[i].Sizes, b)
+			}
+		}
+	}
+	return all
+}
+
+var programs = map[nccl.Coll]string{
+	nccl.CollBroadcast: "broadcast_perf", nccl.CollReduce: "reduce_perf", nccl.CollAllGather: "all_gather_perf",
+	nccl.CollReduceScatter: "reduce_scatter_perf", nccl.CollAllReduce: "all_reduce_perf",
+}
+
+// Program is the one of nccl-tests that measures a collective.
+func Program(coll nccl.Coll) string { return programs[coll] }
+
+// Forced is the environment of a start of one configuration without our library. A count of channels is forced from
+// both sides, and the communicator then may have more than the job has without.
+func Forced(c fit.Config) map[string]string {
+	env := map[string]string{
+		"NCCL_ALGO":  strings.ReplaceAll(c.Algo.String(), "_", ""),
+		"NCCL_PROTO": c.Proto.String(),
+	}
+	if c.Channels > 0 {
+		env["NCCL_MIN_NCHANNELS"] = strconv.Itoa(c.Channels)
+		env["NCCL_MAX_NCHANNELS"] = strconv.Itoa(c.Channels)
+	}
+	return env
+}
+
+// Tuned is the environment of starts that a policy decides through our library. The library says what it decided when it
+// sees a size first, in the warm-up.
+func Tuned(library, policy string) map[string]string {
+	return map[string]string{
+		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions",
+		"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV",
+	}
+}

@@ -1,0 +1,127 @@
+// Package csvtable reads CSV whose header names its columns, in any order. Lines that begin with #
+// and blanks around fields do not count.
+package csvtable
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+)
+
+// mostErrors are told of one file.
+const mostErrors = 20
+
+// Table is what Read reads. What is wrong with it is told with file, line and column.
+type Table struct {
+	file   string
+	csv    *csv.Reader
+	before int            // lines of the file that come before the table
+	places map[string]int // of columns, from 0
+	row    []string
+	rows   int
+	errs   []error
+}
+
+// Read reads the header; file is for messages. Of the columns that there may be, the first needed
+// ones have to be there. before is how many lines of the file come before text.
+func Read(file, text string, before int, columns []string, needed int) (*Table, error) {
+	t := &Table{file: file, csv: boundedcsv.NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
+	t.csv.TrimLeadingSpace = true
+	header, err := t.csv.Read()
+	switch {
+	case err == io.EOF:
+		return nil, fmt.Errorf("%s:%d:1: no header (needed: %s)", file, before+1, strings.Join(columns, ","))
+	case err != nil:
+		return nil, t.malformed(err)
+	}
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !slices.Contains(columns, name) {
+			return nil, t.at(i, "unknown column %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, columns), strings.Join(columns, ", "))
+		}
+		if _, twice := t.places[name]; twice {
+			return nil, t.at(i, "column %s stands twice", name)
+		}
+		t.places[name] = i
+	}
+	for _, name := range columns[:needed] {
+		if _, ok := t.places[name]; !ok {
+			return nil, t.at(0, "no column %s (needed: %s)", name, strings.Join(columns[:needed], ", "))
+		}
+	}
+	return t, nil
+}
+
+// Next turns to the next row of as many fields as the header; false: there is none, or too much is
+// wrong to go on.
+func (t *Table) Next() bool {
+	for len(t.errs) < mostErrors {
+		row, err := t.csv.Read()
+		if err == io.EOF {
+			return false
+		}
+		if err != nil {
+			t.errs = append(t.errs, t.malformed(err))
+			return false
+		}
+		if t.row = row; len(row) == len(t.places) {
+			t.rows++
+			return true
+		}
+		t.errs = append(t.errs, t.at(0, "%d fields (needed: %d, as in the header)", len(row), len(t.places)))
+	}
+	return false
+}
+
+// Field returns a field of the row, empty where there is no such column.
+func (t *Table) Field(column string) string {
+	if i, ok := t.places[column]; ok {
+		return strings.TrimSpace(t.row[i])
+	}
+	return ""
+}
+
+// Line is that of the row.
+func (t *Table) Line() int {
+	line, _ := t.csv.FieldPos(0)
+	return t.before + line
+}
+
+// Fail says what is wrong with a field of the row.
+func (t *Table) Fail(column, format string, args ...any) {
+	t.errs = append(t.errs, t.at(t.places[column], "%s: %s", column, fmt.Sprintf(format, args...)))
+}
+
+// Failures is how much is wrong so far.
+func (t *Table) Failures() int { return len(t.errs) }
+
+// Err joins all that is wrong, up to 20 errors. No rows at all are wrong, too.
+func (t *Table) Err() error {
+	if t.rows == 0 && len(t.errs) == 0 {
+		return fmt.Errorf("%s: no rows below the header (needed: one or more)", t.file)
+	}
+	return errors.Join(t.errs[:min(len(t.errs), mostErrors)]...)
+}
+
+func (t *Table) at(field int, format string, args ...any) error {
+	line, column := t.csv.FieldPos(field)
+	return fmt.Errorf("%s:%d:%d: %s", t.file, t.before+line, column, fmt.Sprintf(format, args...))
+}
+
+func (t *Table) malformed(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return fmt.Errorf("%s:%d:%d: %w", t.file, t.before+parse.Line, parse.Column, parse.Err)
+	}
+	var refused *boundedcsv.RowError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s:%d:1: %s", t.file, t.before+refused.Line, refused.Text)
+	}
+	return fmt.Errorf("%s: %w", t.file, err)
+}
