@@ -20,34 +20,33 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 // asks is what a run was to measure, by NCCL's variables, its command, its file's name and what our tuner decided.
 type asks struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
-	decided map[logKey]label
-	said    map[label]map[uint64]bool // what is counted as unmet
+	decided map[logKey]nccl.Config
+	said    map[nccl.Config]map[uint64]bool // what is counted as unmet
 }
 
 func (u *run) asks(coll nccl.Coll, nodes, ranks int, file string, claims []claim) *asks {
 	l, _, _, _ := merge(slices.Clone(claims))
 	s := Sample{
-		Coll: coll, Nodes: nodes, Ranks: ranks, Algo: l.algo, Proto: l.proto, Channels: l.channels,
-		Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
+		Call: nccl.Call{Coll: coll}, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, Config: l, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
 	}
-	return &asks{s, u.log.decided, map[label]map[uint64]bool{}}
+	return &asks{s, u.log.decided, map[nccl.Config]map[uint64]bool{}}
 }
 
 // at is the configuration that was asked for at a size; ok is false where nothing tells.
-func (a *asks) at(size uint64) (l label, ok bool) {
-	l = label{a.sample.Algo, a.sample.Proto, a.sample.Channels}
+func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
+	l = a.sample.Config
 	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
-	if decided && d != noLabel && (d.algo != l.algo || d.proto != l.proto || d.channels > 0) {
+	if decided && d != noLabel && (d.Algo != l.Algo || d.Proto != l.Proto || d.Channels > 0) {
 		l = d
 	}
-	return l, l.algo != Unknown && l.proto != Unknown
+	return l, l.Algo != Unknown && l.Proto != Unknown
 }
 
 // areMet reports whether a sample is of what was asked for.
 func (a *asks) areMet(s *Sample) bool {
 	l, ok := a.at(s.Bytes)
-	counted := l.channels == 0 || s.Channels == l.channels && s.Selection != SelectionOwnChannels
-	return !ok || counted && s.Algo == l.algo && s.Proto == l.proto
+	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
+	return !ok || counted && s.Algo == l.Algo && s.Proto == l.Proto
 }
 
 // unmet records what was asked for at a size, and did not run there.
@@ -61,7 +60,7 @@ func (a *asks) unmet(r *Result, size uint64) {
 	}
 	a.said[l][size] = true
 	s := a.sample
-	s.Bytes, s.Algo, s.Proto, s.Channels = size, l.algo, l.proto, l.channels
+	s.Bytes, s.Algo, s.Proto, s.Channels = size, l.Algo, l.Proto, l.Channels
 	r.Failed = append(r.Failed, s)
 }
 

@@ -69,7 +69,7 @@ func TestAskedInVain(t *testing.T) {
 			ran("RING proto LL channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionForced, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read(strings.NewReader(strings.Replace(askedLog, "LOG\n", test.log, 1)+test.end), test.file, Options{Nodes: 1, Ranks: 8})
+			r, err := Read(strings.NewReader(strings.Replace(askedLog, "LOG\n", test.log, 1)+test.end), test.file, Options{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 			if err != nil || len(r.Samples) == 0 {
 				t.Fatalf("%v %+v", err, r)
 			}

@@ -121,7 +121,7 @@ func (s *sweep) header(names []string) error {
 	for c := column(sweepColumns); c < column(floorColumns); c++ {
 		s.hasSetup = s.hasSetup || s.at[c] >= 0
 	}
-	s.named = named{label: noLabel}
+	s.named = named{Config: noLabel}
 	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
 		s.named = labelsInName(s.r.File, s.opts.NamePattern)
 	}

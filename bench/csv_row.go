@@ -57,7 +57,7 @@ func (s *sweep) row() {
 			return
 		}
 	}
-	m := Sample{Algo: Unknown, Proto: Unknown}
+	m := Sample{Config: nccl.Config{Cell: nccl.NoCell}}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
 		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
@@ -150,7 +150,7 @@ func (s *sweep) keep(m Sample, reason string) {
 	if name == "" {
 		s.run.rows = append(s.run.rows, row{
 			bytes: m.Bytes, dtype: m.DType, redop: m.RedOp, root: -1, micros: m.Micros, algBW: m.AlgBW, busBW: m.BusBW, inPlace: m.InPlace,
-			reason: reason, line: s.line, source: m.Source, measured: label{m.Algo, m.Proto, m.Channels},
+			reason: reason, line: s.line, source: m.Source, measured: m.Config,
 			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection, setup: m.Setup,
 		})
 		return
@@ -176,9 +176,9 @@ func (s *sweep) keep(m Sample, reason string) {
 	m.Coll = coll
 	m.Nodes, m.Ranks = firstPositive(m.Nodes, s.opts.Nodes), firstPositive(m.Ranks, s.opts.Ranks)
 	from := originNone
-	if s.named.label != noLabel {
+	if s.named.Config != noLabel {
 		from = originFileName
-		m.Algo, m.Proto, m.Channels = s.named.algo, s.named.proto, s.named.channels
+		m.Algo, m.Proto, m.Channels = s.named.Algo, s.named.Proto, s.named.Channels
 		m.Selection = selection(s.named.claim().forces)
 	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
 		from = originFields

@@ -138,17 +138,17 @@ func (e *environment) boundsChannels() bool {
 
 // claims turns the variables into labels for one collective.
 func (e *environment) claims(from Origin, coll string) []claim {
-	c := claim{label: noLabel, from: from}
+	c := claim{Config: noLabel, from: from}
 	if v := e.get("ALGO"); v != "" {
 		c.forces = true
 		if one := onlyChoice(v, coll); one != "" {
-			c.algo, _ = parseAlgo(one)
+			c.Algo, _ = parseAlgo(one)
 		}
 	}
 	if v := e.get("PROTO"); v != "" {
 		c.forces = true
 		if one := onlyChoice(v, coll); one != "" {
-			c.proto, _ = parseProto(one)
+			c.Proto, _ = parseProto(one)
 		}
 	}
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
@@ -157,7 +157,7 @@ func (e *environment) claims(from Origin, coll string) []claim {
 		c.bounds = c.bounds || errLow == nil || errHigh == nil
 		c.forces = c.forces || c.bounds
 		if errLow == nil && errHigh == nil && low == high && low > 0 {
-			c.channels = low
+			c.Channels = low
 		}
 	}
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
@@ -165,15 +165,15 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	}
 	claims := []claim{c}
 	if len(e.flags) > 0 {
-		f := claim{label: noLabel, from: originFlag, forces: true}
+		f := claim{Config: noLabel, from: originFlag, forces: true}
 		for name, value := range e.flags {
 			switch name {
 			case "algo", "algorithm":
-				f.algo, _ = parseAlgo(value)
+				f.Algo, _ = parseAlgo(value)
 			case "proto", "protocol":
-				f.proto, _ = parseProto(value)
+				f.Proto, _ = parseProto(value)
 			default:
-				f.channels, _ = strconv.Atoi(value)
+				f.Channels, _ = strconv.Atoi(value)
 				f.bounds = true
 			}
 		}
@@ -186,12 +186,12 @@ func (e *environment) claims(from Origin, coll string) []claim {
 // takes it; empty where algorithm or protocol is not asked for.
 func (e *environment) config(from Origin, name named) string {
 	l, _, _, _ := merge(append(e.claims(from, name.coll), name.claim()))
-	if l.algo == Unknown || l.proto == Unknown {
+	if l.Algo == Unknown || l.Proto == Unknown {
 		return ""
 	}
-	config := l.algo.String() + "/" + l.proto.String()
-	if l.channels > 0 {
-		config += "/" + strconv.Itoa(l.channels)
+	config := l.Algo.String() + "/" + l.Proto.String()
+	if l.Channels > 0 {
+		config += "/" + strconv.Itoa(l.Channels)
 	}
 	return config
 }

@@ -98,7 +98,7 @@ func TestReadCollectedFormats(t *testing.T) {
 }
 
 func at(coll nccl.Coll, bytes uint64, redop string, nodes, ranks int, micros float64) Sample {
-	return Sample{Coll: coll, Bytes: bytes, RedOp: redop, Algo: Unknown, Proto: Unknown, Nodes: nodes, Ranks: ranks, Selection: SelectionDefault, Micros: micros}
+	return Sample{Call: nccl.Call{Coll: coll, Bytes: bytes}, RedOp: redop, Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, Selection: SelectionDefault, Micros: micros}
 }
 
 func forced(s Sample, algo nccl.Algo, proto nccl.Proto) Sample {

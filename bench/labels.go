@@ -30,18 +30,12 @@ var originNames = [NumOrigins]string{"default", "file name", "flags", "exports",
 
 func (o Origin) String() string { return originNames[o] }
 
-// label is a configuration or a part of one.
-type label struct {
-	algo     nccl.Algo  // Unknown
-	proto    nccl.Proto // Unknown
-	channels int        // 0: not known
-}
+// noLabel is the configuration of which no part is known.
+var noLabel = nccl.Config{Cell: nccl.NoCell}
 
-var noLabel = label{Unknown, Unknown, 0}
-
-// claim is a label and who says so.
+// claim is what is known of a configuration, and who says so.
 type claim struct {
-	label
+	nccl.Config
 	from Origin
 	// forces: the library did not choose freely.
 	forces bool
@@ -51,7 +45,7 @@ type claim struct {
 
 // merge takes every part from the most trusted claim that has it. The claims
 // come in any order. clash says which part they disagree about, if any.
-func merge(claims []claim) (l label, from Origin, forced bool, clash string) {
+func merge(claims []claim) (l nccl.Config, from Origin, forced bool, clash string) {
 	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
 	l = noLabel
 	var said [3]Origin
@@ -62,30 +56,30 @@ func merge(claims []claim) (l label, from Origin, forced bool, clash string) {
 	}
 	for _, c := range claims {
 		forced = forced || c.forces
-		if c.label != noLabel {
+		if c.Config != noLabel {
 			from = max(from, c.from)
 		}
 		switch {
-		case c.algo == Unknown:
-		case l.algo == Unknown:
-			l.algo, said[0] = c.algo, c.from
-		case l.algo != c.algo:
-			disagree(0, "the algorithm", l.algo.String(), c.algo.String(), c.from)
+		case c.Algo == Unknown:
+		case l.Algo == Unknown:
+			l.Algo, said[0] = c.Algo, c.from
+		case l.Algo != c.Algo:
+			disagree(0, "the algorithm", l.Algo.String(), c.Algo.String(), c.from)
 		}
 		switch {
-		case c.proto == Unknown:
-		case l.proto == Unknown:
-			l.proto, said[1] = c.proto, c.from
-		case l.proto != c.proto:
-			disagree(1, "the protocol", l.proto.String(), c.proto.String(), c.from)
+		case c.Proto == Unknown:
+		case l.Proto == Unknown:
+			l.Proto, said[1] = c.Proto, c.from
+		case l.Proto != c.Proto:
+			disagree(1, "the protocol", l.Proto.String(), c.Proto.String(), c.from)
 		}
 		switch {
-		case c.channels == 0:
-		case l.channels == 0:
-			l.channels, said[2] = c.channels, c.from
+		case c.Channels == 0:
+		case l.Channels == 0:
+			l.Channels, said[2] = c.Channels, c.from
 		// What is asked for in channels is a bound, what runs may be less.
-		case l.channels != c.channels && said[2] != originMeasured:
-			disagree(2, "the number of channels", strconv.Itoa(l.channels), strconv.Itoa(c.channels), c.from)
+		case l.Channels != c.Channels && said[2] != originMeasured:
+			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
 	}
 	return l, from, forced, clash
@@ -138,7 +132,7 @@ var (
 
 // named is what a file's name says.
 type named struct {
-	label
+	nccl.Config
 	coll         string // folded; empty: nothing
 	nodes, ranks int
 	isDefault    bool
@@ -146,7 +140,7 @@ type named struct {
 }
 
 func labelsInName(path string, pattern *regexp.Regexp) named {
-	n := named{label: noLabel}
+	n := named{Config: noLabel}
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
 	if pattern != nil {
@@ -157,10 +151,10 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			}
 			return ""
 		}
-		n.algo, _ = parseAlgo(group("algo"))
-		n.proto, _ = parseProto(group("proto"))
+		n.Algo, _ = parseAlgo(group("algo"))
+		n.Proto, _ = parseProto(group("proto"))
 		n.coll = fold(group("coll"))
-		n.channels, _ = strconv.Atoi(group("channels"))
+		n.Channels, _ = strconv.Atoi(group("channels"))
 		n.nodes, _ = strconv.Atoi(group("nodes"))
 		n.ranks, _ = strconv.Atoi(group("ranks"))
 		return n
@@ -201,11 +195,11 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	}
 	// A name with two of a kind, as fat_tree_ring, says nothing.
 	if len(algos) == 1 {
-		for n.algo = range algos {
+		for n.Algo = range algos {
 		}
 	}
 	if len(protos) == 1 {
-		for n.proto = range protos {
+		for n.Proto = range protos {
 		}
 	}
 	if len(colls) == 1 {
@@ -220,10 +214,10 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 		}
 		return 0
 	}
-	n.channels, n.nodes, n.ranks = number(nameChannels), number(nameNodes), number(nameRanks)
+	n.Channels, n.nodes, n.ranks = number(nameChannels), number(nameNodes), number(nameRanks)
 	return n
 }
 
 func (n named) claim() claim {
-	return claim{n.label, originFileName, n.label != noLabel && !n.isDefault, n.channels > 0}
+	return claim{n.Config, originFileName, n.Config != noLabel && !n.isDefault, n.Channels > 0}
 }

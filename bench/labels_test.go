@@ -15,22 +15,22 @@ func TestEnvironmentInLogs(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		coll string
-		want label
+		want nccl.Config
 	}{
-		{"export NCCL_ALGO=Ring", "allreduce", label{nccl.AlgoRing, Unknown, 0}},
-		{"+ NCCL_ALGO='NVLSTree'", "allreduce", label{nccl.AlgoNVLSTree, Unknown, 0}},
-		{`mpirun -x NCCL_PROTO=LL128 -x "NCCL_ALGO=CollnetChain" ./all_reduce_perf -b 8`, "allreduce", label{nccl.AlgoCollNetChain, nccl.ProtoLL128, 0}},
-		{"mpiexec -genv NCCL_ALGO Tree -genv NCCL_PROTO Simple ./all_reduce_perf", "allreduce", label{nccl.AlgoTree, nccl.ProtoSimple, 0}},
-		{"srun --export=ALL,NCCL_ALGO=PAT,NCCL_PROTO=Simple,X=1 ./all_gather_perf", "allgather", label{nccl.AlgoPAT, nccl.ProtoSimple, 0}},
-		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8", "allreduce", label{Unknown, Unknown, 8}},
+		{"export NCCL_ALGO=Ring", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}},
+		{"+ NCCL_ALGO='NVLSTree'", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: Unknown}}},
+		{`mpirun -x NCCL_PROTO=LL128 -x "NCCL_ALGO=CollnetChain" ./all_reduce_perf -b 8`, "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoCollNetChain, Proto: nccl.ProtoLL128}}},
+		{"mpiexec -genv NCCL_ALGO Tree -genv NCCL_PROTO Simple ./all_reduce_perf", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
+		{"srun --export=ALL,NCCL_ALGO=PAT,NCCL_PROTO=Simple,X=1 ./all_gather_perf", "allgather", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}}},
+		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8", "allreduce", nccl.Config{Cell: nccl.NoCell, Channels: 8}},
 		{"export NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=8", "allreduce", noLabel},
-		{"NCCL_MIN_NCHANNELS set by environment to 8. NCCL_MAX_NCHANNELS set by environment to 8.", "allreduce", label{Unknown, Unknown, 8}},
+		{"NCCL_MIN_NCHANNELS set by environment to 8. NCCL_MAX_NCHANNELS set by environment to 8.", "allreduce", nccl.Config{Cell: nccl.NoCell, Channels: 8}},
 		{"export NCCL_ALGO=^Tree", "allreduce", noLabel},
 		{"export NCCL_ALGO=Ring,Tree", "allreduce", noLabel},
-		{`export NCCL_ALGO="ring;allreduce:tree"`, "allreduce", label{nccl.AlgoTree, Unknown, 0}},
-		{`export NCCL_ALGO="ring;allreduce:tree"`, "broadcast", label{nccl.AlgoRing, Unknown, 0}},
-		{"### ALGO=Tree size=1024", "allreduce", label{nccl.AlgoTree, Unknown, 0}},
-		{"NCCL_PROTO set by environment to LL", "allreduce", label{Unknown, nccl.ProtoLL, 0}},
+		{`export NCCL_ALGO="ring;allreduce:tree"`, "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}},
+		{`export NCCL_ALGO="ring;allreduce:tree"`, "broadcast", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}},
+		{"### ALGO=Tree size=1024", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}},
+		{"NCCL_PROTO set by environment to LL", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: Unknown, Proto: nccl.ProtoLL}}},
 		{"MY_ALGO=Tree", "allreduce", noLabel},
 		{"export NCCL_ALGO=$1", "allreduce", noLabel},
 	} {
@@ -49,20 +49,20 @@ func TestLabelsInFileNames(t *testing.T) {
 		path string
 		want named
 	}{
-		{"logs/all_reduce_ring_ll128_16ch_4n.txt", named{label: label{nccl.AlgoRing, nccl.ProtoLL128, 16}, coll: "allreduce", nodes: 4}},
-		{"reduce-scatter.nvls_tree.simple.ranks16.log", named{label: label{nccl.AlgoNVLSTree, nccl.ProtoSimple, 0}, coll: "reducescatter", ranks: 16}},
-		{"AllGather-Tree-nch8.json", named{label: label{nccl.AlgoTree, Unknown, 8}, coll: "allgather"}},
-		{"fat_tree_cluster_ring.txt", named{label: noLabel}},
-		{"ring/run1.txt", named{label: noLabel}},
-		{"default_allreduce.txt", named{label: noLabel, coll: "allreduce", isDefault: true}},
-		{"string_bench2023.txt", named{label: noLabel}},
+		{"logs/all_reduce_ring_ll128_16ch_4n.txt", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 16}, coll: "allreduce", nodes: 4}},
+		{"reduce-scatter.nvls_tree.simple.ranks16.log", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}}, coll: "reducescatter", ranks: 16}},
+		{"AllGather-Tree-nch8.json", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}, Channels: 8}, coll: "allgather"}},
+		{"fat_tree_cluster_ring.txt", named{Config: noLabel}},
+		{"ring/run1.txt", named{Config: noLabel}},
+		{"default_allreduce.txt", named{Config: noLabel, coll: "allreduce", isDefault: true}},
+		{"string_bench2023.txt", named{Config: noLabel}},
 	} {
 		if got := labelsInName(c.path, nil); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.path, got, c.want)
 		}
 	}
 	pattern := regexp.MustCompile(`(?P<algo>[a-z]+)/(?P<proto>[a-z0-9]+)-c(?P<channels>\d+)`)
-	if got := labelsInName("sweep/tree/ll-c12.log", pattern); got.label != (label{nccl.AlgoTree, nccl.ProtoLL, 12}) {
+	if got := labelsInName("sweep/tree/ll-c12.log", pattern); got.Config != (nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 12}) {
 		t.Errorf("by pattern: %+v", got)
 	}
 }
@@ -94,7 +94,7 @@ func TestLoggedBytesAreOfOneRankOrOfAll(t *testing.T) {
 func TestOptionsFillGaps(t *testing.T) {
 	text := line(1<<20, "none", -1, 50, 51, 0.5)
 	coll := nccl.CollAllGather
-	r, err := Read(strings.NewReader(text), "x.txt", Options{Coll: &coll, Nodes: 3, Ranks: 24})
+	r, err := Read(strings.NewReader(text), "x.txt", Options{Coll: &coll, Comm: nccl.Comm{Nodes: 3, Ranks: 24}})
 	if err != nil || len(r.Samples) != 2 || r.Samples[0].Coll != coll || r.Samples[0].Nodes != 3 || r.Samples[0].Ranks != 24 {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -104,7 +104,7 @@ func TestOptionsFillGaps(t *testing.T) {
 func TestFileNameLabelsCSV(t *testing.T) {
 	for _, header := range []string{"collective,size_bytes,time_us\nallreduce,1024,12.5\n", "size_bytes,time_us\n1024,12.5\n"} {
 		r, err := Read(strings.NewReader(header), "all_reduce_tree_ll.csv", Options{})
-		want := Sample{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: nccl.AlgoTree, Proto: nccl.ProtoLL, Selection: SelectionForced, Micros: 12.5, Source: "all_reduce_tree_ll.csv:2"}
+		want := Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}, Selection: SelectionForced, Micros: 12.5, Source: "all_reduce_tree_ll.csv:2"}
 		if err != nil || len(r.Samples) != 1 || r.Samples[0] != want || r.Labels[originFileName] != 1 {
 			t.Errorf("%v %+v, want %+v", err, r, want)
 		}
@@ -122,10 +122,9 @@ func TestFloodOfNumbers(t *testing.T) {
 
 func TestTidyRoundTrip(t *testing.T) {
 	want := []Sample{
-		{Coll: nccl.CollAllReduce, Bytes: 8, DType: "float", RedOp: "sum", Algo: Unknown, Proto: Unknown, Selection: SelectionDefault, Micros: 7.125, Source: `a, "b"`},
-		{Coll: nccl.CollReduceScatter, Bytes: 1 << 40, Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple, Channels: 24, Nodes: 2, Ranks: 16, InPlace: true,
-			Selection: SelectionForced, Micros: 1e9, AlgBW: 1.1, BusBW: 1.05, Source: "simulated:x", Simulated: true},
-		{Coll: nccl.CollBroadcast, Bytes: 1, Algo: nccl.AlgoTree, Proto: Unknown, Micros: 0.5, Source: "#x"},
+		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.NoCell}, Selection: SelectionDefault, Micros: 7.125, Source: `a, "b"`},
+		{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 40}, Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}, Channels: 24}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, InPlace: true, Selection: SelectionForced, Micros: 1e9, AlgBW: 1.1, BusBW: 1.05, Source: "simulated:x", Simulated: true},
+		{Call: nccl.Call{Coll: nccl.CollBroadcast, Bytes: 1}, Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}, Micros: 0.5, Source: "#x"},
 	}
 	var b bytes.Buffer
 	if err := WriteTidy(&b, want[:1], want[1:]); err != nil {

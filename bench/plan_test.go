@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // plannedLog is what a run of tunefit plan's script prints: NCCL's log, with what our tuner decided, and one row.
@@ -34,17 +36,17 @@ func TestTunerDecisions(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		file, tuner string
-		config      label
+		config      nccl.Config
 		rejected    string
 		failed      bool
 	}{
-		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), label{1, 0, 8}, "", false},
-		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), label{0, 2, 16}, "", false},
+		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
+		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2}, Channels: 16}, "", false},
 		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
-		"fewer ran":     {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("RING proto LL channel{Lo..Hi}={0..1}"), label{1, 0, 8}, "", false},
-		"another ran":   {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("TREE proto LL channel{Lo..Hi}={0..1}"), label{0, 0, 2}, "", false},
+		"fewer ran":     {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
+		"another ran":   {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2}, "", false},
 		"not loaded":    {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
-		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, label{1, 0, 8}, "", false},
+		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := planned(t, test.file, test.tuner)
@@ -54,7 +56,7 @@ func TestTunerDecisions(t *testing.T) {
 				}
 			} else if len(r.Samples) != 2 {
 				t.Fatalf("%+v", r)
-			} else if s := r.Samples[0]; (label{s.Algo, s.Proto, s.Channels}) != test.config || s.Selection != SelectionForced || s.Verify != strings.Contains(test.file, "verify") {
+			} else if s := r.Samples[0]; (s.Config) != test.config || s.Selection != SelectionForced || s.Verify != strings.Contains(test.file, "verify") {
 				t.Errorf("read as %+v", s)
 			}
 			if (len(r.Failed) > 0) != test.failed || test.failed && r.Failed[0].Channels != 0 {

@@ -28,9 +28,8 @@ const (
 // Options say what a file may leave out. The zero value knows nothing.
 type Options struct {
 	// Coll is the collective of rows that do not name theirs; nil: not known.
-	Coll *nccl.Coll
-	// Nodes and Ranks are those of rows that do not tell; 0: not known.
-	Nodes, Ranks int
+	Coll      *nccl.Coll
+	nccl.Comm // of rows that do not tell theirs
 	// NamePattern finds labels in a file's name by its groups coll, algo, proto,
 	// channels, nodes and ranks. nil: by words such as ring, ll128 and 8ch.
 	NamePattern *regexp.Regexp

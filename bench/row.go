@@ -28,7 +28,7 @@ type row struct {
 	line          int
 	source        string
 
-	measured label // RCCL's columns
+	measured nccl.Config // RCCL's columns
 
 	// Of a CSV file's own fields; text and JSON leave them 0.
 	nodes, ranks int
@@ -241,7 +241,7 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		algo, isAlgo := parseAlgo(string(rest[k-3]))
 		proto, isProto := parseProto(string(rest[k-2]))
 		if isAlgo && isProto {
-			r.measured = label{algo, proto, max(n, 0)}
+			r.measured = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: max(n, 0)}
 		}
 		return rest[:k-3]
 	}
@@ -301,7 +301,6 @@ func knownBandwidth(v float64) float64 {
 // run's to fill in.
 func (r *row) sample(coll nccl.Coll) Sample {
 	return Sample{
-		Coll: coll, Bytes: r.bytes, DType: r.dtype, RedOp: r.redop, Algo: Unknown, Proto: Unknown,
-		InPlace: r.inPlace, Micros: r.micros, AlgBW: r.algBW, BusBW: r.busBW, Source: r.source,
+		Call: nccl.Call{Coll: coll, Bytes: r.bytes}, DType: r.dtype, RedOp: r.redop, Config: nccl.Config{Cell: nccl.NoCell}, InPlace: r.inPlace, Micros: r.micros, AlgBW: r.algBW, BusBW: r.busBW, Source: r.source,
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // run is one run of a test program: what its header says, and its rows. A file
@@ -122,10 +124,10 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
-		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.label != noLabel }) {
+		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.Config != noLabel }) {
 			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
 		}
-		claims = append(claims, claim{label: noLabel, forces: true, bounds: true})
+		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
 	}
 	unusable := ""
 	switch {
@@ -201,14 +203,14 @@ func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, 
 	if m.clash != "" {
 		r.note(row.line, "%s", m.clash)
 	}
-	s.Algo, s.Proto, s.Channels, s.Selection = m.algo, m.proto, m.channels, m.selection
+	s.Config, s.Selection = m.Config, m.selection
 	return m.from
 }
 
 // evidence is what is known of one row alone.
 type evidence struct {
-	fields    label // RCCL's columns, or a CSV file's fields
-	log       label
+	fields    nccl.Config // RCCL's columns, or a CSV file's fields
+	log       nccl.Config
 	logged    bool // the log knows the size; with noLabel: it names no algorithm
 	selection Selection
 	// ownChannels: the number of channels is NCCL's, which our tuner left it to or could not raise.
@@ -216,7 +218,7 @@ type evidence struct {
 }
 
 type merged struct {
-	label
+	nccl.Config
 	from      Origin
 	selection Selection
 	clash     string
@@ -231,29 +233,29 @@ func (u *run) merged(e evidence, claims []claim) merged {
 	all := slices.Clone(claims)
 	for i := range all {
 		if e.ownChannels {
-			all[i].channels = 0
+			all[i].Channels = 0
 		}
 	}
 	switch {
 	case e.fields == noLabel:
 	case u.isCSV:
-		all = append(all, claim{label: e.fields, from: originFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
+		all = append(all, claim{Config: e.fields, from: originFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
 	default:
-		all = append(all, claim{label: e.fields, from: originMeasured})
+		all = append(all, claim{Config: e.fields, from: originMeasured})
 	}
 	if e.logged && e.log != noLabel {
-		all = append(all, claim{label: e.log, from: originMeasured})
+		all = append(all, claim{Config: e.log, from: originMeasured})
 	}
 	var m merged
 	var forced bool
-	m.label, m.from, forced, m.clash = merge(all)
+	m.Config, m.from, forced, m.clash = merge(all)
 	m.selection = selection(forced)
 	bounds := func(c claim) bool { return c.bounds }
-	if forced && m.channels > 0 && (e.ownChannels || !slices.ContainsFunc(all, bounds)) {
+	if forced && m.Channels > 0 && (e.ownChannels || !slices.ContainsFunc(all, bounds)) {
 		m.selection = SelectionOwnChannels
 	}
 	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
-		m.label, m.from, m.clash = noLabel, originNone, ""
+		m.Config, m.from, m.clash = noLabel, originNone, ""
 	}
 	if u.isCSV && (m.from == originFields || m.from == originNone) {
 		m.selection = e.selection

@@ -5,20 +5,13 @@ import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 // Sample is one measured time of one collective: a row of nccl-tests, with what
 // is known of the configuration it ran with.
 type Sample struct {
-	Coll  nccl.Coll
-	Bytes uint64 // nccl-tests' size column, what NCCL calls nBytes
+	nccl.Call
 	DType string // "float", ...; empty: not known
 	RedOp string // "sum", ...; empty: none or not known
 
-	// Algo and Proto are what ran, not what was asked for; Unknown where nothing
-	// says so.
-	Algo  nccl.Algo
-	Proto nccl.Proto
-	// Channels is the number of channels that ran; 0: not known.
-	Channels int
-
-	Nodes int // 0: not known
-	Ranks int // 0: not known
+	// Config is what ran, not what was asked for: its parts are Unknown, or no channels, where nothing says so.
+	nccl.Config
+	nccl.Comm
 
 	InPlace   bool
 	Selection Selection

@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // manyRows is a log of about so many bytes: rows between lines of NCCL's log.
@@ -48,8 +50,7 @@ func manySamples(n int) []Sample {
 		size := uint64(1) << (10 + i%20)
 		us := 20 + float64(size)/1e5 + float64(i%97)/100
 		samples[i] = Sample{
-			Coll: 4, Bytes: size, DType: "float", RedOp: "sum", Algo: 1, Proto: 2, Channels: 1 + i%32, Nodes: 2, Ranks: 16,
-			Selection: SelectionForced, Micros: us, AlgBW: float64(size) / us / 1000, BusBW: float64(size) / us / 1000 * 1.875, Source: "cluster/run" + fmt.Sprint(i%100),
+			Call: nccl.Call{Coll: 4, Bytes: size}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 2}, Channels: 1 + i%32}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Selection: SelectionForced, Micros: us, AlgBW: float64(size) / us / 1000, BusBW: float64(size) / us / 1000 * 1.875, Source: "cluster/run" + fmt.Sprint(i%100),
 		}
 	}
 	return samples

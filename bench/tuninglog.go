@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"maps"
 	"strconv"
@@ -19,13 +18,13 @@ type logKey struct {
 
 // votes counts the labels that the log shows for one key: many calls, one line
 // each.
-type votes map[label]int
+type votes map[nccl.Config]int
 
 // tuningLog collects the lines of NCCL_DEBUG_SUBSYS=TUNING of one run.
 type tuningLog struct {
 	calls map[logKey]votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
-	decided map[logKey]label
+	decided map[logKey]nccl.Config
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
@@ -66,7 +65,7 @@ func (t *tuningLog) read(process string, message []byte) {
 		algo, isAlgo := parseAlgo(string(member(message, "algo")))
 		proto, isProto := parseProto(string(member(message, "proto")))
 		if isAlgo && isProto {
-			l = label{algo, proto, atoi(member(message, "nChannels"))}
+			l = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: atoi(member(message, "nChannels"))}
 		} else {
 			t.symmetric = true
 		}
@@ -101,16 +100,16 @@ func (t *tuningLog) decision(said []byte) {
 		choice, _, _ = strings.Cut(choice, " ")
 		algo, proto, _ := strings.Cut(choice, "/")
 		var isAlgo, isProto bool
-		l.algo, isAlgo = parseAlgo(algo)
-		l.proto, isProto = parseProto(proto)
+		l.Algo, isAlgo = parseAlgo(algo)
+		l.Proto, isProto = parseProto(proto)
 		if !isAlgo || !isProto {
 			l = noLabel // a row that leaves the algorithm to NCCL
 		} else if count, _, ok := strings.Cut(rest, " channel"); ok {
-			l.channels, _ = strconv.Atoi(count)
+			l.Channels, _ = strconv.Atoi(count)
 		}
 	}
 	if t.decided == nil {
-		t.decided = map[logKey]label{}
+		t.decided = map[logKey]nccl.Config{}
 	}
 	t.decided[logKey{operation(fold(coll)), n}] = l
 }
@@ -142,9 +141,9 @@ func (t *tuningLog) arrow(message []byte, at int) {
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "Algo":
-			l.algo, _ = parseAlgo(string(words[i+1]))
+			l.Algo, _ = parseAlgo(string(words[i+1]))
 		case "proto":
-			l.proto, _ = parseProto(string(words[i+1]))
+			l.Proto, _ = parseProto(string(words[i+1]))
 		case "Kernel":
 			symmetric = true
 		}
@@ -154,18 +153,18 @@ func (t *tuningLog) arrow(message []byte, at int) {
 		low, high, _ := bytes.Cut(message[i+len("channel{Lo..Hi}={"):], []byte(".."))
 		high, _, _ = bytes.Cut(high, []byte("}"))
 		if a, b := atoi(low), atoi(high); b >= a {
-			l.channels = b - a + 1
+			l.Channels = b - a + 1
 		}
 	}
 	if symmetric {
 		t.symmetric, t.perRank, l = true, true, noLabel
-	} else if l.algo == Unknown || l.proto == Unknown {
+	} else if l.Algo == Unknown || l.Proto == Unknown {
 		return
 	}
 	t.vote(key, l)
 }
 
-func (t *tuningLog) vote(key logKey, l label) {
+func (t *tuningLog) vote(key logKey, l nccl.Config) {
 	if t.calls == nil {
 		t.calls = map[logKey]votes{}
 	}
@@ -192,7 +191,7 @@ func (t *tuningLog) operation() (op operation) {
 
 // find returns what ran for a size. Where that is what our tuner asked for, the channels are those asked for: NCCL
 // uses fewer at small sizes, and a policy cannot change that.
-func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, found bool) {
+func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
 	asked, decided := t.decided[logKey{op, size}]
 	ran, agreed, logged := t.ran(op, size, scale)
 	switch {
@@ -200,7 +199,7 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, fou
 		return ran, agreed, logged
 	case !logged:
 		return asked, true, true
-	case agreed && ran.algo == asked.algo && ran.proto == asked.proto && asked.channels > 0:
+	case agreed && ran.Algo == asked.Algo && ran.Proto == asked.Proto && asked.Channels > 0:
 		return asked, true, true
 	}
 	return ran, agreed, true
@@ -208,23 +207,23 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l label, agreed, fou
 
 // capped is what ran where our tuner asked for more channels than NCCL takes by itself, which has no effect
 // in its release.
-func (u *run) capped(op operation, size, scale uint64) (ran label, is bool) {
+func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	ran, agreed, logged := u.log.ran(op, size, scale)
 	release, _ := nccl.ParseVersion(u.facts.NCCL)
 	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
-		ran.algo == asked.algo && ran.proto == asked.proto && 0 < ran.channels && ran.channels < asked.channels
+		ran.Algo == asked.Algo && ran.Proto == asked.Proto && 0 < ran.Channels && ran.Channels < asked.Channels
 }
 
 // leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
 func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
 	l, decided := t.decided[logKey{op, size}]
-	return decided && l != noLabel && l.channels == 0
+	return decided && l != noLabel && l.Channels == 0
 }
 
 // ran is what the log of NCCL itself names for a size. It counts all ranks' bytes or one
 // rank's, by version and collective; scale is from scaleOf.
-func (t *tuningLog) ran(op operation, size, scale uint64) (l label, agreed, found bool) {
+func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
 	v := t.calls[logKey{op, size / scale}]
 	if v == nil {
 		v = t.calls[logKey{"", size / scale}]
@@ -232,15 +231,11 @@ func (t *tuningLog) ran(op operation, size, scale uint64) (l label, agreed, foun
 	best, total := 0, 0
 	for candidate, n := range v {
 		total += n
-		if n > best || n == best && candidate.less(l) {
+		if n > best || n == best && candidate.Compare(l) < 0 {
 			best, l = n, candidate
 		}
 	}
 	return l, best*10 >= total*9, v != nil
-}
-
-func (l label) less(b label) bool {
-	return cmp.Or(cmp.Compare(l.algo, b.algo), cmp.Compare(l.proto, b.proto), cmp.Compare(l.channels, b.channels)) < 0
 }
 
 // scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of

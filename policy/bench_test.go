@@ -55,13 +55,13 @@ func BenchmarkDecide(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			v := p.For(Comm{Nodes: 1, Ranks: 8})
+			v := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				i := 0
 				b.ReportAllocs()
 				for b.Loop() {
 					i += 7919
-					v.Decide(Query{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: i % n, Costs: costs})
+					v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)}, PipeOps: i % n, Costs: costs})
 				}
 			})
 		}
@@ -77,7 +77,7 @@ func BenchmarkFor(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				p.For(Comm{Nodes: 1, Ranks: 8})
+				p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 			}
 		})
 	}
@@ -89,8 +89,8 @@ func BenchmarkExplain(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v := p.For(Comm{Nodes: 1, Ranks: 8})
+	v := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 	for b.Loop() {
-		v.Explain(Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costsOf(nil)})
+		v.Explain(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: costsOf(nil)})
 	}
 }

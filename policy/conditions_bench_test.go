@@ -42,13 +42,13 @@ func BenchmarkDecideByCondition(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		v := p.For(Comm{Nodes: 1, Ranks: 8, Topo: testTopology()})
+		v := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Topo: testTopology()})
 		b.Run(name, func(b *testing.B) {
 			i := 0
 			b.ReportAllocs()
 			for b.Loop() {
 				i += 7919
-				v.Decide(Query{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30), PipeOps: 1, Costs: costs})
+				v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)}, PipeOps: 1, Costs: costs})
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func BenchmarkForConditions(b *testing.B) {
 			ranks := 0
 			for b.Loop() {
 				ranks += 8
-				p.For(Comm{Nodes: 1, Ranks: ranks})
+				p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: ranks}})
 			}
 		})
 	}

@@ -30,8 +30,8 @@ func ruleWhen(t testing.TB, conditions ...string) *Policy {
 var ringAndTree = nccl.Costs{Micros: []float32{10, 20}, NumProto: 1}
 
 func TestConditions(t *testing.T) {
-	comm := Comm{Nodes: 2, Ranks: 16, NVLDomains: 2, Topo: testTopology()}
-	q := Query{Coll: nccl.CollAllReduce, Bytes: 4 << 20, PipeOps: 1, Costs: ringAndTree}
+	comm := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, Topo: testTopology()}
+	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 20}, PipeOps: 1, Costs: ringAndTree}
 	for condition, want := range map[string]bool{
 		`bytes == 4*MiB`:                          true,
 		`BYTES == 4*mib`:                          true,
@@ -96,10 +96,10 @@ func TestFailedConditionIsReportedOnce(t *testing.T) {
 	const perComm = "when.csv:3:3: when: division by zero (1:7)\n | ranks / nvl_domains > 1\n | ......^"
 	var said []string
 	for range 3 {
-		v := p.For(Comm{Nodes: 1, Ranks: 8})
+		v := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 		v.ReportConditions(func(p Problem) { said = append(said, p.String()) })
 		for bytes := range uint64(10) {
-			if got := v.Decide(Query{Coll: nccl.CollReduce, Bytes: 100 + bytes, Costs: ringAndTree}).Rule; got != 2 {
+			if got := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 100 + bytes}, Costs: ringAndTree}).Rule; got != 2 {
 				t.Fatalf("row %d", got)
 			}
 		}
@@ -118,12 +118,12 @@ func TestUnknownTopology(t *testing.T) {
 		comm      Comm
 		rule, off int
 	}{
-		{Comm{Nodes: 1, Ranks: 4}, 1, 1},
-		{Comm{Nodes: 3, Ranks: 16}, 2, 1}, // how many ranks a node has is not known either
-		{Comm{Nodes: 1, Ranks: 8, Topo: testTopology()}, 0, 0},
+		{Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 4}}, 1, 1},
+		{Comm{Comm: nccl.Comm{Nodes: 3, Ranks: 16}}, 2, 1}, // how many ranks a node has is not known either
+		{Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Topo: testTopology()}, 0, 0},
 	} {
 		v := p.For(c.comm)
-		if got := v.Decide(Query{Bytes: 9, Costs: ringAndTree}).Rule; got != c.rule || v.WithoutTopology() != c.off {
+		if got := v.Decide(Query{Call: nccl.Call{Bytes: 9}, Costs: ringAndTree}).Rule; got != c.rule || v.WithoutTopology() != c.off {
 			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.WithoutTopology())
 		}
 	}
@@ -132,10 +132,10 @@ func TestUnknownTopology(t *testing.T) {
 // What all calls of a communicator have alike needs no evaluation later.
 func TestConditionsOfTheCommunicatorAreFolded(t *testing.T) {
 	p := ruleWhen(t, "ranks == 8", "topo.nvswitch && nodes < 4")
-	if v := p.For(Comm{Nodes: 2, Ranks: 16}); !v.Empty() {
+	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}); !v.Empty() {
 		t.Error("rows are left that cannot match")
 	}
-	if v := p.For(Comm{Nodes: 2, Ranks: 16, Topo: testTopology()}); v.Empty() || v.rows.perCall {
+	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Topo: testTopology()}); v.Empty() || v.rows.perCall {
 		t.Error("nothing is left, or something to evaluate")
 	}
 }
@@ -174,21 +174,21 @@ func TestLimits(t *testing.T) {
 // Communicators of several threads share a policy, and tests share a view.
 func TestConditionsInParallel(t *testing.T) {
 	p := ruleWhen(t, "bytes % 3 == 0 && ranks > 8", "bytes % 3 == 1 && topo.gdr", "nodes / (bytes % 5) > 0.5", "ranks < 12")
-	shared := p.For(Comm{Nodes: 1, Ranks: 8, Topo: testTopology()})
+	shared := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Topo: testTopology()})
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
-			own := p.For(Comm{Nodes: 1, Ranks: 8 + worker, Topo: testTopology()})
+			own := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8 + worker}, Topo: testTopology()})
 			own.ReportConditions(func(Problem) {})
 			for i := range uint64(300) {
-				own.Decide(Query{Bytes: i, Costs: ringAndTree})
+				own.Decide(Query{Call: nccl.Call{Bytes: i}, Costs: ringAndTree})
 				want := 3
 				if i%3 == 1 {
 					want = 1
 				} else if i%5 == 1 {
 					want = 2
 				}
-				if got := shared.Decide(Query{Bytes: i, Costs: ringAndTree}).Rule; got != want {
+				if got := shared.Decide(Query{Call: nccl.Call{Bytes: i}, Costs: ringAndTree}).Rule; got != want {
 					t.Errorf("%d bytes: row %d, want %d", i, got, want)
 					return
 				}

@@ -188,7 +188,7 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		costs := nccl.Costs{Micros: []float32{1, 2, 3, 4, 5, 6}, NumProto: 3}
 		for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
-			p.For(Comm{Nodes: 2, Ranks: 16}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+			p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 		}
 	})
 }

@@ -5,10 +5,9 @@ import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 // Query is what NCCL asks about one collective. Every field but RegBuff is the same on all ranks of
 // the communicator.
 type Query struct {
-	Coll    nccl.Coll
-	Bytes   uint64 // as nccl-tests' size column: element size x the larger of send and receive count
-	PipeOps int    // NCCL's numPipeOps
-	RegBuff int    // 0 or 1; -1 where the ABI does not say (v2, v3)
+	nccl.Call
+	PipeOps int // NCCL's numPipeOps
+	RegBuff int // 0 or 1; -1 where the ABI does not say (v2, v3)
 	Costs   nccl.Costs
 }
 
@@ -16,10 +15,9 @@ type Query struct {
 type Decision struct {
 	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
 
-	// Algo and Proto are the cell NCCL will choose once the decision is applied; -1 where that is
-	// not known, or where NCCL has nothing to choose from.
-	Algo  nccl.Algo
-	Proto nccl.Proto
+	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is
+	// left to it. It has NoCell where that is not known, or where NCCL has nothing to choose from.
+	nccl.Config
 	// Tied says that NCCL's own choice is among cells of equal cost, of which releases take
 	// different ones.
 	Tied bool
@@ -28,7 +26,6 @@ type Decision struct {
 	Write  bool
 	Micros float32
 
-	Channels   int    // 0: leave NCCL's count
 	ChunkBytes uint64 // 0: leave NCCL's chunk size
 }
 
@@ -40,7 +37,7 @@ func (d *Decision) offersNothing(c nccl.Costs) bool { return d.Algo < 0 && !d.Ti
 
 // apply returns what becomes of a query for which this is asked, and whether that decides it.
 func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
-	d := Decision{Rule: -1, Algo: -1, Proto: -1}
+	d := Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}
 	if a.Cells == everyCell {
 		d.setNCCLsOwn(q.Costs)
 	} else {

@@ -56,7 +56,7 @@ func TestEngineOrder(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := NewEngine(test.rows, test.model, nil)
-			a := e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
+			a := e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: test.bytes}, PipeOps: 1, Costs: costsOf(nil)})
 			if a.By != test.by || a.Algo != test.algo || a.Channels != test.chosen || a.Abstention != test.why {
 				t.Errorf("%+v", a)
 			}
@@ -94,12 +94,12 @@ func TestModelAnswersAreSafe(t *testing.T) {
 			}
 		})
 		costs.AvailableOnly = rng.IntN(10) == 0
-		q := Query{Coll: nccl.Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64), PipeOps: 1, Costs: costs}
+		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64)}, PipeOps: 1, Costs: costs}
 		if rng.IntN(4) > 0 {
 			q.Coll = nccl.CollAllReduce
 			q.Bytes = 1<<10 + q.Bytes%(15<<10)
 		}
-		a := NewEngine(nil, m, nil).For(Comm{Nodes: g.Nodes, Ranks: g.Ranks}).Decide(q)
+		a := NewEngine(nil, m, nil).For(Comm{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}).Decide(q)
 		if a.By != ByModel {
 			if a.Write || a.Channels != 0 || a.ChunkBytes != 0 {
 				t.Fatalf("silent, and %+v", a)
@@ -143,7 +143,7 @@ func TestModelYieldsToOddTables(t *testing.T) {
 		"free": func(c []float32) { c[0] = 0 },
 		"tie":  func(c []float32) { c[1] = c[0] },
 	} {
-		a := NewEngine(nil, m, nil).For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, Costs: costsOf(change)})
+		a := NewEngine(nil, m, nil).For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, Costs: costsOf(change)})
 		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Abstention == model.Decides {
 			t.Errorf("%s: %+v", name, a)
 		}
@@ -190,7 +190,7 @@ func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
 	by := func(here *model.Machine) (By, digest.Digest) {
 		e := NewEngine(rows, nil, here)
-		return e.For(Comm{Nodes: 2, Ranks: 8}).Decide(Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
+		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
 	seen := map[digest.Digest]bool{}
 	for _, test := range []struct {
@@ -219,11 +219,11 @@ func BenchmarkEngine(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v := NewEngine(p, m, nil).For(Comm{Nodes: 1, Ranks: 8})
+	v := NewEngine(p, m, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 	costs := costsOf(nil)
 	b.ReportAllocs()
 	for bytes := uint64(2000); b.Loop(); bytes = 2000 + bytes*7%14000 {
-		v.Decide(Query{Coll: nccl.CollAllGather, Bytes: bytes, PipeOps: 1, Costs: costs})
+		v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: bytes}, PipeOps: 1, Costs: costs})
 	}
 }
 
@@ -239,7 +239,7 @@ func TestUncheckedAllGather(t *testing.T) {
 	p := rowsOf(t, "allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
 		"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
 	for _, unchecked := range []bool{false, true} {
-		c := Comm{Nodes: 2, Ranks: 8, UncheckedAllGather: unchecked}
+		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, UncheckedAllGather: unchecked}
 		own := func(channels int) int {
 			if unchecked {
 				return 0
@@ -253,12 +253,12 @@ func TestUncheckedAllGather(t *testing.T) {
 			by       By
 			channels int
 		}{{nccl.CollAllGather, 1024, ByRow, own(8)}, {nccl.CollAllGather, 2048, ByRow, own(9)}, {nccl.CollAllReduce, 2048, ByRow, 6}} {
-			a := v.Decide(Query{Coll: test.coll, Bytes: test.bytes, PipeOps: 1, Costs: costsOf(nil)})
+			a := v.Decide(Query{Call: nccl.Call{Coll: test.coll, Bytes: test.bytes}, PipeOps: 1, Costs: costsOf(nil)})
 			if a.By != test.by || a.Channels != test.channels || test.bytes == 1024 && a.Algo != nccl.AlgoRing {
 				t.Errorf("unchecked: %v, %s of %d: %+v", unchecked, test.coll, test.bytes, a)
 			}
 		}
-		a := v.Decide(Query{Coll: nccl.CollAllGather, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)})
+		a := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)})
 		if (a.By == ByModel) == unchecked || unchecked && a.Abstention != model.AbstainCells {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}
@@ -272,7 +272,7 @@ func TestUncheckedAllGather(t *testing.T) {
 // A row whose condition never holds for a communicator asks for nothing there.
 func TestUncheckedAllGatherOfConditions(t *testing.T) {
 	p := rowsOf(t, "collective,algorithm,protocol,channels,when\nallgather,ring,simple,8,ranks > 8\nallgather,ring,simple,9,bytes > 8\n")
-	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Nodes: 1, Ranks: 8, UncheckedAllGather: true}).UncheckedAllGathers()
+	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: true}).UncheckedAllGathers()
 	if rows != 1 || first.Channels != 9 {
 		t.Errorf("%d rows, first %+v", rows, first)
 	}

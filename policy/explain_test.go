@@ -143,7 +143,7 @@ func TestExplainNamesColumns(t *testing.T) {
 		costs.Micros[i] = -1
 	}
 	costs.Micros[0], costs.Micros[5] = 2, 1
-	got := p.For(Comm{Nodes: 2, Ranks: 16}).Explain(Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: costs})
+	got := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Explain(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: costs})
 	want := []string{
 		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
 		"its condition does not hold: bytes=1.048576e+06 nodes=2",
@@ -171,8 +171,8 @@ func TestExplainNamesColumns(t *testing.T) {
 
 // Where NCCL offers nothing at all, no row decides, not even one that leaves it to NCCL.
 func TestExplainNothingOffered(t *testing.T) {
-	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Nodes: 1, Ranks: 8})
-	q := Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
+	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
+	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
 	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
 		t.Errorf("%s", got)
 	}
@@ -223,8 +223,8 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 
 // A row keeps the model from being asked, not from being shown.
 func TestExplainShowsTheModelBehindARow(t *testing.T) {
-	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Nodes: 2, Ranks: 8})
-	q := Query{Coll: nccl.CollAllReduce, Bytes: 16 << 10, PipeOps: 1, Costs: costsOf(nil)}
+	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}})
+	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)}
 	x := v.Explain(q)
 	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != model.Decides || len(x.Candidates) != 4 {
 		t.Errorf("%+v", x)

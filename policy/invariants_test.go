@@ -77,7 +77,7 @@ func TestWhateverIsDecided(t *testing.T) {
 		e := NewEngine(p, m, nil)
 		comm, q := randomCall(rng)
 		if rapid.Bool().Draw(t, "of the model") {
-			comm = Comm{Nodes: rapid.IntRange(1, 2).Draw(t, "nodes"), Ranks: 8}
+			comm = Comm{Comm: nccl.Comm{Nodes: rapid.IntRange(1, 2).Draw(t, "nodes"), Ranks: 8}}
 			q.Coll, q.Bytes = nccl.CollAllReduce, rapid.Uint64Range(0, 40<<10).Draw(t, "bytes")
 		}
 		q.Costs = anyCosts(t)

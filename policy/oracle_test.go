@@ -186,12 +186,12 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 	}
 	for range tries {
 		nodes := 1 + rng.IntN(10)
-		q := Query{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(600 << 20), PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
+		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(600 << 20)}, PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
 		if rng.IntN(2) == 0 { // at an edge of some row
 			r := rows[rng.IntN(len(rows))]
 			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
 		}
-		comm := Comm{Nodes: nodes, Ranks: 8 * nodes}
+		comm := Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}
 		v := p.For(comm)
 		compare(t, v, rows, q, comm)
 		if v.Decide(q).Rule >= 0 {
@@ -221,8 +221,8 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 
 func randomCall(rng dice) (Comm, Query) {
 	nodes := 1 + rng.IntN(3)
-	comm := Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2), NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
-	q := Query{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64), PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
+	comm := Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2)}, NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
+	q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64)}, PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
 	if rng.IntN(20) == 0 {
 		q.Bytes = nccl.Inf - rng.Uint64N(3)
 	}

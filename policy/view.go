@@ -11,7 +11,7 @@ import (
 
 // Comm is what a decision may know of a communicator: only what all of its ranks find alike.
 type Comm struct {
-	Nodes, Ranks int // at least 1
+	nccl.Comm
 	// NVLDomains is how many NVLink domains NCCL says that the communicator spans; 0 where it does
 	// not, as before ABI v5.
 	NVLDomains int

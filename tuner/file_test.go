@@ -66,7 +66,7 @@ func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 		return -1
 	}
 	costs := nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
-	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: 1, PipeOps: 1, Costs: costs}).Algo
+	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs}).Algo
 }
 
 // Whatever happens to a file between two communicators, the second one gets what
@@ -236,7 +236,7 @@ func TestDecisionLog(t *testing.T) {
 	}
 	costs := nccl.Costs{Micros: []float32{4, 5, 6, 7, 8, 9}, NumProto: 3}
 	for _, bytes := range []uint64{1 << 20, 2 << 20, 3 << 20, 2 << 20} {
-		c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: costs})
+		c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 	}
 	want := []string{
 		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",

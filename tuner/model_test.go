@@ -65,9 +65,9 @@ var treeIsCheaper = nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumPro
 func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	t.Helper()
 	if c.Idle() {
-		return policy.Decision{Algo: -1}
+		return policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: -1}}}
 	}
-	return c.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: bytes, PipeOps: 1, Costs: treeIsCheaper}).Decision
+	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: treeIsCheaper}).Decision
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {
@@ -277,10 +277,10 @@ func TestDecisionLogEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := policy.NewEngine(p, nil, nil)
-	v := e.For(policy.Comm{Nodes: 1, Ranks: 8})
+	v := e.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 	l := newDecisionLog(r.log(), e)
 	for i := range maxDecisions + 1000 {
-		q := policy.Query{Coll: nccl.CollAllReduce, Bytes: uint64(i), PipeOps: 1, Costs: treeIsCheaper}
+		q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i)}, PipeOps: 1, Costs: treeIsCheaper}
 		l.add(q, v.Decide(q))
 	}
 	l.sumUp()

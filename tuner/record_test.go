@@ -65,7 +65,7 @@ func TestRecord(t *testing.T) {
 		for i := range table {
 			table[i] = float32(100 - i)
 		}
-		for _, q := range []policy.Query{{Coll: nccl.CollAllReduce, Bytes: 1024}, {Coll: nccl.CollAllReduce, Bytes: 2048}, {Coll: nccl.CollReduce, Bytes: 1024}} {
+		for _, q := range []policy.Query{{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}}, {Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2048}}, {Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 1024}}} {
 			q.PipeOps, q.Costs = 1, nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
 			c.Decide(q)
 		}
@@ -131,9 +131,9 @@ func TestRecordOfTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := policy.Query{Coll: nccl.CollAllReduce, Bytes: 1024, PipeOps: 1, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
-	row := policy.Answer{By: policy.ByRow, Decision: policy.Decision{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}
-	none := policy.Answer{By: policy.ByNCCL, Decision: policy.Decision{Rule: -1, Algo: -1, Proto: -1}}
+	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, PipeOps: 1, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	row := policy.Answer{By: policy.ByRow, Decision: policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}}
+	none := policy.Answer{By: policy.ByNCCL, Decision: policy.Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}}
 	for range 2 {
 		r.add(read.version.engine, q, row)
 		r.add(read.version.engine, q, none)

@@ -3,6 +3,7 @@ package tuner
 import (
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -24,7 +25,7 @@ func (c *Comm) prepare(v *version) *snapshot {
 		e = &policy.Engine{}
 	}
 	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
-		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+		Comm: nccl.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks}, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
 		WarnOfConditions(s.view, c.log.Warnf)

@@ -39,7 +39,7 @@ func TestStage(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", c.name, err)
 		default:
-			q := policy.Query{Coll: nccl.CollAllReduce, Bytes: 1 << 20, PipeOps: 1, Costs: treeIsCheaper}
+			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: treeIsCheaper}
 			if a := s.(*snapshot).view.Decide(q); a.Channels != 7 {
 				t.Errorf("%s: it decides %+v", c.name, a)
 			}

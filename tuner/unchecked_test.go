@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -38,7 +39,7 @@ func TestUncheckedAllGatherIsSaidOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return policy.NewEngine(p, nil, nil).For(policy.Comm{Nodes: 1, Ranks: 8, UncheckedAllGather: unchecked})
+		return policy.NewEngine(p, nil, nil).For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: unchecked})
 	}
 	const without, with = "allgather,0,inf,ring,ll,-1,-1,-1\n", "allreduce,0,inf,ring,ll,4,-1,-1\nallgather,0,inf,ring,ll,4,-1,-1\n"
 	for _, unchecked := range []bool{false, true} {

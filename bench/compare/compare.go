@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -21,7 +22,7 @@ type Options struct {
 	Settings [2][]string
 	// Config compares one forced configuration, without channels one whose channels NCCL chose; nil: what ran. Where a side has several configurations at a size,
 	// what ran is NCCL's own choice.
-	Config *Config
+	Config *nccl.Config
 	// Defaults compares NCCL's own choice only.
 	Defaults bool
 	// AllVariants compares every data type, reduction and placement instead of the one with most sizes.
@@ -145,9 +146,9 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 
 // cellOf is what one side shows at a size.
 func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
-	counts := map[Config]int{}
+	counts := map[nccl.Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: Config{bench.Unknown, bench.Unknown, 0}, OwnChannels: true}
+	c := Cell{Ran: nccl.Config{Cell: nccl.NoCell}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
@@ -156,7 +157,7 @@ func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
 			counts[r.ran]++
 		}
-		if n, most := counts[r.ran], counts[c.Ran]; n > most || n == most && r.ran.before(c.Ran) {
+		if n, most := counts[r.ran], counts[c.Ran]; n > most || n == most && r.ran.Compare(c.Ran) < 0 {
 			c.Ran = r.ran
 		}
 	}
@@ -165,10 +166,6 @@ func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 		c.BusBW = float64(bytes) / 1e3 * key.Coll.BusFactor(float64(key.Ranks))
 	}
 	return c
-}
-
-func (c Config) before(o Config) bool {
-	return cmp.Or(cmp.Compare(c.Algo, o.Algo), cmp.Compare(c.Proto, o.Proto), cmp.Compare(c.Channels, o.Channels)) < 0
 }
 
 // estimate fills in what the repetitions of all sizes tell.

@@ -15,8 +15,7 @@ import (
 // one is a sample of a kind that tests change.
 func one(change func(*bench.Sample)) bench.Sample {
 	s := bench.Sample{
-		Coll: nccl.CollAllReduce, Bytes: 65536, DType: "float", RedOp: "sum", Algo: bench.Unknown, Proto: bench.Unknown, Nodes: 1, Ranks: 8,
-		Micros: 20, Selection: bench.SelectionDefault, Source: "run.log:10",
+		Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 65536}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 20, Selection: bench.SelectionDefault, Source: "run.log:10",
 	}
 	if change != nil {
 		change(&s)
@@ -50,8 +49,8 @@ func TestWhatIsCompared(t *testing.T) {
 		{"a tuner's choice that some logs tell", []bench.Sample{byDefault}, []bench.Sample{tuned, forced(nccl.AlgoRing, nccl.ProtoLL, 8, 60)}, Options{}, 3, ""},
 		{"two sweeps", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, ring}, Options{}, 1, "after: 1 of 1 forced configurations; NCCL's own choice is compared"},
 		{"sweeps without a default", []bench.Sample{ring, tree}, []bench.Sample{ring}, Options{}, 0, "before: 2 of 2 forced configurations and no default, name one of them: ring/ll/8 tree/ll/8"},
-		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree}, Options{Config: &Config{nccl.AlgoTree, nccl.ProtoLL, 8}}, 1, "before: 2 of another configuration"},
-		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels}, Options{Config: &Config{nccl.AlgoRing, nccl.ProtoLL, 0}}, 1, "before: 1 of another configuration, or channels that are not left to NCCL"},
+		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree}, Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 8}}, 1, "before: 2 of another configuration"},
+		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels}, Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, 1, "before: 1 of another configuration, or channels that are not left to NCCL"},
 		{"defaults by name", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{Defaults: true}, 0, "after: 1 of not NCCL's own choice"},
 		{"another communicator", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Ranks = 4 })}, Options{}, 0, "before: 1 of a size, data type, collective or communicator that after does not have"},
 		{"no time", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Micros = 0 })}, Options{}, 0, "after: 1 of size or time is 0"},

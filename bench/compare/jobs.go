@@ -21,8 +21,7 @@ func Jobs(before, after []*profile.Profile, opts Options) *Table {
 			for call, s := range opts.jobs.profiles[side][i].calls {
 				if s.micros > 0 {
 					samples[side] = append(samples[side], bench.Sample{
-						Coll: call.Coll, Nodes: call.Nodes, Ranks: call.Ranks, Bytes: call.Bytes, Selection: bench.SelectionDefault,
-						Algo: s.heaviest.Algo, Proto: s.heaviest.Proto, Channels: s.heaviest.Channels, Micros: s.micros, Source: fmt.Sprint("profile ", i),
+						Call: call.Call, Comm: call.Comm, Selection: bench.SelectionDefault, Config: nccl.Config{Cell: s.heaviest.Cell, Channels: s.heaviest.Channels}, Micros: s.micros, Source: fmt.Sprint("profile ", i),
 					})
 				}
 			}
@@ -44,9 +43,8 @@ type jobProfile struct {
 
 // jobCall is a size of a collective on a communicator, whatever runs it.
 type jobCall struct {
-	Coll nccl.Coll
-	profile.Shape
-	Bytes uint64
+	nccl.Call
+	nccl.Comm
 }
 
 // jobSize are the calls of one size.
@@ -65,7 +63,7 @@ func (j *jobs) add(side int, p *profile.Profile) {
 		if e.Bytes == 0 {
 			continue
 		}
-		key := jobCall{e.Coll, e.Shape, e.Bytes}
+		key := jobCall{Call: e.Call, Comm: e.Comm}
 		s := of.calls[key]
 		if s == nil {
 			s = &jobSize{}
@@ -97,7 +95,7 @@ func (j *jobs) sum(g *Group, values []repetitions) {
 		for side, cell := range []*Cell{&r.Before, &r.After} {
 			known := 0.0
 			for _, p := range j.profiles[side] {
-				s := p.calls[jobCall{g.Coll, profile.Shape{Nodes: g.Nodes, Ranks: g.Ranks}, r.Bytes}]
+				s := p.calls[jobCall{Call: nccl.Call{Coll: g.Coll, Bytes: r.Bytes}, Comm: g.Comm}]
 				if s == nil || s.micros == 0 {
 					continue
 				}

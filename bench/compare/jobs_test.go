@@ -17,7 +17,7 @@ func jobOf(rng *rand.Rand, noise float64, slower ...float64) *profile.Profile {
 	whole := math.Exp(noise * rng.NormFloat64())
 	for i, f := range slower {
 		e := profile.Entry{
-			Call:  profile.Call{Coll: nccl.CollAllReduce, Shape: profile.Shape{Nodes: 2, Ranks: 16}, Bytes: 1 << (16 + 2*i), Algo: nccl.AlgoRing, Proto: nccl.ProtoLL},
+			Key:   profile.Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << (16 + 2*i)}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}},
 			Calls: 10, StepCalls: 5, Micros: 50 * float64(i+1) * f * whole * math.Exp(noise*rng.NormFloat64()),
 		}
 		p.Entries = append(p.Entries, e)
@@ -42,8 +42,8 @@ func TestJobsWithoutATest(t *testing.T) {
 	other.Algo, other.Micros, other.StepCalls, other.Calls = nccl.AlgoTree, 400, 15, 30
 	after[0].Entries = append(after[0].Entries, other)
 	// What one side only has, what has no size and what has no time.
-	after[0].Entries = append(after[0].Entries, profile.Entry{Call: profile.Call{Coll: nccl.CollReduce, Shape: profile.Shape{Nodes: 1, Ranks: 8}, Bytes: 8}, Calls: 2, StepCalls: 1, Micros: 1000},
-		profile.Entry{Call: profile.Call{Coll: nccl.CollReduce, Shape: profile.Shape{Nodes: 1, Ranks: 8}}, Calls: 2, StepCalls: 1})
+	after[0].Entries = append(after[0].Entries, profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 8}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Calls: 2, StepCalls: 1, Micros: 1000},
+		profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: nccl.CollReduce}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Calls: 2, StepCalls: 1})
 	table := Jobs(before, after, Options{})
 	if sizes, mean := table.Slower(); sizes != 0 || mean || table.Tested != 0 || len(table.Groups) != 1 {
 		t.Fatalf("%+v", table)

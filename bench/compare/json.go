@@ -97,7 +97,7 @@ func (m *Mean) json(jobs bool) (*meanJSON, *stepJSON) {
 func (c *Cell) json() cellJSON {
 	j := cellJSON{Micros: c.Micros, BusBW: c.BusBW, Reps: c.Reps, Calls: c.Calls}
 	if c.Ran.Known() {
-		j.Ran = c.Ran.String()
+		j.Ran = c.Ran.Label()
 	}
 	return j
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // reading is a sample in the pool.
@@ -16,7 +17,7 @@ type reading struct {
 	run    int // of the side, in the order of arrival
 	micros float64
 	busBW  float64
-	ran    Config
+	ran    nccl.Config
 	kind   kind
 
 	simulated bool
@@ -25,14 +26,14 @@ type reading struct {
 // kind is what was asked of NCCL: rows of several kinds at one size are a sweep.
 type kind struct {
 	byDefault bool
-	Config
+	nccl.Config
 }
 
 // unlabelled is a forced configuration that nothing tells.
-var unlabelled = kind{Config: Config{bench.Unknown, bench.Unknown, 0}}
+var unlabelled = kind{Config: nccl.Config{Cell: nccl.NoCell}}
 
 func kindOf(s *bench.Sample) kind {
-	c := Config{s.Algo, s.Proto, s.Channels}
+	c := s.Config
 	switch {
 	case s.Selection == bench.SelectionDefault || s.Selection == bench.SelectionUnknown && !c.Known():
 		return kind{byDefault: true}
@@ -93,11 +94,11 @@ func (p *pool) add(side int, s *bench.Sample) {
 		}
 		p.times[side] = append(p.times[side], began)
 	}
-	key := Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}
+	key := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
-	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{side, n, s.Micros, s.BusBW, Config{s.Algo, s.Proto, s.Channels}, kindOf(s), s.Simulated})
+	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{side, n, s.Micros, s.BusBW, s.Config, kindOf(s), s.Simulated})
 }
 
 // choose leaves of each side of a group what is compared.
@@ -136,7 +137,7 @@ func (p *pool) choose(key Key, opts Options) {
 func few(kinds map[kind]bool) string {
 	var names []string
 	for k := range kinds {
-		names = append(names, k.Config.String())
+		names = append(names, k.Config.Label())
 	}
 	slices.Sort(names)
 	if len(names) > 3 {
@@ -178,7 +179,7 @@ func (p *pool) common(key Key) {
 // sizes, of equals the first in order, which is out-of-place. nccl-tests measures both placements, and their times are
 // neither repetitions of one another nor news.
 func (p *pool) mainVariants() {
-	bare := func(k Key) Key { return Key{Coll: k.Coll, Nodes: k.Nodes, Ranks: k.Ranks} }
+	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm} }
 	main := map[Key]Key{}
 	for _, k := range p.keys() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {

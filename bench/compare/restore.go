@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Restoration is a size that became slower, and what may take that back: the configuration that ran before.
@@ -13,7 +14,7 @@ type Restoration struct {
 	*Row
 	// Config is what ran before. Where NCCL chose that, it has no channels, so that NCCL chooses them again; but for
 	// where these are all that changed, and where only the exact number was measured after.
-	Config Config
+	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
 	// Refused says why the size stays as it is; empty: it can be restored.
@@ -61,17 +62,17 @@ type place struct {
 }
 
 func placeOf(s *bench.Sample) place {
-	return place{Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}, s.Bytes}
+	return place{Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}, s.Bytes}
 }
 
 // configsAt are the configurations that were forced at each size.
-func configsAt(samples []bench.Sample) map[place]map[Config]bool {
-	all := map[place]map[Config]bool{}
+func configsAt(samples []bench.Sample) map[place]map[nccl.Config]bool {
+	all := map[place]map[nccl.Config]bool{}
 	for i := range samples {
 		if k := kindOf(&samples[i]); !k.byDefault {
 			at := placeOf(&samples[i])
 			if all[at] == nil {
-				all[at] = map[Config]bool{}
+				all[at] = map[nccl.Config]bool{}
 			}
 			all[at][k.Config] = true
 		}
@@ -80,7 +81,7 @@ func configsAt(samples []bench.Sample) map[place]map[Config]bool {
 }
 
 // restored is the configuration to ask for, see Restoration.Config.
-func (r *Row) restored(measured map[Config]bool) Config {
+func (r *Row) restored(measured map[nccl.Config]bool) nccl.Config {
 	exact, own := r.Before.Ran, r.Before.Ran
 	own.Channels = 0
 	now := r.After.Ran
@@ -99,19 +100,19 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	case r.Nodes == 0 || r.Ranks == 0:
 		return "the number of nodes or ranks is not known"
 	case now == before:
-		return before.String() + " ran before and runs now: it is slower by itself"
+		return before.Label() + " ran before and runs now: it is slower by itself"
 	case slices.ContainsFunc(failed, func(s bench.Sample) bool {
 		same := s.Algo == before.Algo && s.Proto == before.Proto && (s.Channels == 0 || s.Channels == before.Channels)
 		return same && s.Coll == r.Coll && s.Nodes == r.Nodes && s.Ranks == r.Ranks
 	}):
-		return before.String() + " ran before and does not run any more"
+		return before.Label() + " ran before and does not run any more"
 	}
 	return ""
 }
 
 // check compares what runs after the change with what ran before it, as far as that was measured, too.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
-	wanted := map[place]Config{}
+	wanted := map[place]nccl.Config{}
 	for _, r := range all {
 		if r.Refused == "" {
 			wanted[place{r.Key, r.Bytes}] = r.Config
@@ -144,6 +145,6 @@ func (r *Restoration) judge(check *Table) {
 		}
 	}
 	if c := r.Check; c != nil && c.Verdict != Faster && (c.Verdict != Unknown || c.Ratio >= 1) {
-		r.Refused = fmt.Sprintf("%s ran before and was measured after, too: %.3f of the time now, not proven to be faster", r.Config, c.Ratio)
+		r.Refused = fmt.Sprintf("%s ran before and was measured after, too: %.3f of the time now, not proven to be faster", r.Config.Label(), c.Ratio)
 	}
 }

@@ -87,7 +87,7 @@ func joined(values []string) string {
 
 // has reports whether samples of this kind are still compared.
 func (p *pool) has(s *bench.Sample) bool {
-	_, ok := p.readings[Key{s.Coll, s.Nodes, s.Ranks, s.DType, s.RedOp, s.InPlace}][s.Bytes]
+	_, ok := p.readings[Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}][s.Bytes]
 	return ok
 }
 

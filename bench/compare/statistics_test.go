@@ -52,8 +52,7 @@ func (w world) sample(rng *rand.Rand) *Table {
 					source = fmt.Sprintf("all.log:%d", size)
 				}
 				sides[side] = append(sides[side], bench.Sample{
-					Coll: nccl.CollAllReduce, Bytes: 4096 << size, DType: "float", RedOp: "sum", Algo: bench.Unknown, Proto: bench.Unknown,
-					Nodes: 2, Ranks: 16, Micros: math.Round(100*math.Exp(ln)) / 100, Selection: bench.SelectionDefault, Source: source,
+					Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096 << size}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Micros: math.Round(100*math.Exp(ln)) / 100, Selection: bench.SelectionDefault, Source: source,
 				})
 			}
 		}

@@ -50,14 +50,14 @@ type LeftOut struct {
 
 // Key is what is compared with its like only.
 type Key struct {
-	Coll         nccl.Coll
-	Nodes, Ranks int    // 0: not known
+	Coll nccl.Coll
+	nccl.Comm
 	DType, RedOp string // empty: not known
 	InPlace      bool
 }
 
 func (k Key) compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.Coll, o.Coll), cmp.Compare(k.Nodes, o.Nodes), cmp.Compare(k.Ranks, o.Ranks),
+	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
 		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp), cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)))
 }
 
@@ -68,17 +68,17 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// Comm names the communicator, as 2x8.
-func (k Key) Comm() string {
+// CommText names the communicator, as 2x8.
+func (k Key) CommText() string {
 	switch {
 	case k.Ranks == 0:
 		return "on an unknown communicator"
 	case k.Nodes == 0:
 		return fmt.Sprintf("of %d ranks", k.Ranks)
 	case k.Ranks%k.Nodes != 0:
-		return "of " + nccl.CommName(k.Nodes, k.Ranks)
+		return "of " + k.Comm.String()
 	}
-	return nccl.CommName(k.Nodes, k.Ranks)
+	return k.Comm.String()
 }
 
 // variant is what nccl-tests repeats a collective with.
@@ -95,7 +95,7 @@ func (k Key) variant() string {
 	return text + "out-of-place"
 }
 
-func (k Key) String() string { return k.Coll.String() + " " + k.Comm() + ", " + k.variant() }
+func (k Key) String() string { return k.Coll.String() + " " + k.CommText() + ", " + k.variant() }
 
 // Group is a collective on a communicator.
 type Group struct {
@@ -121,31 +121,11 @@ type Cell struct {
 	BusBW  float64 // GB/s at that time; 0: the number of ranks is not known
 	Reps   int     // repetitions that count: runs, or times within one run where no side has two
 	// Ran is the configuration as far as a log tells, of several the most frequent.
-	Ran Config
+	Ran nccl.Config
 	// Calls are those of a step, of a job's profile; 0: not known.
 	Calls float64
 	// OwnChannels says that NCCL chose the number of channels itself.
 	OwnChannels bool
-}
-
-// Config is a configuration of NCCL.
-type Config struct {
-	Algo     nccl.Algo
-	Proto    nccl.Proto
-	Channels int // 0: NCCL's own, or not known
-}
-
-// Known reports whether anything tells the algorithm and the protocol.
-func (c Config) Known() bool { return c.Algo >= 0 && c.Proto >= 0 }
-
-func (c Config) String() string {
-	switch {
-	case !c.Known():
-		return "?"
-	case c.Channels == 0:
-		return c.Algo.String() + "/" + c.Proto.String()
-	}
-	return fmt.Sprintf("%s/%s/%d", c.Algo, c.Proto, c.Channels)
 }
 
 // Verdict says what is proven of a ratio.

@@ -40,7 +40,7 @@ func (t *Table) WriteText(w io.Writer) error {
 func (g *Group) write(out io.Writer, t *Table) {
 	name, four, five := g.Key.String(), "GB/s", "GB/s"
 	if t.jobs {
-		name, four, five = g.Coll.String()+" "+g.Comm(), "calls", "us/step"
+		name, four, five = g.Coll.String()+" "+g.CommText(), "calls", "us/step"
 	}
 	fmt.Fprintf(out, "\n%s\n", name)
 	before, after := cut(t.Sides[0].Name), cut(t.Sides[1].Name)
@@ -154,7 +154,7 @@ func reps(r *Row) string {
 // moved says what ran where that changed.
 func (r *Row) moved() string {
 	if b, a := r.Before.Ran, r.After.Ran; b.Known() && a.Known() && b != a {
-		return b.String() + " -> " + a.String()
+		return b.Label() + " -> " + a.Label()
 	}
 	return ""
 }

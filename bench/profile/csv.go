@@ -85,17 +85,17 @@ func Read(name string, text []byte) (*Profile, error) {
 	}
 	r := reader{t}
 	p := &Profile{}
-	lines := map[Call]int{}
+	lines := map[Key]int{}
 	for r.Next() {
 		before := r.Failures()
 		e := r.entry()
 		if r.Failures() > before {
 			continue
 		}
-		if other, twice := lines[e.Call]; twice {
+		if other, twice := lines[e.Key]; twice {
 			r.Fail("collective", "the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
 		}
-		lines[e.Call] = r.Line()
+		lines[e.Key] = r.Line()
 		p.Entries = append(p.Entries, e)
 	}
 	if err := r.Err(); err != nil {
@@ -109,7 +109,7 @@ func Read(name string, text []byte) (*Profile, error) {
 type reader struct{ *csvtable.Table }
 
 func (r *reader) entry() Entry {
-	e := Entry{Call: Call{Algo: -1, Proto: -1}}
+	e := Entry{Key: Key{Cell: nccl.NoCell}}
 	var err error
 	if e.Coll, err = nccl.Colls.Parse(r.Field("collective")); err != nil {
 		r.Fail("collective", "%v", err)

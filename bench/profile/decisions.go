@@ -14,17 +14,14 @@ import (
 
 // decisionKey is a shape of calls as the library logs it.
 type decisionKey struct {
-	Coll nccl.Coll
-	Shape
-	Bytes uint64
+	nccl.Call
+	nccl.Comm
 }
 
 type decision struct {
-	algo     nccl.Algo // -1: NCCL's own choice, which the log does not name
-	proto    nccl.Proto
-	channels int
-	by       string
-	pipeOps  int
+	nccl.Config // NoCell: NCCL's own choice, which the log does not name
+	by          string
+	pipeOps     int
 }
 
 // What the library logs with NCCL_TUNER_LOG=decisions, behind whatever NCCL and a launcher put before it: the start of a
@@ -46,8 +43,8 @@ const mostLine = 1 << 20
 func (j *Job) Decisions(name string, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), mostLine)
-	shapes := map[string]Shape{}
-	unnamed := map[Shape]bool{}
+	shapes := map[string]nccl.Comm{}
+	unnamed := map[nccl.Comm]bool{}
 	type late struct {
 		key decisionKey
 		decision
@@ -57,7 +54,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		if m := startLine.FindStringSubmatch(lines.Text()); m != nil {
 			ranks, err1 := strconv.Atoi(m[2])
 			nodes, err2 := strconv.Atoi(m[3])
-			switch s := (Shape{nodes, ranks}); {
+			switch s := (nccl.Comm{Nodes: nodes, Ranks: ranks}); {
 			case err1 != nil || err2 != nil || nodes < 1 || ranks < nodes || ranks > mostRanks:
 			case m[1] == "":
 				unnamed[s] = true
@@ -74,7 +71,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: a decision of the library that cannot be read: %w", name, n, err)
 		}
-		byComm[m[1]] = append(byComm[m[1]], late{decisionKey{Coll: l.coll, Bytes: l.bytes}, l.decision})
+		byComm[m[1]] = append(byComm[m[1]], late{decisionKey{Call: nccl.Call{Coll: l.coll, Bytes: l.bytes}}, l.decision})
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -94,7 +91,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 			continue
 		}
 		for _, l := range byComm[comm] {
-			l.key.Shape = shape
+			l.key.Comm = shape
 			// Of several choices the last is in force. A call by itself counts before those of groups.
 			if known, ok := j.decided[l.key]; !ok || l.pipeOps <= known.pipeOps {
 				j.decided[l.key] = l.decision
@@ -124,17 +121,17 @@ func parseDecision(m []string) (l logged, err error) {
 	if c == nil {
 		return l, fmt.Errorf("%q is no choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)", m[5])
 	}
-	l.algo, l.proto, l.by = -1, -1, m[6]
+	l.Algo, l.Proto, l.by = -1, -1, m[6]
 	if c[1] != "" {
-		if l.algo, err = nccl.Algos.Parse(c[1]); err != nil {
+		if l.Algo, err = nccl.Algos.Parse(c[1]); err != nil {
 			return l, err
 		}
-		if l.proto, err = nccl.Protos.Parse(c[2]); err != nil {
+		if l.Proto, err = nccl.Protos.Parse(c[2]); err != nil {
 			return l, err
 		}
 	}
 	if c[3] != "" {
-		if l.channels, err = strconv.Atoi(c[3]); err != nil {
+		if l.Channels, err = strconv.Atoi(c[3]); err != nil {
 			return l, err
 		}
 	}
@@ -144,30 +141,30 @@ func parseDecision(m []string) (l logged, err error) {
 // addDecisions says of entries who decided what, where the inspector does not contradict that, and adds the shapes that
 // no inspector has recorded.
 func (j *Job) addDecisions(p *Profile) {
-	known, entries := map[decisionKey]bool{}, map[Call]bool{}
+	known, entries := map[decisionKey]bool{}, map[Key]bool{}
 	for _, e := range p.Entries {
-		entries[e.Call] = true
+		entries[e.Key] = true
 	}
 	for i := range p.Entries {
 		e := &p.Entries[i]
-		key := decisionKey{e.Coll, e.Shape, e.Bytes}
+		key := decisionKey{Call: e.Call, Comm: e.Comm}
 		d, ok := j.decided[key]
 		if !ok {
 			continue
 		}
 		known[key] = true
-		chosen := e.Call
-		chosen.Algo, chosen.Proto = d.algo, d.proto
+		chosen := e.Key
+		chosen.Algo, chosen.Proto = d.Algo, d.Proto
 		if e.Algo < 0 && e.Proto < 0 && !entries[chosen] {
-			e.Call = chosen
+			e.Key = chosen
 		}
-		if d.algo < 0 || e.Algo == d.algo && e.Proto == d.proto {
-			e.Channels, e.DecidedBy = d.channels, d.by
+		if d.Algo < 0 || e.Algo == d.Algo && e.Proto == d.Proto {
+			e.Channels, e.DecidedBy = d.Channels, d.by
 		}
 	}
 	for key, d := range j.decided {
 		if key.Bytes > 0 && !known[key] {
-			p.Entries = append(p.Entries, Entry{Call: Call{Coll: key.Coll, Shape: key.Shape, Bytes: key.Bytes, Algo: d.algo, Proto: d.proto}, Channels: d.channels, DecidedBy: d.by})
+			p.Entries = append(p.Entries, Entry{Key: Key{Call: key.Call, Comm: key.Comm, Cell: nccl.Cell{Algo: d.Algo, Proto: d.Proto}}, Channels: d.Channels, DecidedBy: d.by})
 		}
 	}
 	if len(j.decided) > 0 && len(j.found) == 0 {

@@ -134,7 +134,7 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	case c.Bytes < 1 || c.Bytes > mostBytes/uint64(h.Ranks):
 		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
 	}
-	key := Call{Coll: coll, Shape: Shape{h.Nodes, h.Ranks}, Bytes: c.Bytes, Algo: -1, Proto: -1}
+	key := Key{Call: nccl.Call{Coll: coll, Bytes: c.Bytes}, Comm: nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks}, Cell: nccl.NoCell}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share
 	}
@@ -153,7 +153,7 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	in := seriesKey{comm, coll, h.Rank}
 	s := j.series[in]
 	if s == nil {
-		s = &series{Shape: key.Shape, first: c.SN, last: c.SN, file: name}
+		s = &series{Comm: key.Comm, first: c.SN, last: c.SN, file: name}
 		j.series[in] = s
 	}
 	s.first, s.last, s.records = min(s.first, c.SN), max(s.last, c.SN), s.records+1

@@ -12,7 +12,7 @@ import (
 // Job collects what the sources of one job tell. Feed it files, then take its Profile.
 type Job struct {
 	comms   map[string]int32
-	entries map[Call]int32
+	entries map[Key]int32
 	found   []found
 	calls   map[callKey]*call
 	series  map[seriesKey]*series
@@ -28,7 +28,7 @@ type Job struct {
 
 // found is what the records of an inspector or a recorder tell of calls that are alike.
 type found struct {
-	Call
+	Key
 	records int // of all ranks
 
 	// As a recorder has them.
@@ -56,7 +56,7 @@ type seriesKey struct {
 }
 
 type series struct {
-	Shape
+	nccl.Comm
 	first, last uint64
 	records     uint64
 	file        string
@@ -76,7 +76,7 @@ type process struct {
 // NewJob returns an empty one.
 func NewJob() *Job {
 	return &Job{
-		comms: map[string]int32{}, entries: map[Call]int32{}, calls: map[callKey]*call{}, series: map[seriesKey]*series{},
+		comms: map[string]int32{}, entries: map[Key]int32{}, calls: map[callKey]*call{}, series: map[seriesKey]*series{},
 		ranks: map[place]map[int]bool{}, decided: map[decisionKey]decision{}, others: map[string]int{},
 	}
 }
@@ -134,7 +134,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		if all := times[int32(i)]; len(all) > 0 {
 			micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls), Micros: micros, Channels: f.channels, DecidedBy: f.by})
+		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls), Micros: micros, Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
@@ -142,7 +142,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	for _, f := range unknown {
 		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{Call: f.Call, Calls: calls, StepCalls: perStep(calls)})
+		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls)})
 	}
 	j.addDecisions(p)
 	if missed > 0 {
@@ -193,11 +193,11 @@ func (j *Job) comm(id string) int32 {
 }
 
 // entry returns the place in j.found of calls that are alike.
-func (j *Job) entry(c Call) int32 {
+func (j *Job) entry(c Key) int32 {
 	entry, ok := j.entries[c]
 	if !ok {
 		entry = int32(len(j.found))
-		j.entries[c], j.found = entry, append(j.found, found{Call: c})
+		j.entries[c], j.found = entry, append(j.found, found{Key: c})
 	}
 	return entry
 }
@@ -238,19 +238,19 @@ func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 
 // missed are the calls between the first and the last recorded ones of a rank that were not recorded.
 func (j *Job) missed() (unknown []found, sum int, err error) {
-	at := map[Call]int{}
+	at := map[Key]int{}
 	for key, s := range j.series {
 		span := s.last - s.first + 1
 		if s.records > span {
 			return nil, 0, fmt.Errorf("%s: %d records of %s by rank %d of one communicator within %d sequence numbers (allowed: one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
 		}
 		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
-			at[Call{Coll: key.coll, Shape: s.Shape, Algo: -1, Proto: -1}] += gap
+			at[Key{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
 			sum += gap
 		}
 	}
 	for c, n := range at {
-		unknown = append(unknown, found{Call: c, records: n})
+		unknown = append(unknown, found{Key: c, records: n})
 	}
 	return unknown, sum, nil
 }

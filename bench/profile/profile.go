@@ -9,24 +9,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Shape is a communicator's number of nodes, and of ranks in all.
-type Shape struct{ Nodes, Ranks int }
-
-func (s Shape) String() string { return nccl.CommName(s.Nodes, s.Ranks) }
-
-// Call tells calls apart.
-type Call struct {
-	Coll nccl.Coll
-	Shape
-	Bytes uint64 // as tuners are asked, over all ranks of an AllGather or ReduceScatter; 0: not known
-	// Algo and Proto are what ran; -1: not known.
-	Algo  nccl.Algo
-	Proto nccl.Proto
+// Key tells calls apart.
+type Key struct {
+	nccl.Call // as tuners are asked, over all ranks of an AllGather or ReduceScatter; no bytes: not known
+	nccl.Comm
+	nccl.Cell // that ran; NoCell: not known
 }
 
-// Entry is what is known of calls that are alike. 0 is not known, but for Call.
+// Entry is what is known of calls that are alike. 0 is not known, but for Key.
 type Entry struct {
-	Call
+	Key
 	Calls     float64 // of one rank: the mean over the ranks that were recorded
 	StepCalls float64 // the same, in one step of training
 	Micros    float64 // of one call: the median of the least that a rank took
@@ -132,19 +124,18 @@ func (p *Profile) Total() (sum float64) {
 func (p *Profile) sort() {
 	w := p.Scale()
 	slices.SortFunc(p.Entries, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(w.Of(b), w.Of(a)), a.Call.compare(b.Call))
+		return cmp.Or(cmp.Compare(w.Of(b), w.Of(a)), a.Key.compare(b.Key))
 	})
 }
 
-func (c Call) compare(o Call) int {
-	return cmp.Or(cmp.Compare(c.Coll, o.Coll), cmp.Compare(c.Nodes, o.Nodes), cmp.Compare(c.Ranks, o.Ranks),
-		cmp.Compare(c.Bytes, o.Bytes), cmp.Compare(c.Algo, o.Algo), cmp.Compare(c.Proto, o.Proto))
+func (c Key) compare(o Key) int {
+	return cmp.Or(cmp.Compare(c.Coll, o.Coll), c.Comm.Compare(o.Comm), cmp.Compare(c.Bytes, o.Bytes), c.Cell.Compare(o.Cell))
 }
 
 // Group is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.
 type Group struct {
 	Coll nccl.Coll
-	Shape
+	nccl.Comm
 	Min     uint64
 	Weight  float64
 	Entries []Entry // by size
@@ -160,7 +151,7 @@ func (p *Profile) Groups() []Group {
 	w := p.Scale()
 	type key struct {
 		coll  nccl.Coll
-		shape Shape
+		shape nccl.Comm
 		min   uint64
 	}
 	at := map[key]int{}
@@ -169,17 +160,17 @@ func (p *Profile) Groups() []Group {
 		if e.Bytes == 0 {
 			continue
 		}
-		k := key{e.Coll, e.Shape, 1 << (bits.Len64(e.Bytes) - 1)}
+		k := key{e.Coll, e.Comm, 1 << (bits.Len64(e.Bytes) - 1)}
 		i, ok := at[k]
 		if !ok {
 			i = len(all)
-			at[k], all = i, append(all, Group{Coll: k.coll, Shape: k.shape, Min: k.min})
+			at[k], all = i, append(all, Group{Coll: k.coll, Comm: k.shape, Min: k.min})
 		}
 		all[i].Weight += w.Of(e)
 		all[i].Entries = append(all[i].Entries, e)
 	}
 	for _, g := range all {
-		slices.SortFunc(g.Entries, func(a, b Entry) int { return a.Call.compare(b.Call) })
+		slices.SortFunc(g.Entries, func(a, b Entry) int { return a.Key.compare(b.Key) })
 	}
 	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Weight, a.Weight) })
 	return all

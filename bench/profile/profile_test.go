@@ -67,7 +67,7 @@ func TestJob(t *testing.T) {
 	}
 	for i, w := range want {
 		e := p.Entries[i]
-		if e.Coll != w.coll || e.Shape != (Shape{2, 4}) || e.Bytes != w.bytes || e.StepCalls != w.calls || e.DecidedBy != w.by || e.Micros < 0.97*w.micros || e.Micros > 1.03*w.micros {
+		if e.Coll != w.coll || e.Comm != (nccl.Comm{Nodes: 2, Ranks: 4}) || e.Bytes != w.bytes || e.StepCalls != w.calls || e.DecidedBy != w.by || e.Micros < 0.97*w.micros || e.Micros > 1.03*w.micros {
 			t.Errorf("entry %d is %+v, want %+v", i, e, w)
 		}
 	}
@@ -114,7 +114,7 @@ func TestWeight(t *testing.T) {
 		bytes   uint64
 		want    Weight
 	}{{0, 0, ByTime}, {50, 1000, ByTime}, {100, 1, ByBytes}, {1, 100_000, ByBytes}} {
-		p := Profile{Entries: []Entry{{Call: Call{Bytes: 1000}, Calls: 1000, Micros: 10}, {Call: Call{Bytes: c.bytes}, Calls: c.untimed}}}
+		p := Profile{Entries: []Entry{{Key: Key{Call: nccl.Call{Bytes: 1000}}, Calls: 1000, Micros: 10}, {Key: Key{Call: nccl.Call{Bytes: c.bytes}}, Calls: c.untimed}}}
 		if got := p.Scale().Weight; got != c.want {
 			t.Errorf("beside 1000 calls of 1000 bytes %v of %d have no time: weighed by %v, want %v", c.untimed, c.bytes, got, c.want)
 		}
@@ -155,22 +155,22 @@ func TestInspectorVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := Shape{1, 2}
-	got := map[Call]Entry{}
+	one := nccl.Comm{Nodes: 1, Ranks: 2}
+	got := map[Key]Entry{}
 	for _, e := range p.Entries {
-		got[e.Call] = e
+		got[e.Key] = e
 	}
 	for _, want := range []Entry{
-		{Call: Call{nccl.CollAllReduce, one, 4096, -1, -1}, Calls: 2, Micros: (10 + 19) / 2.0},
-		{Call: Call{nccl.CollAllReduce, one, 0, -1, -1}, Calls: 1},
-		{Call: Call{nccl.CollReduce, one, 4096, -1, -1}, Calls: 1},
-		{Call: Call{nccl.CollAllGather, one, 8192, nccl.AlgoNVLS, nccl.ProtoSimple}, Calls: 1, Micros: 9},
-		{Call: Call{nccl.CollAllGather, one, 8192, -1, -1}, Calls: 1, Micros: 9},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 2, Micros: (10 + 19) / 2.0},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 0}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}}, Calls: 1, Micros: 9},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.NoCell}, Calls: 1, Micros: 9},
 	} {
-		if got[want.Call] != want {
-			t.Errorf("got %+v, want %+v", got[want.Call], want)
+		if got[want.Key] != want {
+			t.Errorf("got %+v, want %+v", got[want.Key], want)
 		}
-		delete(got, want.Call)
+		delete(got, want.Key)
 	}
 	if len(got) > 0 {
 		t.Errorf("besides %+v", got)
@@ -221,7 +221,7 @@ func TestDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := j.Profile(0)
-	want := Entry{Call: Call{nccl.CollAllReduce, Shape{1, 8}, 8 << 20, nccl.AlgoNVLSTree, nccl.ProtoSimple}, Channels: 16, DecidedBy: "m.json"}
+	want := Entry{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 20}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}}, Channels: 16, DecidedBy: "m.json"}
 	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
 		t.Errorf("%v: %+v, want %+v", err, p, want)
 	}

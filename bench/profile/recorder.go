@@ -45,7 +45,7 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 	}
 	j.ranks[at][c.Rank] = true
 	for _, r := range c.Calls {
-		key := Call{Coll: r.Coll, Shape: Shape{c.Nodes, c.Ranks}, Bytes: r.Bytes, Algo: -1, Proto: -1}
+		key := Key{Call: nccl.Call{Coll: r.Coll, Bytes: r.Bytes}, Comm: nccl.Comm{Nodes: c.Nodes, Ranks: c.Ranks}, Cell: nccl.NoCell}
 		if algo, ok := nccl.Algos.Named(r.Algo); ok {
 			key.Algo = algo
 		}

@@ -113,10 +113,7 @@ func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run 
 	us = printed(us * deviation(s.Noise, bytes, run, d))
 	algBW := float64(bytes) / 1000 / us
 	m := bench.Sample{
-		Coll: x.coll, Bytes: bytes, DType: "float", Algo: x.algo, Proto: x.proto, Channels: channels,
-		Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks, Selection: by,
-		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.NRanks))),
-		Source: s.source, Simulated: true,
+		Call: nccl.Call{Coll: x.coll, Bytes: bytes}, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Algo: x.algo, Proto: x.proto}, Channels: channels}, Comm: nccl.Comm{Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks}, Selection: by, Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.NRanks))), Source: s.source, Simulated: true,
 	}
 	if x.coll == nccl.CollAllReduce || x.coll == nccl.CollReduceScatter || x.coll == nccl.CollReduce {
 		m.RedOp = "sum"

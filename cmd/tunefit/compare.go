@@ -130,7 +130,7 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 		if err != nil {
 			return opts, cli.Usagef("--config %w (or default)", err)
 		}
-		opts.Config = &compare.Config{Algo: c.Algo, Proto: c.Proto, Channels: c.Channels}
+		opts.Config = &c
 	}
 	if f.restore != "" && f.config != "" {
 		return opts, cli.Usagef("--restore compares what ran before with what ran after (allowed: no --config)")

@@ -24,7 +24,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	written := map[string]bool{}
 	for i := range all {
 		r := &all[i]
-		place := fmt.Sprintf("%s %s %s", r.Coll, r.Comm(), nccl.FormatBytes(r.Row.Bytes))
+		place := fmt.Sprintf("%s %s %s", r.Coll, r.CommText(), nccl.FormatBytes(r.Row.Bytes))
 		switch {
 		case r.Refused != "":
 			if refused[r.Refused] == nil {
@@ -43,7 +43,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 			rows[n-1].Bytes.Max, rows[n-1].Why = r.Row.Bytes, why(all, i)
 			continue
 		}
-		row := fit.Row{Key: fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
+		row := fit.Row{Key: fit.Key{Coll: r.Coll, Comm: r.Comm}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
 		if n := len(rows); n > 0 && r.Adjacent { // both sizes became slower, and so did what is between them
 			last := &rows[n-1].Bytes
 			last.Max = uint64(math.Sqrt(float64(last.Max) * float64(row.Bytes.Min)))
@@ -80,8 +80,8 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 }
 
 // settable is the configuration with its channels as far as a tuner may name them.
-func settable(r *compare.Restoration) fit.Config {
-	c := fit.Config{FamilyKey: fit.FamilyKey{Algo: r.Config.Algo, Proto: r.Config.Proto}}
+func settable(r *compare.Restoration) nccl.Config {
+	c := nccl.Config{Cell: r.Config.Cell}
 	if nccl.ChannelsCanBeSet(r.Config.Algo, r.Nodes) {
 		c.Channels = r.Config.Channels
 	}
@@ -99,7 +99,7 @@ func why(all []compare.Restoration, i int) string {
 	var before, now []string
 	for k, r := range all[first : i+1] {
 		from, to = min(from, r.Row.Ratio), max(to, r.Row.Ratio)
-		before, now = append(before, r.Row.Before.Ran.String()), append(now, r.Row.After.Ran.String())
+		before, now = append(before, r.Row.Before.Ran.Label()), append(now, r.Row.After.Ran.Label())
 		if r.Check != nil {
 			if ratio := r.Check.Ratio; k == 0 {
 				gain = [2]float64{ratio, ratio}
@@ -134,7 +134,7 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	var keys []fit.Key
 	sizes := map[fit.Key][]uint64{}
 	for _, r := range unproven {
-		key := fit.Key{Coll: r.Coll, Nodes: r.Nodes, Ranks: r.Ranks}
+		key := fit.Key{Coll: r.Coll, Comm: r.Comm}
 		if sizes[key] == nil {
 			keys = append(keys, key)
 		}

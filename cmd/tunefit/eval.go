@@ -129,10 +129,10 @@ func (e evaluated) decider() func(nodes, ranks int) fit.Decider {
 	}
 	engine := policy.NewEngine(e.policy, nil, nil)
 	return func(nodes, ranks int) fit.Decider {
-		view := engine.For(policy.Comm{Nodes: nodes, Ranks: ranks})
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (fit.Config, bool) {
-			a := view.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: 1, Costs: costs})
-			return fit.Config{FamilyKey: fit.FamilyKey{Algo: a.Algo, Proto: a.Proto}, Channels: a.Channels}, a.By == policy.ByRow
+		view := engine.For(policy.Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}})
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
+			a := view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1, Costs: costs})
+			return a.Config, a.By == policy.ByRow
 		}
 	}
 }

@@ -140,5 +140,5 @@ func (f *explainFlags) shape(cmd *cobra.Command) (commspec.Shape, error) {
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > commspec.MaxRanks:
 		return commspec.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return commspec.Shape{Nodes: f.nodes, Ranks: f.ranks}, nil
+	return commspec.Shape{Comm: nccl.Comm{Nodes: f.nodes, Ranks: f.ranks}}, nil
 }

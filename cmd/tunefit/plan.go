@@ -133,8 +133,8 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 					f.choices.Grid.Sizes, key)
 			}
 			for _, c := range group.Configs() { // without --topo, all that was measured is there
-				if space.Limits == nil && !slices.Contains(space.Families, c.FamilyKey) {
-					space.Families = append(space.Families, c.FamilyKey)
+				if space.Limits == nil && !slices.Contains(space.Families, c.Cell) {
+					space.Families = append(space.Families, c.Cell)
 				}
 			}
 			plans = append(plans, f.verification(space, group))
@@ -173,7 +173,7 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Shapes) == 0 || slices.Contains(shapes, commspec.Shape{Nodes: g.Nodes, Ranks: g.Ranks})) {
+		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Shapes) == 0 || slices.Contains(shapes, commspec.Shape{Comm: g.Comm})) {
 			keys = append(keys, g.Key)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -189,7 +189,7 @@ func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 }
 
 func (p *planJSON) write(out *strings.Builder) {
-	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Collective, commspec.Shape{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
+	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Collective, nccl.Comm{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(out, "# done: %s\n", p.Why)
 	} else {

@@ -87,7 +87,7 @@ func TestPlanToTheEnd(t *testing.T) {
 					proto, _ := nccl.Protos.Parse(c.proto)
 					for _, b := range append(part.Sizes, 0) {
 						failed = append(failed, bench.Sample{
-							Coll: nccl.CollAllReduce, Nodes: 2, Ranks: 16, Bytes: b, Algo: algo, Proto: proto, Channels: c.channels, Selection: bench.SelectionForced,
+							Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Config: nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: c.channels}, Selection: bench.SelectionForced,
 						})
 					}
 				}
@@ -144,7 +144,7 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks || (s.Selection == bench.SelectionDefault) != (r.run.Configs == nil) {
 				t.Errorf("%s is read as %+v", log, s)
 			}
-			if got := (fit.Config{FamilyKey: fit.FamilyKey{Algo: s.Algo, Proto: s.Proto}, Channels: s.Channels}); r.run.Configs != nil && got != r.run.Configs[0] {
+			if got := (s.Config); r.run.Configs != nil && got != r.run.Configs[0] {
 				t.Errorf("%s is read as %v, want %v", log, got, r.run.Configs[0])
 			}
 		}
@@ -333,10 +333,10 @@ func TestPlanBadInput(t *testing.T) {
 
 // plannedRuns are one run of each algorithm, and the default.
 var plannedRuns = func() (all []plannedRun) {
-	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 2, Ranks: 16}
+	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}
 	all = append(all, plannedRun{key, fit.Run{Sizes: []uint64{1 << 20}}})
 	for algo := range nccl.AlgoPAT + 1 {
-		family := fit.FamilyKey{Algo: algo, Proto: nccl.ProtoSimple}
+		family := nccl.Cell{Algo: algo, Proto: nccl.ProtoSimple}
 		if algo == nccl.AlgoRing {
 			family.Proto = nccl.ProtoLL128
 		}
@@ -345,7 +345,7 @@ var plannedRuns = func() (all []plannedRun) {
 				key.Coll = coll
 			}
 		}
-		all = append(all, plannedRun{key, fit.RunOf(fit.Config{FamilyKey: family, Channels: 1 + 3*int(algo)}, []uint64{1 << 20})})
+		all = append(all, plannedRun{key, fit.RunOf(nccl.Config{Cell: family, Channels: 1 + 3*int(algo)}, []uint64{1 << 20})})
 	}
 	return all
 }()

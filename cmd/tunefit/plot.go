@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
@@ -147,7 +146,7 @@ func (f *plotFlags) choose(cmd *cobra.Command, keys []fit.Key) (int, error) {
 	}
 	var fitting []int
 	for i, k := range keys {
-		if (f.coll == "" || k.Coll.String() == f.coll) && (f.comm == "" || nccl.CommName(k.Nodes, k.Ranks) == f.comm) {
+		if (f.coll == "" || k.Coll.String() == f.coll) && (f.comm == "" || k.Comm.String() == f.comm) {
 			fitting = append(fitting, i)
 		}
 	}

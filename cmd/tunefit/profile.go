@@ -114,9 +114,6 @@ func readProfile(file string) (*profile.Profile, error) {
 	return profile.Read(cli.Called(file), text)
 }
 
-// shapeOf is the communicator as the other commands have it.
-func shapeOf(s profile.Shape) commspec.Shape { return commspec.Shape{Nodes: s.Nodes, Ranks: s.Ranks} }
-
 // decide asks what decides about every call whose size is known.
 func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	a, err := ask.NewAsker(f.from, f.by)
@@ -128,11 +125,11 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	byShape := map[commspec.Shape][]ask.Question{}
 	for _, g := range v.groups {
 		for _, e := range g.Entries {
-			s := shapeOf(e.Shape).Through(a.ABI)
+			s := commspec.Shape{Comm: e.Comm}.Through(a.ABI)
 			if byShape[s] == nil {
 				shown = append(shown, s)
 			}
-			byShape[s] = append(byShape[s], ask.Question{Coll: e.Coll, Shape: s, Bytes: e.Bytes, PipeOps: 1})
+			byShape[s] = append(byShape[s], ask.Question{Call: e.Call, Shape: s, PipeOps: 1})
 		}
 	}
 	outcomes := map[ask.Question]ask.Outcome{}
@@ -147,7 +144,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	}
 	for _, g := range v.groups {
 		for _, e := range g.Entries {
-			v.outcomes[e.Call] = outcomes[ask.Question{Coll: e.Coll, Shape: shapeOf(e.Shape).Through(a.ABI), Bytes: e.Bytes, PipeOps: 1}]
+			v.outcomes[e.Key] = outcomes[ask.Question{Call: e.Call, Shape: commspec.Shape{Comm: e.Comm}.Through(a.ABI), PipeOps: 1}]
 		}
 	}
 	for _, note := range a.About(f.by, shown, false) {

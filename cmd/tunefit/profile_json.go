@@ -63,7 +63,7 @@ func (v *profileView) json() profileJSON {
 		if e.Proto >= 0 {
 			c.Protocol = e.Proto.String()
 		}
-		if o, ok := v.outcomes[e.Call]; ok {
+		if o, ok := v.outcomes[e.Key]; ok {
 			outcome := o.JSON(v.by)
 			c.Outcome = &outcome
 		}

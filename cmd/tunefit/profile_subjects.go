@@ -48,9 +48,9 @@ func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects
 	weights, light := map[fit.Key]float64{}, 0.0
 	s.sizes = map[fit.Key][]uint64{}
 	for _, g := range groups {
-		key := fit.Key{Coll: g.Coll, Nodes: g.Nodes, Ranks: g.Ranks}
+		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
-		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Shapes) > 0 && !slices.Contains(shapes, shapeOf(g.Shape)):
+		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Shapes) > 0 && !slices.Contains(shapes, commspec.Shape{Comm: g.Comm}):
 			continue
 		case total > 0 && g.Weight < worthMeasuring*total:
 			light += g.Weight

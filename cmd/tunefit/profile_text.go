@@ -20,11 +20,11 @@ type profileView struct {
 	total    float64
 	groups   []profile.Group
 	by       ask.Decider // what else is asked; none: nothing
-	outcomes map[profile.Call]ask.Outcome
+	outcomes map[profile.Key]ask.Outcome
 }
 
 func newProfileView(p *profile.Profile) *profileView {
-	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(), outcomes: map[profile.Call]ask.Outcome{}}
+	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(), outcomes: map[profile.Key]ask.Outcome{}}
 }
 
 // of is what shares are of.
@@ -63,7 +63,7 @@ func (v *profileView) headline() string {
 		return "no size of a call is known"
 	}
 	g := v.groups[0]
-	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Shape)
+	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known", cli.CountOf(len(v.Entries), "kind"), what)
 	}
@@ -81,7 +81,7 @@ func (v *profileView) write(w io.Writer) error {
 			inDetail = v.groups
 		}
 		for _, g := range inDetail {
-			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Shape, commspec.SizeRange(g.Sizes()))
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, commspec.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
 		if len(v.groups) > 1 {
@@ -94,7 +94,7 @@ func (v *profileView) write(w io.Writer) error {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				tw.Row(v.share(g.Weight), g.Coll, g.Shape, commspec.SizeRange(g.Sizes()), known(calls, "%.4g"),
+				tw.Row(v.share(g.Weight), g.Coll, g.Comm, commspec.SizeRange(g.Sizes()), known(calls, "%.4g"),
 					orDash(bytes, about), orDash(micros, profile.Duration), "")
 			}
 			tw.Flush()
@@ -111,7 +111,7 @@ func (v *profileView) write(w io.Writer) error {
 		tw := cli.NewTable(w)
 		tw.Row("collective", "comm", "calls"+v.per(), "")
 		for _, e := range unknown {
-			tw.Row(e.Coll, e.Shape, known(v.scale.Count(e), "%.4g"), "")
+			tw.Row(e.Coll, e.Comm, known(v.scale.Count(e), "%.4g"), "")
 		}
 		return tw.Flush()
 	}
@@ -129,7 +129,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	for _, e := range entries {
 		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
 			known(busBW(e), "%.4g"), runs(e), cmp.Or(e.DecidedBy, "-")}
-		if o, ok := v.outcomes[e.Call]; ok {
+		if o, ok := v.outcomes[e.Key]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
 				expected, gain = profile.Duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
@@ -152,8 +152,8 @@ func busBW(e profile.Entry) float64 {
 // runs is what runs now.
 func runs(e profile.Entry) string {
 	s := "-"
-	if e.Algo >= 0 || e.Proto >= 0 {
-		s = ask.Cell{Algo: e.Algo, Proto: e.Proto}.String()
+	if e.Known() {
+		s = e.Cell.String()
 	}
 	if e.Channels > 0 {
 		s += fmt.Sprintf(", %d ch", e.Channels)
@@ -191,13 +191,13 @@ func leavesToNCCL(o ask.Outcome) bool { return o.Policy == o.NCCL && o.Channels 
 
 func (v *profileView) saving() (s saving) {
 	for _, e := range v.Entries {
-		o, ok := v.outcomes[e.Call]
+		o, ok := v.outcomes[e.Key]
 		if !ok || leavesToNCCL(o) {
 			continue
 		}
 		w := v.scale.Of(e)
 		s.decided += w
-		if now := (ask.Cell{Algo: e.Algo, Proto: e.Proto}); o.Expected == nil || !(o.Expected.Gain() < 1) || now != ask.NoCell && now != o.NCCL || e.Channels > 0 {
+		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL || e.Channels > 0 {
 			continue
 		}
 		s.known += w

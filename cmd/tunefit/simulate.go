@@ -105,7 +105,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 		samples := simulate.Sweep(o)
 		all = append(all, samples...)
-		summaries = append(summaries, summarise(commspec.Shape{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
+		summaries = append(summaries, summarise(commspec.Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}}, o, samples))
 	}
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)

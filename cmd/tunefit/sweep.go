@@ -333,7 +333,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return len(policy.Rules(k.Coll, commspec.Shape{Nodes: k.Nodes, Ranks: k.Ranks})) == 0
+		return len(policy.Rules(k.Coll, commspec.Shape{Comm: k.Comm})) == 0
 	})
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)

@@ -55,7 +55,7 @@ func TestSweepEnds(t *testing.T) {
 					defer cancel(nil)
 					runs, now := 0, ""
 					s, err := sweep.Open(sweep.Options{
-						Dir: t.TempDir(), Keys: []fit.Key{{Coll: coll, Nodes: how.nodes, Ranks: 8 * how.nodes}}, Sizes: []uint64{64 << 10, 1 << 20, 16 << 20}, Choices: choices,
+						Dir: t.TempDir(), Keys: []fit.Key{{Coll: coll, Comm: nccl.Comm{Nodes: how.nodes, Ranks: 8 * how.nodes}}}, Sizes: []uint64{64 << 10, 1 << 20, 16 << 20}, Choices: choices,
 						Repetitions: 1, Launcher: launcher, Programs: perf, Library: testlib.Library, Environment: how.variables, Silence: time.Hour,
 						Now: func(text string) { now = text },
 						Say: func(format string, args ...any) {

@@ -62,11 +62,3 @@ func FormatBytes(n uint64) string {
 	}
 	return strconv.FormatUint(n, 10) + units[i]
 }
-
-// CommName is a communicator as 2x8, nodes and ranks on each; where these have not all as many, in words.
-func CommName(nodes, ranks int) string {
-	if ranks%nodes != 0 {
-		return fmt.Sprintf("%d ranks on %d nodes", ranks, nodes)
-	}
-	return fmt.Sprintf("%dx%d", nodes, ranks/nodes)
-}

@@ -15,7 +15,7 @@ import (
 // library took one path under both labels, and at least one label is wrong.
 type Alias struct {
 	Bytes   uint64
-	A, B    FamilyKey
+	A, B    nccl.Cell
 	Cells   int     // channel counts compared
 	Typical float64 // median of |ln ratio|
 }
@@ -33,32 +33,32 @@ const (
 // findAliases compares all families at all sizes.
 func (g *Group) findAliases() {
 	g.Aliases = nil
-	times := map[uint64]map[FamilyKey]map[int]float64{} // ln(us) by channels
+	times := map[uint64]map[nccl.Cell]map[int]float64{} // ln(us) by channels
 	for _, c := range g.Cells {
 		if c.Config.Channels == 0 {
 			continue
 		}
 		if times[c.Bytes] == nil {
-			times[c.Bytes] = map[FamilyKey]map[int]float64{}
+			times[c.Bytes] = map[nccl.Cell]map[int]float64{}
 		}
-		family := times[c.Bytes][c.Config.FamilyKey]
+		family := times[c.Bytes][c.Config.Cell]
 		if family == nil {
 			family = map[int]float64{}
-			times[c.Bytes][c.Config.FamilyKey] = family
+			times[c.Bytes][c.Config.Cell] = family
 		}
 		family[c.Config.Channels] = math.Log(c.Micros)
 	}
 	for bytes, families := range times {
 		for a, one := range families {
 			for b, other := range families {
-				if a.compare(b) < 0 {
+				if a.Compare(b) < 0 {
 					g.compareAliases(Alias{Bytes: bytes, A: a, B: b}, one, other)
 				}
 			}
 		}
 	}
 	slices.SortFunc(g.Aliases, func(a, b Alias) int {
-		return cmp.Or(a.A.compare(b.A), a.B.compare(b.B), cmp.Compare(a.Bytes, b.Bytes))
+		return cmp.Or(a.A.Compare(b.A), a.B.Compare(b.B), cmp.Compare(a.Bytes, b.Bytes))
 	})
 }
 

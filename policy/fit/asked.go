@@ -1,16 +1,20 @@
 package fit
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // Ask is a configuration that a run was to measure at a size.
 type Ask struct {
-	Config Config
+	Config nccl.Config
 	Bytes  uint64
 }
 
 // Unmet is a configuration that was asked for, and was not measured at some of the sizes.
 type Unmet struct {
-	Config Config
+	Config nccl.Config
 	Sizes  []uint64 // ascending
 	// OwnChannels says that the number of channels is not to be had: NCCL ran the algorithm and protocol with its own.
 	OwnChannels bool
@@ -21,7 +25,7 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	if g == nil {
 		g = &Group{}
 	}
-	sizes := map[Config][]uint64{}
+	sizes := map[nccl.Config][]uint64{}
 	for a := range s.Asked {
 		if _, ok := g.at(a.Config, a.Bytes); !ok && !s.failed(a.Config) {
 			sizes[a.Config] = append(sizes[a.Config], a.Bytes)
@@ -29,19 +33,19 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	}
 	for c, at := range sizes {
 		slices.Sort(at)
-		own := c.Channels > 0 && len(g.cellsOf(c)) == 0 && len(g.cellsOf(Config{FamilyKey: c.FamilyKey})) > 0 ||
-			g.onlyLower && !slices.ContainsFunc(at, func(b uint64) bool { return g.mostChannels(c.FamilyKey, b) < 0 })
+		own := c.Channels > 0 && len(g.cellsOf(c)) == 0 && len(g.cellsOf(nccl.Config{Cell: c.Cell})) > 0 ||
+			g.onlyLower && !slices.ContainsFunc(at, func(b uint64) bool { return g.mostChannels(c.Cell, b) < 0 })
 		all = append(all, Unmet{c, at, own})
 	}
-	slices.SortFunc(all, func(a, b Unmet) int { return a.Config.compare(b.Config) })
+	slices.SortFunc(all, func(a, b Unmet) int { return a.Config.Compare(b.Config) })
 	return all
 }
 
 // mostChannels is the largest count that ran of a family at a size, 0 for NCCL's own, -1: the family was not measured there.
-func (g *Group) mostChannels(f FamilyKey, bytes uint64) int {
+func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 	most := -1
 	for i := range g.Cells {
-		if c := &g.Cells[i]; c.Config.FamilyKey == f && c.Bytes == bytes {
+		if c := &g.Cells[i]; c.Config.Cell == f && c.Bytes == bytes {
 			most = max(most, c.Config.Channels)
 		}
 	}
@@ -50,10 +54,10 @@ func (g *Group) mostChannels(f FamilyKey, bytes uint64) int {
 
 // raised returns what tells whether a configuration asks for more channels at a size than NCCL takes by itself, where its
 // release only lowers them: as far as that is known by what was asked for in vain. It is not worth a run.
-func (s Space) raised(g *Group) func(c Config, bytes uint64) bool {
+func (s Space) raised(g *Group) func(c nccl.Config, bytes uint64) bool {
 	own := g.ownChannels(s.Asked)
-	return func(c Config, bytes uint64) bool {
-		most := own[place{c.FamilyKey, bytes}]
+	return func(c nccl.Config, bytes uint64) bool {
+		most := own[place{c.Cell, bytes}]
 		return most > 0 && c.Channels > most
 	}
 }
@@ -64,7 +68,7 @@ func (g *Group) ownChannels(asked map[Ask]bool) map[place]int {
 	own := map[place]int{}
 	for a := range asked {
 		if _, ok := g.at(a.Config, a.Bytes); g.onlyLower && !ok {
-			own[place{a.Config.FamilyKey, a.Bytes}] = g.mostChannels(a.Config.FamilyKey, a.Bytes)
+			own[place{a.Config.Cell, a.Bytes}] = g.mostChannels(a.Config.Cell, a.Bytes)
 		}
 	}
 	return own

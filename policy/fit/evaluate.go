@@ -73,7 +73,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 
 // Decider decides for one communicator; ok is false where it leaves a size to NCCL. The
 // channels of what it returns are 0 where it leaves these.
-type Decider func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (c Config, ok bool)
+type Decider func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (c nccl.Config, ok bool)
 
 // EvaluateDecisions asks whatever decides for communicators about everything that a set
 // holds. What a decision leaves to NCCL is as it was measured of the default, where that
@@ -83,7 +83,7 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 	for _, g := range set.Groups {
 		decider, sizes := deciderFor(g.Nodes, g.Ranks), g.decidedSizes()
 		e := Evaluation{Group: g, Sizes: len(sizes)}
-		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
 			c, ok := decider(g.Coll, o.Bytes, costs)
 			if !ok {
 				e.Left++
@@ -97,9 +97,9 @@ func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Ev
 }
 
 // isDefault reports whether a configuration is NCCL's own choice, as far as labels tell.
-func (g *Group) isDefault(c Config, bytes uint64) bool {
+func (g *Group) isDefault(c nccl.Config, bytes uint64) bool {
 	d, known := g.defaultAt(bytes)
-	return known && c.FamilyKey == d.Config.FamilyKey && (c.Channels == 0 || c.Channels == d.Config.Channels)
+	return known && c.Cell == d.Config.Cell && (c.Channels == 0 || c.Channels == d.Config.Channels)
 }
 
 // decidedSizes are those at which there is something to decide.
@@ -113,7 +113,7 @@ func (g *Group) decidedSizes() []uint64 {
 // decideByRows asks the rows of a policy file.
 func (g *Group) decideByRows(rows []Row, sizes []uint64) []Outcome {
 	decide := DecideByRows(rows)(g.Nodes, g.Ranks)
-	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (Config, bool) { return decide(g.Coll, o.Bytes, costs) })
+	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) { return decide(g.Coll, o.Bytes, costs) })
 }
 
 // judgePredictions compares predicted with measured times of cells.

@@ -139,12 +139,12 @@ func (g *Group) edge() int {
 	for _, c := range g.Configs() {
 		channels = append(channels, c.Channels)
 	}
-	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(Config) bool { return true })
+	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(nccl.Config) bool { return true })
 }
 
 // edgeOf is high or low, whichever wins at some size (high first) if more channels, or fewer, could be tried. Only
 // configurations that may accepts count as winners.
-func (g *Group) edgeOf(low, high int, may func(Config) bool) int {
+func (g *Group) edgeOf(low, high int, may func(nccl.Config) bool) int {
 	wins := map[int]bool{}
 	_, fastest := g.winners()
 	for _, c := range fastest {

@@ -40,15 +40,15 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	decided := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
 		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
-			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoTree, nccl.ProtoSimple}}},
-			{Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoLL}}}, {Config: Config{FamilyKey: FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}},
 		}, b)
 		choice, why := view.Choose(m.Coll, b, costs)
 		if why != model.Decides {
 			continue
 		}
 		decided++
-		truth := m.micros(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
+		truth := m.micros(choice.Config, b)
 		if def := m.micros(m.byDefault(b), b); truth > 1.01*def {
 			t.Errorf("at %d bytes %v takes %.1f us, the default %.1f", b, choice, truth, def)
 		}
@@ -163,8 +163,8 @@ func TestMoreNodes(t *testing.T) {
 
 // A gain at one size that neither neighbour shares is worth no row.
 func TestRowsNeedARange(t *testing.T) {
-	key := Key{nccl.CollAllReduce, 1, 8}
-	def, ring := Config{FamilyKey{nccl.AlgoTree, nccl.ProtoSimple}, 8}, Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 8}
+	key := Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
+	def, ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 8}
 	for name, test := range map[string]struct {
 		gains []float64 // of ring/ll at 1 KiB, 2 KiB ...
 		want  int
@@ -210,22 +210,22 @@ func TestRowsNeedAGainElsewhere(t *testing.T) {
 
 // From 2.31 on, NCCL takes a tuner's channels only where they are fewer than its own: more of them is a row for nothing.
 func TestRowsDoNotRaiseChannels(t *testing.T) {
-	own := FamilyKey{nccl.AlgoRing, nccl.ProtoLL}
+	own := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
 	for _, test := range []struct {
 		nccl   string
-		config Config
+		config nccl.Config
 		want   bool
 	}{
-		{"2.30.7", Config{own, 16}, true},
-		{"2.31.2", Config{own, 16}, false},
-		{"2.31.2", Config{own, 4}, true},
-		{"2.31.2", Config{FamilyKey{nccl.AlgoTree, nccl.ProtoLL}, 16}, true}, // its own number is not known
-		{"2.30.7, 2.31.2", Config{own, 16}, true},
-		{"", Config{own, 16}, true},
+		{"2.30.7", nccl.Config{Cell: own, Channels: 16}, true},
+		{"2.31.2", nccl.Config{Cell: own, Channels: 16}, false},
+		{"2.31.2", nccl.Config{Cell: own, Channels: 4}, true},
+		{"2.31.2", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 16}, true}, // its own number is not known
+		{"2.30.7, 2.31.2", nccl.Config{Cell: own, Channels: 16}, true},
+		{"", nccl.Config{Cell: own, Channels: 16}, true},
 	} {
-		g := &Group{Key: Key{nccl.CollAllReduce, 1, 8}, Noise: assumedNoise}
+		g := &Group{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: assumedNoise}
 		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
-			g.Default = append(g.Default, Cell{Config: Config{own, 8}, Bytes: b, Micros: 100, Reps: 1})
+			g.Default = append(g.Default, Cell{Config: nccl.Config{Cell: own, Channels: 8}, Bytes: b, Micros: 100, Reps: 1})
 			g.Cells = append(g.Cells, Cell{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
 		}
 		m := compile(0, g)

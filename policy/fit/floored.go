@@ -31,8 +31,8 @@ func (p *Pool) reach(s *bench.Sample) {
 
 // floored returns the configurations of a group with more channels than its communicators are
 // known to have by themselves. All of their samples are of runs that were told to have as many.
-func (p *Pool) floored(g *Group) map[Config]bool {
-	floored := map[Config]bool{}
+func (p *Pool) floored(g *Group) map[nccl.Config]bool {
+	floored := map[nccl.Config]bool{}
 	for _, c := range g.Configs() {
 		if c.Channels > p.reached[channelsOf{g.Nodes, g.Ranks, nccl.CountsNVLSChannels(c.Algo)}] {
 			floored[c] = true

@@ -32,7 +32,7 @@ func TestFlooredChannels(t *testing.T) {
 		set[c] = &bench.Setup{MinChannels: strconv.Itoa(c)}
 	}
 	forced := func(s *bench.Sample) { s.Setup = set[s.Channels] }
-	one := bench.Sample{Coll: nccl.CollBroadcast, Nodes: m.Nodes, Ranks: m.Ranks, Bytes: 1024, Micros: 10, DType: "float", Proto: nccl.ProtoSimple}
+	one := bench.Sample{Call: nccl.Call{Coll: nccl.CollBroadcast, Bytes: 1024}, Comm: m.Comm, Micros: 10, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Proto: nccl.ProtoSimple}}}
 	with := func(s bench.Sample, algo nccl.Algo, channels int, by bench.Selection, setup *bench.Setup) bench.Sample {
 		s.Algo, s.Channels, s.Selection, s.Setup = algo, channels, by, setup
 		return s
@@ -49,7 +49,7 @@ func TestFlooredChannels(t *testing.T) {
 		"32 of NVLS are others":            {append(sweep(forced), with(one, nccl.AlgoNVLS, 32, bench.SelectionDefault, nil)), 32},
 		"a tuner had 32":                   {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{Tuner: "x"})), 0},
 		"32 under a floor of 4":            {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{MinChannels: "4"})), 0},
-		"on other nodes":                   {append(sweep(forced), with(bench.Sample{Coll: m.Coll, Nodes: 1, Ranks: 8, Bytes: 1024, Micros: 10}, nccl.AlgoTree, 32, bench.SelectionForced, nil)), 32},
+		"on other nodes":                   {append(sweep(forced), with(bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 10}, nccl.AlgoTree, 32, bench.SelectionForced, nil)), 32},
 		"under NCCL_MIN_CTAS":              {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{MinCTAs: "32"} }), 32},
 	} {
 		file, _ := Fit(pooled(test.samples), Options{})
@@ -82,11 +82,11 @@ func TestFlooredNVLS(t *testing.T) {
 		{nccl.AlgoNVLS, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLS, bench.Setup{MinCTAs: "16"}, true},
 		{nccl.AlgoNVLSTree, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLSTree, bench.Setup{MinCTAs: "16"}, true},
 	} {
-		s := bench.Sample{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8, Bytes: 1024, Micros: 10, Algo: c.algo, Proto: nccl.ProtoSimple, Channels: 16, Selection: bench.SelectionForced}
+		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 10, Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple}, Channels: 16}, Selection: bench.SelectionForced}
 		plain := s
 		s.Setup, plain.Channels = &c.setup, 4
 		set := pooled([]bench.Sample{s, plain})
-		if got := set.Groups[0].floored[Config{FamilyKey{c.algo, nccl.ProtoSimple}, 16}]; got != c.want || len(set.Machines) != 1 {
+		if got := set.Groups[0].floored[nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple}, Channels: 16}]; got != c.want || len(set.Machines) != 1 {
 			t.Errorf("%v under %+v: %t, want %t; machines %v", c.algo, c.setup, got, c.want, set.Machines)
 		}
 	}
@@ -97,7 +97,7 @@ func TestFlooredRowsStandForThemselves(t *testing.T) {
 	var samples []bench.Sample
 	for i := range 11 {
 		bytes := uint64(1<<10) << i
-		s := bench.Sample{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8, Bytes: bytes, Algo: bench.Unknown, Proto: bench.Unknown, Selection: bench.SelectionDefault, Micros: 100}
+		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault, Micros: 100}
 		samples = append(samples, s, s)
 		s.Selection, s.Algo, s.Proto = bench.SelectionForced, nccl.AlgoRing, nccl.ProtoSimple
 		flat := s

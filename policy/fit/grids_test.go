@@ -53,12 +53,12 @@ func readGrids(t testing.TB, files map[string][]string) (all []grid) {
 			all = append(all, grid{name, found[i]})
 		}
 	}
-	slices.SortFunc(all, func(a, b grid) int { return a.compare(b.Key) })
+	slices.SortFunc(all, func(a, b grid) int { return a.Compare(b.Key) })
 	return all
 }
 
 // time is what a choice takes; NaN where that was not measured. NCCL's own channels are the best ones.
-func (g grid) time(c Config, bytes uint64) float64 { return g.timeOf(c, bytes) }
+func (g grid) time(c nccl.Config, bytes uint64) float64 { return g.timeOf(c, bytes) }
 
 // best is the least time measured at a size, NCCL's own choice among them.
 func (g grid) best(bytes uint64) float64 {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Cell is one configuration at one size, its repetitions pooled.
 type Cell struct {
-	Config Config
+	Config nccl.Config
 	Bytes  uint64
 	Micros float64 // median of the repetitions
 	Reps   int     // >= 1
@@ -21,7 +23,7 @@ type Cell struct {
 }
 
 func (c Cell) compare(o Cell) int {
-	return cmp.Or(c.Config.compare(o.Config), cmp.Compare(c.Bytes, o.Bytes))
+	return cmp.Or(c.Config.Compare(o.Config), cmp.Compare(c.Bytes, o.Bytes))
 }
 
 // Group is all that was measured of one collective on one communicator.
@@ -46,7 +48,7 @@ type Group struct {
 	own map[place]int
 
 	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
-	floored map[Config]bool
+	floored map[nccl.Config]bool
 }
 
 const (
@@ -60,20 +62,20 @@ const (
 
 // place is a family at a size.
 type place struct {
-	FamilyKey
+	nccl.Cell
 	bytes uint64
 }
 
 // asOwn leaves out a number of channels that is NCCL's own.
-func (g *Group) asOwn(c Config, bytes uint64) Config {
-	if n := g.own[place{c.FamilyKey, bytes}]; n > 0 && n == c.Channels {
+func (g *Group) asOwn(c nccl.Config, bytes uint64) nccl.Config {
+	if n := g.own[place{c.Cell, bytes}]; n > 0 && n == c.Channels {
 		c.Channels = 0
 	}
 	return c
 }
 
 // unknownConfig is the label of a default that nobody knows.
-var unknownConfig = Config{FamilyKey: FamilyKey{-1, -1}}
+var unknownConfig = nccl.Config{Cell: nccl.NoCell}
 
 // cellNoise is the standard deviation of a cell's ln(us). The median of n has
 // 1.25/sqrt(n) of one value's.
@@ -106,8 +108,8 @@ func sizesOf(cells []Cell) []uint64 {
 }
 
 // Configs lists the configurations measured at any size, in order.
-func (g *Group) Configs() []Config {
-	var configs []Config
+func (g *Group) Configs() []nccl.Config {
+	var configs []nccl.Config
 	for _, c := range g.Cells {
 		if n := len(configs); n == 0 || configs[n-1] != c.Config {
 			configs = append(configs, c.Config)
@@ -134,7 +136,7 @@ func (g *Group) subset(keep func(Cell) bool, keepDefault func(Cell) bool) *Group
 }
 
 // at returns the cell of a configuration and size.
-func (g *Group) at(c Config, bytes uint64) (Cell, bool) {
+func (g *Group) at(c nccl.Config, bytes uint64) (Cell, bool) {
 	i, ok := slices.BinarySearchFunc(g.Cells, Cell{Config: c, Bytes: bytes}, Cell.compare)
 	if !ok {
 		return Cell{}, false

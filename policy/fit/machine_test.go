@@ -20,7 +20,7 @@ type machine struct {
 }
 
 func smallMachine() machine {
-	m := machine{Key: Key{nccl.CollAllReduce, 2, 16}, channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
+	m := machine{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
 	for b := uint64(4 << 10); b <= 256<<20; b *= 2 {
 		m.sizes = append(m.sizes, b)
 	}
@@ -29,7 +29,7 @@ func smallMachine() machine {
 
 // micros is latency that grows with channels, and bandwidth that channels add to
 // until the links are full: LL early and slow, Simple late and fast.
-func (m machine) micros(c Config, bytes uint64) float64 {
+func (m machine) micros(c nccl.Config, bytes uint64) float64 {
 	latency, perChannel, link := 12.0, 1.2, 90.0 // us, GB/s, GB/s
 	if c.Proto == nccl.ProtoSimple {
 		latency, perChannel, link = 35, 6, 180
@@ -49,8 +49,8 @@ func (m machine) micros(c Config, bytes uint64) float64 {
 	return step * (latency + perStep*channels + float64(bytes)/1000*(1/(perChannel*channels)+1/link))
 }
 
-func (m machine) configs() []Config {
-	var all []Config
+func (m machine) configs() []nccl.Config {
+	var all []nccl.Config
 	algos, protos := []nccl.Algo{nccl.AlgoTree, nccl.AlgoRing}, []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple}
 	if m.everyCell {
 		algos, protos = nil, []nccl.Proto{nccl.ProtoLL, nccl.ProtoLL128, nccl.ProtoSimple}
@@ -61,7 +61,7 @@ func (m machine) configs() []Config {
 	for _, a := range algos {
 		for _, p := range protos {
 			for _, c := range m.channels {
-				all = append(all, Config{FamilyKey{a, p}, c})
+				all = append(all, nccl.Config{Cell: nccl.Cell{Algo: a, Proto: p}, Channels: c})
 			}
 		}
 	}
@@ -69,18 +69,16 @@ func (m machine) configs() []Config {
 }
 
 // byDefault is what the made-up library chooses: not badly, not well.
-func (m machine) byDefault(bytes uint64) Config {
+func (m machine) byDefault(bytes uint64) nccl.Config {
 	if bytes < 512<<10 {
-		return Config{FamilyKey{nccl.AlgoTree, nccl.ProtoLL}, 16}
+		return nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 16}
 	}
-	return Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, 8}
+	return nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 8}
 }
 
-func (m machine) sample(c Config, bytes uint64, by bench.Selection, rng *rand.Rand) bench.Sample {
+func (m machine) sample(c nccl.Config, bytes uint64, by bench.Selection, rng *rand.Rand) bench.Sample {
 	return bench.Sample{
-		Coll: m.Coll, Nodes: m.Nodes, Ranks: m.Ranks, Bytes: bytes, DType: "float", RedOp: "sum",
-		Algo: c.Algo, Proto: c.Proto, Channels: c.Channels, Selection: by,
-		Micros: m.micros(c, bytes) * math.Exp(m.noise*rng.NormFloat64()),
+		Call: nccl.Call{Coll: m.Coll, Bytes: bytes}, Comm: m.Comm, DType: "float", RedOp: "sum", Config: c, Selection: by, Micros: m.micros(c, bytes) * math.Exp(m.noise*rng.NormFloat64()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // counts are the channel counts that a family was measured with.
@@ -28,12 +29,12 @@ func (c *counts) rises() bool {
 
 // ownFamilies are those of which no count was asked for. Where nothing says so, one whose counts rise gives all away that
 // have one count at each size: a sweep over channels has several.
-func ownFamilies(families map[FamilyKey]*counts) map[FamilyKey]bool {
+func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 	one, rises, told := true, false, false
 	for _, c := range families {
 		one, rises, told = one && c.bySize != nil, rises || c.rises(), told || c.own
 	}
-	own := map[FamilyKey]bool{}
+	own := map[nccl.Cell]bool{}
 	for f, c := range families {
 		switch {
 		case c.own:
@@ -52,15 +53,15 @@ func ownFamilies(families map[FamilyKey]*counts) map[FamilyKey]bool {
 // part one curve into many. Where some of a family's counts were asked for, the others
 // are repetitions of these.
 func (vp *variantPool) withoutOwnChannels() *variantPool {
-	families := map[FamilyKey]*counts{}
+	families := map[nccl.Cell]*counts{}
 	for l := range vp.cells {
 		if l.byDefault() {
 			continue
 		}
-		c := families[l.FamilyKey]
+		c := families[l.Cell]
 		if c == nil {
 			c = &counts{bySize: map[uint64]int{}}
-			families[l.FamilyKey] = c
+			families[l.Cell] = c
 		}
 		own := l.by == bench.SelectionOwnChannels
 		c.own, c.asked = c.own || own, c.asked || !own && l.Channels > 0
@@ -75,7 +76,7 @@ func (vp *variantPool) withoutOwnChannels() *variantPool {
 	for l, all := range vp.cells {
 		if !l.byDefault() {
 			l.by = bench.SelectionUnknown
-			if own[l.FamilyKey] {
+			if own[l.Cell] {
 				l.Channels = 0
 			}
 		}

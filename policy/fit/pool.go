@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -17,7 +18,7 @@ type Pool struct {
 	groups  map[Key]*pooling
 	refused map[string]int
 	rows    int
-	failed  map[Key][]Config
+	failed  map[Key][]nccl.Config
 	asked   map[Key]map[Ask]bool
 	reached map[channelsOf]int
 
@@ -49,7 +50,7 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}}
+	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]nccl.Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}}
 }
 
 // Add takes a sample that package bench has read, or counts why it does not.
@@ -57,7 +58,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	p.rows++
 	byDefault := s.Selection == bench.SelectionDefault ||
 		s.Selection == bench.SelectionUnknown && s.Algo == bench.Unknown && s.Proto == bench.Unknown
-	config := Config{FamilyKey{s.Algo, s.Proto}, s.Channels}
+	config := s.Config
 	labelled := s.Algo >= 0 && s.Proto >= 0
 	switch {
 	case s.Nodes < 1 || s.Ranks < 1:
@@ -77,7 +78,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	if byDefault {
 		by = bench.SelectionDefault
 	}
-	key := Key{s.Coll, s.Nodes, s.Ranks}
+	key := Key{Coll: s.Coll, Comm: s.Comm}
 	g := p.groups[key]
 	if g == nil {
 		g = &pooling{map[variant]*variantPool{}}
@@ -99,7 +100,7 @@ func (p *Pool) Add(s *bench.Sample) {
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
 func (p *Pool) Fail(s *bench.Sample) {
-	key, config := Key{s.Coll, s.Nodes, s.Ranks}, Config{FamilyKey{s.Algo, s.Proto}, s.Channels}
+	key, config := Key{Coll: s.Coll, Comm: s.Comm}, s.Config
 	if s.Bytes == 0 {
 		p.failed[key] = append(p.failed[key], config)
 		return
@@ -121,7 +122,7 @@ type Set struct {
 	// the rows that do not tell theirs.
 	Machines []MeasuredOn
 	// Failed are configurations that did not run.
-	Failed map[Key][]Config
+	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
 	Asked map[Key]map[Ask]bool
 }
@@ -168,7 +169,7 @@ func (p *Pool) Set() *Set {
 	for _, g := range s.Groups {
 		g.floored = p.floored(g)
 	}
-	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.compare(b.Key) })
+	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	for _, m := range p.setups {
 		s.Machines = append(s.Machines, *m)
 	}
@@ -307,7 +308,7 @@ func (vp *variantPool) fill(g *Group) {
 // What was verified, mostly without a label, is the same once more; moved is by how much it differs, in ln(us).
 func mostMeasured(cells []Cell) (c Cell, moved float64) {
 	slices.SortFunc(cells, func(a, b Cell) int {
-		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.compare(a.Config))
+		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.Compare(a.Config))
 	})
 	c = cells[0]
 	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Verified }); i > 0 {

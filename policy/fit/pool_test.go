@@ -11,7 +11,7 @@ import (
 )
 
 func TestRefusedSamples(t *testing.T) {
-	good := smallMachine().sample(Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
+	good := smallMachine().sample(nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
 	for _, test := range []struct {
 		reason string
 		change func(*bench.Sample)
@@ -44,7 +44,7 @@ func TestRefusedSamples(t *testing.T) {
 func TestUnnamedDataType(t *testing.T) {
 	m := smallMachine()
 	rng := rand.New(rand.NewPCG(1, 1))
-	c := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoLL}, 4}
+	c := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 4}
 	var all []bench.Sample
 	for i := range 6 {
 		s := m.sample(c, 1<<20, bench.SelectionForced, rng)
@@ -73,7 +73,7 @@ func TestAliasesAreNamed(t *testing.T) {
 	for i := range samples {
 		s := &samples[i]
 		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == nccl.AlgoRing && s.Proto == nccl.ProtoLL {
-			c := Config{FamilyKey{nccl.AlgoRing, nccl.ProtoSimple}, s.Channels}
+			c := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: s.Channels}
 			s.Micros = m.micros(c, s.Bytes) * math.Exp(0.005*rng.NormFloat64())
 		}
 	}

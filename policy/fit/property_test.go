@@ -38,7 +38,7 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 	kept, labelled, defaults := []float64{1, 1, 0.5, 0.2}[rng.IntN(4)], chance(0.7), []float64{1, 1, 0.5, 0}[rng.IntN(4)]
 	own, verify, spikes, aliases := chance(0.1), []float64{0, 0, 0.3, 1}[rng.IntN(4)], chance(0.3), chance(0.2)
 	if chance(0.2) {
-		configs = slices.DeleteFunc(configs, func(c Config) bool { return c.FamilyKey == m.byDefault(1).FamilyKey })
+		configs = slices.DeleteFunc(configs, func(c nccl.Config) bool { return c.Cell == m.byDefault(1).Cell })
 	}
 	reps := 1 + rng.IntN(3)
 	add := func(s bench.Sample) {

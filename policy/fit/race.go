@@ -12,12 +12,12 @@ import (
 type Space struct {
 	Key
 	Sizes    []uint64 // ascending
-	Families []FamilyKey
+	Families []nccl.Cell
 	Channels []int // counts to try, ascending
 	// Limits are the most channels that the machine has for an algorithm; none: not known.
 	Limits map[nccl.Algo]int
 	// Failed are configurations that were tried in vain: NCCL does not have them here.
-	Failed []Config
+	Failed []nccl.Config
 	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
 	// as asked, too, and need not be in it.
 	Asked map[Ask]bool
@@ -25,12 +25,14 @@ type Space struct {
 
 // Run is one start of nccl-tests: one configuration at each size.
 type Run struct {
-	Sizes   []uint64 // ascending, all of the space's from the first to the last
-	Configs []Config // at each of Sizes; nil: what the library chooses by itself
+	Sizes   []uint64      // ascending, all of the space's from the first to the last
+	Configs []nccl.Config // at each of Sizes; nil: what the library chooses by itself
 }
 
 // RunOf is a run of one configuration.
-func RunOf(c Config, sizes []uint64) Run { return Run{sizes, slices.Repeat([]Config{c}, len(sizes))} }
+func RunOf(c nccl.Config, sizes []uint64) Run {
+	return Run{sizes, slices.Repeat([]nccl.Config{c}, len(sizes))}
+}
 
 // Stage says how far a sweep is.
 type Stage int
@@ -89,7 +91,7 @@ func (s Space) Next(g *Group) Next {
 		if len(run.Sizes) == 0 {
 			break
 		}
-		left := r.run(func(i int) (c Config, wanted bool) { // what is not known of it
+		left := r.run(func(i int) (c nccl.Config, wanted bool) { // what is not known of it
 			if k := slices.Index(run.Sizes, r.Sizes[i]); k >= 0 && !r.failed(run.Configs[k]) {
 				c, wanted = run.Configs[k], !r.known(run.Configs[k], r.Sizes[i])
 			}
@@ -109,11 +111,11 @@ func (s Space) Next(g *Group) Next {
 type race struct {
 	Space
 	g      *Group
-	raised func(Config, uint64) bool
+	raised func(nccl.Config, uint64) bool
 	unmet  []Unmet
-	times  []map[Config]float64 // what was measured so far
-	tried  []map[Config]bool    // that, and what was asked for in vain
-	best   []float64            // the least of that and of the default's times
+	times  []map[nccl.Config]float64 // what was measured so far
+	tried  []map[nccl.Config]bool    // that, and what was asked for in vain
+	best   []float64                 // the least of that and of the default's times
 }
 
 func newRace(s Space, g *Group) *race {
@@ -123,7 +125,7 @@ func newRace(s Space, g *Group) *race {
 		if d, ok := g.defaultAt(b); ok {
 			best = d.first()
 		}
-		r.times, r.tried = append(r.times, map[Config]float64{}), append(r.tried, map[Config]bool{})
+		r.times, r.tried = append(r.times, map[nccl.Config]float64{}), append(r.tried, map[nccl.Config]bool{})
 		r.best = append(r.best, best)
 	}
 	return r
@@ -133,7 +135,7 @@ func newRace(s Space, g *Group) *race {
 func (r *race) most() (runs []Run) {
 	for _, f := range r.Families {
 		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
-			c := Config{f, n}
+			c := nccl.Config{Cell: f, Channels: n}
 			known := n == 0 || len(r.g.cellsOf(c)) > 0
 			for _, b := range r.Sizes {
 				known = known || r.Asked[Ask{c, b}]
@@ -155,11 +157,11 @@ func (r *race) most() (runs []Run) {
 }
 
 // take counts a configuration as tried at a size, with the time that it took or that of what came in its place, if any.
-func (r *race) take(c Config, i int) (came bool) {
+func (r *race) take(c nccl.Config, i int) (came bool) {
 	r.tried[i][c] = true
 	cell, ok := r.g.at(c, r.Sizes[i])
-	if n := r.g.mostChannels(c.FamilyKey, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
-		cell, ok = r.g.at(Config{c.FamilyKey, n}, r.Sizes[i])
+	if n := r.g.mostChannels(c.Cell, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
+		cell, ok = r.g.at(nccl.Config{Cell: c.Cell, Channels: n}, r.Sizes[i])
 	}
 	if ok {
 		r.times[i][cell.Config] = cell.first()
@@ -170,7 +172,7 @@ func (r *race) take(c Config, i int) (came bool) {
 
 // round is a run of what promises most at each size, and whether that is fewest channels at one of them.
 func (r *race) round() (run Run, fewest bool) {
-	run = r.run(func(i int) (Config, bool) {
+	run = r.run(func(i int) (nccl.Config, bool) {
 		c, few, ok := r.promising(i)
 		fewest = fewest || few
 		return c, ok
@@ -191,13 +193,13 @@ func (r *race) finish(run Run) (gain float64) {
 
 // promising is what may be faster at a size than all that was measured there: fewest channels, where that is not ruled
 // out, then what wins at a size next to it, and the middle between the best channels of a family and the next measured.
-func (r *race) promising(i int) (c Config, fewest, ok bool) {
+func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	type option struct {
-		c     Config
+		c     nccl.Config
 		ratio float64 // of times, that tells how near it may be to the best
 	}
 	var few, others []option
-	add := func(to *[]option, c Config, ratio float64) {
+	add := func(to *[]option, c nccl.Config, ratio float64) {
 		if !r.tried[i][c] && r.available(c, i) && !r.behind(c, i) {
 			*to = append(*to, option{c, ratio})
 		}
@@ -207,10 +209,10 @@ func (r *race) promising(i int) (c Config, fewest, ok bool) {
 		counts, at, least, n := r.counts(f, i)
 		ratio := least / r.best[i]
 		if n > 0 && latency && ratio <= outclassed {
-			add(&few, Config{f, counts[0]}, ratio)
+			add(&few, nccl.Config{Cell: f, Channels: counts[0]}, ratio)
 		}
 		if n == 1 && ratio <= far || ratio <= behind {
-			measured := func(n int) bool { return r.times[i][Config{f, n}] > 0 }
+			measured := func(n int) bool { return r.times[i][nccl.Config{Cell: f, Channels: n}] > 0 }
 			fewer, more := slices.Clone(counts[:at]), counts[at+1:]
 			slices.Reverse(fewer)
 			for _, side := range [][]int{fewer, more} { // up to the next that was measured
@@ -218,7 +220,7 @@ func (r *race) promising(i int) (c Config, fewest, ok bool) {
 					side = side[:k]
 				}
 				if len(side) > 0 {
-					add(&others, Config{f, side[len(side)/2]}, ratio)
+					add(&others, nccl.Config{Cell: f, Channels: side[len(side)/2]}, ratio)
 				}
 			}
 		}
@@ -233,7 +235,7 @@ func (r *race) promising(i int) (c Config, fewest, ok bool) {
 		}
 	}
 	for _, options := range [][]option{few, others} {
-		slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.compare(b.c)) })
+		slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c)) })
 	}
 	switch {
 	case len(few) > 0: // sizes next to each other try several families
@@ -241,15 +243,15 @@ func (r *race) promising(i int) (c Config, fewest, ok bool) {
 	case len(others) > 0:
 		return others[0].c, false, true
 	}
-	return Config{}, false, false
+	return nccl.Config{}, false, false
 }
 
 // counts are the channels of a family that were measured at a size or may be, ascending; at which of them it took least,
 // and how many were measured.
-func (r *race) counts(f FamilyKey, i int) (counts []int, at int, least float64, measured int) {
+func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, measured int) {
 	least = math.Inf(1)
 	for n := 1; n <= nccl.MaxChannels; n++ {
-		c := Config{f, n}
+		c := nccl.Config{Cell: f, Channels: n}
 		us, ok := r.times[i][c]
 		switch {
 		case ok:
@@ -265,7 +267,7 @@ func (r *race) counts(f FamilyKey, i int) (counts []int, at int, least float64, 
 }
 
 // behind reports that a configuration is far behind at the sizes next to one.
-func (r *race) behind(c Config, i int) bool {
+func (r *race) behind(c nccl.Config, i int) bool {
 	least := math.Inf(1)
 	for _, j := range []int{i - 1, i + 1} {
 		if j >= 0 && j < len(r.Sizes) {
@@ -278,20 +280,20 @@ func (r *race) behind(c Config, i int) bool {
 }
 
 // known reports whether a configuration was measured at a size, or asked for there in vain.
-func (r *race) known(c Config, bytes uint64) bool {
+func (r *race) known(c nccl.Config, bytes uint64) bool {
 	_, ok := r.g.at(c, bytes)
 	return ok || r.Asked[Ask{c, bytes}]
 }
 
 // available reports whether nothing is known against a configuration but what came of asking for it.
-func (r *race) available(c Config, i int) bool {
+func (r *race) available(c nccl.Config, i int) bool {
 	return r.known(c, r.Sizes[i]) || !r.failed(c) && !r.raised(c, r.Sizes[i]) && !r.keepsOwn(c)
 }
 
 // keepsOwn reports whether NCCL runs a family with its own number of channels.
-func (r *race) keepsOwn(c Config) bool {
+func (r *race) keepsOwn(c nccl.Config) bool {
 	return slices.ContainsFunc(r.unmet, func(u Unmet) bool {
-		return u.OwnChannels && u.Config.FamilyKey == c.FamilyKey && !(r.g.onlyLower && c.Channels < u.Config.Channels)
+		return u.OwnChannels && u.Config.Cell == c.Cell && !(r.g.onlyLower && c.Channels < u.Config.Channels)
 	})
 }
 
@@ -320,12 +322,14 @@ func (s Space) middle(a nccl.Algo) int {
 
 // failed reports whether a configuration was tried in vain, or its family with most channels and with the number in the
 // middle, or with any.
-func (s Space) failed(c Config) bool {
-	vain := func(channels int) bool { return slices.Contains(s.Failed, Config{c.FamilyKey, channels}) }
+func (s Space) failed(c nccl.Config) bool {
+	vain := func(channels int) bool {
+		return slices.Contains(s.Failed, nccl.Config{Cell: c.Cell, Channels: channels})
+	}
 	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.middle(c.Algo))
 }
 
-func (g *Group) cellsOf(c Config) []Cell {
+func (g *Group) cellsOf(c nccl.Config) []Cell {
 	i, _ := slices.BinarySearchFunc(g.Cells, Cell{Config: c}, Cell.compare)
 	j := i
 	for j < len(g.Cells) && g.Cells[j].Config == c {
@@ -336,7 +340,7 @@ func (g *Group) cellsOf(c Config) []Cell {
 
 // edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.
 func (s Space) edge(g *Group) int {
-	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c Config) bool {
+	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c nccl.Config) bool {
 		limit, ok := s.Limits[c.Algo]
 		return !ok || c.Channels < limit
 	})
@@ -344,13 +348,13 @@ func (s Space) edge(g *Group) int {
 
 // run is that from the first to the last size that is wanted. At those between that are not, it measures what is given all
 // the same, or what it has at the size before.
-func (s Space) run(of func(i int) (c Config, wanted bool)) Run {
-	configs, first, last := make([]Config, len(s.Sizes)), len(s.Sizes), -1
+func (s Space) run(of func(i int) (c nccl.Config, wanted bool)) Run {
+	configs, first, last := make([]nccl.Config, len(s.Sizes)), len(s.Sizes), -1
 	for i := range s.Sizes {
 		c, wanted := of(i)
 		if wanted {
 			first, last = min(first, i), i
-		} else if c == (Config{}) && i > 0 {
+		} else if c == (nccl.Config{}) && i > 0 {
 			c = configs[i-1]
 		}
 		configs[i] = c

@@ -48,8 +48,8 @@ func newCluster(truth *Group, noise float64, seed uint64, drift func(start, veri
 func spaceOf(g *Group) Space {
 	s := Space{Key: g.Key, Sizes: g.Sizes()}
 	for _, c := range g.Configs() {
-		if !slices.Contains(s.Families, c.FamilyKey) {
-			s.Families = append(s.Families, c.FamilyKey)
+		if !slices.Contains(s.Families, c.Cell) {
+			s.Families = append(s.Families, c.Cell)
 		}
 		if c.Channels > 0 && !slices.Contains(s.Channels, c.Channels) {
 			s.Channels = append(s.Channels, c.Channels)
@@ -62,7 +62,7 @@ func spaceOf(g *Group) Space {
 }
 
 // start runs one configuration at each size.
-func (c *cluster) start(sizes []uint64, configs []Config, verify bool) {
+func (c *cluster) start(sizes []uint64, configs []nccl.Config, verify bool) {
 	if verify {
 		c.verified++
 	}
@@ -70,8 +70,7 @@ func (c *cluster) start(sizes []uint64, configs []Config, verify bool) {
 	c.seconds += startSeconds
 	for i, b := range sizes {
 		s := bench.Sample{
-			Coll: c.truth.Coll, Nodes: c.truth.Nodes, Ranks: c.truth.Ranks, Bytes: b, DType: "float", Verify: verify, Source: fmt.Sprint(c.starts),
-			Algo: bench.Unknown, Proto: bench.Unknown, Selection: bench.SelectionDefault,
+			Call: nccl.Call{Coll: c.truth.Coll, Bytes: b}, Comm: c.truth.Comm, DType: "float", Verify: verify, Source: fmt.Sprint(c.starts), Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault,
 		}
 		cell, ok := c.truth.defaultAt(b)
 		if configs != nil {
@@ -80,7 +79,7 @@ func (c *cluster) start(sizes []uint64, configs []Config, verify bool) {
 			s.Selection = bench.SelectionForced
 			if cell, ok = c.truth.at(asked, b); !ok {
 				s.Selection = bench.SelectionOwnChannels
-				cell, ok = c.truth.at(Config{FamilyKey: asked.FamilyKey}, b)
+				cell, ok = c.truth.at(nccl.Config{Cell: asked.Cell}, b)
 			}
 			if !ok && !slices.Contains(c.space.Failed, asked) {
 				c.space.Failed = append(c.space.Failed, asked)
@@ -313,13 +312,13 @@ func TestRaceOfSimulatedMachines(t *testing.T) {
 
 // broadcastLike is a grid on which each channel costs latency: one wins at small sizes, many at large.
 func broadcastLike(perChannel float64) *Group {
-	g := &Group{Key: Key{nccl.CollBroadcast, 1, 8}, Noise: 0.01}
+	g := &Group{Key: Key{Coll: nccl.CollBroadcast, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: 0.01}
 	latency, bandwidth, limit := []float64{6, 9, 15}, []float64{5, 18, 20}, []float64{90, 200, 240}
 	for p := range nccl.Proto(nccl.NumProtos) {
 		for _, c := range []int{1, 2, 4, 8, 16, 24, 32} {
 			for b := uint64(1 << 10); b <= 1<<30; b *= 2 {
 				us := latency[p]*(1+perChannel*float64(c-1)) + float64(b)/1000/min(bandwidth[p]*float64(c), limit[p])
-				g.Cells = append(g.Cells, Cell{Config: Config{FamilyKey{nccl.AlgoRing, p}, c}, Bytes: b, Micros: us, Reps: 1})
+				g.Cells = append(g.Cells, Cell{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: c}, Bytes: b, Micros: us, Reps: 1})
 			}
 		}
 	}
@@ -394,21 +393,21 @@ func TestRaceStages(t *testing.T) {
 	if n := s.Next(g.subset(none, all)); n.Stage != StageMost || len(n.Runs) != len(s.Families) || n.Runs[0].Configs[0].Channels != most {
 		t.Errorf("only the default measured: %+v", n)
 	}
-	missing := Config{s.Families[1], most}
+	missing := nccl.Config{Cell: s.Families[1], Channels: most}
 	first := g.subset(func(c Cell) bool { return c.Config.Channels == most && c.Config != missing }, all)
 	if n := s.Next(first); len(n.Runs) != 1 || n.Runs[0].Configs[0] != missing || len(n.Runs[0].Sizes) != len(s.Sizes) {
 		t.Errorf("one run is missing: %+v", n)
 	}
-	s.Failed = []Config{missing}
-	if n := s.Next(first); n.Stage != StageMost || len(n.Runs) != 1 || n.Runs[0].Configs[0] != (Config{missing.FamilyKey, middle}) {
+	s.Failed = []nccl.Config{missing}
+	if n := s.Next(first); n.Stage != StageMost || len(n.Runs) != 1 || n.Runs[0].Configs[0] != (nccl.Config{Cell: missing.Cell, Channels: middle}) {
 		t.Errorf("the missing run failed: %+v", n)
 	}
 	// What fails with both is not there at all.
-	s.Failed = append(s.Failed, Config{missing.FamilyKey, middle})
+	s.Failed = append(s.Failed, nccl.Config{Cell: missing.Cell, Channels: middle})
 	for n := s.Next(first); len(n.Runs) > 0; n = s.Next(first) {
 		for _, r := range n.Runs {
 			for i, c := range r.Configs {
-				if c.FamilyKey == missing.FamilyKey {
+				if c.Cell == missing.Cell {
 					t.Fatalf("planned after it failed twice: %+v", n)
 				}
 				cell, _ := g.at(c, r.Sizes[i])
@@ -426,8 +425,8 @@ func TestRaceStages(t *testing.T) {
 // What the machine does not have is not planned.
 func TestRaceWithinTheMachine(t *testing.T) {
 	s := Space{
-		Key: Key{nccl.CollAllReduce, 1, 8}, Sizes: []uint64{1 << 20}, Channels: []int{1, 8, 16, 24, 32},
-		Families: []FamilyKey{{nccl.AlgoRing, nccl.ProtoLL}, {nccl.AlgoNVLS, nccl.ProtoSimple}},
+		Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Sizes: []uint64{1 << 20}, Channels: []int{1, 8, 16, 24, 32},
+		Families: []nccl.Cell{{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, {Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}},
 		Limits:   map[nccl.Algo]int{nccl.AlgoRing: 20, nccl.AlgoNVLS: 16},
 	}
 	if got := fmt.Sprint(s.channels(nccl.AlgoRing), s.channels(nccl.AlgoNVLS)); got != "[1 8 16 20] [1 8 16]" {

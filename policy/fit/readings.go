@@ -7,18 +7,19 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // label is what samples have to have in common to be repetitions of one another.
 type label struct {
-	Config
+	nccl.Config
 	bytes    uint64
 	by       bench.Selection // who chose; SelectionUnknown: nobody said, and it is a configuration
 	verifies bool
 }
 
 func (l label) compare(o label) int {
-	return cmp.Or(l.Config.compare(o.Config), cmp.Compare(l.by, o.by), boolToInt(l.verifies)-boolToInt(o.verifies), cmp.Compare(l.bytes, o.bytes))
+	return cmp.Or(l.Config.Compare(o.Config), cmp.Compare(l.by, o.by), boolToInt(l.verifies)-boolToInt(o.verifies), cmp.Compare(l.bytes, o.bytes))
 }
 
 func (l label) byDefault() bool { return l.by == bench.SelectionDefault }

@@ -63,7 +63,7 @@ type Outcome struct {
 
 // decide asks a model about sizes of a group that was measured.
 func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
-	outcomes := outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c Config, ok bool) {
+	outcomes := outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
 		if plain, ok := view.Fastest(truth.Coll, o.Bytes, costs); ok {
 			o.Plain = truth.timeOf(configOf(plain), o.Bytes)
 		}
@@ -73,11 +73,13 @@ func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
 	return outcomes
 }
 
-func configOf(c model.Choice) Config { return Config{FamilyKey{c.Algo, c.Proto}, c.Channels} }
+func configOf(c model.Choice) nccl.Config {
+	return c.Config
+}
 
 // outcomesOf asks for a configuration at each size; ok is false where the size is left to
 // the library. NCCL's cost table is made up from what was measured.
-func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl.Costs) (c Config, ok bool)) []Outcome {
+func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool)) []Outcome {
 	bySize := truth.bySize()
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
@@ -117,10 +119,10 @@ func (g *Group) bySize() map[uint64][]Cell {
 }
 
 // timeOf is what a configuration took; NaN if that was not measured.
-func (g *Group) timeOf(config Config, bytes uint64) float64 {
+func (g *Group) timeOf(config nccl.Config, bytes uint64) float64 {
 	c, ok := g.at(config, bytes)
-	if n := g.own[place{config.FamilyKey, bytes}]; !ok && config.Channels == 0 && n > 0 {
-		c, ok = g.at(Config{config.FamilyKey, n}, bytes)
+	if n := g.own[place{config.Cell, bytes}]; !ok && config.Channels == 0 && n > 0 {
+		c, ok = g.at(nccl.Config{Cell: config.Cell, Channels: n}, bytes)
 	}
 	if !ok {
 		return math.NaN()

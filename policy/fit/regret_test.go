@@ -6,11 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // chooser decides for a size; ok is false where it leaves that to NCCL.
-type chooser func(bytes uint64) (c Config, ok bool)
+type chooser func(bytes uint64) (c nccl.Config, ok bool)
 
 // way is a way to decide, learnt from a part of a grid; of the whole it may only ask what NCCL offers and chooses.
 type way struct {
@@ -23,13 +24,13 @@ var (
 	byModel  = way{"model", func(train *Group, whole grid) chooser {
 		view := compile(0, train).For(train.Nodes, train.Ranks)
 		cells := whole.bySize()
-		return func(bytes uint64) (Config, bool) {
+		return func(bytes uint64) (nccl.Config, bool) {
 			c, why := view.Choose(train.Coll, bytes, costsAt(whole.Group, cells[bytes], bytes))
 			return configOf(c), why == model.Decides
 		}
 	}}
 	baselines = []way{
-		{"NCCL's own choice", func(*Group, grid) chooser { return func(uint64) (Config, bool) { return Config{}, false } }},
+		{"NCCL's own choice", func(*Group, grid) chooser { return func(uint64) (nccl.Config, bool) { return nccl.Config{}, false } }},
 		{"the winner at the nearest size", func(train *Group, _ grid) chooser { return nearestChoice(train) }},
 		{"straight lines, gains above 1 %", func(train *Group, _ grid) chooser { return linesChoice(train) }},
 	}
@@ -45,14 +46,14 @@ var (
 		}},
 		{"without doubt (gains above 1 %)", func(train *Group, _ grid) chooser {
 			view := compile(0, train).For(train.Nodes, train.Ranks)
-			return func(bytes uint64) (Config, bool) {
+			return func(bytes uint64) (nccl.Config, bool) {
 				c, why := view.Choose(train.Coll, bytes, everything)
 				return configOf(c), (why == model.Decides || why == model.AbstainGain) && c.Gain() > 0.01
 			}
 		}},
 		{"without merging rows (the model alone)", func(train *Group, _ grid) chooser {
 			view := compile(0, train).For(train.Nodes, train.Ranks)
-			return func(bytes uint64) (Config, bool) {
+			return func(bytes uint64) (nccl.Config, bool) {
 				c, why := view.Choose(train.Coll, bytes, everything)
 				return configOf(c), why == model.Decides
 			}
@@ -62,10 +63,10 @@ var (
 
 func rowsChoice(train *Group) chooser {
 	rows := Rows(compile(0, train), RowOptions{})
-	return func(bytes uint64) (Config, bool) {
+	return func(bytes uint64) (nccl.Config, bool) {
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(bytes) })
 		if i < 0 {
-			return Config{}, false
+			return nccl.Config{}, false
 		}
 		return rows[i].Config, true
 	}
@@ -74,9 +75,9 @@ func rowsChoice(train *Group) chooser {
 // nearestChoice is the winner at the measured size with the nearest logarithm, the larger of two.
 func nearestChoice(g *Group) chooser {
 	sizes, fastest := g.winners()
-	return func(bytes uint64) (Config, bool) {
+	return func(bytes uint64) (nccl.Config, bool) {
 		if len(sizes) == 0 {
-			return Config{}, false
+			return nccl.Config{}, false
 		}
 		i, exact := slices.BinarySearch(sizes, bytes)
 		if i == len(sizes) || !exact && i > 0 && log2(bytes)-log2(sizes[i-1]) < log2(sizes[i])-log2(bytes) {
@@ -88,7 +89,7 @@ func nearestChoice(g *Group) chooser {
 
 // linesChoice joins what was measured of each configuration, and of the default, by straight lines.
 func linesChoice(g *Group) chooser {
-	return func(bytes uint64) (best Config, ok bool) {
+	return func(bytes uint64) (best nccl.Config, ok bool) {
 		least := math.Inf(1)
 		for _, c := range g.Configs() {
 			if us := between(g.cellsOf(c), bytes); us < least {

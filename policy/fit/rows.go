@@ -15,7 +15,7 @@ import (
 // communicator.
 type Row struct {
 	Key
-	Config
+	nccl.Config
 	Bytes nccl.Range
 	// Verified is the number of sizes within Bytes at which the row won a verification.
 	Verified int
@@ -150,7 +150,7 @@ func (c *cover) join(below, above *Row) {
 // option is a configuration that a row can ask for, with what it loses at each size
 // against the model's choice, in ln(us); infinite where it must not be asked for.
 type option struct {
-	config  Config
+	config  nccl.Config
 	floored bool
 	lost    []float64
 }
@@ -164,7 +164,7 @@ type cover struct {
 	decides  []bool   // there are rows at these
 	won      []bool   // in a verification
 	options  []option
-	of       map[Config]int // options by configuration
+	of       map[nccl.Config]int // options by configuration
 }
 
 var everything = nccl.Everything()
@@ -174,7 +174,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	if err != nil {
 		panic(err) // m is compiled
 	}
-	c := &cover{key: Key{coll, g.Nodes, g.Ranks}, view: m.For(g.Nodes, g.Ranks), measured: g.Sizes(), of: map[Config]int{}}
+	c := &cover{key: Key{Coll: coll, Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}, view: m.For(g.Nodes, g.Ranks), measured: g.Sizes(), of: map[nccl.Config]int{}}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
 		c.sizes = append(c.sizes, v.Bytes)
@@ -190,7 +190,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			continue
 		}
 		for _, o := range c.view.Candidates(coll, b, everything) {
-			config := Config{FamilyKey{o.Algo, o.Proto}, o.Channels}
+			config := o.Config
 			lost := o.LnMicros - choice.LnMicros
 			switch {
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
@@ -235,7 +235,7 @@ func (c *cover) widen() {
 const leastExpected = 0.01
 
 // expects is what a configuration should gain over NCCL's choice, in ln(us); NaN where that is not known.
-func (c *cover) expects(config Config, bytes uint64) float64 {
+func (c *cover) expects(config nccl.Config, bytes uint64) float64 {
 	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
 	if !ok {
 		return math.NaN()
@@ -245,7 +245,7 @@ func (c *cover) expects(config Config, bytes uint64) float64 {
 
 // raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
 // measured size: it takes no more at smaller ones.
-func raisesOwn(byDefault []model.DefaultPoint, c Config, bytes uint64) bool {
+func raisesOwn(byDefault []model.DefaultPoint, c nccl.Config, bytes uint64) bool {
 	i := slices.IndexFunc(byDefault, func(p model.DefaultPoint) bool { return p.Bytes >= bytes })
 	if i < 0 {
 		return false
@@ -286,7 +286,7 @@ func closer(measured []uint64) (sizes []uint64) {
 }
 
 // option is what asking for a configuration loses at each size, infinite until known.
-func (c *cover) option(config Config, floored bool) []float64 {
+func (c *cover) option(config nccl.Config, floored bool) []float64 {
 	at, ok := c.of[config]
 	if !ok {
 		at = len(c.options)
@@ -297,21 +297,21 @@ func (c *cover) option(config Config, floored bool) []float64 {
 }
 
 // may reports whether a row can ask for a configuration at one of the sizes.
-func (c *cover) may(config Config, bytes uint64) bool {
+func (c *cover) may(config nccl.Config, bytes uint64) bool {
 	k, _ := slices.BinarySearch(c.sizes, bytes)
 	return !math.IsInf(c.options[c.of[config]].lost[k], 1)
 }
 
 // gains reports whether the model would choose a configuration over NCCL's if it knew no better one.
-func (c *cover) gains(config Config, bytes uint64) bool {
+func (c *cover) gains(config nccl.Config, bytes uint64) bool {
 	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
 	return ok && x.DefaultLnMicros-x.LnMicros > x.Needed
 }
 
 // known reports whether a configuration was measured around a size and its label is trusted there.
-func (c *cover) known(config Config, bytes uint64) bool {
+func (c *cover) known(config nccl.Config, bytes uint64) bool {
 	return slices.ContainsFunc(c.view.Candidates(c.key.Coll, bytes, everything), func(o model.Candidate) bool {
-		return Config{FamilyKey{o.Algo, o.Proto}, o.Channels} == config && o.Bar == model.BarNone
+		return o.Config == config && o.Bar == model.BarNone
 	})
 }
 

@@ -3,12 +3,14 @@ package fit
 import (
 	"cmp"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Candidate is a configuration worth measuring on a communicator that was not
 // measured, at the sizes given.
 type Candidate struct {
-	Config Config
+	Config nccl.Config
 	Sizes  []uint64 // ascending
 }
 
@@ -21,7 +23,7 @@ func compareTimes(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros)
 // Shortlist is the three fastest configurations of each size, most often named
 // first.
 func (g *Group) Shortlist() []Candidate {
-	at := map[Config]int{}
+	at := map[nccl.Config]int{}
 	var list []Candidate
 	cells := g.bySize()
 	for _, b := range g.Sizes() {

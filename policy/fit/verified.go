@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -91,7 +92,7 @@ func (g *Group) verdicts() (all []model.Verified) {
 
 // Unsteady is a configuration that is faster than the default at a size, by less than times moved meanwhile.
 type Unsteady struct {
-	Config Config
+	Config nccl.Config
 	Bytes  uint64
 	// Gain and Moved are parts of the time. Moved is how far repetitions of the default, or of the configuration if these
 	// are farther, are apart.
@@ -156,12 +157,12 @@ func (s Space) Verification(g *Group) (v Verification) {
 	if g.Key != s.Key {
 		most, v.Short = candidatesPerSize, false
 	}
-	best := make([][]Config, len(s.Sizes))
+	best := make([][]nccl.Config, len(s.Sizes))
 	bySize := g.bySize()
 	for i, b := range s.Sizes {
 		cells := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Cell) bool {
 			limit, limited := s.Limits[c.Config.Algo]
-			return !slices.Contains(s.Families, c.Config.FamilyKey) || s.failed(c.Config) || raised(c.Config, b) ||
+			return !slices.Contains(s.Families, c.Config.Cell) || s.failed(c.Config) || raised(c.Config, b) ||
 				limited && c.Config.Channels > limit
 		})
 		slices.SortFunc(cells, compareTimes)
@@ -176,14 +177,14 @@ func (s Space) Verification(g *Group) (v Verification) {
 		}
 	}
 	for k := range most {
-		r := s.run(func(i int) (Config, bool) {
+		r := s.run(func(i int) (nccl.Config, bool) {
 			switch n := len(best[i]); {
 			case n > k:
 				return best[i][k], true
 			case n > 0:
 				return best[i][0], false
 			}
-			return Config{}, false
+			return nccl.Config{}, false
 		})
 		if len(r.Sizes) > 0 {
 			v.Policies = append(v.Policies, r)

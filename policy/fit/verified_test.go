@@ -14,10 +14,10 @@ import (
 )
 
 // verification measures the default and the policies of a machine twice, in turns.
-func verification(m machine, policies []Run, micros func(c Config, bytes uint64) float64, def func(bytes uint64) float64) (samples []bench.Sample) {
+func verification(m machine, policies []Run, micros func(c nccl.Config, bytes uint64) float64, def func(bytes uint64) float64) (samples []bench.Sample) {
 	for range 2 {
 		for _, b := range m.sizes {
-			s := bench.Sample{Coll: m.Coll, DType: "float", RedOp: "sum", Bytes: b, Nodes: m.Nodes, Ranks: m.Ranks, Algo: bench.Unknown, Proto: bench.Unknown, Verify: true, Source: "verify:log"}
+			s := bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: b}, DType: "float", RedOp: "sum", Comm: m.Comm, Config: nccl.Config{Cell: nccl.NoCell}, Verify: true, Source: "verify:log"}
 			s.Selection, s.Micros = bench.SelectionDefault, def(b)
 			samples = append(samples, s)
 			for _, r := range policies {
@@ -38,7 +38,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	m := smallMachine()
 	m.noise = 0
 	rng := rand.New(rand.NewPCG(1, 2))
-	truth := func(c Config, b uint64) float64 { return m.micros(c, b) }
+	truth := func(c nccl.Config, b uint64) float64 { return m.micros(c, b) }
 	own := func(b uint64) float64 { // the best there is, nearly
 		least := 1e12
 		for _, c := range m.configs() {
@@ -92,7 +92,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		choice, why := view.Choose(m.Coll, b, nccl.Everything())
 		if why == model.Decides {
 			decided++
-			got = truth(Config{FamilyKey{choice.Algo, choice.Proto}, choice.Channels}, b)
+			got = truth(choice.Config, b)
 		}
 		if got > 1.02*best || got > own(b) {
 			t.Errorf("at %d: %.2f us of %v, where %.2f was verified and the default takes %.2f", b, got, choice, best, own(b))
@@ -113,7 +113,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 // A gain counts only beyond what the default or the configuration itself changed by.
 func TestVerifiedBeyondDrift(t *testing.T) {
 	at := func(bytes uint64, by bench.Selection, algo nccl.Algo, micros float64) bench.Sample {
-		return bench.Sample{Bytes: bytes, Nodes: 1, Ranks: 8, Selection: by, Algo: algo, Channels: 8, Micros: micros, Verify: true, Source: "verify:log"}
+		return bench.Sample{Call: nccl.Call{Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Selection: by, Config: nccl.Config{Cell: nccl.Cell{Algo: algo}, Channels: 8}, Micros: micros, Verify: true, Source: "verify:log"}
 	}
 	for _, test := range []struct {
 		first, last, micros float64

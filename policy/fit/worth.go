@@ -52,7 +52,7 @@ func NewWorth(job *profile.Profile, set *Set, deciderFor func(nodes, ranks int) 
 			w.Uncounted += w.Count(e)
 			continue
 		}
-		key := Key{e.Coll, e.Nodes, e.Ranks}
+		key := Key{Coll: e.Coll, Comm: e.Comm}
 		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
 		if i >= 0 {
 			var genuine []float64
@@ -87,7 +87,7 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Cell) bool { return far(c) > 1 })
 	slices.SortStableFunc(near, func(a, b Cell) int { return cmp.Compare(far(a), far(b)) })
 	for _, d := range near {
-		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (Config, bool) {
+		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
 			c, ok := decide(g.Coll, e.Bytes, costs)
 			return c, ok && !g.isDefault(c, o.Bytes)
 		})[0]
@@ -116,9 +116,9 @@ func withoutLuck(micros, byDefault, genuine float64) float64 {
 
 // runsNow is what a job's call takes as it is made now, at the size of a default; NaN where that was not measured.
 func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
-	ran := Config{FamilyKey{e.Algo, e.Proto}, e.Channels}
+	ran := nccl.Config{Cell: nccl.Cell{Algo: e.Algo, Proto: e.Proto}, Channels: e.Channels}
 	nobodyKnows := e.Algo < 0 || e.DecidedBy == "" && d.Config.Algo < 0
-	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.FamilyKey == d.Config.FamilyKey) {
+	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.Cell == d.Config.Cell) {
 		return d.Micros
 	}
 	return g.timeOf(ran, d.Bytes)
@@ -142,7 +142,7 @@ func between(cells []Cell, bytes uint64) float64 {
 func DecideByModel(m *model.Model) func(nodes, ranks int) Decider {
 	return func(nodes, ranks int) Decider {
 		view := m.For(nodes, ranks)
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Config, bool) {
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
 			c, why := view.Choose(coll, bytes, costs)
 			return configOf(c), why == model.Decides
 		}
@@ -152,13 +152,13 @@ func DecideByModel(m *model.Model) func(nodes, ranks int) Decider {
 // DecideByRows asks the rows of a policy file.
 func DecideByRows(rows []Row) func(nodes, ranks int) Decider {
 	return func(nodes, ranks int) Decider {
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Config, bool) {
+		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
 			for _, r := range rows {
-				if r.Key == (Key{coll, nodes, ranks}) && r.Bytes.Contains(bytes) && costs.Offers(r.Algo, r.Proto) {
+				if r.Key == (Key{Coll: coll, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}}) && r.Bytes.Contains(bytes) && costs.Offers(r.Algo, r.Proto) {
 					return r.Config, true
 				}
 			}
-			return Config{}, false
+			return nccl.Config{}, false
 		}
 	}
 }

@@ -90,8 +90,8 @@ func TestFixKeepsDecisions(t *testing.T) {
 				}
 			}
 			micros[5] = 17.5 // ring/simple is always there
-			q := policy.Query{Coll: nccl.CollAllReduce, Bytes: rng.Uint64N(6 << 30), PipeOps: 1, Costs: nccl.Costs{Micros: micros, NumProto: 3}}
-			comm := policy.Comm{Nodes: nodes, Ranks: 8 * nodes}
+			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: rng.Uint64N(6 << 30)}, PipeOps: 1, Costs: nccl.Costs{Micros: micros, NumProto: 3}}
+			comm := policy.Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}
 			was, is := old.For(comm).Decide(q), new.For(comm).Decide(q)
 			was.Rule, is.Rule = 0, 0
 			if was != is {

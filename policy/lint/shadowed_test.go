@@ -94,12 +94,12 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 	var comms []policy.Comm
 	for ranks := 2; ranks <= 13; ranks++ {
 		for nodes := 1; nodes <= ranks; nodes++ {
-			comms = append(comms, policy.Comm{Nodes: nodes, Ranks: ranks})
+			comms = append(comms, policy.Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}})
 		}
 	}
 	for _, ranks := range []int{22, 34, 46} { // more than any size but inf; also with one and two ranks per node
-		comms = append(comms, policy.Comm{Nodes: 1, Ranks: ranks}, policy.Comm{Nodes: 2, Ranks: ranks}, policy.Comm{Nodes: 3, Ranks: ranks},
-			policy.Comm{Nodes: ranks, Ranks: ranks}, policy.Comm{Nodes: ranks / 2, Ranks: ranks})
+		comms = append(comms, policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: 2, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: 3, Ranks: ranks}},
+			policy.Comm{Comm: nccl.Comm{Nodes: ranks, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: ranks / 2, Ranks: ranks}})
 	}
 	tables := make([][]float32, 0, 6)
 	for _, available := range []int{0, 2, 3, 5, 12, 14} { // tree, ring and nvls with ll and simple: one of every kind that randomPolicy tells apart
@@ -121,7 +121,7 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 				for _, pipeOps := range []int{1, 9} {
 					for regBuff := -1; regBuff <= 1; regBuff++ {
 						for _, micros := range tables {
-							d := v.Decide(policy.Query{Coll: coll, Bytes: bytes, PipeOps: pipeOps, RegBuff: regBuff, Costs: nccl.Costs{Micros: micros, NumProto: 3}})
+							d := v.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: pipeOps, RegBuff: regBuff, Costs: nccl.Costs{Micros: micros, NumProto: 3}})
 							if d.Rule >= 0 {
 								reached[d.Rule] = true
 							}

@@ -11,9 +11,7 @@ import (
 // Candidate is a configuration that a model knows, and what keeps it from being chosen, if anything
 // does.
 type Candidate struct {
-	Algo            nccl.Algo
-	Proto           nccl.Proto
-	Channels        int     // 0: NCCL's own count
+	nccl.Config
 	LnMicros, Sigma float64 // NaN where the model knows none at the size
 	Bar             Bar
 	Floored         bool // see Curve
@@ -38,7 +36,7 @@ func (v *View) Candidates(coll nccl.Coll, bytes uint64, costs nccl.Costs) []Cand
 		if bar == BarNone && math.IsNaN(ln) {
 			bar = BarSize
 		}
-		all[i] = Candidate{c.algo, c.proto, c.channels, ln, sigma, bar, c.floored}
+		all[i] = Candidate{Config: c.Config, LnMicros: ln, Sigma: sigma, Bar: bar, Floored: c.floored}
 	}
 	slices.SortFunc(all, func(a, b Candidate) int {
 		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
@@ -58,7 +56,7 @@ func unknownLast(ln float64) float64 {
 // Expect returns what the model expects of a configuration beside what NCCL would do. ok is false
 // where it does not know one of both at this size from measurements.
 func (v *View) Expect(coll nccl.Coll, bytes uint64, costs nccl.Costs, algo nccl.Algo, proto nccl.Proto, channels int) (choice Choice, ok bool) {
-	choice = Choice{Algo: algo, Proto: proto, Channels: channels}
+	choice = Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: channels}}
 	if choice.LnMicros, choice.Sigma, ok = v.Predict(coll, algo, proto, channels, bytes); !ok {
 		return NoChoice, false
 	}

@@ -8,9 +8,7 @@ import (
 
 // Choice is a configuration and what the model expects of it.
 type Choice struct {
-	Algo     nccl.Algo // -1: none
-	Proto    nccl.Proto
-	Channels int // 0: leave NCCL's count
+	nccl.Config // NoCell: none
 
 	LnMicros, Sigma               float64 // expected ln(us) and its standard deviation
 	DefaultLnMicros, DefaultSigma float64 // of what NCCL would do; NaN: not known
@@ -98,7 +96,7 @@ func (c Choice) needed() float64 {
 }
 
 // NoChoice is the choice where no configuration is known.
-var NoChoice = Choice{Algo: -1, Proto: -1, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
+var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
 
 // find returns the group of a collective and the logarithm of a size in it, or says why there is
 // none.
@@ -140,7 +138,7 @@ func (v *View) fastest(coll nccl.Coll, g *compiledGroup, octave float64, costs n
 		ln, sigma := c.at(octave)
 		if score := ln + doubt*sigma; score < least { // not if it is NaN
 			least, best = score, c
-			choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.algo, c.proto, c.channels, ln, sigma
+			choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.Algo, c.Proto, c.Channels, ln, sigma
 		}
 	}
 	return choice, best, why
@@ -171,11 +169,11 @@ func (b Bar) String() string { return bars[b] }
 // offer is what NCCL's table has against a curve.
 func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing bool) Bar {
 	switch {
-	case !costs.Offers(c.algo, c.proto):
+	case !costs.Offers(c.Algo, c.Proto):
 		return BarNotOffered
-	case noRing && c.algo == nccl.AlgoRing:
+	case noRing && c.Algo == nccl.AlgoRing:
 		return BarGuarded
-	case c.channels > 0 && !nccl.ChannelsAreChecked(coll, c.algo, v.nodes, v.UncheckedAllGather):
+	case c.Channels > 0 && !nccl.ChannelsAreChecked(coll, c.Algo, v.nodes, v.UncheckedAllGather):
 		return BarChannels
 	}
 	return BarNone
@@ -183,7 +181,7 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 
 func (g *compiledGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *compiledCurve {
 	for i := range g.curves {
-		if c := &g.curves[i]; c.algo == algo && c.proto == proto && c.channels == channels {
+		if c := &g.curves[i]; c.Algo == algo && c.Proto == proto && c.Channels == channels {
 			return c
 		}
 	}

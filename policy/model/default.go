@@ -11,9 +11,7 @@ import (
 // OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were measured
 // it is the choice at the nearer one.
 type OwnChoice struct {
-	Algo     nccl.Algo // -1: the time was measured, and nobody wrote down what took it
-	Proto    nccl.Proto
-	Channels int // 0: not known
+	nccl.Config // NoCell: the time was measured, and nobody wrote down what took it
 
 	LnMicros, Sigma float64 // ln(us) and its standard deviation, as decisions reckon with
 }
@@ -35,11 +33,11 @@ func (v *View) Own(coll nccl.Coll, bytes uint64) (own OwnChoice, ok bool) {
 	if octave-log2(below.bytes) > log2(above.bytes)-octave {
 		near = above
 	}
-	own = OwnChoice{Algo: -1, Proto: -1}
-	if below.algo >= 0 && above.algo >= 0 {
-		own.Algo, own.Proto = near.algo, near.proto
-		if below.sameCell(above) && below.channels == above.channels {
-			own.Channels = near.channels
+	own = OwnChoice{Config: nccl.Config{Cell: nccl.NoCell}}
+	if below.Algo >= 0 && above.Algo >= 0 {
+		own.Algo, own.Proto = near.Algo, near.Proto
+		if below.sameCell(above) && below.Channels == above.Channels {
+			own.Channels = near.Channels
 		}
 	}
 	own.LnMicros, own.Sigma = g.byDefault(octave, below, above)
@@ -55,7 +53,7 @@ func (v *View) defaultTime(g *compiledGroup, bytes uint64, costs nccl.Costs, bes
 	}
 	octave := log2(bytes)
 	if below, above, known := g.defaultsAround(bytes); known {
-		as := func(d compiledDefault) bool { return d.algo < 0 || d.algo == pickAlgo && d.proto == pickProto }
+		as := func(d compiledDefault) bool { return d.Algo < 0 || d.Algo == pickAlgo && d.Proto == pickProto }
 		if costs.AvailableOnly || as(below) || as(above) {
 			ln, sigma = g.byDefault(octave, below, above)
 			return ln, sigma, below.is(best) && above.is(best), true
@@ -63,7 +61,7 @@ func (v *View) defaultTime(g *compiledGroup, bytes uint64, costs nccl.Costs, bes
 	}
 	for i := range g.curves {
 		c := &g.curves[i]
-		if c.algo != pickAlgo || c.proto != pickProto {
+		if c.Algo != pickAlgo || c.Proto != pickProto {
 			continue
 		}
 		if l, s := c.at(octave); s > 0 && (!ok || l < ln) {
@@ -87,7 +85,7 @@ func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) 
 	}
 	from, to := log2(below.bytes), log2(above.bytes)
 	ln = low + (octave-from)/(to-from)*(high-low)
-	if below.sameCell(above) && below.channels == above.channels {
+	if below.sameCell(above) && below.Channels == above.Channels {
 		return ln, max(s, z)
 	}
 	return ln, math.Sqrt((low-high)*(low-high)/4 + (s*s+z*z)/2)
@@ -95,9 +93,9 @@ func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) 
 
 // moved is the curve of what NCCL chose at a measured size, moved to where NCCL's own time was.
 func (g *compiledGroup) moved(octave float64, d compiledDefault) (ln, sigma float64, ok bool) {
-	c := g.curve(d.algo, d.proto, d.channels)
+	c := g.curve(d.Algo, d.Proto, d.Channels)
 	if c == nil {
-		c = g.curve(d.algo, d.proto, 0) // measured as NCCL's own count
+		c = g.curve(d.Algo, d.Proto, 0) // measured as NCCL's own count
 	}
 	if home := log2(d.bytes); c != nil && c.has(octave) && c.has(home) {
 		ln, sigma = c.at(octave)
@@ -110,11 +108,11 @@ func (g *compiledGroup) moved(octave float64, d compiledDefault) (ln, sigma floa
 // is reports whether a configuration is the default itself: NCCL's own channel count is whatever
 // that had.
 func (d compiledDefault) is(c *compiledCurve) bool {
-	return d.algo == c.algo && d.proto == c.proto && (d.channels == c.channels || c.channels == 0)
+	return d.Algo == c.Algo && d.Proto == c.Proto && (d.Channels == c.Channels || c.Channels == 0)
 }
 
 func (d compiledDefault) sameCell(e compiledDefault) bool {
-	return d.algo == e.algo && d.proto == e.proto
+	return d.Algo == e.Algo && d.Proto == e.Proto
 }
 
 // defaultsAround returns the measured defaults at or next to a size, twice the same where it was

@@ -12,7 +12,7 @@ func (m *Model) Floors() (floors nccl.Floors) {
 		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {
 			continue
 		}
-		view := m.For(key.nodes, key.ranks)
+		view := m.For(key.Nodes, key.Ranks)
 		for _, b := range g.file.Sizes() {
 			choice, why := view.Choose(key.coll, b, nccl.Everything())
 			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Decides && c != nil && c.floored {

@@ -30,8 +30,8 @@ type Model struct {
 }
 
 type groupKey struct {
-	coll         nccl.Coll
-	nodes, ranks int
+	coll nccl.Coll
+	nccl.Comm
 }
 
 // compiledGroup is what is known of a collective on a communicator.
@@ -47,18 +47,14 @@ type compiledGroup struct {
 
 type compiledCurve struct {
 	curve
-	algo     nccl.Algo
-	proto    nccl.Proto
-	channels int
-	floored  bool
+	nccl.Config
+	floored bool
 }
 
 type compiledDefault struct {
-	bytes    uint64
-	ln       float64   // ln(us)
-	algo     nccl.Algo // -1: not known
-	proto    nccl.Proto
-	channels int
+	bytes       uint64
+	ln          float64 // ln(us)
+	nccl.Config         // NoCell: not known
 }
 
 // maxProblems is how many errors of one file are reported.
@@ -135,7 +131,7 @@ func Compile(name string, file *File) (*Model, error) {
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
 		g, key := c.group(path, &file.Groups[i])
-		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.coll, key.nodes, key.ranks)
+		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.coll, key.Nodes, key.Ranks)
 		m.groups[key] = g
 	}
 	if err := c.err(); err != nil {
@@ -206,15 +202,15 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 	for i, p := range f.Default {
 		at := fmt.Sprintf("%s.default[%d]", path, i)
 		c.point(at, g, &g.own, float64(p.Bytes), p.Micros)
-		d := compiledDefault{p.Bytes, math.Log(p.Micros), -1, -1, p.Channels}
+		d := compiledDefault{bytes: p.Bytes, ln: math.Log(p.Micros), Config: nccl.Config{Cell: nccl.NoCell, Channels: p.Channels}}
 		if p.Algo != "" || p.Proto != "" {
-			d.algo, d.proto = c.label(at, p.Algo, p.Proto)
+			d.Algo, d.Proto = c.label(at, p.Algo, p.Proto)
 		}
 		c.channels(at, p.Channels)
 		g.defaults = append(g.defaults, d)
 	}
 	c.verdicts(path, g, f.Verified)
-	seen := map[curveKey]bool{}
+	seen := map[nccl.Config]bool{}
 	for i := range f.Curves {
 		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i], seen)
 	}
@@ -225,7 +221,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 			g.curves[i].join(f.Noise)
 		}
 	}
-	return g, groupKey{coll, f.Nodes, f.Ranks}
+	return g, groupKey{coll: coll, Comm: nccl.Comm{Nodes: f.Nodes, Ranks: f.Ranks}}
 }
 
 // point adds what was measured at a size to a curve.
@@ -258,20 +254,13 @@ func (c *checker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
 	return a, p
 }
 
-// curveKey is what a group has no two curves of.
-type curveKey struct {
-	algo     nccl.Algo
-	proto    nccl.Proto
-	channels int
-}
-
-func (c *checker) curve(path string, g *compiledGroup, f *Curve, seen map[curveKey]bool) {
+func (c *checker) curve(path string, g *compiledGroup, f *Curve, seen map[nccl.Config]bool) {
 	algo, proto := c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
-	key := curveKey{algo, proto, f.Channels}
+	key := nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: f.Channels}
 	c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, f.Channels)
 	seen[key] = true
-	compiled := compiledCurve{algo: algo, proto: proto, channels: f.Channels, floored: f.Floored}
+	compiled := compiledCurve{Config: nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: f.Channels}, floored: f.Floored}
 	for k, m := range f.Measured {
 		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}

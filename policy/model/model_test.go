@@ -223,9 +223,9 @@ func FuzzReadModel(f *testing.F) {
 		}
 		e := policy.NewEngine(nil, m, &here)
 		for _, g := range m.File.Groups {
-			here := e.For(policy.Comm{Nodes: g.Nodes, Ranks: g.Ranks})
+			here := e.For(policy.Comm{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}})
 			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
-				a := here.Decide(policy.Query{Coll: nccl.CollAllReduce, Bytes: b, PipeOps: 1, Costs: costsOf(nil)})
+				a := here.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, PipeOps: 1, Costs: costsOf(nil)})
 				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
 					t.Errorf("%+v", a)
 				}

@@ -30,14 +30,13 @@ func (g *compiledGroup) verdict(bytes uint64) (v compiledVerdict, ok bool) {
 func (v *View) verified(coll nccl.Coll, g *compiledGroup, won compiledVerdict, costs nccl.Costs) (choice Choice, why Abstention, ok bool) {
 	if pickAlgo, pickProto, tied := costs.Own(); tied || pickAlgo >= 0 && !costs.AvailableOnly {
 		own, _, known := g.defaultsAround(won.Bytes)
-		if tied || !known || own.algo >= 0 && (own.algo != pickAlgo || own.proto != pickProto) {
+		if tied || !known || own.Algo >= 0 && (own.Algo != pickAlgo || own.Proto != pickProto) {
 			return NoChoice, Decides, false
 		}
 	}
 	sigma := g.file.Noise / math.Sqrt(float64(won.Repetitions))
 	choice = Choice{
-		Algo: won.algo, Proto: won.proto, Channels: won.Channels, LnMicros: math.Log(won.Micros), Sigma: sigma,
-		DefaultLnMicros: math.Log(won.DefaultMicros), DefaultSigma: sigma, Verified: true,
+		Config: nccl.Config{Cell: nccl.Cell{Algo: won.algo, Proto: won.proto}, Channels: won.Channels}, LnMicros: math.Log(won.Micros), Sigma: sigma, DefaultLnMicros: math.Log(won.DefaultMicros), DefaultSigma: sigma, Verified: true,
 	}
 	if won.algo < 0 {
 		return choice, AbstainBest, true

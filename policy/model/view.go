@@ -25,7 +25,7 @@ type View struct {
 func (m *Model) For(nodes, ranks int) *View {
 	v := &View{nodes: nodes}
 	for coll := range nccl.Coll(nccl.NumColls) {
-		v.groups[coll] = m.groups[groupKey{coll, nodes, ranks}]
+		v.groups[coll] = m.groups[groupKey{coll: coll, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}}]
 		if v.groups[coll] == nil {
 			v.groups[coll], v.abstains[coll] = m.nearest(coll, nodes, ranks)
 		}
@@ -53,11 +53,11 @@ func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*compiledGroup, Abste
 		switch {
 		case ranks < 1 || nodes < 1:
 			reason = AbstainComm
-		case (key.nodes == 1) != (nodes == 1):
+		case (key.Nodes == 1) != (nodes == 1):
 			reason = AbstainOneNode
-		case key.ranks*nodes != ranks*key.nodes:
+		case key.Ranks*nodes != ranks*key.Nodes:
 			reason = AbstainPerNode
-		case key.nodes < nodes && nodes <= m.File.MaxNodes && (best == nil || key.nodes > best.file.Nodes):
+		case key.Nodes < nodes && nodes <= m.File.MaxNodes && (best == nil || key.Nodes > best.file.Nodes):
 			best = g
 		}
 		why = max(why, reason)
@@ -79,5 +79,5 @@ func (v *View) Abstention() Abstention { return slices.Max(v.abstains[:]) }
 // NamesChannels reports whether configurations of the collective have a channel count.
 func (v *View) NamesChannels(coll nccl.Coll) bool {
 	g := v.groups[coll]
-	return g != nil && slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.channels > 0 })
+	return g != nil && slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.Channels > 0 })
 }

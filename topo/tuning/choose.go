@@ -4,11 +4,9 @@ import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 
 // Choice is what NCCL would run for one collective.
 type Choice struct {
-	Algo     nccl.Algo  // -1 when no cell is available
-	Proto    nccl.Proto // likewise
-	Micros   float32    // predicted time in microseconds
-	Channels int        // at most that many channels, 1..64
-	Warps    int        // warps per block
+	nccl.Config         // NoCell where none is available; at most that many channels, 1..64
+	Micros      float32 // predicted time in microseconds
+	Warps       int     // warps per block
 }
 
 // Choose returns what NCCL would run without a tuner.

@@ -44,7 +44,7 @@ func TestChooseHGXH100(t *testing.T) {
 		{nccl.CollAllReduce, 1, 1 << 30, nccl.AlgoNVLS, nccl.ProtoSimple, 16, 20},
 	} {
 		got := one.Choose(c.coll, c.bytes, c.pipeOps)
-		want := tuning.Choice{c.algo, c.proto, one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], c.channels, c.warps}
+		want := tuning.Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: c.proto}, Channels: c.channels}, Micros: one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], Warps: c.warps}
 		if got != want {
 			t.Errorf("%s of %d B: %+v, want %+v", c.coll, c.bytes, got, want)
 		}

@@ -171,13 +171,13 @@ func TestTraining(t *testing.T) {
 		comms int
 		env   string
 		edit  int // channels of an edit that makes calls slower; 0: there is none, and NCCL alone is slower
-		calls map[profile.Call]made
+		calls map[profile.Key]made
 	}{
-		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Call]made{
+		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
 			played(nccl.CollAllReduce, 4, 25<<20): {25, 1}, played(nccl.CollAllReduce, 4, 7<<20): {1, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}}},
-		{"sharded", 1, "NCCL_TUNER_CANARY=1", 7, map[profile.Call]made{
+		{"sharded", 1, "NCCL_TUNER_CANARY=1", 7, map[profile.Key]made{
 			played(nccl.CollAllGather, 4, 64<<20): {96, 1}, played(nccl.CollReduceScatter, 4, 64<<20): {48, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}}},
-		{"tensor", 5, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Call]made{
+		{"tensor", 5, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
 			played(nccl.CollAllReduce, 2, 512<<10): {64, 1}, played(nccl.CollAllReduce, 2, 16<<10): {3, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}, played(nccl.CollAllReduce, 4, 8): {1, 1},
 			played(nccl.CollReduceScatter, 2, 32<<20): {16, 4}, played(nccl.CollAllGather, 2, 32<<20): {16, 4}}},
 	} {
@@ -209,26 +209,26 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-func played(coll nccl.Coll, ranks int, bytes uint64) profile.Call {
-	return profile.Call{Coll: coll, Shape: profile.Shape{Nodes: 1, Ranks: ranks}, Bytes: bytes, Algo: -1, Proto: -1}
+func played(coll nccl.Coll, ranks int, bytes uint64) profile.Key {
+	return profile.Key{Call: nccl.Call{Coll: coll, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: ranks}, Cell: nccl.Cell{Algo: -1, Proto: -1}}
 }
 
 // checkProfile checks that the recorder has counted these calls, and knows who decided them.
-func (j *training) checkProfile(steps uint32, calls map[profile.Call]made) {
+func (j *training) checkProfile(steps uint32, calls map[profile.Key]made) {
 	j.Helper()
 	const alone = 4 // channels of NCCL alone, in trainer_events.c
-	found := map[profile.Call]float64{}
+	found := map[profile.Key]float64{}
 	for _, e := range j.profile(steps).Entries {
 		c := played(e.Coll, e.Ranks, e.Bytes)
 		found[c] += e.StepCalls
 		by := strings.TrimPrefix(e.DecidedBy, j.policy)
 		if calls[c].group == 1 && (by == profile.ByNCCL) != (e.Channels == alone) || calls[c].group > 1 && by != "" {
-			j.Errorf("%s of %d on %s by %d channels is recorded as decided by %q", e.Coll, e.Bytes, e.Shape, e.Channels, e.DecidedBy)
+			j.Errorf("%s of %d on %s by %d channels is recorded as decided by %q", e.Coll, e.Bytes, e.Comm, e.Channels, e.DecidedBy)
 		}
 	}
 	for c, want := range calls {
 		if math.Abs(found[c]/want.calls-1) > 1e-9 {
-			j.Errorf("%s of %d on %s: %v calls a step, want %v", c.Coll, c.Bytes, c.Shape, found[c], want.calls)
+			j.Errorf("%s of %d on %s: %v calls a step, want %v", c.Coll, c.Bytes, c.Comm, found[c], want.calls)
 		}
 	}
 	if len(found) != len(calls) {

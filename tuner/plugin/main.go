@@ -205,8 +205,7 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	defer contain(c.log, withoutPolicy, func() { ok = false })
 	provoke("decide")
 	asked := policy.Query{
-		Coll:    nccl.Coll(q.coll),
-		Bytes:   uint64(q.bytes),
+		Call:    nccl.Call{Coll: nccl.Coll(q.coll), Bytes: uint64(q.bytes)},
 		PipeOps: int(q.pipe_ops),
 		RegBuff: int(q.reg_buff),
 		Costs: nccl.Costs{

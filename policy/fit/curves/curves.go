@@ -14,7 +14,7 @@ import (
 
 // Curve is one configuration of a group.
 type Curve struct {
-	fit.Config
+	nccl.Config
 	Measured []Point // as measured, repetitions pooled; ascending sizes
 	Fitted   []Point // between them, close enough to draw
 	Wins     int     // measured sizes at which nothing was faster, nor NCCL's own choice as fast
@@ -41,7 +41,7 @@ func (p Point) Band() (low, high float64) {
 // KeyOf is the key of a compiled model's group.
 func KeyOf(g *model.Group) (fit.Key, error) {
 	coll, err := nccl.Colls.Parse(g.Coll)
-	return fit.Key{Coll: coll, Nodes: g.Nodes, Ranks: g.Ranks}, err
+	return fit.Key{Coll: coll, Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}, err
 }
 
 // perOctave is how many points of a curve are drawn; straight lines between them do not show.

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -63,7 +62,7 @@ func TestRanked(t *testing.T) {
 	if f := fitted[16]; f.Bytes != 4096 || math.Abs(f.Micros-30*math.Sqrt(21./20*32/40)) > 1e-9 {
 		t.Errorf("default %v between, all %v", f, fitted)
 	}
-	if key, err := KeyOf(g); err != nil || nccl.CommName(key.Nodes, key.Ranks) != "2x2" {
+	if key, err := KeyOf(g); err != nil || key.Comm.String() != "2x2" {
 		t.Errorf("%v %v", key, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -161,7 +162,7 @@ func TestInBrowser(t *testing.T) {
 	in := fitted(t, shippedSweeps...)
 	job := &profile.Profile{}
 	for _, g := range in.Set.Groups {
-		job.Entries = append(job.Entries, profile.Entry{Call: profile.Call{Coll: g.Coll, Shape: profile.Shape{Nodes: g.Nodes, Ranks: g.Ranks}, Bytes: 24 << 20, Algo: -1, Proto: -1}, Calls: 1000, StepCalls: 128, Micros: 1234})
+		job.Entries = append(job.Entries, profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: g.Coll, Bytes: 24 << 20}, Comm: g.Comm, Cell: nccl.Cell{Algo: -1, Proto: -1}}, Calls: 1000, StepCalls: 128, Micros: 1234})
 	}
 	in.Job, in.Worth = "pretraining-2026-11-22.csv", fit.NewWorth(job, in.Set, fit.DecideByRows(in.Rows), in.Report)
 	page := written(t, in)

@@ -33,7 +33,7 @@ func newCoverage(g *fit.Group) coverage {
 	}
 	for i := range g.Cells {
 		cell := &g.Cells[i]
-		name := cell.Config.FamilyKey.String()
+		name := cell.Config.Cell.String()
 		if n := len(c.Families); n == 0 || c.Families[n-1].Name != name {
 			c.Families = append(c.Families, familyCover{Name: name, Count: make([]int, len(c.Sizes))})
 		}

@@ -14,16 +14,16 @@ import (
 // decision is what the policy does at one measured size. Times are in us; NaN: not known.
 type decision struct {
 	bytes  uint64
-	winner *fit.Config // the fastest measured; nil: NCCL's own choice was
-	best   float64     // of the fastest measured, NCCL's own choice among them
-	byNCCL float64     // of the default
-	own    *fit.Config // what the default was; nil: not known
+	winner *nccl.Config // the fastest measured; nil: NCCL's own choice was
+	best   float64      // of the fastest measured, NCCL's own choice among them
+	byNCCL float64      // of the default
+	own    *nccl.Config // what the default was; nil: not known
 
-	row   *fit.Config // what the policy asks for; nil: it leaves the size to NCCL
-	us    float64     // of row, as measured, else as predicted
-	why   string      // there is no row
-	gain  float64     // of row over the default, as a share of its time
-	reach float64     // of the fastest measured, the same; NaN, too, where nothing but the default was measured
+	row   *nccl.Config // what the policy asks for; nil: it leaves the size to NCCL
+	us    float64      // of row, as measured, else as predicted
+	why   string       // there is no row
+	gain  float64      // of row over the default, as a share of its time
+	reach float64      // of the fastest measured, the same; NaN, too, where nothing but the default was measured
 
 	// saved is gain and toSave is reach, both without the luck that a winner had in being measured. Losses are
 	// taken as they are.
@@ -105,5 +105,5 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 
 // repeatsOwn reports that the winner is what NCCL chose by itself. NCCL's own channel count, 0, is whatever that had.
 func (d *decision) repeatsOwn() bool {
-	return d.own != nil && d.winner.FamilyKey == d.own.FamilyKey && (d.winner.Channels == 0 || *d.winner == *d.own)
+	return d.own != nil && d.winner.Cell == d.own.Cell && (d.winner.Channels == 0 || *d.winner == *d.own)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -93,7 +92,7 @@ const shownAtFirst = 8
 func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int) (d *groupData, used int, err error) {
 	g := r.Group
 	d = &groupData{
-		Name: g.Key.String(), Coll: g.Coll.String(), Comm: nccl.CommName(g.Nodes, g.Ranks),
+		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
 		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
 		Curves: []curveData{}, Unseen: newUnseenData(r), Coverage: newCoverage(g),
 	}
@@ -154,7 +153,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 
 func newCurveData(c curves.Curve) curveData {
 	d := curveData{
-		Name: c.Config.String(), Family: c.FamilyKey.String(), Wins: c.Wins, Behind: num(c.Behind),
+		Name: c.Config.String(), Family: c.Cell.String(), Wins: c.Wins, Behind: num(c.Behind),
 		Measured: [][2]num{}, Fitted: [][3]num{},
 	}
 	for _, p := range c.Measured {

@@ -61,7 +61,7 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 			if of == "0.0 %" {
 				of = "less than 0.1 %"
 			}
-			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Shape, sizeName(e.Bytes), of))
+			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Comm, sizeName(e.Bytes), of))
 		}
 		if n := len(w.Left) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))

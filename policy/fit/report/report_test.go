@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -184,20 +185,20 @@ func TestDecisions(t *testing.T) {
 
 // What loses to NCCL's own choice, or is a repetition of it, does not win.
 func TestWinners(t *testing.T) {
-	a, b := fit.Config{Channels: 4}, fit.Config{Channels: 8}
-	unknown := fit.Config{FamilyKey: fit.FamilyKey{Algo: -1, Proto: -1}}
+	a, b := nccl.Config{Channels: 4}, nccl.Config{Channels: 8}
+	unknown := nccl.Config{Cell: nccl.NoCell}
 	for name, c := range map[string]struct {
 		cells, own []fit.Cell
-		winner     *fit.Config
+		winner     *nccl.Config
 		best       float64
 	}{
 		"faster":         {[]fit.Cell{{Config: a, Micros: 9}, {Config: b, Micros: 12}}, []fit.Cell{{Config: b, Micros: 10}}, &a, 9},
 		"slower":         {[]fit.Cell{{Config: a, Micros: 11}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
 		"as fast":        {[]fit.Cell{{Config: a, Micros: 10}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
 		"once more":      {[]fit.Cell{{Config: b, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
-		"its own count":  {[]fit.Cell{{Config: fit.Config{}, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
+		"its own count":  {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
 		"no default":     {[]fit.Cell{{Config: a, Micros: 9}}, nil, &a, 9},
-		"of all unknown": {[]fit.Cell{{Config: fit.Config{}, Micros: 9}}, []fit.Cell{{Config: unknown, Micros: 10}}, &fit.Config{}, 9},
+		"of all unknown": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: unknown, Micros: 10}}, &nccl.Config{}, 9},
 		"nothing else":   {nil, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
 	} {
 		r := &fit.GroupReport{Group: &fit.Group{Cells: c.cells, Default: c.own}}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -52,7 +51,7 @@ func titleOf(report *fit.Report) string {
 	var colls, comms []string
 	for _, r := range report.Groups {
 		k := r.Group.Key
-		coll, comm := k.Coll.String(), nccl.CommName(k.Nodes, k.Ranks)
+		coll, comm := k.Coll.String(), k.Comm.String()
 		if !slices.Contains(colls, coll) {
 			colls = append(colls, coll)
 		}

@@ -17,7 +17,7 @@ func measured(acts func(i int) bool, gains ...float64) (all []decision) {
 			d.byNCCL = g
 		}
 		if acts(i) {
-			d.row, d.saved = &fit.Config{}, g
+			d.row, d.saved = &nccl.Config{}, g
 		}
 		all = append(all, d)
 	}
@@ -25,7 +25,7 @@ func measured(acts func(i int) bool, gains ...float64) (all []decision) {
 }
 
 func TestVerdict(t *testing.T) {
-	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
+	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
 	unseen := func(decided, harm int, worst, versus float64) []fit.Verdict {
 		return []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst, VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}

@@ -123,7 +123,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shapes := []commspec.Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 16, NVL: 1}}
+		shapes := []commspec.Shape{{Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 1}}
 		s := rapid.SampledFrom(shapes).Draw(t, "comm")
 		if a.ABI < nccl.ABIComms {
 			s.NVL = commspec.NVLUntold
@@ -131,9 +131,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		questions := make([]Question, 12)
 		for i := range questions {
 			questions[i] = Question{
-				Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Shape: s,
-				Bytes:   rapid.Uint64Range(1, 1<<32).Draw(t, "bytes"),
-				PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+				Call: nccl.Call{Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes")}, Shape: s, PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
 			}
 		}
 		outcomes, err := a.Ask(d, s, questions)
@@ -200,7 +198,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		engine, _ := files.engine("")
-		s := rapid.SampledFrom([]commspec.Shape{{Nodes: 2, Ranks: 16, NVL: 0}, {Nodes: 2, Ranks: 16, NVL: 1}, {Nodes: 2, Ranks: 16, NVL: commspec.NVLUntold}, {Nodes: 1, Ranks: 8, NVL: 0}, {Nodes: 2, Ranks: 9, NVL: 0}, {Nodes: 3, Ranks: 8, NVL: 2}}).Draw(t, "comm")
+		s := rapid.SampledFrom([]commspec.Shape{{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 0}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 1}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: commspec.NVLUntold}, {Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NVL: 0}, {Comm: nccl.Comm{Nodes: 2, Ranks: 9}, NVL: 0}, {Comm: nccl.Comm{Nodes: 3, Ranks: 8}, NVL: 2}}).Draw(t, "comm")
 		if abi < nccl.ABIComms {
 			s.NVL = commspec.NVLUntold
 		}
@@ -233,7 +231,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			if !sameAnswer(answers[i], backwards[i]) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
-			q := Question{nccl.Coll(c.Coll), s, uint64(c.Bytes), c.PipeOps, c.RegBuff}
+			q := Question{Call: nccl.Call{Coll: nccl.Coll(c.Coll), Bytes: uint64(c.Bytes)}, Shape: s, PipeOps: c.PipeOps, RegBuff: c.RegBuff}
 			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++

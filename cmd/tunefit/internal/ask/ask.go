@@ -123,7 +123,7 @@ func (a *Asker) Ask(d Decider, s commspec.Shape, questions []Question) ([]Outcom
 		after := choose(costs, table, q.Bytes)
 		o.Policy, o.Release = cellOf(after), a.Costs.NCCL
 		o.keepLower(after.Channels)
-		made := policy.Decision{Algo: o.Policy.Algo, Proto: o.Policy.Proto, Write: o.Policy != o.NCCL, Channels: o.Channels}
+		made := policy.Decision{Config: nccl.Config{Cell: o.Policy, Channels: o.Channels}, Write: o.Policy != o.NCCL}
 		if choice, ok := view.Expect(query, made); ok {
 			o.Expected = &choice
 		}

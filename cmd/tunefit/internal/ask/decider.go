@@ -125,7 +125,7 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 
 // commOf is the communicator as the library sees it in a release of NCCL.
 func commOf(s commspec.Shape, release nccl.Version) policy.Comm {
-	return policy.Comm{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
+	return policy.Comm{Comm: s.Comm, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
 }
 
 // Shapes lists the communicators that the files name.

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
@@ -26,7 +27,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if x.Costs, err = a.Costs.Of(q.Shape); err != nil {
 		return x, err
 	}
-	x.Estimated = a.table(x.Costs, q, NoCell)
+	x.Estimated = a.table(x.Costs, q, nccl.NoCell)
 	x.Explanation = a.view(d, q.Shape).Explain(q.query(x.Outcome.table, a.ABI))
 	x.Source = a.Costs.Source()
 	return x, nil

@@ -30,13 +30,13 @@ func (k knowledge) String() string {
 // alone fills in what no tuner has a share in: what NCCL does by itself, and the table
 // that it hands to one.
 func (a *Asker) alone(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
-	o := Outcome{Question: q, table: a.table(costs, q, NoCell), costModel: a.Costs.Source()}
+	o := Outcome{Question: q, table: a.table(costs, q, nccl.NoCell), costModel: a.Costs.Source()}
 	own := choose(costs, o.table, q.Bytes)
 	o.NCCL, o.NCCLMicros, o.NCCLChannels = cellOf(own), own.Micros, own.Channels
 	if own, ok := measurement(view, q); ok {
-		chosen := Cell{own.Algo, own.Proto}
+		chosen := own.Cell
 		switch {
-		case chosen == NoCell:
+		case chosen == nccl.NoCell:
 			o.Known = Timed
 		case cellOf(choose(costs, a.table(costs, q, chosen), q.Bytes)) == chosen:
 			o.Known, o.NCCL, o.costModel = Measured, chosen, ""
@@ -63,12 +63,12 @@ func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok b
 
 // table is what NCCL's cost model says of a question, flat, and changed so that NCCL
 // chooses a cell, if one is given.
-func (a *Asker) table(costs *tuning.Tuning, q Question, chosen Cell) (flat []float32) {
+func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
 	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
 	for _, row := range table {
 		flat = append(flat, row[:]...)
 	}
-	if chosen != NoCell {
+	if chosen != nccl.NoCell {
 		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen.Algo, chosen.Proto).Micros
 	}
 	if a.Offers != nil {

@@ -8,12 +8,12 @@ import (
 
 // Offers says which cells NCCL has for the calls.
 type Offers struct {
-	Only, Never []CellName       // of those that its costs have; nothing in only: all
-	Micros      map[Cell]float32 // instead of its costs: all that it has
+	Only, Never []CellName            // of those that its costs have; nothing in only: all
+	Micros      map[nccl.Cell]float32 // instead of its costs: all that it has
 }
 
 // CellName names cells: -1 is any.
-type CellName Cell
+type CellName nccl.Cell
 
 func (n CellName) names(algo nccl.Algo, proto nccl.Proto) bool {
 	return (n.Algo < 0 || n.Algo == algo) && (n.Proto < 0 || n.Proto == proto)

@@ -13,9 +13,8 @@ import (
 
 // Question is one call of a collective, but for what NCCL thinks of it.
 type Question struct {
-	Coll    nccl.Coll
+	nccl.Call
 	Shape   commspec.Shape
-	Bytes   uint64
 	PipeOps int
 	RegBuff int
 }
@@ -32,7 +31,7 @@ func (q Question) At(sizes []uint64) []Question {
 
 // query is the question as the tuner hears it through a version of its ABI.
 func (q Question) query(table []float32, abi int) policy.Query {
-	asked := policy.Query{Coll: q.Coll, Bytes: q.Bytes, PipeOps: q.PipeOps, RegBuff: q.RegBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	asked := policy.Query{Call: q.Call, PipeOps: q.PipeOps, RegBuff: q.RegBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
 	if abi < nccl.ABIRegBuff {
 		asked.RegBuff = -1
 	}
@@ -93,39 +92,25 @@ func (q Question) CallText() string {
 	return s
 }
 
-// Cell is an algorithm and a protocol.
-type Cell struct {
-	Algo  nccl.Algo
-	Proto nccl.Proto
-}
-
 // CellAt is the cell at a place in a flat table.
-func CellAt(i int) Cell { return Cell{nccl.Algo(i / nccl.NumProtos), nccl.Proto(i % nccl.NumProtos)} }
-
-// NoCell is the choice of an NCCL that has nothing to choose from.
-var NoCell = Cell{-1, -1}
-
-func cellOf(c tuning.Choice) Cell { return Cell{c.Algo, c.Proto} }
-
-func (c Cell) String() string {
-	if c.Algo < 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%s/%s", c.Algo, c.Proto)
+func CellAt(i int) nccl.Cell {
+	return nccl.Cell{Algo: nccl.Algo(i / nccl.NumProtos), Proto: nccl.Proto(i % nccl.NumProtos)}
 }
+
+func cellOf(c tuning.Choice) nccl.Cell { return c.Cell }
 
 // Outcome is what NCCL does with one call, without and with the policy.
 type Outcome struct {
 	Question
 
-	NCCL         Cell // without a tuner
+	NCCL         nccl.Cell // without a tuner
 	NCCLMicros   float32
 	NCCLChannels int       // 0: not known
 	Known        knowledge // how the three are known
 	costModel    string    // that was needed to know them; empty: none
 	table        []float32 // that the tuner is asked with
 
-	Policy   Cell
+	Policy   nccl.Cell
 	Channels int // 0: NCCL's own
 	Chunk    int64
 	Expected *model.Choice // of the decision, by the model; nil where it does not know or where all is left to NCCL
@@ -216,9 +201,9 @@ type OutcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
-// JSON returns the cell as part of a choice.
-func (c Cell) JSON() ChoiceJSON {
-	if c.Algo < 0 {
+// choiceJSON returns the cell as part of a choice.
+func choiceJSON(c nccl.Cell) ChoiceJSON {
+	if !c.Known() {
 		return ChoiceJSON{}
 	}
 	return ChoiceJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String()}
@@ -226,7 +211,7 @@ func (c Cell) JSON() ChoiceJSON {
 
 // JSON returns the outcome; by names the files that were asked.
 func (o Outcome) JSON(d Decider) OutcomeJSON {
-	j := OutcomeJSON{Collective: o.Coll.String(), Nodes: o.Shape.Nodes, Ranks: o.Shape.Ranks, NVLDomains: o.Shape.ToldNVLDomains(), Bytes: o.Bytes, PipeOps: o.PipeOps, RegBuff: o.RegBuff, NCCL: o.NCCL.JSON(), NCCLBy: o.Known.String(), CostModel: o.costModel, Policy: o.Policy.JSON()}
+	j := OutcomeJSON{Collective: o.Coll.String(), Nodes: o.Shape.Nodes, Ranks: o.Shape.Ranks, NVLDomains: o.Shape.ToldNVLDomains(), Bytes: o.Bytes, PipeOps: o.PipeOps, RegBuff: o.RegBuff, NCCL: choiceJSON(o.NCCL), NCCLBy: o.Known.String(), CostModel: o.costModel, Policy: choiceJSON(o.Policy)}
 	j.NCCL.Channels, j.NCCL.Micros = o.NCCLChannels, o.NCCLMicros
 	j.Release = o.Release.String()
 	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.Channels, o.Chunk, o.NotRaised

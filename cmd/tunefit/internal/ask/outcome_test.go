@@ -38,7 +38,7 @@ func TestAvailableToABIWithoutCosts(t *testing.T) {
 		for _, algo := range c.has {
 			table[int(algo)*nccl.NumProtos+int(nccl.ProtoSimple)] = 10
 		}
-		q := Question{Coll: c.coll, Shape: commspec.Shape{Nodes: c.nodes, Ranks: 8 * c.nodes}, Bytes: 1 << 20, PipeOps: 1}
+		q := Question{Call: nccl.Call{Coll: c.coll, Bytes: 1 << 20}, Shape: commspec.Shape{Comm: nccl.Comm{Nodes: c.nodes, Ranks: 8 * c.nodes}}, PipeOps: 1}
 		var got []string
 		for i, cost := range q.query(table, nccl.ABINoCosts).Costs.Micros {
 			if cost >= 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -49,7 +50,7 @@ func NamedShapes(policies []*policy.Policy, model *model.Model) []commspec.Shape
 	seen := map[commspec.Shape]bool{}
 	if model != nil {
 		for _, g := range model.File.Groups {
-			seen[commspec.Shape{Nodes: g.Nodes, Ranks: g.Ranks}] = true
+			seen[commspec.Shape{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}] = true
 		}
 	}
 	add := func(nodes, ranks, rpn int) {
@@ -67,7 +68,7 @@ func NamedShapes(policies []*policy.Policy, model *model.Model) []commspec.Shape
 		if nodes < 0 {
 			nodes = max(1, ranks/rpn)
 		}
-		if s := (commspec.Shape{Nodes: nodes, Ranks: nodes * rpn}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
+		if s := (commspec.Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * rpn}}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
 			seen[s] = true
 		}
 	}

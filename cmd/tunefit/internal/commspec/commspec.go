@@ -16,14 +16,12 @@ import (
 // Shape is a communicator's number of nodes and of ranks in all, and what NCCL says of
 // its NVLink domains.
 type Shape struct {
-	Nodes, Ranks int
-	NVL          NVLDomains
+	nccl.Comm
+	NVL NVLDomains
 }
 
 // MaxRanks is more than any communicator has.
 const MaxRanks = 1 << 24
-
-func (s Shape) String() string { return nccl.CommName(s.Nodes, s.Ranks) }
 
 // Flags choose the questions to ask.
 type Flags struct {
@@ -113,7 +111,7 @@ func (f *Flags) ParseShapes(named []Shape) ([]Shape, error) {
 		shapes = named
 	}
 	if len(shapes) == 0 {
-		shapes = []Shape{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}}
+		shapes = []Shape{{Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}}}
 	}
 	for i := range shapes {
 		var err error
@@ -145,7 +143,7 @@ func ParseShape(text string) (Shape, error) {
 		}
 		return Shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
 	}
-	return Shape{Nodes: nodes, Ranks: nodes * ranks}, nil
+	return Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}}, nil
 }
 
 // SizeRange writes a range of sizes, or the one size that it is.

@@ -83,7 +83,7 @@ func TestSizeRange(t *testing.T) {
 
 // What is asked about where flags do not say it, and where they do.
 func TestFlags(t *testing.T) {
-	named := []Shape{{Nodes: 3, Ranks: 12}}
+	named := []Shape{{Comm: nccl.Comm{Nodes: 3, Ranks: 12}}}
 	for _, test := range []struct {
 		args  string
 		named []Shape

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -53,10 +54,9 @@ type candidateJSON struct {
 }
 
 type estimatedJSON struct {
-	Algorithm string  `json:"algorithm"`
-	Protocol  string  `json:"protocol"`
-	Micros    float32 `json:"us"`
-	Chosen    bool    `json:"chosen,omitempty"`
+	nccl.Cell
+	Micros float32 `json:"us"`
+	Chosen bool    `json:"chosen,omitempty"`
 }
 
 // JSON returns the path with notes to the reader.
@@ -74,8 +74,7 @@ func (p *Path) JSON(notes []string) PathJSON {
 		j.Rows = append(j.Rows, r)
 	}
 	for _, e := range p.estimates() {
-		name := e.Cell.JSON()
-		j.NCCL = append(j.NCCL, estimatedJSON{name.Algorithm, name.Protocol, e.micros, e.Cell == p.Outcome.NCCL})
+		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL})
 	}
 	if p.by.Model != "" {
 		j.Model = p.modelJSON()

@@ -152,13 +152,13 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		tw.Row("  "+e.Cell.String(), microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
-	if p.Outcome.NCCL == ask.NoCell {
+	if p.Outcome.NCCL == nccl.NoCell {
 		fmt.Fprintln(b, "  NCCL offers nothing here")
 	}
 }
 
 type estimate struct {
-	ask.Cell
+	nccl.Cell
 	micros float32
 }
 

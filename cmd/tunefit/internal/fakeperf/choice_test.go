@@ -167,7 +167,7 @@ func TestEveryChoiceHasATime(t *testing.T) {
 						continue
 					}
 					for _, n := range []int{1, m.most(a)} {
-						if us, ok := m.micros(choice{a, p, n}, false, bytes); !ok || !(us > 0) {
+						if us, ok := m.micros(nccl.Config{Cell: nccl.Cell{Algo: a, Proto: p}, Channels: n}, false, bytes); !ok || !(us > 0) {
 							t.Fatalf("%v %s %d: %v/%v/%d takes %v, %v", shape, coll, bytes, a, p, n, us, ok)
 						}
 					}

@@ -91,8 +91,8 @@ func (f *failure) isNow(start int) bool {
 }
 
 // is reports whether a configuration fails.
-func (f *failure) is(c choice) bool {
-	return f.config && (f.algo < 0 || f.algo == c.algo) && (f.proto < 0 || f.proto == c.proto) && (f.channels == 0 || f.channels == c.channels)
+func (f *failure) is(c nccl.Config) bool {
+	return f.config && (f.algo < 0 || f.algo == c.Algo) && (f.proto < 0 || f.proto == c.Proto) && (f.channels == 0 || f.channels == c.Channels)
 }
 
 // starting reports whether a failure of the whole run happens.
@@ -101,7 +101,7 @@ func (s *settings) starting(what string) bool {
 }
 
 // at is what happens at a row: in the middle of the run, or where a configuration comes that fails; "": nothing.
-func (s *settings) at(row, rows int, c choice) string {
+func (s *settings) at(row, rows int, c nccl.Config) string {
 	for _, f := range s.fails {
 		if f.is(c) || f.isNow(s.start) && row == rows/2 {
 			return f.what

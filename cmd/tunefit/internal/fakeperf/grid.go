@@ -17,7 +17,7 @@ import (
 type grid struct {
 	coll      nccl.Coll
 	files     []string
-	curves    map[choice]*curve
+	curves    map[nccl.Config]*curve
 	fallback  *curve // NCCL's own choices
 	variables channels.Variables
 	limits    [nccl.NumAlgos]int // channels that were measured, at most
@@ -27,11 +27,11 @@ type grid struct {
 type curve struct {
 	sizes   []uint64 // rising
 	micros  map[uint64][]float64
-	choices map[uint64]choice // of NCCL's own
+	choices map[uint64]nccl.Config // of NCCL's own
 }
 
 func newGrid(s settings, coll nccl.Coll, nodes, ranks int, variables channels.Variables) (machine, error) {
-	g := &grid{coll: coll, files: s.grids, curves: map[choice]*curve{}, variables: variables}
+	g := &grid{coll: coll, files: s.grids, curves: map[nccl.Config]*curve{}, variables: variables}
 	has := map[string]bool{}
 	for _, name := range s.grids {
 		r, err := bench.ReadFile(name, bench.Options{})
@@ -57,13 +57,13 @@ func shape(coll nccl.Coll, nodes, ranks int) string {
 }
 
 func (g *grid) add(m bench.Sample) {
-	c := choice{m.Algo, m.Proto, m.Channels}
-	known := c.algo >= 0 && c.proto >= 0 && c.channels > 0
+	c := m.Config
+	known := c.Algo >= 0 && c.Proto >= 0 && c.Channels > 0
 	var into *curve
 	switch {
 	case m.Selection == bench.SelectionDefault:
 		if g.fallback == nil {
-			g.fallback = &curve{choices: map[uint64]choice{}}
+			g.fallback = &curve{choices: map[uint64]nccl.Config{}}
 		}
 		if into = g.fallback; known {
 			into.choices[m.Bytes] = c
@@ -75,7 +75,7 @@ func (g *grid) add(m bench.Sample) {
 			g.curves[c] = &curve{}
 		}
 		into = g.curves[c]
-		g.limits[c.algo] = max(g.limits[c.algo], c.channels)
+		g.limits[c.Algo] = max(g.limits[c.Algo], c.Channels)
 	}
 	into.add(m.Bytes, m.Micros)
 }
@@ -116,7 +116,7 @@ func (c *curve) at(bytes uint64) float64 {
 func (g *grid) String() string { return strings.Join(g.files, ", ") }
 
 // own is NCCL's choice: what the sweep says of the nearest size, else the configuration whose time is nearest.
-func (g *grid) own(bytes uint64) choice {
+func (g *grid) own(bytes uint64) nccl.Config {
 	far := func(x, y float64) float64 { return math.Abs(math.Log(x / y)) }
 	if len(g.fallback.choices) > 0 {
 		nearest := slices.MinFunc(slices.Sorted(maps.Keys(g.fallback.choices)), func(a, b uint64) int {
@@ -125,13 +125,13 @@ func (g *grid) own(bytes uint64) choice {
 		return g.fallback.choices[nearest]
 	}
 	us := g.fallback.at(bytes)
-	return slices.MinFunc(slices.SortedFunc(maps.Keys(g.curves), compareChoices), func(a, b choice) int {
+	return slices.MinFunc(slices.SortedFunc(maps.Keys(g.curves), compareChoices), func(a, b nccl.Config) int {
 		return cmp.Compare(far(g.curves[a].at(bytes), us), far(g.curves[b].at(bytes), us))
 	})
 }
 
-func compareChoices(a, b choice) int {
-	return cmp.Or(cmp.Compare(a.algo, b.algo), cmp.Compare(a.proto, b.proto), cmp.Compare(a.channels, b.channels))
+func compareChoices(a, b nccl.Config) int {
+	return cmp.Or(cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Channels, b.Channels))
 }
 
 // table costs every cell that was measured its time with most channels, and makes NCCL's choice the cheapest.
@@ -143,29 +143,29 @@ func (g *grid) table(bytes uint64) (table nccl.CostTable) {
 	for _, c := range slices.SortedFunc(maps.Keys(g.curves), compareChoices) { // of a cell, most channels come last
 		if g.allows(c) {
 			us := g.curves[c].at(bytes)
-			table[c.algo][c.proto], least = float32(us), min(least, us)
+			table[c.Algo][c.Proto], least = float32(us), min(least, us)
 		}
 	}
 	if g.allows(own) {
-		table[own.algo][own.proto] = float32(min(least*.99, g.fallback.at(bytes)))
+		table[own.Algo][own.Proto] = float32(min(least*.99, g.fallback.at(bytes)))
 	}
 	return table
 }
 
 // allows reports whether NCCL_ALGO and NCCL_PROTO leave a configuration.
-func (g *grid) allows(c choice) bool {
+func (g *grid) allows(c nccl.Config) bool {
 	algos, protos := g.variables.Algos[g.coll], g.variables.Protos[g.coll]
-	return (!algos.Set || algos.Left>>c.algo&1 != 0) && (!protos.Set || protos.Left>>c.proto&1 != 0)
+	return (!algos.Set || algos.Left>>c.Algo&1 != 0) && (!protos.Set || protos.Left>>c.Proto&1 != 0)
 }
 
-func (g *grid) choose(table nccl.CostTable, bytes uint64) (c choice, ok bool) {
-	if c.algo, c.proto, _ = table.Choose(nccl.Reference); c.algo < 0 {
+func (g *grid) choose(table nccl.CostTable, bytes uint64) (c nccl.Config, ok bool) {
+	if c.Algo, c.Proto, _ = table.Choose(nccl.Reference); c.Algo < 0 {
 		return c, false
 	}
-	c.channels = g.most(c.algo)
-	if own := g.own(bytes); own.algo == c.algo && own.proto == c.proto {
+	c.Channels = g.most(c.Algo)
+	if own := g.own(bytes); own.Algo == c.Algo && own.Proto == c.Proto {
 		least, most := g.bounds()
-		c.channels = min(max(own.channels, least), most, c.channels)
+		c.Channels = min(max(own.Channels, least), most, c.Channels)
 	}
 	return c, true
 }
@@ -194,37 +194,37 @@ func (g *grid) most(a nccl.Algo) int {
 }
 
 // micros interpolates between numbers of channels, as between sizes.
-func (g *grid) micros(c choice, own bool, bytes uint64) (float64, bool) {
+func (g *grid) micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	if own && g.isFree() {
 		return g.fallback.at(bytes), true
 	}
-	var below, above choice // nearest of the same cell
+	var below, above nccl.Config // nearest of the same cell
 	for x := range g.curves {
-		if x.algo != c.algo || x.proto != c.proto {
+		if x.Algo != c.Algo || x.Proto != c.Proto {
 			continue
 		}
-		if x.channels <= c.channels && x.channels > below.channels {
+		if x.Channels <= c.Channels && x.Channels > below.Channels {
 			below = x
 		}
-		if x.channels >= c.channels && (above.channels == 0 || x.channels < above.channels) {
+		if x.Channels >= c.Channels && (above.Channels == 0 || x.Channels < above.Channels) {
 			above = x
 		}
 	}
 	switch {
-	case below.channels == 0 && above.channels == 0:
+	case below.Channels == 0 && above.Channels == 0:
 		return 0, false
-	case below.channels == 0:
+	case below.Channels == 0:
 		below = above
-	case above.channels == 0:
+	case above.Channels == 0:
 		above = below
 	}
 	low, high := g.curves[below].at(bytes), g.curves[above].at(bytes)
 	if below == above {
 		return low, true
 	}
-	part := math.Log(float64(c.channels)/float64(below.channels)) / math.Log(float64(above.channels)/float64(below.channels))
+	part := math.Log(float64(c.Channels)/float64(below.Channels)) / math.Log(float64(above.Channels)/float64(below.Channels))
 	return math.Exp((1-part)*math.Log(low) + part*math.Log(high)), true
 }
 
 // busy is the number that was asked for, as the sweep names it: how many of them NCCL used it does not tell.
-func (g *grid) busy(c choice, _ uint64) int { return c.channels }
+func (g *grid) busy(c nccl.Config, _ uint64) int { return c.Channels }

@@ -86,7 +86,7 @@ func (t *test) decision(l line) (decision, error) {
 		return d, nil
 	}
 	d, err := t.decide(l.bytes)
-	if t.settings.starting(failUnsupport) || slices.ContainsFunc(t.settings.fails, func(f failure) bool { return f.what == failUnsupport && f.is(d.choice) }) {
+	if t.settings.starting(failUnsupport) || slices.ContainsFunc(t.settings.fails, func(f failure) bool { return f.what == failUnsupport && f.is(d.Config) }) {
 		err = noneError{}
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *test) calls(l line, times int) error {
 	part := l.count * typeSize[l.dtype]
 	for range times {
 		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}", nccl.Colls.Words[t.coll], part,
-			strings.ToUpper(nccl.Algos.Apart[d.algo]), strings.ToUpper(nccl.Protos.Words[d.proto]), t.machine.busy(d.choice, l.bytes)-1)
+			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.machine.busy(d.Config, l.bytes)-1)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (t *test) row(l line, i, rows int) error {
 	if err := t.calls(l, 0); err != nil { // of a size that there was no warm-up for, it decides
 		return err
 	}
-	fails := t.settings.at(i, rows, t.decisions[l.bytes].choice)
+	fails := t.settings.at(i, rows, t.decisions[l.bytes].Config)
 	for _, inPlace := range []bool{false, true} {
 		// A call first, then those that are timed, then one to check the results.
 		if err := t.calls(l, 1+t.iters*t.aggregated*max(1, t.graphs)+min(t.check, 1)); err != nil {

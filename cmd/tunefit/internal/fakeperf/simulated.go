@@ -63,24 +63,24 @@ func (m *simulated) String() string { return fmt.Sprintf("the simulator, seed %d
 
 func (m *simulated) table(bytes uint64) nccl.CostTable { return m.now.Table(m.coll, int64(bytes), 1) }
 
-func (m *simulated) choose(table nccl.CostTable, bytes uint64) (choice, bool) {
+func (m *simulated) choose(table nccl.CostTable, bytes uint64) (nccl.Config, bool) {
 	c := m.now.ChooseFrom(table, int64(bytes))
-	return choice{c.Algo, c.Proto, c.Channels}, c.Algo >= 0
+	return c.Config, c.Algo >= 0
 }
 
 func (m *simulated) most(a nccl.Algo) int { return m.now.Channels(a) }
 
 // micros takes channels beyond those of the machine, which variables may add, to be of no use. A cell that only variables
 // allow takes as long as NCCL expects.
-func (m *simulated) micros(c choice, _ bool, bytes uint64) (float64, bool) {
-	us, ok := m.truth.Micros(m.coll, c.algo, c.proto, min(c.channels, m.plain.Channels(c.algo)), bytes)
+func (m *simulated) micros(c nccl.Config, _ bool, bytes uint64) (float64, bool) {
+	us, ok := m.truth.Micros(m.coll, c.Algo, c.Proto, min(c.Channels, m.plain.Channels(c.Algo)), bytes)
 	if !ok {
 		table := m.table(bytes)
-		us, ok = float64(table[c.algo][c.proto]), table[c.algo][c.proto] >= 0
+		us, ok = float64(table[c.Algo][c.Proto]), table[c.Algo][c.Proto] >= 0
 	}
 	return us, ok
 }
 
-func (m *simulated) busy(c choice, bytes uint64) int {
-	return simulate.Busy(m.coll, c.channels, bytes)
+func (m *simulated) busy(c nccl.Config, bytes uint64) int {
+	return simulate.Busy(m.coll, c.Channels, bytes)
 }

@@ -168,7 +168,7 @@ func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
 	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
 		return cmp.Compare(distance(x), distance(y))
 	})
-	m.standIns[s] = commspec.Shape{Nodes: best.NNodes, Ranks: best.NRanks}
+	m.standIns[s] = commspec.Shape{Comm: nccl.Comm{Nodes: best.NNodes, Ranks: best.NRanks}}
 	return best, nil
 }
 
@@ -221,7 +221,7 @@ func (m *Model) DeriveFor(shapes []commspec.Shape) error {
 func (m *Model) Shapes() string {
 	var names []string
 	for _, t := range m.Set.Tunings {
-		names = append(names, commspec.Shape{Nodes: t.NNodes, Ranks: t.NRanks}.String())
+		names = append(names, commspec.Shape{Comm: nccl.Comm{Nodes: t.NNodes, Ranks: t.NRanks}}.String())
 	}
 	return strings.Join(names, ", ")
 }

@@ -25,7 +25,7 @@ type Choices struct {
 	Topology ncclchoice.Flags
 
 	machine *ncclchoice.Model // nil: not known
-	failed  []fit.Config
+	failed  []nccl.Config
 }
 
 // Register adds the flags.
@@ -86,12 +86,12 @@ func (c *Choices) skip(text string) error {
 }
 
 // ParseConfig reads ALGORITHM/PROTOCOL, for 0 channels, or ALGORITHM/PROTOCOL/CHANNELS.
-func ParseConfig(text string) (c fit.Config, err error) {
+func ParseConfig(text string) (c nccl.Config, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 {
 		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
 	}
-	if c.FamilyKey, err = ParseFamily(parts[0], parts[1]); err != nil {
+	if c.Cell, err = ParseFamily(parts[0], parts[1]); err != nil {
 		return c, fmt.Errorf("%q: %w", text, err)
 	}
 	if len(parts) == 3 {
@@ -104,7 +104,7 @@ func ParseConfig(text string) (c fit.Config, err error) {
 }
 
 // ParseFamily reads the names of an algorithm and a protocol.
-func ParseFamily(algo, proto string) (f fit.FamilyKey, err error) {
+func ParseFamily(algo, proto string) (f nccl.Cell, err error) {
 	if f.Algo, err = nccl.Algos.Parse(algo); err != nil {
 		return f, err
 	}
@@ -124,14 +124,14 @@ func (c *Choices) Named() (keys []fit.Key, err error) {
 	}
 	for _, c := range colls {
 		for _, s := range shapes {
-			keys = append(keys, fit.Key{Coll: c, Nodes: s.Nodes, Ranks: s.Ranks})
+			keys = append(keys, fit.Key{Coll: c, Comm: s.Comm})
 		}
 	}
 	return keys, nil
 }
 
 // Space is what may be measured of a collective on a communicator, of which some configurations failed.
-func (c *Choices) Space(key fit.Key, failed []fit.Config) (fit.Space, error) {
+func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
 	for _, a := range c.Algos {
 		for _, p := range c.Protos {
@@ -155,7 +155,7 @@ func (c *Choices) Space(key fit.Key, failed []fit.Config) (fit.Space, error) {
 
 // within leaves out what the machine does not have.
 func (c *Choices) within(space *fit.Space) error {
-	shape := commspec.Shape{Nodes: space.Nodes, Ranks: space.Ranks}
+	shape := commspec.Shape{Comm: space.Comm}
 	t, err := c.machine.Of(shape)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (c *Choices) within(space *fit.Space) error {
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
-	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return table[f.Algo][f.Proto] < 0 })
+	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
 	if len(space.Families) == 0 {
 		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, shape)
 	}

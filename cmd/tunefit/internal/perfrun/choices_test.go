@@ -29,7 +29,7 @@ func TestParseConfig(t *testing.T) {
 		"ring/ll/99999999999": `channels are "99999999999"`,
 	} {
 		c, err := ParseConfig(text)
-		got := fmt.Sprint(c.FamilyKey, " ", c.Channels)
+		got := fmt.Sprint(c.Cell, " ", c.Channels)
 		if err != nil {
 			got = err.Error()
 		}
@@ -59,25 +59,25 @@ func TestChoicesRefused(t *testing.T) {
 
 // A run's policy decides all sizes that nccl-tests may trim to those asked for, and no others.
 func TestRowsOfARun(t *testing.T) {
-	ring := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
-	tree := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
+	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
+	tree := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
 	sizes := []uint64{8, 1 << 10, 2 << 10, 4 << 10}
 	for _, test := range []struct {
 		coll    nccl.Coll
-		configs []fit.Config
+		configs []nccl.Config
 		name    string
 		rows    string
 	}{
 		{nccl.CollAllReduce, nil, "allreduce-2n-16r-default", ""},
-		{nccl.CollAllReduce, []fit.Config{ring, ring, ring, ring}, "allreduce-2n-16r-ring-ll", "5-4096 ring/ll"},
-		{nccl.CollAllReduce, []fit.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch", "5-4096 tree/simple/8"},
-		{nccl.CollAllReduce, []fit.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-", "5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
-		{nccl.CollAllGather, []fit.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-", "0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
+		{nccl.CollAllReduce, []nccl.Config{ring, ring, ring, ring}, "allreduce-2n-16r-ring-ll", "5-4096 ring/ll"},
+		{nccl.CollAllReduce, []nccl.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch", "5-4096 tree/simple/8"},
+		{nccl.CollAllReduce, []nccl.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-", "5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
+		{nccl.CollAllGather, []nccl.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-", "0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
 	} {
-		s := Of(fit.Key{Coll: test.coll, Nodes: 2, Ranks: 16}, fit.Run{Sizes: sizes, Configs: test.configs})
+		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, fit.Run{Sizes: sizes, Configs: test.configs})
 		var rows []string
 		for _, r := range s.Rows {
-			text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.FamilyKey)
+			text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.Cell)
 			if r.Config.Channels > 0 {
 				text += fmt.Sprintf("/%d", r.Config.Channels)
 			}
@@ -92,11 +92,11 @@ func TestRowsOfARun(t *testing.T) {
 // The default and the policies take turns, with the default at the end. Who cannot change a configuration from size
 // to size has a start for each.
 func TestVerification(t *testing.T) {
-	ring := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
-	tree := fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
-	key := fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 8}
+	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
+	tree := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
+	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	sizes := []uint64{1024, 2048, 4096}
-	policies := []fit.Run{{Sizes: sizes, Configs: []fit.Config{ring, tree, ring}}, fit.RunOf(ring, sizes[1:2])}
+	policies := []fit.Run{{Sizes: sizes, Configs: []nccl.Config{ring, tree, ring}}, fit.RunOf(ring, sizes[1:2])}
 	all := Verification(key, sizes, fit.Verification{Policies: policies}, 2)
 	var got []string
 	short := Verification(key, sizes, fit.Verification{Policies: policies[1:], Short: true}, 2)
@@ -120,11 +120,11 @@ func TestVerification(t *testing.T) {
 		n + `-verify-rep1-default [1024 2048 4096] by ""`,
 		n + `-verify-rep2-first [2048] by "` + n + `-verify-first"`,
 		n + `-verify-rep2-default [1024 2048 4096] by ""`,
-		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),
-		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` + fmt.Sprint([]fit.Config{tree}),
-		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]fit.Config{ring}),
+		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` + fmt.Sprint([]nccl.Config{ring}),
+		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` + fmt.Sprint([]nccl.Config{tree}),
+		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]nccl.Config{ring}),
 		"alone: " + n + `-verify-rep1-default [1024 2048 4096] by "" []`,
-		"at 1K and 4K: " + fmt.Sprint([]fit.Config{ring}),
+		"at 1K and 4K: " + fmt.Sprint([]nccl.Config{ring}),
 	}
 	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
 		t.Errorf("got\n%s\nwant\n%s", a, b)

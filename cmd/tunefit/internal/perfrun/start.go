@@ -38,7 +38,7 @@ func Of(key fit.Key, r fit.Run) Start {
 }
 
 // nameOf names a start of one configuration as tunefit import understands it.
-func nameOf(key fit.Key, c fit.Config) string {
+func nameOf(key fit.Key, c nccl.Config) string {
 	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
 	if c.Channels > 0 {
 		name += fmt.Sprintf("-%dch", c.Channels)
@@ -94,7 +94,7 @@ func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions i
 }
 
 // ConfigsAt are the configurations that a policy decides on at some sizes.
-func (s Start) ConfigsAt(sizes []uint64) (all []fit.Config) {
+func (s Start) ConfigsAt(sizes []uint64) (all []nccl.Config) {
 	for _, row := range s.Rows {
 		if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
 			all = append(all, row.Config)
@@ -135,7 +135,7 @@ func Program(coll nccl.Coll) string { return programs[coll] }
 
 // Forced is the environment of a start of one configuration without our library. A count of channels is forced from
 // both sides, and the communicator then may have more than the job has without.
-func Forced(c fit.Config) map[string]string {
+func Forced(c nccl.Config) map[string]string {
 	env := map[string]string{
 		"NCCL_ALGO":  strings.ReplaceAll(c.Algo.String(), "_", ""),
 		"NCCL_PROTO": c.Proto.String(),

@@ -32,7 +32,7 @@ func TestSteps(t *testing.T) {
 func TestStepsOverTrimmedSizes(t *testing.T) {
 	for ranks := 2; ranks <= 96; ranks++ {
 		for _, coll := range []nccl.Coll{nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollAllReduce} {
-			unit := TrimUnit(fit.Key{Coll: coll, Nodes: 1, Ranks: ranks})
+			unit := TrimUnit(fit.Key{Coll: coll, Comm: nccl.Comm{Nodes: 1, Ranks: ranks}})
 			var sizes []uint64
 			for b := uint64(4 << 10); b <= 1<<30; b *= 2 {
 				sizes = append(sizes, b/unit*unit)

@@ -22,7 +22,7 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 			if families[n] == nil {
 				counts = append(counts, n)
 			}
-			families[n] = append(families[n], u.Config.FamilyKey.String())
+			families[n] = append(families[n], u.Config.Cell.String())
 			continue
 		}
 		others = append(others, fmt.Sprintf("%s at %s", u.Config, commspec.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))

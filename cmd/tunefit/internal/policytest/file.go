@@ -182,7 +182,7 @@ func parseCells(s string) (c ask.CellName, err error) {
 }
 
 // costs reads NCCL's prediction for each cell that it has; nil where none is given.
-func (r *reader) costs(n *yaml.Node) map[ask.Cell]float32 {
+func (r *reader) costs(n *yaml.Node) map[nccl.Cell]float32 {
 	if n.Kind == 0 {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (r *reader) costs(n *yaml.Node) map[ask.Cell]float32 {
 	if err := n.Load(&times); err != nil || len(times) == 0 {
 		r.fail(n, "costs is no table of times (needed: microseconds for each cell, each once, as ring/simple: 42.5)")
 	}
-	table := map[ask.Cell]float32{}
+	table := map[nccl.Cell]float32{}
 	for name, n := range times {
 		c, err := parseCells(name)
 		if err == nil && (c.Algo < 0 || c.Proto < 0) {
@@ -199,7 +199,7 @@ func (r *reader) costs(n *yaml.Node) map[ask.Cell]float32 {
 		if err != nil {
 			r.fail(&n, "%v", err)
 		}
-		table[ask.Cell(c)] = value(r, &n, name, func(s string) (float32, error) {
+		table[nccl.Cell(c)] = value(r, &n, name, func(s string) (float32, error) {
 			micros, err := strconv.ParseFloat(s, 32)
 			if err != nil || !(micros > 0) || micros > 1e9 {
 				return 0, fmt.Errorf("%q is no time (allowed: microseconds above 0, up to 1e9)", s)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -36,7 +37,7 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 		if found := s.results[i]; found != nil {
 			for k := range found.Samples {
 				m := &found.Samples[k]
-				c := fit.Config{FamilyKey: fit.FamilyKey{Algo: m.Algo, Proto: m.Proto}, Channels: m.Channels}
+				c := m.Config
 				if m.Selection == bench.SelectionOwnChannels {
 					c.Channels = 0
 				}
@@ -46,9 +47,7 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	}
 	for a := range maps.Keys(asked) {
 		all = append(all, bench.Sample{
-			Coll: key.Coll, Nodes: key.Nodes, Ranks: key.Ranks, Bytes: a.Bytes,
-			Algo: a.Config.Algo, Proto: a.Config.Proto, Channels: a.Config.Channels,
-			Selection: bench.SelectionForced, Source: "journal.jsonl",
+			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config, Selection: bench.SelectionForced, Source: "journal.jsonl",
 		})
 	}
 	slices.SortFunc(all, func(a, b bench.Sample) int {

@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -77,7 +78,7 @@ func DryRun(w io.Writer, o Options) error {
 			continue
 		}
 		out.WriteString("# then, as an example of a configuration:\n")
-		example := fit.Config{FamilyKey: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
+		example := nccl.Config{Cell: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
 		if err := s.print(&out, perfrun.Of(key, fit.RunOf(example, o.Sizes))); err != nil {
 			return err
 		}

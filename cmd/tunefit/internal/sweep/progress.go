@@ -148,7 +148,7 @@ func (s *Sweep) expected(key fit.Key) int {
 	if err != nil {
 		return 0
 	}
-	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
+	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
 	if len(s.before(key)) > 0 {
 		return s.verificationStarts() + s.Repetitions
 	}

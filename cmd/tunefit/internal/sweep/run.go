@@ -19,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -52,7 +53,7 @@ func (s *Sweep) finish(ctx context.Context, b, i, failures int) error {
 	if failed > 0 {
 		parts = start.Split()
 	}
-	if refused || failed > failures && (failures == 0 || len(parts) == 1) || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].FamilyKey) {
+	if refused || failed > failures && (failures == 0 || len(parts) == 1) || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].Cell) {
 		return nil
 	}
 	for k := range parts {
@@ -145,14 +146,14 @@ func (s *Sweep) measured(r *Run) (sizes []uint64) {
 
 // givenUp are configurations of a subject that failed too often or computed wrong results, or in whose place NCCL ran
 // another one. Where nothing tells which one of a run did, all of it are.
-func (s *Sweep) givenUp(key fit.Key) (all []fit.Config) {
+func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i, start := range s.journal.batches[b].Starts {
 			_, failed, refused := s.left(b, i, start.Sizes)
 			if len(start.Rows) == 0 || !refused && failed < attempts {
 				continue
 			}
-			var alone, together []fit.Config
+			var alone, together []nccl.Config
 			for _, part := range start.Split() {
 				c := part.Rows[0].Config
 				together = append(together, c)
@@ -241,7 +242,7 @@ func (s *Sweep) bury(r Run) error {
 }
 
 // isOffered reports whether NCCL has an algorithm and protocol, as far as any run tells.
-func (s *Sweep) isOffered(key fit.Key, f fit.FamilyKey) bool {
+func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
 	return s.offered[key] == nil || s.offered[key][f]
 }
 
@@ -254,7 +255,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 		}
 		said, log, _ = bytes.Cut(said, []byte("\n"))
 		if s.offered[key] == nil {
-			s.offered[key] = map[fit.FamilyKey]bool{}
+			s.offered[key] = map[nccl.Cell]bool{}
 		}
 		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
 		for name := range strings.SplitSeq(names, ", ") {
@@ -274,7 +275,7 @@ func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
 		return nil, nil
 	}
 	s.readOffers(key, text)
-	found, err = bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Nodes: key.Nodes, Ranks: key.Ranks})
+	found, err = bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
 	if err != nil {
 		return nil, text
 	}

@@ -57,7 +57,7 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 		o.Sizes = append(o.Sizes, b)
 	}
 	for k := range max(1, runs/50) {
-		o.Keys = append(o.Keys, fit.Key{Coll: nccl.CollAllReduce, Nodes: 1, Ranks: 2 + k})
+		o.Keys = append(o.Keys, fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 2 + k}})
 	}
 	s, err := Open(o)
 	if err != nil {
@@ -68,7 +68,7 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 		key := o.Keys[(id-1)/50%len(o.Keys)]
 		r := fit.Run{Sizes: o.Sizes}
 		if n := (id - 1) % 50; n > 0 {
-			r = fit.RunOf(fit.Config{FamilyKey: fit.FamilyKey{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}, o.Sizes)
+			r = fit.RunOf(nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}, o.Sizes)
 		}
 		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, perfrun.Of(key, r).Name)}
 		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{perfrun.Of(key, r)}}}, {Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {

@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -54,7 +55,7 @@ type Sweep struct {
 	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
 	// offered are the algorithms and protocols that NCCL has, as our library saw.
-	offered map[fit.Key]map[fit.FamilyKey]bool
+	offered map[fit.Key]map[nccl.Cell]bool
 }
 
 // errBudget ends a sweep early; what was measured is kept.
@@ -71,7 +72,7 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{}, offered: map[fit.Key]map[fit.FamilyKey]bool{}}
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{}, offered: map[fit.Key]map[nccl.Cell]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for i := range j.runs {
 		if r := &j.runs[i]; r.Outcome == Running {
@@ -171,7 +172,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	group, failed := s.group(key)
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
-	space.Families = slices.DeleteFunc(space.Families, func(f fit.FamilyKey) bool { return !s.isOffered(key, f) })
+	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
 	space.Sizes, space.Asked = perfrun.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
 	return group, space, err
 }
@@ -251,7 +252,7 @@ func (s *Sweep) verified(key fit.Key) (is bool) {
 }
 
 // group is the measurements of a subject, nil: none, and what NCCL refused.
-func (s *Sweep) group(key fit.Key) (*fit.Group, []fit.Config) {
+func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, i := range s.journal.of(key).runs {
 		r := s.results[i]
@@ -283,7 +284,7 @@ func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
 	}
 	given := s.givenUp(key)
 	return func(m *bench.Sample) bool {
-		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c fit.Config) bool {
+		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c nccl.Config) bool {
 			return c.Algo == m.Algo && c.Proto == m.Proto && (c.Channels == m.Channels || c.Channels == 0)
 		})
 	}
