@@ -40,7 +40,7 @@ endif
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
 # What tunefit has in it besides.
 EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
-C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
+C_SOURCES  := $(shell find tuner internal/abi internal/host -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
@@ -85,7 +85,7 @@ $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
 
-$(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
+$(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 

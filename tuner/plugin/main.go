@@ -46,6 +46,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	_ "github.com/nccl-tuner-go/nccl-tuner-go/internal/abi" // abi.h
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
