@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 )
 
 // takeOver is how long a node may be without an aggregator.
@@ -17,7 +18,7 @@ const takeOver = 5 * time.Second
 // aggregateRanks puts a store of the node's own in front of the shared one. One process of
 // the node is the aggregator; if it ends, another one takes over.
 func (r *rendezvous) aggregateRanks(o *opening) error {
-	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], newIdentity())
+	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], identity.New())
 	if err != nil {
 		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
 	}

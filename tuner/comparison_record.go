@@ -87,7 +87,7 @@ func (d *comparison) save(text []byte) error {
 	name := strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", d.comm.key(), d.began.UnixMilli()), 1)
 	path := filepath.Join(dir, name)
 	// The end of the communicator waits for this, and a file server may be away.
-	return reason(within(&d.comm.plugin.hung, path, recordLimit, func() error {
+	return reason(d.comm.plugin.hung.Do(path, recordLimit, func() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}

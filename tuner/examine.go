@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -42,7 +43,7 @@ func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) strin
 // says how long one put takes and what stands after both: the first, where the file
 // system does what agreement needs.
 func PutTwice(ctx context.Context, dir string, first, second []byte) (took time.Duration, stands []byte, err error) {
-	store, err := dirstore.Open(dir, newIdentity())
+	store, err := dirstore.Open(dir, identity.New())
 	if err != nil {
 		return 0, nil, err
 	}

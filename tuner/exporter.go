@@ -11,6 +11,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
@@ -18,7 +20,7 @@ import (
 // again and again while communicators are open, and removes it with the last. It is a file for
 // node_exporter's textfile collector. What metrics there are is in internal/metrics.
 type exporter struct {
-	hung   *hungCalls
+	hung   *hung.Calls
 	getenv func(string) string
 	every  time.Duration // between two writes
 
@@ -42,7 +44,7 @@ const (
 	metricsLimit = time.Second
 )
 
-func (e *exporter) init(h *hungCalls, getenv func(string) string) {
+func (e *exporter) init(h *hung.Calls, getenv func(string) string) {
 	e.hung, e.getenv, e.every = h, getenv, metricsEvery
 	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
 	e.events.refused = map[agree.Reason]uint64{}
@@ -108,16 +110,16 @@ func (e *exporter) run(dir string, before, stop, done chan struct{}) {
 		}
 	}()
 	<-before
-	file := metricsFile{dir: dir, name: metricsName(ourselves())}
-	_ = within(e.hung, EnvMetrics+" of others", metricsLimit, func() error { file.removeStale(); return nil })
+	file := metricsFile{dir: dir, name: metricsName(identity.Self())}
+	_ = e.hung.Do(EnvMetrics+" of others", metricsLimit, func() error { file.removeStale(); return nil })
 	for {
 		text := e.page()
-		if err := within(e.hung, EnvMetrics, metricsLimit, func() error { return file.write(text) }); err != nil {
+		if err := e.hung.Do(EnvMetrics, metricsLimit, func() error { return file.write(text) }); err != nil {
 			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", EnvMetrics, dir, reason(err))
 		}
 		select {
 		case <-stop:
-			_ = within(e.hung, EnvMetrics, metricsLimit, func() error { return os.Remove(file.path()) })
+			_ = e.hung.Do(EnvMetrics, metricsLimit, func() error { return os.Remove(file.path()) })
 			return
 		case <-time.After(e.every):
 		}
@@ -146,8 +148,8 @@ const (
 )
 
 // metricsName is unlike that of any other process: containers count processes each for itself.
-func metricsName(p Process) string {
-	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.unique(), metricsSuffix)
+func metricsName(p identity.Process) string {
+	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.Unique(), metricsSuffix)
 }
 
 func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
@@ -155,13 +157,13 @@ func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
 // write puts the text in the place of the file as a whole, for all to read: node_exporter has a
 // user of its own.
 func (f metricsFile) write(text []byte) error {
-	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, newIdentity(), text))
+	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, identity.New(), text))
 }
 
 // removeStale removes what processes of this machine left behind that were killed, whole files
 // and such as were being written. It keeps what it is not sure of.
 func (f metricsFile) removeStale() {
-	mine := metricsPrefix + strings.ReplaceAll(ourselves().Host, "/", "_") + "_"
+	mine := metricsPrefix + strings.ReplaceAll(identity.Self().Host, "/", "_") + "_"
 	entries, _ := os.ReadDir(f.dir)
 	for _, entry := range entries {
 		name := strings.TrimPrefix(entry.Name(), ".")
@@ -169,25 +171,25 @@ func (f metricsFile) removeStale() {
 			continue
 		}
 		path := filepath.Join(f.dir, entry.Name())
-		if p, err := metricsOwner(path); err == nil && p.State() == Dead {
+		if p, err := metricsOwner(path); err == nil && p.State() == identity.Dead {
 			os.Remove(path)
 		}
 	}
 }
 
 // metricsOwner reads which process wrote a file.
-func metricsOwner(path string) (Process, error) {
+func metricsOwner(path string) (identity.Process, error) {
 	file, _, err := openregular.Open(path)
 	if err != nil {
-		return Process{}, err
+		return identity.Process{}, err
 	}
 	defer file.Close()
 	head := make([]byte, 512)
 	n, _ := file.Read(head)
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
-	identity, ok := strings.CutPrefix(line, metricsMark)
+	owner, ok := strings.CutPrefix(line, metricsMark)
 	if !ok {
-		return Process{}, errors.New("this is no file of metrics")
+		return identity.Process{}, errors.New("this is no file of metrics")
 	}
-	return ParseProcess(identity)
+	return identity.Parse(owner)
 }

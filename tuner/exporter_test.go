@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -85,7 +86,7 @@ func TestMetrics(t *testing.T) {
 	ask(b, nccl.CollAllGather, 4096, 5)
 	all := scrape(t, p)
 	for _, s := range all {
-		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != ourselves().Host || s.Labels["pid"] == "" {
+		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != identity.Self().Host || s.Labels["pid"] == "" {
 			t.Fatalf("%v", s)
 		}
 	}
@@ -294,13 +295,14 @@ func until(t *testing.T, what string, is func() bool) {
 // not at the end, and not of processes that were killed.
 func TestMetricsFile(t *testing.T) {
 	dir := t.TempDir()
-	host := ourselves().Host
-	dead := fmt.Sprintf("%sx %s %d %d 3 %s\n", metricsMark, host, 1<<30, ourselves().space, ourselves().boot)
+	host := identity.Self().Host
+	words := strings.Fields(identity.New()) // random, host, PID, namespace, start, boot
+	dead := fmt.Sprintf("%sx %s %d %s 3 %s\n", metricsMark, host, 1<<30, words[3], words[5])
 	left := map[string]string{
 		metricsPrefix + host + "_1073741824.prom":      dead,
 		"." + metricsPrefix + host + "_7.prom.123.tmp": dead,
-		metricsPrefix + host + "_8.prom":               strings.Replace(dead, ourselves().boot, "0123456789abcdef", 1), // another machine's
-		metricsPrefix + host + "_9.prom":               metricsMark + newIdentity() + "\n",                             // alive
+		metricsPrefix + host + "_8.prom":               strings.Replace(dead, words[5], "0123456789abcdef", 1), // another machine's
+		metricsPrefix + host + "_9.prom":               metricsMark + identity.New() + "\n",                    // alive
 		metricsPrefix + "other_1.prom":                 dead,
 		"nccl_inspector_metrics_GPU-1.prom":            "x 1\n",
 		metricsPrefix + host + "_10.prom":              "",
@@ -309,7 +311,7 @@ func TestMetricsFile(t *testing.T) {
 		write(t, filepath.Join(dir, name), text)
 	}
 	p := New(env(EnvMetrics, dir))
-	mine := filepath.Join(dir, metricsName(ourselves()))
+	mine := filepath.Join(dir, metricsName(identity.Self()))
 	for range 2 {
 		var r recorder
 		c := open(t, p, eightRanks, r.log())
@@ -347,7 +349,7 @@ func TestMetricsCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	taken := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(taken, metricsName(ourselves()), "x"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(taken, metricsName(identity.Self()), "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for dir, why := range map[string]string{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
@@ -105,7 +106,7 @@ func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
 	var err error
 	if before == nil || s.reload != reloadOff {
 		// No lock is held while the file system is asked.
-		found, err = withTimeout(&p.hung, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
+		found, err = hung.Get(&p.hung, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
 	}
 	p.mu.Lock()
 	f := p.files[key]
@@ -177,7 +178,7 @@ const otherRanks = "other ranks may have read it, and this one must not decide d
 // hangs returns an error if the file was not read because its file system hangs. f may be
 // nil.
 func (f *file) hangs() error {
-	if f == nil || !errors.As(f.unread, new(noAnswer)) {
+	if f == nil || !errors.As(f.unread, new(hung.NoAnswer)) {
 		return nil
 	}
 	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -62,7 +63,7 @@ func (c *Comm) join(own loaded) error {
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     c.info.Rank,
-		Identity: withRank(strings.Join(append([]string{newIdentity()}, c.settings.comparing()...), " "), c.info.Rank),
+		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "), c.info.Rank),
 		Store:    o.store,
 		Poller:   o.poller,
 		Clock:    c.plugin.clock,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -311,5 +312,5 @@ func metricsLabels(getenv func(string) string) []string {
 	for _, name := range []string{"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"} {
 		rank = cmp.Or(rank, getenv(name))
 	}
-	return []string{"slurm_job_id", cmp.Or(getenv("SLURM_JOB_ID"), "unknown"), "node", ourselves().Host, "pid", ourselves().unique(), "rank", rank}
+	return []string{"slurm_job_id", cmp.Or(getenv("SLURM_JOB_ID"), "unknown"), "node", identity.Self().Host, "pid", identity.Self().Unique(), "rank", rank}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 )
 
 // A Plugin is what the communicators of a process share: what its files held, the
@@ -16,7 +17,7 @@ type Plugin struct {
 	clock   agree.Clock
 	shm     string // where processes of this machine meet
 	machine machine
-	hung    hungCalls
+	hung    hung.Calls
 	garbage garbage
 	watched watchedFiles
 	paces   paces
@@ -40,7 +41,6 @@ func New(getenv func(string) string) *Plugin {
 		clock:      agree.RealTime(),
 		shm:        dirstore.Shm,
 		machine:    machine{find: FindMachine},
-		hung:       hungCalls{names: map[string]bool{}},
 		files:      map[fileKey]*file{},
 		rendezvous: map[rendezvousKey]*rendezvous{},
 		logged:     map[string]bool{},

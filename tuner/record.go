@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -99,7 +100,7 @@ func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) *Recording {
 const writable = 2 // W_OK of access(2)
 
 func (p *Plugin) canRecord(dir string) error {
-	return reason(within(&p.hung, dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
+	return reason(p.hung.Do(dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
@@ -154,7 +155,7 @@ func (r *recordings) write(stop chan struct{}) error {
 	default:
 	}
 	f, dir := r.file()
-	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID, ourselves().started)))
+	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID, identity.Self().Started)))
 }
 
 // read takes over what C has counted.
@@ -178,7 +179,7 @@ func (c *Recording) read() {
 func (r *recordings) file() (f *record.File, dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f = &record.File{Host: ourselves().Host, PID: ourselves().PID, Left: r.left}
+	f = &record.File{Host: identity.Self().Host, PID: identity.Self().PID, Left: r.left}
 	for _, c := range r.comms {
 		one := c.data
 		one.Calls = slices.Clone(one.Calls)
@@ -273,7 +274,7 @@ func (p *Plugin) RecordEnd(c *Recording) {
 	if !r.end(c) {
 		return
 	}
-	if err := within(&p.hung, "the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
+	if err := p.hung.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
 		c.log.Warnf("%s: %v; what was recorded last is lost", EnvRecord, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
@@ -186,7 +187,7 @@ func (r *rendezvous) setting() string {
 func (r *rendezvous) try(o *opening) error {
 	switch {
 	case r.name == "":
-		s, err := dirstore.Private(r.plugin.shm, privateStore, newIdentity())
+		s, err := dirstore.Private(r.plugin.shm, privateStore, identity.New())
 		if err != nil {
 			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", r.plugin.shm, err, EnvRendezvous)
 		}
@@ -221,7 +222,7 @@ func (o *opening) changeTime() time.Duration {
 
 // openDirectory opens a directory that machines share.
 func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
-	s, err := dirstore.Open(r.name, newIdentity())
+	s, err := dirstore.Open(r.name, identity.New())
 	if err != nil {
 		return nil, reason(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -43,13 +44,13 @@ func (p *Plugin) findMachine() (*model.Machine, error) {
 			from detect.Source
 		}
 		var f found
-		f, m.err = withTimeout(&p.hung, "topology", machineLimit, func() (f found, err error) {
+		f, m.err = hung.Get(&p.hung, "topology", machineLimit, func() (f found, err error) {
 			f.here, f.from, err = m.find(p.getenv)
 			return f, err
 		})
 		m.here, m.from = f.here, f.from
 	})
-	if errors.As(m.err, new(noAnswer)) {
+	if errors.As(m.err, new(hung.NoAnswer)) {
 		return nil, fmt.Errorf("the topology of this machine: %w; %s", m.err, otherRanks)
 	}
 	return m.here, nil

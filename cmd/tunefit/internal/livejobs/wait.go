@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -231,7 +232,7 @@ func (w *waiter) judge(t *target, c *communicator) {
 	default:
 		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 	}
-	if stopped := c.which(func(m member) bool { return m.state == tuner.Stopped }); len(stopped) > 0 {
+	if stopped := c.which(func(m member) bool { return m.state == identity.Stopped }); len(stopped) > 0 {
 		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
 	}
 }

@@ -1,4 +1,4 @@
-package tuner
+package identity
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestParseProcess(t *testing.T) {
-	p, err := ParseProcess(withRank(newIdentity(), 3))
+	p, err := Parse(WithRank(New(), 3))
 	if err != nil || p.PID != os.Getpid() || p != self() {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -17,12 +17,12 @@ func TestParseProcess(t *testing.T) {
 		t.Errorf("this process is %s", p.State())
 	}
 	for _, bad := range []string{"", "x", "x host", "x host pid"} {
-		if p, err := ParseProcess(bad); err == nil {
+		if p, err := Parse(bad); err == nil {
 			t.Errorf("%q names %v", bad, p)
 		}
 	}
 	// Without the rest it cannot be told from others of the same number.
-	if p, err := ParseProcess("x host 12"); err != nil || p.String() != "host:12" || p.State() != Unknown {
+	if p, err := Parse("x host 12"); err != nil || p.String() != "host:12" || p.State() != Unknown {
 		t.Errorf("%v, %v", p, err)
 	}
 }
@@ -36,10 +36,10 @@ func TestLife(t *testing.T) {
 	child := self()
 	child.PID = cmd.Process.Pid
 	var err error
-	if _, child.started, err = procStat(child.PID); err != nil {
+	if _, child.Started, err = procStat(child.PID); err != nil {
 		t.Skipf("SKIPPED: no /proc here: %v", err)
 	}
-	is := func(p Process, want ProcessState) {
+	is := func(p Process, want State) {
 		t.Helper()
 		if got := p.State(); got != want {
 			t.Errorf("%+v is %s, want %s", p, got, want)
@@ -49,7 +49,7 @@ func TestLife(t *testing.T) {
 	elsewhere, contained, later := child, child, child
 	elsewhere.boot = "0123456789abcdef"
 	contained.space++
-	later.started++
+	later.Started++
 	is(elsewhere, Unknown)
 	is(contained, Unknown)
 	is(later, Dead) // its number was given to another one since
@@ -86,16 +86,17 @@ func waitid(t *testing.T, pid int) {
 
 // Files are named as the process names them.
 func TestProcessPath(t *testing.T) {
+	const variable = "NCCL_TUNER_CONFIG_FILE"
 	dir := t.TempDir()
 	cmd := exec.Command("sleep", "1000")
-	cmd.Dir, cmd.Env = dir, []string{EnvConfigFile + "=sub/../p.csv"}
+	cmd.Dir, cmd.Env = dir, []string{variable + "=sub/../p.csv"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	p, _ := ParseProcess(fmt.Sprintf("x %s %d %d 0 %s", self().Host, cmd.Process.Pid, self().space, self().boot))
-	if got := p.Getenv(EnvConfigFile); got != "sub/../p.csv" {
+	p, _ := Parse(fmt.Sprintf("x %s %d %d 0 %s", self().Host, cmd.Process.Pid, self().space, self().boot))
+	if got := p.Getenv(variable); got != "sub/../p.csv" {
 		t.Errorf("%q", got)
 	}
 	if got := p.Getenv("NCCL_TUNER_CONFIG"); got != "" {
@@ -116,7 +117,7 @@ func TestProcessPath(t *testing.T) {
 // A rank is known where NCCL's profiler interface told it.
 func TestIdentityHasRank(t *testing.T) {
 	for _, rank := range []int{0, 7, -1} {
-		if got := ParseRank(withRank(newIdentity(), rank)); got != rank {
+		if got := ParseRank(WithRank(New(), rank)); got != rank {
 			t.Errorf("rank %d is read as %d", rank, got)
 		}
 	}

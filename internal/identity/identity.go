@@ -1,4 +1,9 @@
-package tuner
+// Package identity names processes so that no two that ever live have the same name, and says
+// whether a named process still runs. Ranks put these names into their records, and files
+// of metrics begin with one.
+//
+// A name is text. It holds no resources, and anybody may keep it for as long as he likes.
+package identity
 
 import (
 	"bytes"
@@ -13,22 +18,22 @@ import (
 	"syscall"
 )
 
-// newIdentity names a member or a process, unlike all others that ever live. People
-// read host and process in `tunefit status`.
-func newIdentity() string {
-	p := ourselves()
-	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.started, p.boot)
+// New names a member of a communicator, or this process, unlike all others that ever live.
+// `tunefit status` shows host and process of it.
+func New() string {
+	p := Self()
+	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.Started, p.boot)
 }
 
-// withRank names a member whose rank is known, -1 if not.
-func withRank(identity string, rank int) string {
+// WithRank adds a member's rank to its name; -1 is an unknown rank.
+func WithRank(identity string, rank int) string {
 	if rank < 0 {
 		return identity
 	}
 	return fmt.Sprintf("%s rank=%d", identity, rank)
 }
 
-// ParseRank reads the rank of a slot's owner, -1 where nobody told it.
+// ParseRank reads the rank from a name; -1 if the name has none.
 func ParseRank(identity string) int {
 	_, text, told := strings.Cut(identity, " rank=")
 	rank, err := strconv.Atoi(text)
@@ -38,38 +43,38 @@ func ParseRank(identity string) int {
 	return rank
 }
 
-// Process is one that takes part in a job, as the ranks' records name it.
+// Process is a process as a name tells of it.
 type Process struct {
 	Host string
 	PID  int
-	// space is the namespace that PID counts in, for containers have their own;
-	// started the time of its start in clock ticks since boot, for numbers come again.
-	// 0: not known.
-	space, started uint64
-	// boot is the beginning of the kernel's boot id, which tells machines of the same
-	// name apart: the first namespace has the same number on all of them. "": not known.
+	// Started is when it started, in clock ticks since boot: the kernel reuses PIDs. 0: not known.
+	Started uint64
+	// space is the namespace of PID: each container has its own. 0: not known.
+	space uint64
+	// boot is the beginning of the kernel's boot id. It tells machines of the same name
+	// apart, whose first namespaces have the same number. "": not known.
 	boot string
 }
 
-// ourselves is this process, which is looked up once: each communicator has a member.
-var ourselves = sync.OnceValue(self)
+// Self returns this process. It looks it up once.
+var Self = sync.OnceValue(self)
 
 func self() Process {
 	p := Process{PID: os.Getpid(), space: pidSpace(), boot: bootID()}
 	if p.Host, _ = os.Hostname(); p.Host == "" {
 		p.Host = "?"
 	}
-	_, p.started, _ = procStat(p.PID)
+	_, p.Started, _ = procStat(p.PID)
 	return p
 }
 
 // hostMax is how long a host's name may be, HOST_NAME_MAX of Linux.
 const hostMax = 64
 
-// ParseProcess reads the process in the identity of a slot's owner.
-func ParseProcess(identity string) (p Process, err error) {
+// Parse reads the process from a name.
+func Parse(identity string) (p Process, err error) {
 	var unique string
-	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.started, &p.boot)
+	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.Started, &p.boot)
 	if n < 3 || len(p.Host) > hostMax {
 		return Process{}, errors.New("names no process")
 	}
@@ -78,9 +83,9 @@ func ParseProcess(identity string) (p Process, err error) {
 
 func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
 
-// unique is the number of a process as no other one of the machine has it: those of containers
-// come with their namespace.
-func (p Process) unique() string {
+// Unique is a number that no other process of the machine has. In a container it includes the
+// namespace.
+func (p Process) Unique() string {
 	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of Linux
 	if p.space == first || p.space == 0 {
 		return strconv.Itoa(p.PID)
@@ -88,23 +93,24 @@ func (p Process) unique() string {
 	return fmt.Sprintf("%d-%d", p.PID, p.space)
 }
 
-// ProcessState is what this machine knows of a process.
-type ProcessState int8
+// State is what this machine knows of a process.
+type State int8
 
+// The states of a process.
 const (
-	Unknown ProcessState = iota // it is on another machine or in another container
+	Unknown State = iota // it is on another machine or in another container
 	Running
 	Stopped // by a signal or a debugger
 	Dead
 )
 
-var processStates = [...]string{"unknown", "running", "stopped", "dead"}
+var states = [...]string{"unknown", "running", "stopped", "dead"}
 
-func (s ProcessState) String() string { return processStates[s] }
+func (s State) String() string { return states[s] }
 
-// State looks for the process. It says Dead only if that is certain.
-func (p Process) State() ProcessState {
-	here := ourselves()
+// State looks for the process. It returns Dead only if that is certain.
+func (p Process) State() State {
+	here := Self()
 	if p.PID < 1 || p.boot != here.boot || p.boot == "" || p.space != here.space || p.space == 0 {
 		return Unknown
 	}
@@ -115,7 +121,7 @@ func (p Process) State() ProcessState {
 			return Dead
 		}
 		return Running
-	case started != p.started && p.started != 0, state == 'Z', state == 'X':
+	case started != p.Started && p.Started != 0, state == 'Z', state == 'X':
 		return Dead
 	case state == 'T', state == 't':
 		return Stopped
