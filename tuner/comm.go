@@ -7,7 +7,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // Release is this project's release.
@@ -34,8 +36,8 @@ type CommInfo struct {
 	NewHits func(n int) (hits []atomic.Uint64, free func())
 	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
 	// them nothing is compared in the job.
-	Clock     *Clock
-	NewStamps func() *[ClockStamps]Stamp
+	Clock     *trial.Clock
+	NewStamps func() *[trial.ClockStamps]trial.Stamp
 }
 
 // Decision is a decision, and the index of Comm.Hits by which its calls are counted.
@@ -49,7 +51,7 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural(c.Ranks, "rank", "ranks"), plural(c.Nodes, "node", "nodes"), c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Count(c.Ranks, "rank", "ranks"), plural.Count(c.Nodes, "node", "nodes"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -61,13 +63,14 @@ type Comm struct {
 	current  *snapshot // the version in force; nil: NCCL decides everything, for good
 
 	// Where the policy may change during the run; nil where not.
-	fixedBy    obstacle                   // why not; no label: there is no obstacle
-	rendezvous *rendezvous                // where the ranks meet; nil: nowhere
-	opening    *opening                   // of it, while it holds the records of this communicator
-	member     *agree.Member              // this rank in the agreement; nil: without a store
-	unwatch    func()                     // ends the watch on the files, which brings pending edits
-	endTrials  func()                     // ends the comparison of versions; nil: there is none
-	found      atomic.Pointer[Comparison] // by now; nil: nothing
+	fixedBy    obstacle                      // why not; no label: there is no obstacle
+	rendezvous *rendezvous                   // where the ranks meet; nil: nowhere
+	opening    *opening                      // of it, while it holds the records of this communicator
+	member     *agree.Member                 // this rank in the agreement; nil: without a store
+	unwatch    func()                        // ends the watch on the files, which brings pending edits
+	peer       *trial.Peer                   // this communicator for the comparisons of the process; nil: nothing is compared
+	endTrials  func()                        // ends the comparison of versions; nil: there is none
+	found      atomic.Pointer[trial.Finding] // by now; nil: nothing
 
 	metrics commMetrics
 
@@ -144,7 +147,7 @@ func (c *Comm) logStart() {
 func contents(e *policy.Engine) string {
 	var parts []string
 	if e.Policy != nil {
-		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural(len(e.Policy.Rules), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural.Count(len(e.Policy.Rules), "row", "rows")))
 	}
 	if e.Model != nil {
 		parts = append(parts, "model "+e.Model.Name)
@@ -169,7 +172,7 @@ func (c *Comm) leave() {
 	if c.endTrials != nil {
 		c.endTrials()
 	}
-	c.plugin.paces.close(c)
+	c.plugin.peers.Remove(c.peer)
 	if c.unwatch != nil {
 		c.unwatch()
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -148,7 +149,7 @@ func choice(d policy.Decision) string {
 		fmt.Fprintf(&s, "%s/%s", d.Algo, d.Proto)
 	}
 	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %s", plural(d.Channels, "channel", "channels"))
+		fmt.Fprintf(&s, ", %s", plural.Count(d.Channels, "channel", "channels"))
 	}
 	if d.ChunkBytes > 0 {
 		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
@@ -162,15 +163,15 @@ func (l *decisionLog) sumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
-	shapes := func(n int) string { return plural(n, "shape", "shapes") }
+	shapes := func(n int) string { return plural.Count(n, "shape", "shapes") }
 	var parts []string
 	if p := l.engine.Policy; p != nil {
-		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural(len(p.Rules), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural.Count(len(p.Rules), "row", "rows")))
 	}
 	if l.engine.Model != nil {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Count(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {
 			l.log.Infof("... and %d more rows", len(l.rows)-i)

@@ -16,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -209,7 +210,7 @@ func (f *file) check(s settings, log Log) (ok bool) {
 		if n := f.policy.NeverAsked; f.isEmpty() {
 			log.Warnf("%s has no rows", f.path)
 		} else if n > 0 {
-			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.path, plural(n, "row is", "rows are"))
+			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.path, plural.Count(n, "row is", "rows are"))
 		}
 	})
 	return !f.isEmpty()
@@ -228,7 +229,7 @@ func (f *file) logFailure(outcome string, log Log) {
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := plural(len(faults), "problem", "problems")
+	problems := plural.Count(len(faults), "problem", "problems")
 	said := logOnce(&f.report, log, func() {
 		log.Warnf("%s has %s%s:", f.path, problems, outcome)
 		for i, fault := range faults {

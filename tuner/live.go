@@ -92,11 +92,13 @@ func (c *Comm) join(own loaded) error {
 		c.unwatch = c.plugin.watch(c, own)
 	}
 	if c.settings.compares() {
-		c.plugin.paces.open(c)
+		c.peer = c.plugin.peers.Add(func() (string, uint64) {
+			return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
+		})
 	}
 	switch slot := c.member.Slot(); {
 	case slot == 0:
-		c.endTrials = c.startTrials()
+		c.endTrials = c.startComparison()
 	case slot > 0 && c.settings.compares():
 		c.endTrials = c.warnOfMissed()
 	}

@@ -1,12 +1,12 @@
 package tuner
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // A Plugin is what the communicators of a process share: what its files held, the
@@ -20,7 +20,7 @@ type Plugin struct {
 	hung    hung.Calls
 	garbage garbage
 	watched watchedFiles
-	paces   paces
+	peers   trial.Peers
 
 	exporter     exporter
 	recordings   recordings
@@ -67,12 +67,4 @@ func (p *Plugin) logWhyNotLive(why obstacle, s settings, log Log) {
 	default:
 		log.Infof("the policy cannot change during the run: %s", why.text)
 	}
-}
-
-// plural counts things for a message.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -3,6 +3,7 @@ package tuner
 import (
 	"sync/atomic"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -75,7 +76,7 @@ func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...
 	}
 	if n := rows.WithoutTopology(); n > 0 {
 		warn("%s for this communicator by the machine's topology, which is not known: without effect",
-			plural(n, "row is", "rows are"))
+			plural.Count(n, "row is", "rows are"))
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

@@ -39,6 +39,18 @@ func (v *version) Meaning() string {
 	return v.engine.Digest.Full()
 }
 
+func (v *version) String() string {
+	b, err := DecodeBundle(v.content)
+	name := b.Policy.Name + b.Model.Name
+	switch {
+	case v.engine == nil || err != nil:
+		return "NCCL alone"
+	case b.Policy.Name != "" && b.Model.Name != "":
+		name = b.Policy.Name + " with " + b.Model.Name
+	}
+	return fmt.Sprintf("%s (version %.12s)", name, v.Meaning())
+}
+
 // shared is the version as the ranks' agreement knows it.
 func (v *version) shared() agree.Version {
 	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.Meaning()}

@@ -51,6 +51,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 func main() {} // never runs: a c-shared library has none, but must name one
@@ -84,15 +85,15 @@ var (
 
 // And so must those of the clock.
 var (
-	_ [unsafe.Sizeof(tuner.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Head)]byte   = [unsafe.Offsetof(C.struct_clock{}.head)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Tail)]byte   = [unsafe.Offsetof(C.struct_clock{}.tail)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Stamps)]byte = [unsafe.Offsetof(C.struct_clock{}.stamps)]byte{}
-	_ [unsafe.Sizeof(tuner.Stamp{})]byte          = [C.sizeof_struct_stamp]byte{}
-	_ [unsafe.Offsetof(tuner.Stamp{}.Hash)]byte   = [unsafe.Offsetof(C.struct_stamp{}.hash)]byte{}
-	_ [unsafe.Offsetof(tuner.Stamp{}.Nanos)]byte  = [unsafe.Offsetof(C.struct_stamp{}.nanos)]byte{}
-	_ [tuner.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
+	_ [unsafe.Sizeof(trial.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Head)]byte   = [unsafe.Offsetof(C.struct_clock{}.head)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Tail)]byte   = [unsafe.Offsetof(C.struct_clock{}.tail)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Stamps)]byte = [unsafe.Offsetof(C.struct_clock{}.stamps)]byte{}
+	_ [unsafe.Sizeof(trial.Stamp{})]byte          = [C.sizeof_struct_stamp]byte{}
+	_ [unsafe.Offsetof(trial.Stamp{}.Hash)]byte   = [unsafe.Offsetof(C.struct_stamp{}.hash)]byte{}
+	_ [unsafe.Offsetof(trial.Stamp{}.Nanos)]byte  = [unsafe.Offsetof(C.struct_stamp{}.nanos)]byte{}
+	_ [trial.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
 )
 
 // comm is what a handle stands for.
@@ -116,8 +117,8 @@ func hitsOf(c *tuner.Comm) *C.uint64_t {
 }
 
 // newStamps makes a clock's. C frees them with the communicator.
-func newStamps() *[tuner.ClockStamps]tuner.Stamp {
-	return (*[tuner.ClockStamps]tuner.Stamp)(C.calloc(tuner.ClockStamps, C.sizeof_struct_stamp))
+func newStamps() *[trial.ClockStamps]trial.Stamp {
+	return (*[trial.ClockStamps]trial.Stamp)(C.calloc(trial.ClockStamps, C.sizeof_struct_stamp))
 }
 
 // answerOf is a decision in the words of cache.h.
@@ -168,7 +169,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 
 		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
 		NewHits:   newHits,
-		Clock:     (*tuner.Clock)(unsafe.Pointer(info.clock)),
+		Clock:     (*trial.Clock)(unsafe.Pointer(info.clock)),
 		NewStamps: newStamps,
 	}, log)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // todo begins the line that says what to do.
@@ -68,11 +68,11 @@ func notes(c *communicator) (notes []string) {
 }
 
 // comparison is what the job compares, or has compared last; nil for nothing.
-func comparison(c *communicator) (*tuner.Comparison, error) {
+func comparison(c *communicator) (*trial.Finding, error) {
 	if c.Note == nil {
 		return nil, nil
 	}
-	var found tuner.Comparison
+	var found trial.Finding
 	err := json.Unmarshal(c.Note, &found)
 	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	return &found, err

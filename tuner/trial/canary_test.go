@@ -1,15 +1,13 @@
-package tuner
+package trial
 
 import (
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
 )
 
 // A canary compares each edit with what was in force before, and takes back what is slower.
 func TestCanary(t *testing.T) {
-	j := play(t, settings{canary: true}, fastRows, slowRows, thirdRows)
+	j := play(t, true, false, fastRows, slowRows, thirdRows)
 	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500, thirdRows: 9900})
 	j.run(time.Minute)
 	if j.turns != 0 || j.clock.Next.Load() != never {
@@ -37,7 +35,7 @@ func TestCanary(t *testing.T) {
 // An edit that goes back to what was in force before stays, whichever side is in force just then.
 func TestCanaryOfEditThatGoesBack(t *testing.T) {
 	for _, after := range []time.Duration{20 * time.Second, 21 * time.Second, 22 * time.Second, 23 * time.Second} {
-		j := play(t, settings{canary: true}, fastRows, thirdRows)
+		j := play(t, true, false, fastRows, thirdRows)
 		j.byVersion(map[string]float64{fastRows: 10000, thirdRows: 10000})
 		j.run(time.Second)
 		j.save(j.versions[thirdRows])
@@ -47,7 +45,7 @@ func TestCanaryOfEditThatGoesBack(t *testing.T) {
 			j.save(j.versions[fastRows])
 		}
 		j.run(time.Minute)
-		if j.inForce != j.versions[fastRows] || j.last().State != trial.Edited || j.last().Stays != "B" {
+		if j.inForce != j.versions[fastRows] || j.last().State != Edited || j.last().Stays != "B" {
 			t.Errorf("%v is in force after %+v", j.inForce, j.last())
 		}
 	}
@@ -55,7 +53,7 @@ func TestCanaryOfEditThatGoesBack(t *testing.T) {
 
 // A rank that sees an edit late brings it into force again after it was taken back: it is tried anew.
 func TestCanaryOfLateEdit(t *testing.T) {
-	j := play(t, settings{canary: true}, fastRows, slowRows)
+	j := play(t, true, false, fastRows, slowRows)
 	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500})
 	j.run(time.Second)
 	for range 2 {
@@ -69,11 +67,11 @@ func TestCanaryOfLateEdit(t *testing.T) {
 
 // An edit that comes before the policy has followed NCCL alone is tried against the policy.
 func TestCanaryAfterComparison(t *testing.T) {
-	j := play(t, settings{canary: true, compare: compareNCCL}, fastRows, "", slowRows)
+	j := play(t, true, true, fastRows, "", slowRows)
 	j.byVersion(map[string]float64{fastRows: 9000, slowRows: 10000, "": 10500})
-	for len(j.notes) == 0 || j.last().State == trial.Running || j.inForce == j.versions[fastRows] {
+	for len(j.notes) == 0 || j.last().State == Running || j.inForce == j.versions[fastRows] {
 		j.run(10 * time.Millisecond)
-		if len(j.notes) > 0 && j.last().State != trial.Running && j.pending == nil {
+		if len(j.notes) > 0 && j.last().State != Running && j.pending == nil {
 			t.Fatal("it has ended with the policy in force: another seed is needed")
 		}
 	}

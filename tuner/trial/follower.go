@@ -1,9 +1,7 @@
-package tuner
+package trial
 
 import (
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
 )
 
 // A job's communicators change sides together, and a step waits for all of them. When one ends its
@@ -11,7 +9,7 @@ import (
 // ends, too, when another communicator of the process has taken turns and does so no more.
 
 // follower watches the others of the process during one comparison.
-type follower map[*Comm]*turns
+type follower map[*Peer]*turns
 
 // turns are how often another communicator has changed from side to side since it was first seen.
 type turns struct {
@@ -31,12 +29,12 @@ const (
 )
 
 // ended returns the side on which another communicator has ended its comparison of these two.
-func (f follower) ended(now time.Time, block time.Duration, sides [2]*version, all []standing) (on trial.Side, ok bool) {
+func (f follower) ended(now time.Time, block time.Duration, sides [2]Version, all []standing) (on Side, ok bool) {
 	for _, s := range all {
-		o := f[s.comm]
+		o := f[s.peer]
 		if o == nil {
 			o = &turns{standing: s, at: now, from: s.calls}
-			f[s.comm] = o
+			f[s.peer] = o
 		}
 		before, was := sideOf(o.meaning, sides)
 		side, is := sideOf(s.meaning, sides)
@@ -54,10 +52,10 @@ func (f follower) ended(now time.Time, block time.Duration, sides [2]*version, a
 	return 0, false
 }
 
-func sideOf(meaning string, sides [2]*version) (trial.Side, bool) {
+func sideOf(meaning string, sides [2]Version) (Side, bool) {
 	for side, v := range sides {
 		if v.Meaning() == meaning {
-			return trial.Side(side), true
+			return Side(side), true
 		}
 	}
 	return 0, false

@@ -1,18 +1,58 @@
-package tuner
+package trial
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
+
+// playedVersion is a version of the rows that it is named by.
+type playedVersion struct{ rows, meaning string }
+
+func versionOf(t *testing.T, rows string) *playedVersion {
+	if rows == "" {
+		return &playedVersion{rows, "nothing"}
+	}
+	p, err := policy.ReadCSV("p.csv", []byte(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &playedVersion{rows, policy.NewEngine(p, nil, nil).Digest.Full()}
+}
+
+func (v *playedVersion) Meaning() string { return v.meaning }
+
+func (v *playedVersion) String() string {
+	if v.rows == "" {
+		return "NCCL alone"
+	}
+	return fmt.Sprintf("p.csv (version %.12s)", v.meaning)
+}
+
+// recorder is a Log that keeps what it is told.
+type recorder struct{ lines []string }
+
+func (r *recorder) Infof(format string, args ...any) {
+	r.lines = append(r.lines, "INFO "+fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Warnf(format string, args ...any) {
+	r.lines = append(r.lines, "WARN "+fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) count(substring string) (n int) {
+	for _, l := range r.lines {
+		if strings.Contains(l, substring) {
+			n++
+		}
+	}
+	return n
+}
 
 // playedJob is a job whose versions take turns, without a communicator: it makes the calls of
 // steps, puts what is proposed in force after a while, and stamps calls as the host does.
@@ -21,69 +61,55 @@ type playedJob struct {
 	d     *comparison
 	log   recorder
 	clock Clock
+	peers Peers
 	now   time.Time
 	call  uint64
 	calls []uint64 // hashes of a step's
 
-	inForce  *version
+	inForce  *playedVersion
 	from     uint64
 	proposed bool   // it has come by a turn
 	wanted   string // the meaning of the latest edit
-	pending  *version
+	pending  *playedVersion
 	comes    time.Time
 	refuses  bool // no change ever comes
-	versions map[string]*version
-	took     func(*version) time.Duration // a call
-	notes    []Comparison
+	versions map[string]*playedVersion
+	took     func(*playedVersion) time.Duration // a call
+	notes    []Finding
 	turns    int
 }
 
-func (j *playedJob) Propose(v agree.Version) {
-	if j.refuses || j.pending == j.versions[v.Meaning] {
+func (j *playedJob) Propose(v Version) {
+	if j.refuses || j.pending == v {
 		return
 	}
-	j.pending, j.comes = j.versions[v.Meaning], j.now.Add(700*time.Millisecond)
+	j.pending, j.comes = v.(*playedVersion), j.now.Add(700*time.Millisecond)
 	if j.pending == j.inForce {
 		j.pending = nil
 	}
 }
 
-func (j *playedJob) InForce() agree.InForce {
-	return agree.InForce{Snapshot: &snapshot{version: j.inForce}, From: j.from, Proposed: j.proposed, Wanted: j.wanted}
+func (j *playedJob) InForce() InForce {
+	return InForce{Version: j.inForce, From: j.from, Proposed: j.proposed, Wanted: j.wanted}
 }
 
-func (j *playedJob) Note(_ context.Context, text []byte) error {
-	var c Comparison
-	if err := json.Unmarshal(text, &c); err != nil {
-		j.t.Error(err)
-	}
-	j.notes = append(j.notes, c)
-	return nil
-}
-
-// play starts a comparison of version a, in force, with what the settings say.
-func play(t *testing.T, s settings, a string, others ...string) *playedJob {
-	j := &playedJob{t: t, now: time.Unix(1_000_000, 0), versions: map[string]*version{}, calls: []uint64{1, 1, 2, 1, 3}}
-	p := New(env())
+// play starts a comparison of version a, in force: of edits (canary), with another version
+// (compare), or both.
+func play(t *testing.T, canary bool, compare bool, a string, others ...string) *playedJob {
+	j := &playedJob{t: t, now: time.Unix(1_000_000, 0), versions: map[string]*playedVersion{}, calls: []uint64{1, 1, 2, 1, 3}}
 	for _, rows := range append(others, a) {
-		content := Bundle{Policy: Source{Name: "p.csv", Text: []byte(rows)}}.encode()
-		if rows == "" {
-			content = noFiles.content
-		}
-		v, err := p.versionFrom(content, agree.DigestOf(content), Log{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		j.versions[v.Meaning()], j.versions[rows] = v, v
+		j.versions[rows] = versionOf(t, rows)
 	}
 	j.inForce = j.versions[a]
 	j.clock.Next.Store(never)
-	c := &Comm{plugin: p, settings: s, log: j.log.log(), info: CommInfo{ID: 7, Ranks: 8, Nodes: 1, Clock: &j.clock,
-		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }}}
-	j.d = &comparison{comm: c, log: c.log, member: j, clock: &j.clock, change: time.Second, lag: time.Second, now: func() time.Time { return j.now }, others: func() []standing { return nil }}
-	if s.compare != "" {
-		j.d.other = j.versions[others[0]]
+	config := Config{Comm: "c", Ranks: 8, Nodes: 1, Versions: j, Change: time.Second, Canary: canary, Clock: &j.clock,
+		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }, Peers: &j.peers, Log: &j.log,
+		Tell: func(_ context.Context, f Finding) { j.notes = append(j.notes, f) }}
+	if compare {
+		config.Other = j.versions[others[0]]
 	}
+	j.d = newComparison(config)
+	j.d.now = func() time.Time { return j.now }
 	return j
 }
 
@@ -115,7 +141,7 @@ func (j *playedJob) run(d time.Duration) {
 }
 
 // save brings a version into force, as an edit.
-func (j *playedJob) save(v *version) {
+func (j *playedJob) save(v *playedVersion) {
 	j.inForce, j.from, j.pending = v, j.call, nil
 	j.proposed, j.wanted = false, v.Meaning()
 	j.turns++
@@ -130,7 +156,7 @@ const (
 // byVersion is how long calls take, with noise.
 func (j *playedJob) byVersion(micros map[string]float64) {
 	dice := rand.New(rand.NewPCG(1, 2))
-	j.took = func(v *version) time.Duration {
+	j.took = func(v *playedVersion) time.Duration {
 		for rows, us := range micros {
 			if j.versions[rows] == v {
 				return time.Duration(us * (1 + 0.02*dice.NormFloat64()) * float64(time.Microsecond))
@@ -141,7 +167,7 @@ func (j *playedJob) byVersion(micros map[string]float64) {
 	}
 }
 
-func (j *playedJob) last() Comparison {
+func (j *playedJob) last() Finding {
 	j.t.Helper()
 	if len(j.notes) == 0 {
 		j.t.Fatalf("nothing is known; the log: %v", j.log)
@@ -150,11 +176,11 @@ func (j *playedJob) last() Comparison {
 }
 
 func TestComparison(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL, record: t.TempDir()}, fastRows, "")
+	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 9700, "": 10000})
 	j.run(10 * time.Minute)
 	c := j.last()
-	if c.State != trial.Precise && c.State != trial.Clear || !c.Faster() || c.Low > -0.03 || c.High < -0.03 || c.StepCalls != 5 || c.Stays != "A" {
+	if c.State != Precise && c.State != Clear || !c.Faster() || c.Low > -0.03 || c.High < -0.03 || c.StepCalls != 5 || c.Stays != "A" {
 		t.Errorf("%+v", c)
 	}
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
@@ -166,20 +192,11 @@ func TestComparison(t *testing.T) {
 	if j.clock.Next.Load() != never {
 		t.Error("calls are stamped for ever")
 	}
-	files, _ := filepath.Glob(filepath.Join(j.d.comm.settings.record, "*"))
-	if len(files) != 1 {
-		t.Fatalf("%v", files)
-	}
-	text, err := os.ReadFile(files[0])
-	var written Comparison
-	if err != nil || json.Unmarshal(text, &written) != nil || written.Mean != c.Mean || written.State != c.State {
-		t.Errorf("%v %s", err, text)
-	}
 }
 
 // An edit while versions take turns is what is compared from then on.
 func TestComparisonOfEdit(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "", slowRows)
+	j := play(t, false, true, fastRows, "", slowRows)
 	j.byVersion(map[string]float64{fastRows: 9000, slowRows: 10500, "": 10000})
 	j.run(25 * time.Second)
 	j.save(j.versions[slowRows])
@@ -190,21 +207,18 @@ func TestComparisonOfEdit(t *testing.T) {
 	if j.inForce != j.versions[slowRows] {
 		t.Errorf("%v is in force: nobody has asked to take an edit back", j.inForce)
 	}
-	if j.log.count(EnvRecord) > 0 {
-		t.Errorf("nobody has asked for a record: %v", j.log)
-	}
 }
 
 // Where changes never come, or calls never repeat, the comparison says so and disturbs nobody.
 func TestComparisonThatCannotBe(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 9000, "": 10000})
 	j.refuses = true
 	j.run(10 * time.Minute)
-	if c := j.last(); c.State != trial.NoChange || j.log.count("given up") != 1 {
+	if c := j.last(); c.State != NoChange || j.log.count("given up") != 1 {
 		t.Errorf("%+v, the log: %v", c, j.log)
 	}
-	j = play(t, settings{compare: compareNCCL}, fastRows, "")
+	j = play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 9000, "": 10000})
 	j.calls = make([]uint64, 1<<20)
 	for i := range j.calls {
@@ -225,9 +239,9 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 				j.calls[i] = uint64(i)
 			}
 		},
-		"steps are long": func(j *playedJob) { j.d.comm.plugin.paces.set(&comparison{}, pace{step: time.Hour}) },
+		"steps are long": func(j *playedJob) { j.peers.setPace(&comparison{}, pace{step: time.Hour}) },
 	} {
-		j := play(t, settings{compare: compareNCCL}, fastRows, "")
+		j := play(t, false, true, fastRows, "")
 		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
 		for j.turns == 0 || j.inForce == j.versions[fastRows] {
 			j.run(10 * time.Millisecond)
@@ -237,7 +251,7 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 		if j.inForce != j.versions[fastRows] {
 			t.Errorf("%s: %v is in force; the log: %v", name, j.inForce, j.log)
 		}
-		if c := j.d.comm.found.Load(); name == "steps are long" && c.State != trial.NoChange {
+		if c := j.last(); name == "steps are long" && c.State != NoChange {
 			t.Errorf("%s: metrics and status say %q", name, c.State)
 		}
 	}
@@ -245,7 +259,7 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 
 // A call that no other step has, as for a log line, costs a step, not the comparison.
 func TestComparisonWithExtraCalls(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 9000, "": 10000})
 	j.run(20 * time.Second)
 	j.calls = append(j.calls, 9)
@@ -259,13 +273,13 @@ func TestComparisonWithExtraCalls(t *testing.T) {
 
 // A comparison that ends on a communicator with longer steps leaves the others as they are.
 func TestComparisonKeepsBlocks(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
 	slower := &comparison{}
-	j.d.comm.plugin.paces.set(slower, pace{step: time.Second})
+	j.peers.setPace(slower, pace{step: time.Second})
 	j.run(2 * time.Minute)
 	before := j.last()
-	j.d.comm.plugin.paces.set(slower, pace{})
+	j.peers.setPace(slower, pace{})
 	j.run(time.Minute)
 	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
 		t.Errorf("%+v\nafter %+v", c, before)
@@ -274,7 +288,7 @@ func TestComparisonKeepsBlocks(t *testing.T) {
 
 // Steps of an evaluation are not compared with those of training.
 func TestComparisonWithEvaluation(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "")
+	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 990, "": 1000})
 	j.run(5 * time.Second)
 	phases := [][]uint64{{7, 8}, {1, 1, 2, 1, 3}}
@@ -287,51 +301,26 @@ func TestComparisonWithEvaluation(t *testing.T) {
 		j.run(10 * time.Second)
 	}
 	j.run(3 * time.Minute)
-	if c := j.last(); c.State != trial.Precise || !c.Faster() {
+	if c := j.last(); c.State != Precise || !c.Faster() {
 		t.Errorf("%+v", c)
 	}
 }
 
-// Whoever asked for a comparison that cannot be hears why: a warning, with the variable.
-func TestComparisonRefused(t *testing.T) {
-	bad := filepath.Join(t.TempDir(), "bad.csv")
-	write(t, bad, "collective,algorithm\nallreduce,rign\n")
-	for _, compare := range []string{bad, bad + ".none"} {
-		j := play(t, settings{compare: compare}, fastRows, fastRows)
-		if v := j.d.comm.compared(); v != nil {
-			t.Errorf("%s: %v", compare, v)
-		}
-		if j.log.count("WARN") < 2 || j.log.count("WARN TUNER/Go: NCCL_TUNER_COMPARE="+compare+" cannot be used") != 1 || j.log.count(EnvConfigFile) != 0 {
-			t.Errorf("the log: %v", j.log)
-		}
-	}
-	j := play(t, settings{compare: "p.csv"}, fastRows, fastRows)
+// Versions that mean the same are not compared, and whoever asked for it hears why.
+func TestComparisonOfTheSame(t *testing.T) {
+	j := play(t, false, true, fastRows, fastRows)
 	j.byVersion(map[string]float64{fastRows: 9000})
 	j.run(time.Minute)
 	if j.log.count("WARN") != 1 || j.log.count("mean the same") != 1 {
 		t.Errorf("the log: %v", j.log)
-	}
-	j = play(t, settings{compare: compareNCCL, record: bad}, fastRows, "")
-	j.byVersion(map[string]float64{fastRows: 9900, "": 10000})
-	j.run(10 * time.Minute)
-	if len(j.notes) < 3 || j.log.count("WARN TUNER/Go: NCCL_TUNER_RECORD="+bad+": the comparison is not written: not a directory") != 1 {
-		t.Errorf("%d notes, the log: %v", len(j.notes), j.log)
-	}
-	for want, s := range map[string]settings{
-		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, configFile: "p.csv", reload: reloadNew},
-		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
-	} {
-		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {
-			t.Errorf("%q, want %q", o.text, want)
-		}
 	}
 }
 
 // Calls that repeat with each layer are launched as fast as the host can; that the job's steps are
 // shorter shows between them.
 func TestComparisonOfLayers(t *testing.T) {
-	j := play(t, settings{compare: compareNCCL}, fastRows, "")
-	j.took = func(v *version) time.Duration {
+	j := play(t, false, true, fastRows, "")
+	j.took = func(v *playedVersion) time.Duration {
 		switch {
 		case j.call%200 != 199:
 			return 20 * time.Microsecond
@@ -347,17 +336,17 @@ func TestComparisonOfLayers(t *testing.T) {
 }
 
 func TestComparisonSays(t *testing.T) {
-	c := Comparison{BlockSeconds: 16, StepSeconds: 0.5123, Result: trial.Result{State: trial.Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
+	c := Finding{BlockSeconds: 16, StepSeconds: 0.5123, Result: Result{State: Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {
-		change func(*Comparison)
+		change func(*Finding)
 		text   string
 	}{
-		{func(*Comparison) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
-		{func(c *Comparison) { c.State = trial.Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
-		{func(c *Comparison) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 }, "step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
-		{func(c *Comparison) { c.State, c.Pairs = trial.Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
-		{func(c *Comparison) { c.State, c.Pairs, c.Mean, c.Low, c.High = trial.Clear, 2, 0.05, 0.04, 0.06 }, "step time +5.0 % (+4.0 .. +6.0): slower"},
-		{func(c *Comparison) { c.State, c.Pairs = trial.NoChange, 2 }, "given up: the versions did not come into force by turns, or a step takes too long"},
+		{func(*Finding) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
+		{func(c *Finding) { c.State = Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
+		{func(c *Finding) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 }, "step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
+		{func(c *Finding) { c.State, c.Pairs = Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
+		{func(c *Finding) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 }, "step time +5.0 % (+4.0 .. +6.0): slower"},
+		{func(c *Finding) { c.State, c.Pairs = NoChange, 2 }, "given up: the versions did not come into force by turns, or a step takes too long"},
 	} {
 		changed := c
 		want.change(&changed)

@@ -1,9 +1,7 @@
-package tuner
+package trial
 
 import (
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
 )
 
 // steps tells a job's steps from one communicator's stamps: first, of all calls, after how many
@@ -70,9 +68,9 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 		return false, false
 	}
 	s.tried = len(s.calls)
-	p, times := trial.Period(s.calls), 0
+	p, times := Period(s.calls), 0
 	if p > 0 {
-		times = trial.Steady(s.nanos, p)
+		times = Steady(s.nanos, p)
 	}
 	if times > 0 {
 		s.period = uint64(p * times)

@@ -1,10 +1,8 @@
-package tuner
+package trial
 
 import (
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
 )
 
 // A comparison that goes on when the others of the job have ended theirs would find too little: it ends with them, unless
@@ -36,16 +34,15 @@ func TestComparisonFollows(t *testing.T) {
 		}, false},
 		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) }, false},
 	} {
-		j := play(t, settings{compare: compareNCCL}, fastRows, "")
+		j := play(t, false, true, fastRows, "")
 		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
-		other := &Comm{}
-		j.d.others = func() []standing {
+		j.peers.Add(func() (string, uint64) {
 			on, calls := c.other(j)
-			return []standing{{other, on, uint64(calls)}}
-		}
+			return on, uint64(calls)
+		})
 		j.run(5 * time.Minute)
 		last := j.last()
-		if ended := last.State == trial.Followed; ended != c.ends || ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
+		if ended := last.State == Followed; ended != c.ends || ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
 			t.Errorf("%s: %v is in force after %+v", c.name, j.inForce, last)
 		}
 	}

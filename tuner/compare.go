@@ -1,0 +1,162 @@
+package tuner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// ComparisonFiles matches the names of files in NCCL_TUNER_RECORD that hold a trial.Finding.
+const ComparisonFiles = "comparison-*.json"
+
+// startComparison starts the comparison that the settings ask for, on the rank of the first slot.
+// stop ends it; nil: there is none.
+func (c *Comm) startComparison() (stop func()) {
+	if !c.settings.compares() || c.info.Clock == nil || c.info.NewStamps == nil {
+		return nil
+	}
+	config := trial.Config{
+		Comm: c.key(), Nodes: c.info.Nodes, Ranks: c.info.Ranks,
+		Versions: turns{c.member}, Change: c.opening.changeTime(), Canary: c.settings.canary,
+		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: c.peer,
+		Log: c.log.about(c.info), Tell: c.publisher(c.member.Note),
+	}
+	if c.settings.compare != "" {
+		if other := c.compared(); other != nil {
+			config.Other = other
+		} else if !c.settings.canary {
+			return nil
+		}
+	}
+	return c.background("nothing is compared any more, and the version in force stays", func(ctx context.Context) { trial.Run(ctx, config) })
+}
+
+// background runs f on a goroutine until stop. outcome is what comes of a panic in it.
+func (c *Comm) background(outcome string, f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.survive(outcome)
+		f(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// turns is a member as a comparison uses it.
+type turns struct{ *agree.Member }
+
+func (t turns) Propose(v trial.Version) { t.Member.Propose(v.(*version).shared()) }
+
+func (t turns) InForce() trial.InForce {
+	f := t.Member.InForce()
+	return trial.InForce{Version: f.Snapshot.(*snapshot).version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
+}
+
+// compared returns the version that NCCL_TUNER_COMPARE names; nil where it cannot be used, which has been logged.
+func (c *Comm) compared() *version {
+	s := c.settings
+	if s.compare == compareNCCL {
+		v, err := c.plugin.versionFrom(noFiles.content, noFiles.digest, c.log)
+		if err != nil {
+			return nil
+		}
+		return v
+	}
+	s.configFile, s.strict, s.reloading = "", false, true
+	files := c.plugin.loadFiles(s)
+	files.policy = c.plugin.loadFile(comparedKind, s.compare, s)
+	read, err := c.plugin.use(files, s, c.log)
+	if err != nil || !read.valid {
+		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, s.compare, compareNCCL)
+		return nil
+	}
+	return read.version
+}
+
+// publisher returns what takes a comparison's findings to the metrics, to NCCL_TUNER_RECORD and, by note, to
+// `tunefit status`.
+func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Finding) {
+	log, unsaved := c.log.about(c.info), false
+	return func(ctx context.Context, f trial.Finding) {
+		c.found.Store(&f)
+		text, err := json.Marshal(f)
+		if err != nil {
+			panic(err) // strings, numbers and times
+		}
+		if err := c.save(f, text); err != nil && !unsaved {
+			unsaved = true // once, not after each pair
+			log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, c.settings.record, err)
+		}
+		if err := note(ctx, text); err != nil && ctx.Err() == nil {
+			log.Infof("tunefit status cannot show the comparison: %v", err)
+		}
+	}
+}
+
+// save writes a finding to NCCL_TUNER_RECORD, if that is set: one file for each comparison, replaced as a whole.
+func (c *Comm) save(f trial.Finding, text []byte) error {
+	dir := c.settings.record
+	if dir == "" {
+		return nil
+	}
+	path := filepath.Join(dir, strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", f.Comm, f.Began.UnixMilli()), 1))
+	// The end of the communicator waits for this, and a file server may be away.
+	return reason(c.plugin.hung.Do(path, recordLimit, func() error {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		return atomicfile.Write(path, append(text, '\n'))
+	}))
+}
+
+// comparing are the variables by which this rank asks for a comparison. A rank's identity ends
+// with them, so that the others know.
+func (s settings) comparing() (variables []string) {
+	if s.compare != "" {
+		variables = append(variables, EnvCompare)
+	}
+	if s.canary {
+		variables = append(variables, EnvCanary)
+	}
+	return variables
+}
+
+// ownerPause is the time between two looks for the owner of the first slot.
+const ownerPause = time.Second
+
+// warnOfMissed says what this rank asks for and the rank that compares, which has the first slot,
+// does not: nothing would happen. stop ends the wait for that rank.
+func (c *Comm) warnOfMissed() (stop func()) {
+	return c.background("it stays unknown whether the first slot compares", func(ctx context.Context) {
+		for {
+			first, err := c.member.Owner(ctx, 0)
+			if err == nil && first != "" {
+				c.logMissed(first)
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(ownerPause):
+			}
+		}
+	})
+}
+
+func (c *Comm) logMissed(first string) {
+	for _, variable := range c.settings.comparing() {
+		if !strings.Contains(first, " "+variable) {
+			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on the rank of the first slot, "+
+				"which compares (needed: the same value on all ranks)", c.info, variable)
+		}
+	}
+}

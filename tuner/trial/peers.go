@@ -1,0 +1,84 @@
+package trial
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Peers are the communicators of a process whose versions are compared, by this rank or another.
+// All comparisons of the process use the longest pace: one communicator may see each microbatch
+// as a step, another all of them. The zero value is ready.
+type Peers struct {
+	mu    sync.Mutex
+	all   []*Peer
+	paces map[*comparison]pace
+}
+
+// A Peer is one of these communicators.
+type Peer struct {
+	standing func() (meaning string, calls uint64)
+}
+
+// pace is the time that a step takes, and a change.
+type pace struct{ step, change time.Duration }
+
+// Add adds a communicator until Remove. standing returns the meaning of the version in force and
+// the number of calls made so far; any goroutine may call it.
+func (p *Peers) Add(standing func() (meaning string, calls uint64)) *Peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := &Peer{standing}
+	p.all = append(p.all, one)
+	return one
+}
+
+// Remove removes a communicator; nil is none.
+func (p *Peers) Remove(one *Peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = slices.DeleteFunc(p.all, func(o *Peer) bool { return o == one })
+}
+
+// setPace notes a comparison's pace; the zero pace forgets it.
+func (p *Peers) setPace(c *comparison, to pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if to == (pace{}) {
+		delete(p.paces, c)
+		return
+	}
+	if p.paces == nil {
+		p.paces = map[*comparison]pace{}
+	}
+	p.paces[c] = to
+}
+
+func (p *Peers) longest() (most pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.paces {
+		most.step, most.change = max(most.step, of.step), max(most.change, of.change)
+	}
+	return most
+}
+
+// standing is what is in force on a communicator, and how many calls it has made.
+type standing struct {
+	peer    *Peer
+	meaning string
+	calls   uint64
+}
+
+// others are all communicators but one.
+func (p *Peers) others(but *Peer) (all []standing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.all {
+		if one != but {
+			meaning, calls := one.standing()
+			all = append(all, standing{one, meaning, calls})
+		}
+	}
+	return all
+}
