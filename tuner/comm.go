@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -58,12 +59,14 @@ func (c CommInfo) String() string {
 type Comm struct {
 	plugin   *Plugin
 	info     CommInfo
-	log      Log
+	log      telemetry.Log
 	settings settings
-	current  *snapshot // the version in force; nil: NCCL decides everything, for good
+
+	// fixed is the version in force where none can follow. Else it is member's, see inForce.
+	fixed   *snapshot
+	fixedBy obstacle // why none can follow; no label: one can
 
 	// Where the policy may change during the run; nil where not.
-	fixedBy    obstacle                      // why not; no label: there is no obstacle
 	rendezvous *rendezvous                   // where the ranks meet; nil: nowhere
 	opening    *opening                      // of it, while it holds the records of this communicator
 	member     *agree.Member                 // this rank in the agreement; nil: without a store
@@ -72,9 +75,8 @@ type Comm struct {
 	endTrials  func()                        // ends the comparison of versions; nil: there is none
 	found      atomic.Pointer[trial.Finding] // by now; nil: nothing
 
-	metrics commMetrics
-
-	recording *Recording // who decided what is noted there; nil: nowhere
+	metrics   *telemetry.CommMetrics
+	recording *telemetry.Recording // who decided what is noted there; nil: nowhere
 
 	loggedUnchecked atomic.Bool
 }
@@ -82,9 +84,10 @@ type Comm struct {
 // Open prepares the policy for a communicator. Without a usable policy it returns a Comm that
 // is Idle and never decides, or an error with NCCL_TUNER_STRICT=1, and has logged why. Close
 // ends what Open began.
-func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
+func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
-	c = &Comm{plugin: p, info: info, log: log, settings: settings, recording: p.recordings.of(info.ID, info.Rank)}
+	c = &Comm{plugin: p, info: info, log: log, settings: settings,
+		metrics: p.exporter.New(settings.metrics), recording: p.recorder.Of(info.ID, info.Rank)}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
@@ -112,21 +115,21 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.current = c.prepare(own.version)
+		c.fixed = c.prepare(own.version)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.logStart()
-	p.exporter.open(c)
+	c.metrics.Open(log, c.state)
 	opened = true
 	return c, nil
 }
 
-// logStart logs the version that the communicator starts on, and drops an empty one that
-// cannot change.
+// logStart logs the version that the communicator starts on.
 func (c *Comm) logStart() {
-	e, view := c.current.engine, c.current.view
+	s := c.inForce()
+	e, view := s.engine, s.view
 	switch {
 	case e == nil:
 		c.log.Infof("%s %s: no policy, NCCL decides", Release, c.info)
@@ -135,11 +138,8 @@ func (c *Comm) logStart() {
 	default:
 		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
 	}
-	if view.Empty() && c.member == nil {
-		c.metrics.dropped = c.current
-		c.recording.noteIdle()
-		c.current.Retire()
-		c.current = nil
+	if s.idle {
+		c.recording.NoteIdle()
 	}
 }
 
@@ -198,30 +198,42 @@ func (c *Comm) EndWait() {
 // and another one if the directory of metrics does.
 func (c *Comm) Close() {
 	c.leave()
-	c.plugin.exporter.close(c)
-	if c.member != nil {
-		c.current = c.member.Snapshot().(*snapshot)
-	}
-	if c.current != nil {
-		c.current.Retire()
-		c.current = nil
+	c.metrics.Close()
+	if s := c.inForce(); s != nil {
+		s.Retire()
 	}
 	c.plugin.garbage.wait()
 }
 
+// inForce returns the version in force; nil: NCCL decides everything, for good. The member owns it
+// where the ranks agree on versions. C holds only what it has decided, in its cache, and its counts.
+func (c *Comm) inForce() *snapshot {
+	if c.member != nil {
+		return c.member.Snapshot().(*snapshot)
+	}
+	return c.fixed
+}
+
 // Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool { return c.current == nil }
+func (c *Comm) Idle() bool {
+	s := c.inForce()
+	return s == nil || s.idle
+}
 
 // Hits returns the counts of the version in force, which CommInfo.NewHits has made. No two versions
 // have the same.
-func (c *Comm) Hits() []atomic.Uint64 { return c.current.hits }
+func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) Decision {
-	a := c.current.view.Decide(q)
-	if c.current.decisions != nil {
-		c.current.decisions.add(q, a)
+	s := c.inForce()
+	a := s.view.Decide(q)
+	if s.decisions != nil {
+		s.decisions.Add(q, a)
 	}
-	c.recording.add(c.current.engine, q, a)
-	return Decision{a.Decision, c.current.decider(a)}
+	c.recording.Note(s.engine, q, a)
+	return Decision{a.Decision, s.counts.Decider(a)}
 }
+
+// about names the communicator at the head of a line.
+func about(c CommInfo) string { return fmt.Sprintf("communicator %#x", c.ID) }

@@ -3,19 +3,13 @@ package tuner
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
-
-// ComparisonFiles matches the names of files in NCCL_TUNER_RECORD that hold a trial.Finding.
-const ComparisonFiles = "comparison-*.json"
 
 // startComparison starts the comparison that the settings ask for, on the rank of the first slot.
 // stop ends it; nil: there is none.
@@ -27,7 +21,7 @@ func (c *Comm) startComparison() (stop func()) {
 		Comm: c.key(), Nodes: c.info.Nodes, Ranks: c.info.Ranks,
 		Versions: turns{c.member}, Change: c.opening.changeTime(), Canary: c.settings.canary,
 		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: c.peer,
-		Log: c.log.about(c.info), Tell: c.publisher(c.member.Note),
+		Log: c.log.About(about(c.info)), Tell: c.publisher(c.member.Note),
 	}
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
@@ -85,37 +79,23 @@ func (c *Comm) compared() *version {
 // publisher returns what takes a comparison's findings to the metrics, to NCCL_TUNER_RECORD and, by note, to
 // `tunefit status`.
 func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Finding) {
-	log, unsaved := c.log.about(c.info), false
+	log, warned := c.log.About(about(c.info)), false
 	return func(ctx context.Context, f trial.Finding) {
 		c.found.Store(&f)
 		text, err := json.Marshal(f)
 		if err != nil {
 			panic(err) // strings, numbers and times
 		}
-		if err := c.save(f, text); err != nil && !unsaved {
-			unsaved = true // once, not after each pair
-			log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, c.settings.record, err)
+		if dir := c.settings.record; dir != "" {
+			if err := telemetry.WriteFinding(&c.plugin.hung, dir, f, text); err != nil && !warned {
+				warned = true // once, not after each pair
+				log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, dir, err)
+			}
 		}
 		if err := note(ctx, text); err != nil && ctx.Err() == nil {
 			log.Infof("tunefit status cannot show the comparison: %v", err)
 		}
 	}
-}
-
-// save writes a finding to NCCL_TUNER_RECORD, if that is set: one file for each comparison, replaced as a whole.
-func (c *Comm) save(f trial.Finding, text []byte) error {
-	dir := c.settings.record
-	if dir == "" {
-		return nil
-	}
-	path := filepath.Join(dir, strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", f.Comm, f.Began.UnixMilli()), 1))
-	// The end of the communicator waits for this, and a file server may be away.
-	return reason(c.plugin.hung.Do(path, recordLimit, func() error {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		return atomicfile.Write(path, append(text, '\n'))
-	}))
 }
 
 // comparing are the variables by which this rank asks for a comparison. A rank's identity ends

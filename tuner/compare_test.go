@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -65,7 +66,7 @@ func TestFindingsAreTold(t *testing.T) {
 				t.Errorf("the log: %v", log)
 			}
 		case dir:
-			files, _ := filepath.Glob(filepath.Join(dir, ComparisonFiles))
+			files, _ := filepath.Glob(filepath.Join(dir, telemetry.ComparisonFiles))
 			if all, _ := os.ReadDir(dir); len(files) != 1 || len(all) != 1 {
 				t.Fatalf("%v %v", files, all)
 			}
@@ -104,8 +105,8 @@ func TestComparisonMissed(t *testing.T) {
 			var comms [2]*Comm
 			for _, rank := range c.order {
 				own := append([][]string{c.first, c.second}[rank], EnvConfigFile, file, EnvRendezvous, filepath.Join(dir, "meet"))
-				log := Log{Emit: func(level Level, _ string, _ int, text string) {
-					if level == Warn && strings.Contains(text, " has no effect") {
+				log := telemetry.Log{Emit: func(level telemetry.Level, _ string, _ int, text string) {
+					if level == telemetry.Warn && strings.Contains(text, " has no effect") {
 						said <- fmt.Sprintf("rank %d: %s", rank, text)
 					}
 				}}

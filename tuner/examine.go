@@ -8,6 +8,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // Variables lists the environment variables of the plugin.
@@ -15,7 +16,7 @@ var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvRelo
 
 // CheckSettings says what the plugin would not understand in its variables, a line each.
 func CheckSettings(getenv func(string) string) (problems []string) {
-	readSettings(getenv, Log{Emit: func(_ Level, _ string, _ int, text string) {
+	readSettings(getenv, telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
 		problems = append(problems, strings.TrimPrefix(text, "TUNER/Go: "))
 	}})
 	return problems

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
@@ -148,7 +148,7 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 	}
 	f, info, err := openregular.Open(path)
 	if err != nil {
-		return c, reason(err)
+		return c, openregular.Reason(err)
 	}
 	defer f.Close()
 	if err := fileowner.CheckFile(info, s.trustFiles); err != nil {
@@ -167,7 +167,7 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 		debug.SetGCPercent(100) // deferring the collection would take a gigabyte
 	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
-		return c, reason(err)
+		return c, openregular.Reason(err)
 	}
 	c.settled = c.id.Settled()
 	return c, nil
@@ -185,20 +185,8 @@ func (f *file) hangs() error {
 	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)
 }
 
-// logOnce calls say once per process: for the first caller that has a logger.
-func logOnce(once *sync.Once, log Log, say func()) (said bool) {
-	if log.Emit == nil {
-		return false
-	}
-	once.Do(func() {
-		said = true
-		say()
-	})
-	return said
-}
-
 // check says what is wrong with a file; ok is false if something is. f may be nil.
-func (f *file) check(s settings, log Log) (ok bool) {
+func (f *file) check(s settings, log telemetry.Log) (ok bool) {
 	switch {
 	case f == nil || f.model != nil:
 		return true
@@ -206,7 +194,7 @@ func (f *file) check(s settings, log Log) (ok bool) {
 		f.logFailure(s.without(f.kind.what), log)
 		return false
 	}
-	logOnce(&f.report, log, func() {
+	log.Once(&f.report, func() {
 		if n := f.policy.NeverAsked; f.isEmpty() {
 			log.Warnf("%s has no rows", f.path)
 		} else if n > 0 {
@@ -223,14 +211,14 @@ func (f *file) isEmpty() bool { return f.policy != nil && len(f.policy.Rules) ==
 const maxWarned = 100
 
 // logFailure says why a file is of no use, and what comes of it.
-func (f *file) logFailure(outcome string, log Log) {
+func (f *file) logFailure(outcome string, log telemetry.Log) {
 	if f.unread != nil {
 		log.Warnf("%s=%s: %v%s", f.kind.variable, f.path, f.unread, outcome)
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
 	problems := plural.Count(len(faults), "problem", "problems")
-	said := logOnce(&f.report, log, func() {
+	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.path, problems, outcome)
 		for i, fault := range faults {
 			if i == maxWarned {
@@ -251,13 +239,4 @@ func tooLarge(size, most int64) error {
 	}
 	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created later read up to %s)",
 		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(MaxFileBytes))
-}
-
-// reason drops the path that the caller's message names already.
-func reason(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
-		return pathError.Err
-	}
-	return err
 }

@@ -12,17 +12,18 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // recorder is a Log that keeps what it is told.
 type recorder struct{ lines []string }
 
-func (r *recorder) log() Log {
-	return Log{Emit: func(level Level, file string, line int, text string) {
+func (r *recorder) log() telemetry.Log {
+	return telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		if !strings.HasSuffix(file, ".go") || line == 0 {
 			panic("no place in the source")
 		}
-		r.lines = append(r.lines, map[Level]string{Warn: "WARN ", Info: "INFO "}[level]+text)
+		r.lines = append(r.lines, map[telemetry.Level]string{telemetry.Warn: "WARN ", telemetry.Info: "INFO "}[level]+text)
 	}}
 }
 
@@ -58,7 +59,7 @@ var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
 // decidedAlgo opens a communicator and asks for one collective.
 func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 	t.Helper()
-	c, err := p.Open(eightRanks, Log{})
+	c, err := p.Open(eightRanks, telemetry.Log{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if err == nil && c.name != "odd log" && !comm.Idle() {
 				t.Error("decides without a policy")
 			}
-			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, Log{})
+			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, telemetry.Log{})
 			if (err != nil) != c.strict {
 				t.Errorf("strict: %v", err)
 			}
@@ -202,7 +203,7 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
 	var r recorder
 	p := New(env(EnvConfigFile, file))
-	for _, log := range []Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
+	for _, log := range []telemetry.Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
 		if _, err := p.Open(eightRanks, log); err != nil {
 			t.Fatal(err)
 		}

@@ -68,12 +68,12 @@ func (c *Comm) join(own loaded) error {
 		Poller:   o.poller,
 		Clock:    c.plugin.clock,
 		Timing:   timing,
-		Log:      c.log.about(c.info),
+		Log:      c.log.About(about(c.info)),
 		Counter:  c.info.Counter,
 		Uniform:  c.settings.uniform,
 		Own:      own.shared(),
 		Stage:    c.stage,
-		Observer: &c.plugin.exporter,
+		Observer: c.plugin.exporter,
 	}
 	ctx, cancel := whileRunning(c.plugin.clock, agree.JoinLimit)
 	defer cancel()
@@ -84,8 +84,7 @@ func (c *Comm) join(own loaded) error {
 	case err != nil:
 		return err
 	}
-	c.current = c.member.Snapshot().(*snapshot)
-	if c.current.Meaning() != own.Meaning() {
+	if c.inForce().Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
@@ -136,9 +135,6 @@ func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")
 	}
-	next, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
-	if next != nil {
-		c.current = next.(*snapshot)
-	}
+	_, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // switches are the calls from which on a rank decided otherwise, and how.
@@ -98,7 +99,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	var logging sync.Mutex
 	logged := sync.NewCond(&logging)
 	emit := log.log().Emit
-	safe := Log{Emit: func(level Level, file string, line int, text string) {
+	safe := telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		logging.Lock()
 		defer logging.Unlock()
 		emit(level, file, line, text)
@@ -228,7 +229,7 @@ func TestReloadOff(t *testing.T) {
 	p := New(env(EnvConfigFile, file, EnvReload, "off"))
 	for _, channels := range []int{1, 2} {
 		write(t, file, rows(channels))
-		c, err := p.Open(eightRanks, Log{})
+		c, err := p.Open(eightRanks, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}

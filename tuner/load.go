@@ -3,6 +3,8 @@ package tuner
 import (
 	"cmp"
 	"errors"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // errUnusable fails a strict init. What is wrong was logged.
@@ -17,7 +19,7 @@ type loaded struct {
 
 // load reads the files that the settings name, at a communicator's init. What is wrong with
 // them has been logged then. The error is for strict settings, and for files that hang.
-func (p *Plugin) load(s settings, log Log) (loaded, error) {
+func (p *Plugin) load(s settings, log telemetry.Log) (loaded, error) {
 	if s.strict && s.configFile == "" && s.modelFile == "" {
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
 		return loaded{}, errUnusable
@@ -32,12 +34,12 @@ func (p *Plugin) load(s settings, log Log) (loaded, error) {
 }
 
 // use logs what is wrong with files and returns the version of those that can be used.
-func (p *Plugin) use(f filePair, s settings, log Log) (l loaded, err error) {
+func (p *Plugin) use(f filePair, s settings, log telemetry.Log) (l loaded, err error) {
 	l = loaded{version: noFiles, read: f}
 	policyOK, modelOK := f.policy.check(s, log), f.model.check(s, log)
 	valid := policyOK && modelOK
 	if !valid {
-		p.exporter.fileRefused()
+		p.exporter.FileRefused()
 	}
 	if s.strict && !valid {
 		return l, errUnusable

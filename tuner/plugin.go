@@ -6,6 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -22,9 +23,8 @@ type Plugin struct {
 	watched watchedFiles
 	peers   trial.Peers
 
-	exporter     exporter
-	recordings   recordings
-	saidNoRecord sync.Once
+	exporter *telemetry.Exporter
+	recorder *telemetry.Recorder
 
 	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
 	files      map[fileKey]*file
@@ -45,14 +45,21 @@ func New(getenv func(string) string) *Plugin {
 		rendezvous: map[rendezvousKey]*rendezvous{},
 		logged:     map[string]bool{},
 	}
-	p.exporter.init(&p.hung, getenv)
+	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.hung, getenv)
+	p.recorder = telemetry.NewRecorder(EnvRecord, &p.hung)
 	p.watched.byNames = map[[2]string]*watchedSet{}
 	return p
 }
 
+// Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
+// written to. Else it returns nil.
+func (p *Plugin) Record(info telemetry.RecordInfo, from telemetry.Recorded, log telemetry.Log) *telemetry.Recording {
+	return p.recorder.Begin(p.getenv(EnvRecord), info, from, log)
+}
+
 // logWhyNotLive logs once why the policy cannot change during the run, as a warning if the
 // user has asked for changes or can mend it.
-func (p *Plugin) logWhyNotLive(why obstacle, s settings, log Log) {
+func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
 	if why.text == "" || log.Emit == nil {
 		return
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // rendezvous is a store that the ranks of a job share, as one process uses it: all
@@ -18,8 +20,8 @@ import (
 type rendezvous struct {
 	rendezvousKey
 	plugin *Plugin
-	log    Log // of the first communicator
-	users  int // guarded by plugin.mu
+	log    telemetry.Log // of the first communicator
+	users  int           // guarded by plugin.mu
 
 	mu   sync.Mutex
 	last *opening
@@ -58,7 +60,7 @@ const openRetry = 250 * time.Millisecond
 
 // useRendezvous returns what the settings name, for a communicator of so many nodes,
 // until release.
-func (p *Plugin) useRendezvous(s settings, nodes int, log Log) *rendezvous {
+func (p *Plugin) useRendezvous(s settings, nodes int, log telemetry.Log) *rendezvous {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := rendezvousKey{s.rendezvous, s.trust, nodes > aggregateAbove}
@@ -224,7 +226,7 @@ func (o *opening) changeTime() time.Duration {
 func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 	s, err := dirstore.Open(r.name, identity.New())
 	if err != nil {
-		return nil, reason(err)
+		return nil, openregular.Reason(err)
 	}
 	if r.trust {
 		s.TrustAll()
@@ -232,7 +234,7 @@ func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 	if err := s.Check(); err != nil {
 		s.Close()
 		if !errors.Is(err, dirstore.ErrForeign) {
-			return nil, reason(err)
+			return nil, openregular.Reason(err)
 		}
 		return nil, fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for this job", err, EnvTrust)
 	}

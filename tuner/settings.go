@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // The environment variables that the plugin reads, at each communicator's init.
@@ -95,7 +96,7 @@ type settings struct {
 
 // readSettings asks getenv, which returns "" for what is not set. A value that
 // means nothing is reported and counts as not set.
-func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
+func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok bool) {
 	ok = true
 	s.configFile = getenv(EnvConfigFile)
 	s.modelFile = getenv(EnvModelFile)

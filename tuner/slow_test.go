@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // slowStore needs a while for each operation.
@@ -53,23 +54,23 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 			write(t, file, rows(1))
 			synctest.Test(t, func(t *testing.T) {
 				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
-				if c, err := p.Open(oneOfEight(), Log{}); err == nil {
+				if c, err := p.Open(oneOfEight(), telemetry.Log{}); err == nil {
 					defer c.Close()
 				}
 				os.MkdirAll(meet, 0o700)
 				info := oneOfEight()
-				r := p.useRendezvous(settings{rendezvous: meet}, info.Nodes, Log{})
+				r := p.useRendezvous(settings{rendezvous: meet}, info.Nodes, telemetry.Log{})
 				defer r.release()
 				o, err := r.open()
 				if err != nil {
 					t.Fatal(err)
 				}
-				own, err := p.load(settings{configFile: file}, Log{})
+				own, err := p.load(settings{configFile: file}, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
-					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: Log{}, Counter: &agree.Counter{}, Own: own.shared(),
+					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.shared(),
 					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.version}, nil }})
 				if err != nil {
 					t.Fatal(err)
@@ -77,14 +78,14 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 				defer first.Close()
 				write(t, file, rows(2))
 				o.store = slowStore{o.store, each}
-				second, err := p.Open(info, Log{})
+				second, err := p.Open(info, telemetry.Log{})
 				switch {
 				case errors.Is(err, agree.ErrUnreachable) && each > agree.JoinLimit:
 				case err != nil:
 					t.Error(err)
 				default:
 					defer second.Close()
-					if got, want := second.current.Meaning(), own.Meaning(); got != want {
+					if got, want := second.inForce().Meaning(), own.Meaning(); got != want {
 						t.Errorf("one rank starts on version %s, the other on %s", want, got)
 					}
 				}

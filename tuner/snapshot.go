@@ -1,10 +1,9 @@
 package tuner
 
 import (
-	"sync/atomic"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // snapshot is a version of the policy as one communicator uses it.
@@ -13,9 +12,9 @@ type snapshot struct {
 	comm *Comm
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
-	decisions *decisionLog
-	hits      []atomic.Uint64 // calls by what decided them; nil: nobody counts
-	freeHits  func()
+	decisions *telemetry.DecisionLog
+	counts    *telemetry.Counts // of calls by what decided them
+	idle      bool              // nothing will ever be decided
 }
 
 // prepare makes this communicator's snapshot of a version.
@@ -32,18 +31,13 @@ func (c *Comm) prepare(v *version) *snapshot {
 	}
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
-		s.decisions = newDecisionLog(c.log, e)
+		s.decisions = telemetry.NewDecisionLog(c.log, e)
 	}
-	if c.info.NewHits != nil {
-		reads, n := c.settings.metrics != "", firstRow
-		if reads && e.Policy != nil {
-			n = min(firstRow+len(e.Policy.Rules), maxDeciders)
-		}
-		s.hits, s.freeHits = c.info.NewHits(n)
-		if reads {
-			c.plugin.exporter.follow(s)
-		}
+	newHits := c.info.NewHits
+	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
+		newHits = nil
 	}
+	s.counts = c.metrics.NewCounts(v.engine, v.Meaning(), newHits)
 	return s
 }
 
@@ -51,12 +45,9 @@ func (c *Comm) prepare(v *version) *snapshot {
 func (s *snapshot) Retire() {
 	defer s.comm.survive("some memory is lost")
 	if s.decisions != nil {
-		s.decisions.sumUp()
+		s.decisions.SumUp()
 	}
-	if s.hits != nil {
-		s.comm.plugin.exporter.fold(s)
-		s.freeHits()
-	}
+	s.counts.Free()
 }
 
 // survive recovers from a panic on one of the plugin's own goroutines, where it would end the

@@ -28,7 +28,8 @@ func TestStage(t *testing.T) {
 		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
 		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") }, "a defect in the plugin: odd"},
 	} {
-		comm := &Comm{plugin: New(env()), info: eightRanks}
+		p := New(env())
+		comm := &Comm{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
 		comm.info.NewHits = c.hits
 		s, err := comm.stage(c.content, agree.DigestOf(c.content))
 		switch {

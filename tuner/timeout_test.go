@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // A rank that gets no answer about its file must not start on another policy than those
@@ -27,13 +28,13 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 		hanging.Wait()
 		defer synctest.Wait()
 		defer close(release)
-		_, err := p.Open(eightRanks, Log{})
+		_, err := p.Open(eightRanks, telemetry.Log{})
 		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
 			t.Errorf("policy: %v", err)
 		}
 		write(t, other, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 		p.getenv = env(EnvConfigFile, other, EnvReload, "new")
-		_, err = p.Open(eightRanks, Log{})
+		_, err = p.Open(eightRanks, telemetry.Log{})
 		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
 			t.Errorf("topology: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // machine is the topology of the node that a process runs on. To detect it can take a second,
@@ -57,9 +58,9 @@ func (p *Plugin) findMachine() (*model.Machine, error) {
 }
 
 // logMachine logs once what was found.
-func (p *Plugin) logMachine(log Log) {
+func (p *Plugin) logMachine(log telemetry.Log) {
 	m := &p.machine
-	logOnce(&m.noted, log, func() {
+	log.Once(&m.noted, func() {
 		if m.err != nil {
 			log.Warnf("the topology of this machine is not known: %v", m.err)
 			return

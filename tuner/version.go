@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // version is one state of the policy: what it is made from and what it means.
@@ -17,9 +18,9 @@ type version struct {
 	digest  string   // of the content
 	from    filePair // guarded by Plugin.mu: the files that it was read from last, if it was
 
-	compile    func() error   // once; sets what follows
-	engine     *policy.Engine // nil: NCCL decides everything
-	logMachine func(Log)      // says what the machine has to do with it
+	compile    func() error        // once; sets what follows
+	engine     *policy.Engine      // nil: NCCL decides everything
+	logMachine func(telemetry.Log) // says what the machine has to do with it
 }
 
 // noFiles is the version of ranks that have no file that can be used.
@@ -74,7 +75,7 @@ func (p *Plugin) find(is func(*version) bool) *version {
 // versionOf returns the version of a pair of files, of which one may be nil. Only here
 // bundles are made, and the files' texts then point into the bundle, so that one copy stays
 // in memory. Making a bundle takes as long as the rest of a communicator's init.
-func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
+func (p *Plugin) versionOf(f filePair, log telemetry.Log) (*version, error) {
 	if f == (filePair{}) {
 		return noFiles, nil
 	}
@@ -106,7 +107,7 @@ func (p *Plugin) versionOf(f filePair, log Log) (*version, error) {
 }
 
 // versionFrom returns the version of a content that some rank has put, by its digest.
-func (p *Plugin) versionFrom(content []byte, digest string, log Log) (*version, error) {
+func (p *Plugin) versionFrom(content []byte, digest string, log telemetry.Log) (*version, error) {
 	p.mu.Lock()
 	v := p.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
 		b, err := DecodeBundle(content)
@@ -146,16 +147,16 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 			v.engine = e
 		}
 		var said sync.Once
-		v.logMachine = func(log Log) {
+		v.logMachine = func(log telemetry.Log) {
 			if needsTopology {
 				p.logMachine(log)
 			}
 			switch {
 			case e.Standing == model.AnyMachine:
 			case e.Standing.Abstains():
-				logOnce(&said, log, func() { log.Warnf("the model %s %s", costs.Name, e.Standing) })
+				log.Once(&said, func() { log.Warnf("the model %s %s", costs.Name, e.Standing) })
 			default:
-				logOnce(&said, log, func() { log.Infof("the model %s %s", costs.Name, e.Standing) })
+				log.Once(&said, func() { log.Infof("the model %s %s", costs.Name, e.Standing) })
 			}
 		}
 		return nil
@@ -168,7 +169,7 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 }
 
 // ready compiles the version, if nobody has yet, and returns it.
-func (v *version) ready(log Log) (*version, error) {
+func (v *version) ready(log telemetry.Log) (*version, error) {
 	if err := v.compile(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // bundleOf is what another rank with this policy file brings.
@@ -28,9 +29,9 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 	for i := range versions {
 		all.Go(func() {
 			if i%2 == 0 {
-				versions[i], _ = p.versionFrom(content, digest, Log{})
+				versions[i], _ = p.versionFrom(content, digest, telemetry.Log{})
 			} else {
-				l, _ := p.load(settings{configFile: file}, Log{})
+				l, _ := p.load(settings{configFile: file}, telemetry.Log{})
 				versions[i] = l.version
 			}
 			engines[i] = versions[i].engine
@@ -52,7 +53,7 @@ func TestABadContentIsRefused(t *testing.T) {
 	p := New(env())
 	content, digest := bundleOf("p.csv", "allreduce,0,inf,rign,ll,-1,-1,-1\nx,0,inf,ring,ll,-1,-1,-1\n")
 	for range 2 {
-		v, err := p.versionFrom(content, digest, Log{})
+		v, err := p.versionFrom(content, digest, telemetry.Log{})
 		if v != nil || err == nil || !strings.Contains(err.Error(), "p.csv:1:4: unknown algorithm") || !strings.HasSuffix(err.Error(), ", and 1 more") {
 			t.Errorf("%v, %v", v, err)
 		}
@@ -64,7 +65,7 @@ func TestVersionsAreBounded(t *testing.T) {
 	p := New(env())
 	get := func(channels int) *version {
 		content, digest := bundleOf("p.csv", rows(channels))
-		v, err := p.versionFrom(content, digest, Log{})
+		v, err := p.versionFrom(content, digest, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestReloadOffWithoutAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	p := New(env(EnvConfigFile, file, EnvReload, "off"))
 	for range 2 {
-		c, err := p.Open(eightRanks, Log{})
+		c, err := p.Open(eightRanks, telemetry.Log{})
 		if err != nil || !c.Idle() {
 			t.Errorf("%v; decides: %v", err, !c.Idle())
 		}

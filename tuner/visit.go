@@ -12,6 +12,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // RendezvousView is a rendezvous as a tool sees it that takes no part.
@@ -44,7 +46,7 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 			return nil, nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
 		case missing: // its job has ended
 		case err != nil && dir == name:
-			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
+			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, openregular.Reason(err))
 		case err != nil:
 			unseen = append(unseen, err)
 		default:
@@ -92,7 +94,7 @@ func SameMeaning(a, b Bundle, getenv func(string) string) bool {
 	var meanings [2]string
 	for i, bundle := range []Bundle{a, b} {
 		content := bundle.encode()
-		v, err := p.versionFrom(content, agree.DigestOf(content), Log{})
+		v, err := p.versionFrom(content, agree.DigestOf(content), telemetry.Log{})
 		if err != nil {
 			return false
 		}

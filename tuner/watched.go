@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // How often a file is polled besides the kernel's events, how long it must be unchanged after
@@ -33,7 +34,7 @@ type watchedSet struct {
 	last    loaded     // what was read last
 
 	mu      sync.Mutex // guards what follows; held for moments only
-	log     Log
+	log     telemetry.Log
 	good    *version // as last read
 	members map[*agree.Member]bool
 }

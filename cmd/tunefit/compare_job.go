@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -53,7 +54,7 @@ func readComparisons(dir string) (all []trial.Finding, err error) {
 	}
 	var failed []error
 	for _, entry := range entries {
-		if matches, _ := filepath.Match(tuner.ComparisonFiles, entry.Name()); !matches {
+		if matches, _ := filepath.Match(telemetry.ComparisonFiles, entry.Name()); !matches {
 			continue
 		}
 		c, err := readComparison(filepath.Join(dir, entry.Name()))

@@ -19,7 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -86,7 +86,7 @@ func (j *training) steps(n int) {
 func (j *training) results() map[string]trial.Finding {
 	j.Helper()
 	found := map[string]trial.Finding{}
-	names, _ := filepath.Glob(filepath.Join(j.record, tuner.ComparisonFiles))
+	names, _ := filepath.Glob(filepath.Join(j.record, telemetry.ComparisonFiles))
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		var c trial.Finding

@@ -51,6 +51,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -99,7 +100,7 @@ var (
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Comm
-	log tuner.Log
+	log telemetry.Log
 }
 
 // process is what this process's communicators share.
@@ -252,7 +253,7 @@ const withoutPolicy = "this communicator goes on without a policy"
 
 // contain ends a panic at the boundary: NCCL must get an answer, whatever
 // happens here.
-func contain(log tuner.Log, outcome string, giveUp func()) {
+func contain(log telemetry.Log, outcome string, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()
 		log.Warnf("a defect in the plugin: %v; %s. Please report it with: %s", p, outcome, where())
@@ -288,11 +289,11 @@ func getenv(name string) string {
 	return C.GoString(value)
 }
 
-func newLog(logger C.abi_logger) tuner.Log {
+func newLog(logger C.abi_logger) telemetry.Log {
 	if logger == nil {
-		return tuner.Log{}
+		return telemetry.Log{}
 	}
-	return tuner.Log{Emit: func(level tuner.Level, file string, line int, text string) {
+	return telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		cFile, cText := C.CString(file), C.CString(text)
 		defer C.free(unsafe.Pointer(cFile))
 		defer C.free(unsafe.Pointer(cText))

@@ -1,10 +1,11 @@
-package tuner
+package telemetry
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,21 +17,23 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
-// exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
+// An Exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
 // again and again while communicators are open, and removes it with the last. It is a file for
 // node_exporter's textfile collector. What metrics there are is in internal/metrics.
-type exporter struct {
-	hung   *hung.Calls
-	getenv func(string) string
-	every  time.Duration // between two writes
+type Exporter struct {
+	variable string // names the directory, for messages
+	release  string // of the library
+	hung     *hung.Calls
+	getenv   func(string) string
+	Every    time.Duration // between two writes
 
 	mu     sync.Mutex // guards what follows; held while counts are read
 	dir    string
 	labels []string
 	log    Log // of the first communicator
 	warned bool
-	comms  []*Comm // open ones
-	opened int     // since the process began
+	comms  []*CommMetrics // open ones
+	opened int            // since the process began
 	stop   chan struct{}
 	done   chan struct{} // closed when the last goroutine has ended
 	rows   rowTotals
@@ -44,29 +47,50 @@ const (
 	metricsLimit = time.Second
 )
 
-func (e *exporter) init(h *hung.Calls, getenv func(string) string) {
-	e.hung, e.getenv, e.every = h, getenv, metricsEvery
-	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
+// NewExporter returns an exporter that writes nothing yet. variable is the setting that names its directory.
+func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
+	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery, done: make(chan struct{}),
+		rows: rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}}
 	e.events.refused = map[agree.Reason]uint64{}
-	e.done = make(chan struct{})
 	close(e.done)
+	return e
 }
 
-// open adds a communicator, if its settings ask for metrics. All of a process go to the directory
-// that the first one names.
-func (e *exporter) open(c *Comm) {
-	if c.settings.metrics == "" {
+// CommMetrics is what the exporter keeps of a communicator.
+type CommMetrics struct {
+	exporter *Exporter
+	dir      string           // "": nobody reads metrics
+	state    func() CommState // called with Exporter.mu held
+
+	// Exporter.mu guards what follows.
+	number int // 1 for the first of the process
+	// counting are the versions that may count: the one in force, one that is staged,
+	// and such as have just been replaced.
+	counting []*Counts
+	before   decided // by all others
+}
+
+// New returns the metrics of a communicator whose settings name this directory; "" for none.
+func (e *Exporter) New(dir string) *CommMetrics { return &CommMetrics{exporter: e, dir: dir} }
+
+func (m *CommMetrics) wanted() bool { return m.dir != "" }
+
+// Open begins to export the communicator until Close. All of a process go to the directory that the
+// first one names. Any goroutine may call state.
+func (m *CommMetrics) Open(log Log, state func() CommState) {
+	if !m.wanted() {
 		return
 	}
+	e := m.exporter
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.opened++
-	c.metrics.number = e.opened
-	e.comms = append(e.comms, c)
+	m.number, m.state = e.opened, state
+	e.comms = append(e.comms, m)
 	if len(e.comms) > 1 {
 		return
 	}
-	e.dir, e.log = c.settings.metrics, c.log
+	e.dir, e.log = m.dir, log
 	e.labels = metricsLabels(e.getenv) // here, as no other thread may ask for the environment
 	e.stop = make(chan struct{})
 	before, done := e.done, make(chan struct{})
@@ -74,21 +98,19 @@ func (e *exporter) open(c *Comm) {
 	go e.run(e.dir, before, e.stop, done)
 }
 
-// close removes a communicator. With the last one the file goes, and nothing runs any more, unless
-// the file system hangs.
-func (e *exporter) close(c *Comm) {
+// Close ends the export of the communicator. With the last one the file goes, and nothing runs any
+// more, unless the file system hangs.
+func (m *CommMetrics) Close() {
+	e := m.exporter
 	e.mu.Lock()
-	was := len(e.comms)
-	for i := range e.comms {
-		if e.comms[i] == c {
-			for _, s := range c.metrics.counting { // in one step, so that no count falls
-				e.keep(s)
-			}
-			e.comms = append(e.comms[:i:i], e.comms[i+1:]...)
-			break
+	last := false
+	if i := slices.Index(e.comms, m); i >= 0 {
+		for _, c := range m.counting { // in one step, so that no count falls
+			e.keep(c)
 		}
+		e.comms = slices.Delete(e.comms, i, i+1)
+		last = len(e.comms) == 0
 	}
-	last := was == 1 && len(e.comms) == 0
 	done := e.done
 	if last {
 		close(e.stop)
@@ -102,7 +124,7 @@ func (e *exporter) close(c *Comm) {
 	}
 }
 
-func (e *exporter) run(dir string, before, stop, done chan struct{}) {
+func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
 	defer close(done)
 	defer func() {
 		if p := recover(); p != nil {
@@ -111,23 +133,23 @@ func (e *exporter) run(dir string, before, stop, done chan struct{}) {
 	}()
 	<-before
 	file := metricsFile{dir: dir, name: metricsName(identity.Self())}
-	_ = e.hung.Do(EnvMetrics+" of others", metricsLimit, func() error { file.removeStale(); return nil })
+	_ = e.hung.Do(e.variable+" of others", metricsLimit, func() error { file.removeStale(); return nil })
 	for {
-		text := e.page()
-		if err := e.hung.Do(EnvMetrics, metricsLimit, func() error { return file.write(text) }); err != nil {
-			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", EnvMetrics, dir, reason(err))
+		text := e.Page()
+		if err := e.hung.Do(e.variable, metricsLimit, func() error { return file.write(text) }); err != nil {
+			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", e.variable, dir, openregular.Reason(err))
 		}
 		select {
 		case <-stop:
-			_ = e.hung.Do(EnvMetrics, metricsLimit, func() error { return os.Remove(file.path()) })
+			_ = e.hung.Do(e.variable, metricsLimit, func() error { return os.Remove(file.path()) })
 			return
-		case <-time.After(e.every):
+		case <-time.After(e.Every):
 		}
 	}
 }
 
 // warn logs one warning in the life of a process: a full disk would bring one every 15 s.
-func (e *exporter) warn(format string, args ...any) {
+func (e *Exporter) warn(format string, args ...any) {
 	e.mu.Lock()
 	log, warned := e.log, e.warned
 	e.warned = true

@@ -1,9 +1,10 @@
-package tuner
+package telemetry
 
 import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
@@ -32,10 +33,22 @@ func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
 // Infof is for what is worth a line.
 func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
 
-// about returns a log whose lines are about a communicator.
-func (l Log) about(c CommInfo) Log {
-	l.subject = fmt.Sprintf("communicator %#x: ", c.ID)
+// About returns a log whose lines begin with what they are about.
+func (l Log) About(subject string) Log {
+	l.subject = subject + ": "
 	return l
+}
+
+// Once calls say once per process: for the first caller that has a logger.
+func (l Log) Once(once *sync.Once, say func()) (said bool) {
+	if l.Emit == nil {
+		return false
+	}
+	once.Do(func() {
+		said = true
+		say()
+	})
+	return said
 }
 
 func (l Log) emit(level Level, format string, args []any) {

@@ -1,4 +1,4 @@
-package tuner
+package telemetry
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // Bounds of what one process writes. Of 1000 processes, each with 10 communicators and 10 000
@@ -23,14 +24,19 @@ const (
 	maxUnusedRows   = 20 // named
 )
 
-// commMetrics is what the exporter keeps of a communicator. exporter.mu guards it.
-type commMetrics struct {
-	number  int       // 1 for the first of the process
-	dropped *snapshot // of a communicator that nothing will ever be decided for
-	// counting are the versions that may count: the one in force, one that is staged,
-	// and such as have just been replaced.
-	counting []*snapshot
-	before   decided // by all others
+// CommState is what the metrics show of a communicator at a moment.
+type CommState struct {
+	ID           uint64 // 0: not told
+	Nodes, Ranks int
+
+	Engine  *policy.Engine // of the version in force; nil: NCCL decides everything
+	Version string         // its meaning
+	Idle    bool           // nothing will ever be decided, and no call is counted
+
+	Silent       string         // why nothing but NCCL can decide; "" where something can
+	Unchangeable string         // why no edit reaches the communicator; "" where edits do
+	Pending      bool           // an edit is known that is not in force yet
+	Finding      *trial.Finding // of its comparison by now; nil: none
 }
 
 // rowTotals is what the rows of all versions have decided in the process.
@@ -47,17 +53,17 @@ const maxFired = 8
 
 // add adds to hits, a copy of t.hits or itself, what a version has decided. A row keeps its name,
 // so that no counter ever falls.
-func (t *rowTotals) add(hits map[string]uint64, s *snapshot, total *decided) {
-	fired := t.fired[s.Meaning()]
+func (t *rowTotals) add(hits map[string]uint64, c *Counts, total *decided) {
+	fired := t.fired[c.meaning]
 	if fired == nil {
 		fired = map[int]bool{}
-		t.fired[s.Meaning()] = fired
+		t.fired[c.meaning] = fired
 	}
-	total.add(s.hits, func(rule int, n uint64) {
+	total.add(c.hits, func(rule int, n uint64) {
 		fired[rule] = true
 		name := otherRows
 		if rule != noRule {
-			name = rowName(s.engine.Policy, rule)
+			name = rowName(c.engine.Policy, rule)
 		}
 		if _, named := t.hits[name]; !named {
 			if len(t.hits) >= maxMetricsRows {
@@ -74,28 +80,28 @@ func rowName(p *policy.Policy, rule int) string {
 }
 
 // follow makes the counts of a version count.
-func (e *exporter) follow(s *snapshot) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.comm.metrics.counting = append(s.comm.metrics.counting, s)
+func (m *CommMetrics) follow(c *Counts) {
+	m.exporter.mu.Lock()
+	defer m.exporter.mu.Unlock()
+	m.counting = append(m.counting, c)
 }
 
 // fold keeps the counts of a version before they are freed.
-func (e *exporter) fold(s *snapshot) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.keep(s)
+func (m *CommMetrics) fold(c *Counts) {
+	m.exporter.mu.Lock()
+	defer m.exporter.mu.Unlock()
+	m.exporter.keep(c)
 }
 
 // keep is fold with the mutex held.
-func (e *exporter) keep(s *snapshot) {
-	c := &s.comm.metrics
-	i := slices.Index(c.counting, s)
+func (e *Exporter) keep(c *Counts) {
+	m := c.comm
+	i := slices.Index(m.counting, c)
 	if i < 0 {
 		return // nobody reads them, or it was done when the communicator was closed
 	}
-	c.counting = append(c.counting[:i:i], c.counting[i+1:]...)
-	e.rows.add(e.rows.hits, s, &c.before)
+	m.counting = append(m.counting[:i:i], m.counting[i+1:]...)
+	e.rows.add(e.rows.hits, c, &m.before)
 }
 
 // changeTotals counts changes in all communicators. It has a mutex of its own, held for moments,
@@ -113,7 +119,7 @@ type changeTotals struct {
 var changeBounds = [...]float64{0.5, 1, 2, 5, 10, 30, 60, 300}
 
 // Committed implements agree.Observer.
-func (e *exporter) Committed(took time.Duration) {
+func (e *Exporter) Committed(took time.Duration) {
 	t := &e.events
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +132,7 @@ func (e *exporter) Committed(took time.Duration) {
 }
 
 // Aborted implements agree.Observer.
-func (e *exporter) Aborted(why agree.Reason) {
+func (e *Exporter) Aborted(why agree.Reason) {
 	e.events.mu.Lock()
 	defer e.events.mu.Unlock()
 	if !slices.Contains(agree.Reasons, why) { // a newer release's
@@ -135,20 +141,20 @@ func (e *exporter) Aborted(why agree.Reason) {
 	e.events.refused[why]++
 }
 
-// fileRefused notes that something was wrong with the policy or the model.
-func (e *exporter) fileRefused() {
+// FileRefused notes that something was wrong with the policy or the model.
+func (e *Exporter) FileRefused() {
 	e.events.mu.Lock()
 	defer e.events.mu.Unlock()
 	e.events.badFiles++
 }
 
-// page is the text of all metrics.
-func (e *exporter) page() []byte {
+// Page is the text of all metrics.
+func (e *Exporter) Page() []byte {
 	e.mu.Lock()
 	labels := e.labels
 	e.mu.Unlock()
 	p := metrics.NewPage(metrics.Library, labels...)
-	p.Add(metrics.Info, 1, Release)
+	p.Add(metrics.Info, 1, e.release)
 	p.Add(metrics.Updated, float64(time.Now().UnixMilli())/1000)
 	e.addCounts(p)
 	e.events.addTo(p)
@@ -168,23 +174,23 @@ func (t *changeTotals) addTo(p *metrics.Page) {
 }
 
 // addCounts adds what is known of communicators and rows.
-func (e *exporter) addCounts(p *metrics.Page) {
+func (e *Exporter) addCounts(p *metrics.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.Add(metrics.Communicators, float64(len(e.comms)))
 	inForce := map[string]*policy.Policy{}
 	hits := maps.Clone(e.rows.hits)
-	for i, c := range e.comms {
-		total := c.metrics.before
-		for _, s := range c.metrics.counting {
-			e.rows.add(hits, s, &total)
+	for i, m := range e.comms {
+		total := m.before
+		for _, c := range m.counting {
+			e.rows.add(hits, c, &total)
 		}
-		s := c.inForce()
-		if s.engine != nil && s.engine.Policy != nil {
-			inForce[s.Meaning()] = s.engine.Policy
+		s := m.state()
+		if s.Engine != nil && s.Engine.Policy != nil {
+			inForce[s.Version] = s.Engine.Policy
 		}
 		if i < maxMetricsComms {
-			c.addMetrics(p, s, total)
+			s.addTo(p, m.number, total)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(hits)) {
@@ -217,91 +223,49 @@ func (t *rowTotals) addUnused(p *metrics.Page, meaning string, rows *policy.Poli
 // shortVersion is a version as the log and tunefit status name it.
 func shortVersion(meaning string) string { return fmt.Sprintf("%.12s", meaning) }
 
-// inForce returns the version in force, or the one that was dropped as good for nothing.
-func (c *Comm) inForce() *snapshot {
-	switch {
-	case c.member != nil:
-		return c.member.Snapshot().(*snapshot)
-	case c.current != nil:
-		return c.current
-	}
-	return c.metrics.dropped
-}
-
-// addMetrics adds what is known of one communicator. s is in force, total what all its versions
-// have decided.
-func (c *Comm) addMetrics(p *metrics.Page, s *snapshot, total decided) {
+// addTo adds what is known of one communicator. total is what all its versions have decided.
+func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
 	id := ""
-	if c.info.ID != 0 {
-		id = fmt.Sprintf("%#x", c.info.ID)
+	if s.ID != 0 {
+		id = fmt.Sprintf("%#x", s.ID)
 	}
 	with := func(values ...string) []string {
-		return append([]string{strconv.Itoa(c.metrics.number), id, strconv.Itoa(c.info.Nodes), strconv.Itoa(c.info.Ranks)}, values...)
+		return append([]string{strconv.Itoa(number), id, strconv.Itoa(s.Nodes), strconv.Itoa(s.Ranks)}, values...)
 	}
 	rows, costs := "", ""
-	if s.engine != nil && s.engine.Policy != nil {
-		rows = s.engine.Policy.File
+	if s.Engine != nil && s.Engine.Policy != nil {
+		rows = s.Engine.Policy.File
 	}
-	if s.engine != nil && s.engine.Model != nil {
-		costs = s.engine.Model.Name
+	if s.Engine != nil && s.Engine.Model != nil {
+		costs = s.Engine.Model.Name
 	}
-	p.Add(metrics.Version, 1, with(shortVersion(s.Meaning()), rows, costs)...)
-	if s != c.metrics.dropped {
+	p.Add(metrics.Version, 1, with(shortVersion(s.Version), rows, costs)...)
+	if !s.Idle {
 		p.Add(metrics.Calls, float64(total.rows+total.model+total.nccl), with()...)
 		p.Add(metrics.Hits, float64(total.rows), with("row")...)
 		p.Add(metrics.Hits, float64(total.model), with("model")...)
 		p.Add(metrics.Hits, float64(total.nccl), with("nccl")...)
 	}
-	if found := c.found.Load(); found != nil {
-		p.Add(metrics.StepPairs, float64(found.Pairs), with(string(found.State))...)
-		for bound, relative := range map[string]float64{"mean": found.Mean, "low": found.Low, "high": found.High} {
-			if found.Known() {
-				p.Add(metrics.StepTime, 1+relative, with(shortVersion(found.A.Version), shortVersion(found.B.Version), bound)...)
+	if f := s.Finding; f != nil {
+		p.Add(metrics.StepPairs, float64(f.Pairs), with(string(f.State))...)
+		for bound, relative := range map[string]float64{"mean": f.Mean, "low": f.Low, "high": f.High} {
+			if f.Known() {
+				p.Add(metrics.StepTime, 1+relative, with(shortVersion(f.A.Version), shortVersion(f.B.Version), bound)...)
 			}
 		}
 	}
-	if why := c.silence(s); why != "" {
-		p.Add(metrics.Silent, 1, with(why)...)
+	if s.Silent != "" {
+		p.Add(metrics.Silent, 1, with(s.Silent)...)
 	}
-	if why := c.fixed(); why != "" {
-		p.Add(metrics.Unchangeable, 1, with(why)...)
+	if s.Unchangeable != "" {
+		p.Add(metrics.Unchangeable, 1, with(s.Unchangeable)...)
 		return
 	}
 	pending := 0.
-	if c.member.IsPending() {
+	if s.Pending {
 		pending = 1
 	}
 	p.Add(metrics.Pending, pending, with()...)
-}
-
-// silence says why nothing but NCCL can decide by a version; "" where something can.
-func (c *Comm) silence(s *snapshot) string {
-	switch e := s.engine; {
-	case e == nil && c.settings.configFile == "" && c.settings.modelFile == "":
-		return "no_policy"
-	case e == nil && c.settings.compares(): // NCCL alone has its turn
-		return ""
-	case e == nil:
-		return "policy_unusable"
-	case !s.view.Empty():
-		return ""
-	case e.Policy == nil:
-		return "model_abstains"
-	}
-	return "no_row"
-}
-
-// fixed says why no edit reaches the communicator; "" where edits do.
-func (c *Comm) fixed() string {
-	switch {
-	case c.member != nil && c.member.IsStatic():
-		return "duplicate_id"
-	case c.member != nil && c.member.IsFrozen():
-		return "frozen"
-	case c.member != nil:
-		return ""
-	}
-	return c.fixedBy.label
 }
 
 // metricsLabels are names and values of the labels that all metrics of the process have. pid is

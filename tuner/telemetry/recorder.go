@@ -1,4 +1,4 @@
-package tuner
+package telemetry
 
 import (
 	"cmp"
@@ -10,13 +10,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// RecordInfo is what NCCL tells the profiler half of a communicator.
+// RecordInfo is what NCCL's profiler interface tells of a communicator.
 type RecordInfo struct {
 	ID                 uint64
 	Rank, Ranks, Nodes int
@@ -25,14 +27,17 @@ type RecordInfo struct {
 // Recorded is what the profiler half has counted of a communicator, in C.
 type Recorded interface {
 	// Read adds what came since the last time to c's calls. It is called by one goroutine at a
-	// time, and not after RecordEnd.
+	// time, and not after Recording.End.
 	Read(c *record.Comm)
 }
 
-// recordings keeps and writes what the communicators of this process did. The zero value
-// records nothing yet.
-type recordings struct {
-	mu    sync.Mutex // guards all but writing
+// A Recorder keeps what the communicators of this process did, and writes it to one file.
+type Recorder struct {
+	variable string // names the directory, for messages
+	hung     *hung.Calls
+	refused  sync.Once // it was logged that nothing can be recorded
+
+	mu    sync.Mutex // guards what follows but writing
 	open  int
 	dir   string
 	comms []*Recording
@@ -44,12 +49,14 @@ type recordings struct {
 
 // A Recording is of one communicator.
 type Recording struct {
+	recorder *Recorder
+
 	info RecordInfo
 	log  Log
 	data record.Comm
 	from Recorded // nil: the communicator is gone
 
-	mu      sync.Mutex // beside recordings.mu: Decide must not wait for a file
+	mu      sync.Mutex // beside Recorder.mu: Decide must not wait for a file
 	decided map[ranKey]shapeDecision
 	idle    bool // NCCL decides everything
 }
@@ -76,35 +83,39 @@ const (
 	recordLimit = 2 * time.Second
 )
 
-// Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
-// written to. Else it returns nil.
-func (p *Plugin) Record(info RecordInfo, from Recorded, log Log) *Recording {
-	dir := p.getenv(EnvRecord)
+// NewRecorder returns a recorder that records nothing yet. variable is the setting that names its directory.
+func NewRecorder(variable string, h *hung.Calls) *Recorder {
+	return &Recorder{variable: variable, hung: h}
+}
+
+// Begin begins to record a communicator to a directory. It returns nil if dir is empty or cannot be
+// written to.
+func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *Recording {
 	if dir == "" {
 		return nil
 	}
-	if err := p.canRecord(dir); err != nil {
-		logOnce(&p.saidNoRecord, log, func() { log.Warnf("%s=%s: %v; nothing is recorded", EnvRecord, dir, err) })
+	if err := r.canWrite(dir); err != nil {
+		log.Once(&r.refused, func() { log.Warnf("%s=%s: %v; nothing is recorded", r.variable, dir, err) })
 		return nil
 	}
-	r := &Recording{info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
+	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
 		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Calls: []record.Call{},
 	}}
-	if !p.recordings.add(r, dir) {
+	if !r.add(c, dir) {
 		return nil
 	}
 	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
-	return r
+	return c
 }
 
 const writable = 2 // W_OK of access(2)
 
-func (p *Plugin) canRecord(dir string) error {
-	return reason(p.hung.Do(dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
+func (r *Recorder) canWrite(dir string) error {
+	return openregular.Reason(r.hung.Do(dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
-func (r *recordings) add(one *Recording, dir string) bool {
+func (r *Recorder) add(one *Recording, dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.comms) == maxRecordings {
@@ -126,7 +137,7 @@ func (r *recordings) add(one *Recording, dir string) bool {
 }
 
 // run writes the file, soon at first, then ever more rarely, until stop is closed.
-func (r *recordings) run(stop chan struct{}, log Log) {
+func (r *Recorder) run(stop chan struct{}, log Log) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Warnf("a defect in the recorder: %v; nothing more is recorded", p)
@@ -140,13 +151,13 @@ func (r *recordings) run(stop chan struct{}, log Log) {
 		}
 		r.read()
 		if err := r.write(stop); err != nil {
-			log.Warnf("%s: %v; it is tried again", EnvRecord, err)
+			log.Warnf("%s: %v; it is tried again", r.variable, err)
 		}
 	}
 }
 
-// write writes the one file of this process, unless stop is closed: RecordEnd then does.
-func (r *recordings) write(stop chan struct{}) error {
+// write writes the one file of this process, unless stop is closed: End then does.
+func (r *Recorder) write(stop chan struct{}) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	select {
@@ -159,7 +170,7 @@ func (r *recordings) write(stop chan struct{}) error {
 }
 
 // read takes over what C has counted.
-func (r *recordings) read() {
+func (r *Recorder) read() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.comms {
@@ -167,7 +178,7 @@ func (r *recordings) read() {
 	}
 }
 
-// read is called with recordings.mu held.
+// read is called with Recorder.mu held.
 func (c *Recording) read() {
 	if c.from == nil {
 		return
@@ -176,7 +187,7 @@ func (c *Recording) read() {
 }
 
 // file is what is known by now, and where to put it.
-func (r *recordings) file() (f *record.File, dir string) {
+func (r *Recorder) file() (f *record.File, dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f = &record.File{Host: identity.Self().Host, PID: identity.Self().PID, Left: r.left}
@@ -205,8 +216,8 @@ func (c *Recording) explain(call *record.Call) {
 	call.DecidedBy, call.Own = d.by, d.own
 }
 
-// add notes who decided a query. A nil recording notes nothing.
-func (c *Recording) add(e *policy.Engine, q policy.Query, a policy.Answer) {
+// Note notes who decided a query. A nil recording notes nothing.
+func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
 	if c == nil {
 		return
 	}
@@ -232,8 +243,8 @@ func (c *Recording) note(ran ranKey, d shapeDecision) {
 	}
 }
 
-// noteIdle notes that NCCL decides everything.
-func (c *Recording) noteIdle() {
+// NoteIdle notes that NCCL decides everything.
+func (c *Recording) NoteIdle() {
 	if c == nil {
 		return
 	}
@@ -242,8 +253,8 @@ func (c *Recording) noteIdle() {
 	c.idle = true
 }
 
-// of returns the recording of a communicator that is there, or nil.
-func (r *recordings) of(id uint64, rank int) *Recording {
+// Of returns the recording of a communicator that is there, or nil.
+func (r *Recorder) Of(id uint64, rank int) *Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range slices.Backward(r.comms) {
@@ -255,7 +266,7 @@ func (r *recordings) of(id uint64, rank int) *Recording {
 }
 
 // end takes over the rest of what was counted. last: no other communicator is recorded.
-func (r *recordings) end(c *Recording) (last bool) {
+func (r *Recorder) end(c *Recording) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock() // after a panic, too: the next communicator asks
 	c.read()
@@ -267,14 +278,13 @@ func (r *recordings) end(c *Recording) (last bool) {
 	return false
 }
 
-// RecordEnd takes over the rest of what was counted, and writes the file after the last
-// communicator.
-func (p *Plugin) RecordEnd(c *Recording) {
-	r := &p.recordings
+// End takes over the rest of what was counted, and writes the file after the last communicator.
+func (c *Recording) End() {
+	r := c.recorder
 	if !r.end(c) {
 		return
 	}
-	if err := p.hung.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
-		c.log.Warnf("%s: %v; what was recorded last is lost", EnvRecord, err)
+	if err := r.hung.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
+		c.log.Warnf("%s: %v; what was recorded last is lost", r.variable, err)
 	}
 }

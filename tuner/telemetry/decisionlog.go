@@ -1,4 +1,4 @@
-package tuner
+package telemetry
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// decisionLog writes one line per new decision of a communicator, for
+// A DecisionLog writes one line per new decision of a communicator, for
 // NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
 //
 // It sees the queries that the cache in C does not know. A shape that the cache has evicted is
 // asked again, and not written again. How often a shape is used is not counted, because a known
-// shape must cost nothing. NCCL's thread alone adds to it; sumUp comes when that has ended.
-type decisionLog struct {
+// shape must cost nothing. NCCL's thread alone adds to it; SumUp comes when that has ended.
+type DecisionLog struct {
 	log    Log
 	engine *policy.Engine
 	seed   maphash.Seed
@@ -40,11 +40,13 @@ const maxDecisions = 1 << 16
 // maxRowsSummed bounds what one communicator says at its end.
 const maxRowsSummed = 100
 
-func newDecisionLog(log Log, e *policy.Engine) *decisionLog {
-	return &decisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, offered: map[string]bool{}, rows: map[int]int{}}
+// NewDecisionLog begins the log of an engine's decisions for one communicator.
+func NewDecisionLog(log Log, e *policy.Engine) *DecisionLog {
+	return &DecisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, offered: map[string]bool{}, rows: map[int]int{}}
 }
 
-func (l *decisionLog) add(q policy.Query, a policy.Answer) {
+// Add logs an answer to a query, if it is a new decision.
+func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	l.asked++
 	if l.full {
 		return
@@ -157,9 +159,9 @@ func choice(d policy.Decision) string {
 	return s.String()
 }
 
-// sumUp writes how many shapes each row has decided, and the model, and NCCL. It counts
+// SumUp writes how many shapes each row has decided, and the model, and NCCL. It counts
 // distinct shapes, not calls. A shape that was asked more than once was evicted in between.
-func (l *decisionLog) sumUp() {
+func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
