@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -81,6 +82,9 @@ type Comm struct {
 	loggedUnchecked atomic.Bool
 }
 
+// errUnusable fails a strict init. What is wrong was logged.
+var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
+
 // Open prepares the policy for a communicator. Without a usable policy it returns a Comm that
 // is Idle and never decides, or an error with NCCL_TUNER_STRICT=1, and has logged why. Close
 // ends what Open began.
@@ -94,16 +98,20 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 			begun.leave()
 		}
 	}()
-	own, err := p.load(settings, log)
+	if settings.strict && settings.files.None() {
+		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
+		return nil, errUnusable
+	}
+	own, err := p.loader.Load(settings.files, log)
 	switch {
 	case err != nil:
 		return nil, err
-	case settings.strict && !ok:
+	case settings.strict && !(ok && own.Valid):
 		return nil, errUnusable
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
-	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.engine != nil:
+	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.Engine() != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
 		return c, nil
@@ -115,7 +123,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.fixed = c.prepare(own.version)
+		c.fixed = c.prepare(own.Version)
 	}
 	if err != nil {
 		return nil, err
@@ -129,7 +137,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 // logStart logs the version that the communicator starts on.
 func (c *Comm) logStart() {
 	s := c.inForce()
-	e, view := s.engine, s.view
+	e, view := s.Engine(), s.view
 	switch {
 	case e == nil:
 		c.log.Infof("%s %s: no policy, NCCL decides", Release, c.info)
@@ -202,7 +210,7 @@ func (c *Comm) Close() {
 	if s := c.inForce(); s != nil {
 		s.Retire()
 	}
-	c.plugin.garbage.wait()
+	c.plugin.loader.Wait()
 }
 
 // inForce returns the version in force; nil: NCCL decides everything, for good. The member owns it
@@ -231,7 +239,7 @@ func (c *Comm) Decide(q policy.Query) Decision {
 	if s.decisions != nil {
 		s.decisions.Add(q, a)
 	}
-	c.recording.Note(s.engine, q, a)
+	c.recording.Note(s.Engine(), q, a)
 	return Decision{a.Decision, s.counts.Decider(a)}
 }
 

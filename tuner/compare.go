@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -48,32 +49,27 @@ func (c *Comm) background(outcome string, f func(context.Context)) (stop func())
 // turns is a member as a comparison uses it.
 type turns struct{ *agree.Member }
 
-func (t turns) Propose(v trial.Version) { t.Member.Propose(v.(*version).shared()) }
+func (t turns) Propose(v trial.Version) { t.Member.Propose(v.(*policyfile.Version).Shared()) }
 
 func (t turns) InForce() trial.InForce {
 	f := t.Member.InForce()
-	return trial.InForce{Version: f.Snapshot.(*snapshot).version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
+	return trial.InForce{Version: f.Snapshot.(*snapshot).Version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
 }
 
 // compared returns the version that NCCL_TUNER_COMPARE names; nil where it cannot be used, which has been logged.
-func (c *Comm) compared() *version {
-	s := c.settings
-	if s.compare == compareNCCL {
-		v, err := c.plugin.versionFrom(noFiles.content, noFiles.digest, c.log)
-		if err != nil {
-			return nil
-		}
-		return v
+func (c *Comm) compared() *policyfile.Version {
+	named := c.settings.compare
+	if named == compareNCCL {
+		return policyfile.None
 	}
-	s.configFile, s.strict, s.reloading = "", false, true
-	files := c.plugin.loadFiles(s)
-	files.policy = c.plugin.loadFile(comparedKind, s.compare, s)
-	read, err := c.plugin.use(files, s, c.log)
-	if err != nil || !read.valid {
-		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, s.compare, compareNCCL)
+	files := c.settings.files
+	files.Policy = policyfile.Named{Variable: EnvCompare, Path: named}
+	read, err := c.plugin.loader.LoadLive(files, c.log)
+	if err != nil || !read.Valid {
+		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, named, compareNCCL)
 		return nil
 	}
-	return read.version
+	return read.Version
 }
 
 // publisher returns what takes a comparison's findings to the metrics, to NCCL_TUNER_RECORD and, by note, to

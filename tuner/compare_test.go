@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -30,7 +31,7 @@ func TestComparisonRefused(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]settings{
-		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, configFile: "p.csv", reload: reloadNew},
+		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, files: policyfile.Settings{Policy: policyfile.Named{Path: "p.csv"}}, reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
 	} {
 		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {

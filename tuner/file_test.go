@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,27 +113,6 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 	}
 }
 
-// Communicators of one file version share one compiled policy.
-func TestFileIsCompiledOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "p.csv")
-	write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	p := New(env())
-	load := func() *file { return p.loadFile(policyKind, path, settings{}) }
-	first := load()
-	compiled := first.policy
-	if load() != first || first.policy != compiled {
-		t.Error("read just now: compiled again")
-	}
-	old := time.Now().Add(-time.Hour)
-	os.Chtimes(path, old, old)
-	if load() != first {
-		t.Error("touched: compiled again")
-	}
-	if again := load(); again != first || !again.settled {
-		t.Error("at rest: compiled again")
-	}
-}
-
 func TestOpenWithoutAUsablePolicy(t *testing.T) {
 	dir := t.TempDir()
 	good, bad, empty := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv"), filepath.Join(dir, "empty.csv")
@@ -194,36 +172,6 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 				t.Errorf("strict: %v", err)
 			}
 		})
-	}
-}
-
-// All problems are logged once; later communicators of the process say so in one line.
-func TestProblemsAreLoggedOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "bad.csv")
-	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
-	var r recorder
-	p := New(env(EnvConfigFile, file))
-	for _, log := range []telemetry.Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
-		if _, err := p.Open(eightRanks, log); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := r.count("unknown algorithm"); n != maxWarned {
-		t.Errorf("%d problems logged", n)
-	}
-	if r.count("... and 5 more; tunefit show "+file+" prints them all") != 1 || r.count("still has 105 problems, reported before") != 2 {
-		t.Errorf("%q", r.lines)
-	}
-}
-
-func TestTooLargeAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "large.csv")
-	write(t, file, "")
-	if err := os.Truncate(file, MaxFileBytes+1); err != nil {
-		t.Skip(err)
-	}
-	if _, err := New(env()).readFile(file, content{}, settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
-		t.Errorf("read: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // obstacle is why a communicator's policy cannot change during the run.
@@ -31,7 +32,7 @@ func (c *Comm) obstacle() obstacle {
 	switch {
 	case s.reload != reloadLive:
 		return obstacle{label: "reload_" + reloads[s.reload], text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
-	case s.configFile == "" && s.modelFile == "":
+	case s.files.None():
 		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
@@ -49,7 +50,7 @@ func (c *Comm) obstacle() obstacle {
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
-func (c *Comm) join(own loaded) error {
+func (c *Comm) join(own policyfile.Loaded) error {
 	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
 	c.rendezvous = r
 	o, err := r.open()
@@ -71,7 +72,7 @@ func (c *Comm) join(own loaded) error {
 		Log:      c.log.About(about(c.info)),
 		Counter:  c.info.Counter,
 		Uniform:  c.settings.uniform,
-		Own:      own.shared(),
+		Own:      own.Shared(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
 	}
@@ -88,7 +89,7 @@ func (c *Comm) join(own loaded) error {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
-		c.unwatch = c.plugin.watch(c, own)
+		c.unwatch = c.plugin.loader.Watch(c.settings.files, own, c.log, func(v *policyfile.Version) { c.member.Offer(v.Shared()) })
 	}
 	if c.settings.compares() {
 		c.peer = c.plugin.peers.Add(func() (string, uint64) {
@@ -121,7 +122,7 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 			err = fmt.Errorf("a defect in the plugin: %v", p)
 		}
 	}()
-	v, err := c.plugin.versionFrom(content, digest, c.log)
+	v, err := c.plugin.loader.Decode(content, digest, c.log)
 	if err != nil {
 		return nil, err
 	}

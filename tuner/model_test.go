@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -47,7 +48,7 @@ func onMachine(fingerprint string) func(*model.File) {
 // newOn returns a process on a machine; it counts how often that was looked at.
 func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *int) {
 	p, looked = New(getenv), new(int)
-	p.machine.find = func(func(string) string) (*model.Machine, detect.Source, error) {
+	p.loader.Find = func(func(string) string) (*model.Machine, detect.Source, error) {
 		*looked++
 		switch fingerprint {
 		case "":
@@ -245,19 +246,19 @@ func TestVersionCoversTheModel(t *testing.T) {
 	for name, change := range map[string]func(*model.File){
 		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Curves[1].Measured[0][1] = 11 },
 	} {
-		s := settings{configFile: rows}
+		s := policyfile.Settings{Policy: policyfile.Named{Path: rows}}
 		if change != nil {
-			s.modelFile = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-			write(t, s.modelFile, ringModel(change))
+			s.Model.Path = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+			write(t, s.Model.Path, ringModel(change))
 		}
-		v, err := New(env()).load(s, telemetry.Log{})
-		if err != nil || !v.valid {
+		v, err := New(env()).loader.Load(s, telemetry.Log{})
+		if err != nil || !v.Valid {
 			t.Fatal(name, err)
 		}
-		if other, taken := versions[v.engine.Digest]; taken {
+		if other, taken := versions[v.Engine().Digest]; taken {
 			t.Errorf("%s and %s have one version", name, other)
 		}
-		versions[v.engine.Digest] = name
+		versions[v.Engine().Digest] = name
 	}
 }
 

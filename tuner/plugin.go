@@ -6,6 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -14,21 +15,17 @@ import (
 // versions of the policy made from them, the machine, and the ranks' stores. There is one
 // for the life of a process. Its methods may be called by any goroutine.
 type Plugin struct {
-	getenv  func(string) string // "" for what is not set
-	clock   agree.Clock
-	shm     string // where processes of this machine meet
-	machine machine
-	hung    hung.Calls
-	garbage garbage
-	watched watchedFiles
-	peers   trial.Peers
+	getenv func(string) string // "" for what is not set
+	clock  agree.Clock
+	shm    string // where processes of this machine meet
+	hung   hung.Calls
+	loader *policyfile.Loader
+	peers  trial.Peers
 
 	exporter *telemetry.Exporter
 	recorder *telemetry.Recorder
 
-	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
-	files      map[fileKey]*file
-	versions   []*version // the latest, see find
+	mu         sync.Mutex // guards what follows; held for moments only
 	rendezvous map[rendezvousKey]*rendezvous
 	logged     map[string]bool // why the policy cannot change during the run
 }
@@ -40,14 +37,12 @@ func New(getenv func(string) string) *Plugin {
 		getenv:     getenv,
 		clock:      agree.RealTime(),
 		shm:        dirstore.Shm,
-		machine:    machine{find: FindMachine},
-		files:      map[fileKey]*file{},
 		rendezvous: map[rendezvousKey]*rendezvous{},
 		logged:     map[string]bool{},
 	}
 	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.hung, getenv)
 	p.recorder = telemetry.NewRecorder(EnvRecord, &p.hung)
-	p.watched.byNames = map[[2]string]*watchedSet{}
+	p.loader = policyfile.NewLoader(getenv, &p.hung, p.exporter.FileRefused)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -40,7 +41,7 @@ func (s slowStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 }
 
 // inForce is the version of a rank that makes no calls.
-type inForce struct{ *version }
+type inForce struct{ *policyfile.Version }
 
 func (inForce) Retire() {}
 
@@ -65,13 +66,13 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				own, err := p.load(settings{configFile: file}, telemetry.Log{})
+				own, err := p.loader.Load(policyfile.Settings{Policy: policyfile.Named{Variable: EnvConfigFile, Path: file}}, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
-					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.shared(),
-					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.version}, nil }})
+					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.Shared(),
+					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -3,12 +3,13 @@ package tuner
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // snapshot is a version of the policy as one communicator uses it.
 type snapshot struct {
-	*version
+	*policyfile.Version
 	comm *Comm
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
@@ -18,12 +19,12 @@ type snapshot struct {
 }
 
 // prepare makes this communicator's snapshot of a version.
-func (c *Comm) prepare(v *version) *snapshot {
-	e := v.engine
+func (c *Comm) prepare(v *policyfile.Version) *snapshot {
+	e := v.Engine()
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
+	s := &snapshot{Version: v, comm: c, view: e.For(policy.Comm{
 		Nodes: c.info.Nodes, Ranks: c.info.Ranks, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
@@ -37,7 +38,7 @@ func (c *Comm) prepare(v *version) *snapshot {
 	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
 		newHits = nil
 	}
-	s.counts = c.metrics.NewCounts(v.engine, v.Meaning(), newHits)
+	s.counts = c.metrics.NewCounts(v.Engine(), v.Meaning(), newHits)
 	return s
 }
 

@@ -7,7 +7,7 @@ func (c *Comm) state() telemetry.CommState {
 	s := c.inForce()
 	return telemetry.CommState{
 		ID: c.info.ID, Nodes: c.info.Nodes, Ranks: c.info.Ranks,
-		Engine: s.engine, Version: s.Meaning(), Idle: s.idle,
+		Engine: s.Engine(), Version: s.Meaning(), Idle: s.idle,
 		Silent: c.silence(s), Unchangeable: c.unchangeable(), Pending: c.member != nil && c.member.IsPending(),
 		Finding: c.found.Load(),
 	}
@@ -15,8 +15,8 @@ func (c *Comm) state() telemetry.CommState {
 
 // silence says why nothing but NCCL can decide by a version; "" where something can.
 func (c *Comm) silence(s *snapshot) string {
-	switch e := s.engine; {
-	case e == nil && c.settings.configFile == "" && c.settings.modelFile == "":
+	switch e := s.Engine(); {
+	case e == nil && c.settings.files.None():
 		return "no_policy"
 	case e == nil && c.settings.compares(): // NCCL alone has its turn
 		return ""

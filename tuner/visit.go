@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // RendezvousView is a rendezvous as a tool sees it that takes no part.
@@ -82,23 +80,4 @@ func visitPrivate() (places []RendezvousView, err error) {
 		places = append(places, RendezvousView{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
 	}
 	return places, nil
-}
-
-// SameMeaning reports whether two versions mean the same on this machine, with the
-// variables that getenv knows. On another one a model may mean something else.
-func SameMeaning(a, b Bundle, getenv func(string) string) bool {
-	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
-		return true
-	}
-	p := New(getenv)
-	var meanings [2]string
-	for i, bundle := range []Bundle{a, b} {
-		content := bundle.encode()
-		v, err := p.versionFrom(content, agree.DigestOf(content), telemetry.Log{})
-		if err != nil {
-			return false
-		}
-		meanings[i] = v.Meaning()
-	}
-	return meanings[0] == meanings[1]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -115,7 +116,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 	}
 	open()
 	heard("version")
-	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), MaxLiveBytes/12+1)...)
+	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), policyfile.MaxLiveBytes/12+1)...)
 	save(large)
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")

@@ -51,6 +51,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -58,12 +59,12 @@ import (
 func main() {} // never runs: a c-shared library has none, but must name one
 
 // The training process needs its cores and its memory. The heap's limit follows the live
-// data (tuner.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
+// data (policyfile.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
 // a policy larger than that would keep the garbage collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
 	debug.SetMemoryLimit(math.MaxInt64)
-	tuner.DeferGC()
+	policyfile.DeferGC()
 }
 
 // envPanicIn is the environment variable that names an exported function that must panic. Only

@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // lookLimit bounds one look at a rendezvous: a file server may be away.
@@ -26,21 +27,21 @@ type observer struct {
 	own       bool          // to remove from: of the default ones only this user's, and records that this user trusts
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
-	bundles   map[string]*tuner.Bundle // by content
-	unseen    []error                  // what the last look could not look at
+	bundles   map[string]*policyfile.Bundle // by content
+	unseen    []error                       // what the last look could not look at
 }
 
 func newObserver(name string) *observer {
-	return &observer{name: name, inspector: map[string]*agree.Inspector{}, bundles: map[string]*tuner.Bundle{}}
+	return &observer{name: name, inspector: map[string]*agree.Inspector{}, bundles: map[string]*policyfile.Bundle{}}
 }
 
 // communicator is one as a person is to see it.
 type communicator struct {
 	agree.Communicator
 	place    tuner.RendezvousView
-	version  agree.VersionName // in force
-	since    time.Time         // zero if not known
-	files    *tuner.Bundle     // that the version is made from; nil if not known
+	version  agree.VersionName  // in force
+	since    time.Time          // zero if not known
+	files    *policyfile.Bundle // that the version is made from; nil if not known
 	members  []member
 	pending  *agree.Change
 	frozen   *agree.Change
@@ -158,7 +159,7 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 }
 
 // bundle returns what a version is made from, nil if that is not known.
-func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *tuner.Bundle {
+func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *policyfile.Bundle {
 	if b := o.bundles[v.Content]; b != nil || v.Content == "" {
 		return b
 	}
@@ -166,7 +167,7 @@ func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.V
 	if err != nil {
 		return nil
 	}
-	b, err := tuner.DecodeBundle(content)
+	b, err := policyfile.DecodeBundle(content)
 	if err != nil {
 		return nil
 	}

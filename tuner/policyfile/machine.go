@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"errors"
@@ -19,7 +19,6 @@ import (
 // Each rank detects by itself. Ranks on nodes that differ could decide differently, so the
 // topology is part of policy.Engine's digest.
 type machine struct {
-	find  func(getenv func(string) string) (*model.Machine, detect.Source, error)
 	once  sync.Once
 	here  *model.Machine // nil: not known
 	from  detect.Source
@@ -32,8 +31,8 @@ const machineLimit = 30 * time.Second
 
 // findMachine returns the machine, or nil where it is not known. It is an error if
 // something hangs.
-func (p *Plugin) findMachine() (*model.Machine, error) {
-	m := &p.machine
+func (l *Loader) findMachine() (*model.Machine, error) {
+	m := &l.machine
 	m.once.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -45,8 +44,8 @@ func (p *Plugin) findMachine() (*model.Machine, error) {
 			from detect.Source
 		}
 		var f found
-		f, m.err = hung.Get(&p.hung, "topology", machineLimit, func() (f found, err error) {
-			f.here, f.from, err = m.find(p.getenv)
+		f, m.err = hung.Get(l.hung, "topology", machineLimit, func() (f found, err error) {
+			f.here, f.from, err = l.Find(l.getenv)
 			return f, err
 		})
 		m.here, m.from = f.here, f.from
@@ -58,8 +57,8 @@ func (p *Plugin) findMachine() (*model.Machine, error) {
 }
 
 // logMachine logs once what was found.
-func (p *Plugin) logMachine(log telemetry.Log) {
-	m := &p.machine
+func (l *Loader) logMachine(log telemetry.Log) {
+	m := &l.machine
 	log.Once(&m.noted, func() {
 		if m.err != nil {
 			log.Warnf("the topology of this machine is not known: %v", m.err)

@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"bytes"
@@ -36,10 +36,9 @@ const readLimit = 10 * time.Second
 // file is one state of a policy file or a model file, and what it means. The many
 // communicators of a process share it, so that it is compiled once.
 type file struct {
-	kind *fileKind
-	path string
+	fileKey
 
-	// Guarded by Plugin.mu.
+	// Guarded by Loader.mu.
 	id      watch.ID
 	settled bool   // no later change can have left the id as it is
 	text    []byte // for bundles and to compare
@@ -54,28 +53,25 @@ type file struct {
 
 // fileKind tells a policy file and a model file apart.
 type fileKind struct {
-	variable, what string
-	show           string // the command that prints all that is wrong with one
-	parse          func(f *file, text []byte) error
+	what  string
+	show  string // the command that prints all that is wrong with one
+	parse func(f *file, text []byte) error
 }
 
 var (
-	policyKind   = &fileKind{EnvConfigFile, "policy", "tunefit show", parsePolicy}
-	comparedKind = &fileKind{EnvCompare, "policy", "tunefit show", parsePolicy}
-	modelKind    = &fileKind{EnvModelFile, "model", "tunefit show --model", func(f *file, text []byte) (err error) {
-		f.model, err = model.Read(f.path, text)
+	policyKind = &fileKind{"policy", "tunefit show", func(f *file, text []byte) (err error) {
+		f.policy, err = policy.ReadCSV(f.Path, text)
+		return err
+	}}
+	modelKind = &fileKind{"model", "tunefit show --model", func(f *file, text []byte) (err error) {
+		f.model, err = model.Read(f.Path, text)
 		return err
 	}}
 )
 
-func parsePolicy(f *file, text []byte) (err error) {
-	f.policy, err = policy.ReadCSV(f.path, text)
-	return err
-}
-
 type fileKey struct {
 	kind *fileKind
-	path string
+	Named
 }
 
 // filePair is the states of a policy file and a model file that belong together; nil where
@@ -85,48 +81,47 @@ type filePair struct{ policy, model *file }
 // loadFiles returns the states of the files that the settings name. A file is looked at anew at
 // every init: a process that joins a running job and the ones that are already there then
 // start a new communicator on the same version.
-func (p *Plugin) loadFiles(s settings) filePair {
-	return filePair{p.loadFile(policyKind, s.configFile, s), p.loadFile(modelKind, s.modelFile, s)}
+func (l *Loader) loadFiles(s Settings) filePair {
+	return filePair{l.loadFile(fileKey{policyKind, s.Policy}, s), l.loadFile(fileKey{modelKind, s.Model}, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any
-// other. With NCCL_TUNER_RELOAD=off the first state stays.
-func (p *Plugin) loadFile(kind *fileKind, path string, s settings) *file {
-	if path == "" {
+// other. With KeepFirst the first state stays.
+func (l *Loader) loadFile(key fileKey, s Settings) *file {
+	if key.Path == "" {
 		return nil
 	}
-	key := fileKey{kind, path}
-	p.mu.Lock()
-	before := p.files[key]
+	l.mu.Lock()
+	before := l.files[key]
 	var known content
 	if before != nil {
 		known = content{id: before.id, settled: before.settled}
 	}
-	p.mu.Unlock()
+	l.mu.Unlock()
 	var found content
 	var err error
-	if before == nil || s.reload != reloadOff {
+	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = hung.Get(&p.hung, path, readLimit, func() (content, error) { return p.readFile(path, known, s) })
+		found, err = hung.Get(l.hung, key.Path, readLimit, func() (content, error) { return l.readFile(key.Path, known, s) })
 	}
-	p.mu.Lock()
-	f := p.files[key]
+	l.mu.Lock()
+	f := l.files[key]
 	switch {
-	case f != nil && s.reload == reloadOff:
+	case f != nil && s.KeepFirst:
 	case err != nil:
 		if f == nil || f.unread == nil || f.unread.Error() != err.Error() {
-			f = &file{kind: kind, path: path, unread: err, parse: func() {}}
+			f = &file{fileKey: key, unread: err, parse: func() {}}
 		}
 	case found.known:
 		f = before
 	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
 		f.id, f.settled = found.id, found.settled
 	default:
-		f = &file{kind: kind, path: path, id: found.id, settled: found.settled, text: found.text}
-		f.parse = sync.OnceFunc(func() { f.faults = kind.parse(f, found.text) })
+		f = &file{fileKey: key, id: found.id, settled: found.settled, text: found.text}
+		f.parse = sync.OnceFunc(func() { f.faults = key.kind.parse(f, found.text) })
 	}
-	p.files[key] = f
-	p.mu.Unlock()
+	l.files[key] = f
+	l.mu.Unlock()
 	f.parse()
 	return f
 }
@@ -140,7 +135,7 @@ type content struct {
 }
 
 // readFile reads a file that has changed. A new state that is too large is not read.
-func (p *Plugin) readFile(path string, before content, s settings) (c content, err error) {
+func (l *Loader) readFile(path string, before content, s Settings) (c content, err error) {
 	if before.settled {
 		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
 			return content{known: true}, nil
@@ -151,7 +146,7 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 		return c, openregular.Reason(err)
 	}
 	defer f.Close()
-	if err := fileowner.CheckFile(info, s.trustFiles); err != nil {
+	if err := fileowner.CheckFile(info, s.Trust); err != nil {
 		return c, err
 	}
 	c.id = watch.Identify(info)
@@ -162,7 +157,7 @@ func (p *Plugin) readFile(path string, before content, s settings) (c content, e
 		}
 		return c, err
 	}
-	p.garbage.left.Store(true)
+	l.garbage.left.Store(true)
 	if info.Size() > MaxLiveBytes {
 		debug.SetGCPercent(100) // deferring the collection would take a gigabyte
 	}
@@ -182,11 +177,11 @@ func (f *file) hangs() error {
 	if f == nil || !errors.As(f.unread, new(hung.NoAnswer)) {
 		return nil
 	}
-	return fmt.Errorf("the file that %s names: %w; %s", f.kind.variable, f.unread, otherRanks)
+	return fmt.Errorf("the file that %s names: %w; %s", f.Variable, f.unread, otherRanks)
 }
 
 // check says what is wrong with a file; ok is false if something is. f may be nil.
-func (f *file) check(s settings, log telemetry.Log) (ok bool) {
+func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 	switch {
 	case f == nil || f.model != nil:
 		return true
@@ -196,9 +191,9 @@ func (f *file) check(s settings, log telemetry.Log) (ok bool) {
 	}
 	log.Once(&f.report, func() {
 		if n := f.policy.NeverAsked; f.isEmpty() {
-			log.Warnf("%s has no rows", f.path)
+			log.Warnf("%s has no rows", f.Path)
 		} else if n > 0 {
-			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.path, plural.Count(n, "row is", "rows are"))
+			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.Path, plural.Count(n, "row is", "rows are"))
 		}
 	})
 	return !f.isEmpty()
@@ -213,23 +208,23 @@ const maxWarned = 100
 // logFailure says why a file is of no use, and what comes of it.
 func (f *file) logFailure(outcome string, log telemetry.Log) {
 	if f.unread != nil {
-		log.Warnf("%s=%s: %v%s", f.kind.variable, f.path, f.unread, outcome)
+		log.Warnf("%s=%s: %v%s", f.Variable, f.Path, f.unread, outcome)
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
 	problems := plural.Count(len(faults), "problem", "problems")
 	said := log.Once(&f.report, func() {
-		log.Warnf("%s has %s%s:", f.path, problems, outcome)
+		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {
 			if i == maxWarned {
-				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, f.kind.show, f.path)
+				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, f.kind.show, f.Path)
 				return
 			}
 			log.Warnf("%s", fault)
 		}
 	})
 	if !said {
-		log.Warnf("%s: still has %s, reported before%s", f.path, problems, outcome)
+		log.Warnf("%s: still has %s, reported before%s", f.Path, problems, outcome)
 	}
 }
 

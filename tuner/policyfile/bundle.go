@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"bytes"
@@ -29,7 +29,8 @@ type bundleHead struct {
 	PolicyLen, ModelLen int
 }
 
-func (b Bundle) encode() []byte {
+// Encode returns the content of a version; DecodeBundle reads it.
+func (b Bundle) Encode() []byte {
 	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, len(b.Policy.Text), len(b.Model.Text)})
 	if err != nil {
 		panic(err) // strings and numbers only

@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"errors"
@@ -12,35 +12,39 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// version is one state of the policy: what it is made from and what it means.
-type version struct {
+// A Version is one state of the policy: what it is made from and what it means.
+type Version struct {
 	content []byte   // a bundle
 	digest  string   // of the content
-	from    filePair // guarded by Plugin.mu: the files that it was read from last, if it was
+	from    filePair // guarded by Loader.mu: the files that it was read from last, if it was
 
 	compile    func() error        // once; sets what follows
 	engine     *policy.Engine      // nil: NCCL decides everything
 	logMachine func(telemetry.Log) // says what the machine has to do with it
 }
 
-// noFiles is the version of ranks that have no file that can be used.
-var noFiles = func() *version {
-	content := Bundle{}.encode()
-	return &version{content: content, digest: agree.DigestOf(content)}
+// None is the version of ranks that have no file that can be used. It leaves everything to NCCL.
+var None = func() *Version {
+	content := Bundle{}.Encode()
+	return &Version{content: content, digest: agree.DigestOf(content)}
 }()
 
 // nothing is the meaning of a version that leaves everything to NCCL.
 const nothing = "nothing"
 
+// Engine returns what decides by the version; nil: NCCL decides everything.
+func (v *Version) Engine() *policy.Engine { return v.engine }
+
 // Meaning is the digest of what the version means on this machine.
-func (v *version) Meaning() string {
+func (v *Version) Meaning() string {
 	if v.engine == nil {
 		return nothing
 	}
 	return v.engine.Digest.Full()
 }
 
-func (v *version) String() string {
+// String names the version's files and its meaning for a message.
+func (v *Version) String() string {
 	b, err := DecodeBundle(v.content)
 	name := b.Policy.Name + b.Model.Name
 	switch {
@@ -52,8 +56,8 @@ func (v *version) String() string {
 	return fmt.Sprintf("%s (version %.12s)", name, v.Meaning())
 }
 
-// shared is the version as the ranks' agreement knows it.
-func (v *version) shared() agree.Version {
+// Shared is the version as the ranks' agreement knows it.
+func (v *Version) Shared() agree.Version {
 	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.Meaning()}
 }
 
@@ -61,38 +65,38 @@ func (v *version) shared() agree.Version {
 // on its way, and communicators may be behind.
 const maxVersions = 4
 
-// find returns one of the latest versions; nil for none. p.mu must be held.
-func (p *Plugin) find(is func(*version) bool) *version {
-	i := slices.IndexFunc(p.versions, is)
+// find returns one of the latest versions; nil for none. l.mu must be held.
+func (l *Loader) find(is func(*Version) bool) *Version {
+	i := slices.IndexFunc(l.versions, is)
 	if i < 0 {
 		return nil
 	}
-	v := p.versions[i]
-	p.versions = append(slices.Delete(p.versions, i, i+1), v)
+	v := l.versions[i]
+	l.versions = append(slices.Delete(l.versions, i, i+1), v)
 	return v
 }
 
 // versionOf returns the version of a pair of files, of which one may be nil. Only here
 // bundles are made, and the files' texts then point into the bundle, so that one copy stays
 // in memory. Making a bundle takes as long as the rest of a communicator's init.
-func (p *Plugin) versionOf(f filePair, log telemetry.Log) (*version, error) {
+func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 	if f == (filePair{}) {
-		return noFiles, nil
+		return None, nil
 	}
-	p.mu.Lock()
-	v := p.find(func(v *version) bool { return v.from == f })
+	l.mu.Lock()
+	v := l.find(func(v *Version) bool { return v.from == f })
 	if v == nil {
 		var b Bundle
 		var rows *policy.Policy
 		var costs *model.Model
 		if f.policy != nil {
-			rows, b.Policy = f.policy.policy, Source{f.policy.path, f.policy.text}
+			rows, b.Policy = f.policy.policy, Source{f.policy.Path, f.policy.text}
 		}
 		if f.model != nil {
-			costs, b.Model = f.model.model, Source{f.model.path, f.model.text}
+			costs, b.Model = f.model.model, Source{f.model.Path, f.model.text}
 		}
-		content := b.encode()
-		v = p.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) { return rows, costs, nil })
+		content := b.Encode()
+		v = l.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) { return rows, costs, nil })
 		v.from = f
 		texts := v.content[len(v.content)-len(b.Policy.Text)-len(b.Model.Text):]
 		if f.policy != nil {
@@ -102,14 +106,14 @@ func (p *Plugin) versionOf(f filePair, log telemetry.Log) (*version, error) {
 			f.model.text = texts[len(b.Policy.Text):]
 		}
 	}
-	p.mu.Unlock()
+	l.mu.Unlock()
 	return v.ready(log)
 }
 
-// versionFrom returns the version of a content that some rank has put, by its digest.
-func (p *Plugin) versionFrom(content []byte, digest string, log telemetry.Log) (*version, error) {
-	p.mu.Lock()
-	v := p.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
+// Decode returns the version of a content that some rank has put; digest is agree.DigestOf of it.
+func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Version, error) {
+	l.mu.Lock()
+	v := l.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
 		b, err := DecodeBundle(content)
 		if err == nil && b.Policy.Name != "" {
 			rows, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text)
@@ -119,17 +123,17 @@ func (p *Plugin) versionFrom(content []byte, digest string, log telemetry.Log) (
 		}
 		return rows, costs, firstProblem(err)
 	})
-	p.mu.Unlock()
+	l.mu.Unlock()
 	return v.ready(log)
 }
 
 // enter returns the version of a digest. All communicators of the process share it, so that
-// it is compiled once. p.mu must be held.
-func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *version {
-	if v := p.find(func(v *version) bool { return v.digest == digest }); v != nil {
+// it is compiled once. l.mu must be held.
+func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *Version {
+	if v := l.find(func(v *Version) bool { return v.digest == digest }); v != nil {
 		return v
 	}
-	v := &version{content: content, digest: digest}
+	v := &Version{content: content, digest: digest}
 	v.compile = sync.OnceValue(func() error {
 		rows, costs, err := parse()
 		if err != nil {
@@ -138,7 +142,7 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 		var here *model.Machine
 		needsTopology := policy.NeedsTopology(rows, costs)
 		if needsTopology {
-			if here, err = p.findMachine(); err != nil {
+			if here, err = l.findMachine(); err != nil {
 				return err
 			}
 		}
@@ -149,7 +153,7 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 		var said sync.Once
 		v.logMachine = func(log telemetry.Log) {
 			if needsTopology {
-				p.logMachine(log)
+				l.logMachine(log)
 			}
 			switch {
 			case e.Standing == model.AnyMachine:
@@ -161,15 +165,15 @@ func (p *Plugin) enter(content []byte, digest string, parse func() (*policy.Poli
 		}
 		return nil
 	})
-	if len(p.versions) == maxVersions {
-		p.versions = slices.Delete(p.versions, 0, 1)
+	if len(l.versions) == maxVersions {
+		l.versions = slices.Delete(l.versions, 0, 1)
 	}
-	p.versions = append(p.versions, v)
+	l.versions = append(l.versions, v)
 	return v
 }
 
 // ready compiles the version, if nobody has yet, and returns it.
-func (v *version) ready(log telemetry.Log) (*version, error) {
+func (v *Version) ready(log telemetry.Log) (*Version, error) {
 	if err := v.compile(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"path/filepath"
@@ -13,7 +13,7 @@ import (
 
 // bundleOf is what another rank with this policy file brings.
 func bundleOf(file, text string) (content []byte, digest string) {
-	content = Bundle{Policy: Source{file, []byte(text)}}.encode()
+	content = Bundle{Policy: Source{file, []byte(text)}}.Encode()
 	return content, agree.DigestOf(content)
 }
 
@@ -22,17 +22,17 @@ func bundleOf(file, text string) (content []byte, digest string) {
 func TestAVersionIsCompiledOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, rows(1))
-	p := New(env())
+	l := newLoader()
 	content, digest := bundleOf(file, rows(1))
-	versions, engines := make([]*version, 20), make([]*policy.Engine, 20)
+	versions, engines := make([]*Version, 20), make([]*policy.Engine, 20)
 	var all sync.WaitGroup
 	for i := range versions {
 		all.Go(func() {
 			if i%2 == 0 {
-				versions[i], _ = p.versionFrom(content, digest, telemetry.Log{})
+				versions[i], _ = l.Decode(content, digest, telemetry.Log{})
 			} else {
-				l, _ := p.load(settings{configFile: file}, telemetry.Log{})
-				versions[i] = l.version
+				read, _ := l.Load(named(file), telemetry.Log{})
+				versions[i] = read.Version
 			}
 			engines[i] = versions[i].engine
 		})
@@ -43,17 +43,17 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 			t.Errorf("communicator %d uses another version: %p, %p", i, v, engines[i])
 		}
 	}
-	if f := p.files[fileKey{policyKind, file}]; &f.text[0] != &versions[0].content[len(content)-len(f.text)] {
+	if f := l.files[fileKey{policyKind, named(file).Policy}]; &f.text[0] != &versions[0].content[len(content)-len(f.text)] {
 		t.Error("two copies of the file's text are kept")
 	}
 }
 
 // A content that cannot be used is refused each time, and is no version of its own.
 func TestABadContentIsRefused(t *testing.T) {
-	p := New(env())
+	l := newLoader()
 	content, digest := bundleOf("p.csv", "allreduce,0,inf,rign,ll,-1,-1,-1\nx,0,inf,ring,ll,-1,-1,-1\n")
 	for range 2 {
-		v, err := p.versionFrom(content, digest, telemetry.Log{})
+		v, err := l.Decode(content, digest, telemetry.Log{})
 		if v != nil || err == nil || !strings.Contains(err.Error(), "p.csv:1:4: unknown algorithm") || !strings.HasSuffix(err.Error(), ", and 1 more") {
 			t.Errorf("%v, %v", v, err)
 		}
@@ -62,10 +62,10 @@ func TestABadContentIsRefused(t *testing.T) {
 
 // What a process remembers of versions is bounded, and what is used stays.
 func TestVersionsAreBounded(t *testing.T) {
-	p := New(env())
-	get := func(channels int) *version {
+	l := newLoader()
+	get := func(channels int) *Version {
 		content, digest := bundleOf("p.csv", rows(channels))
-		v, err := p.versionFrom(content, digest, telemetry.Log{})
+		v, err := l.Decode(content, digest, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,20 +78,42 @@ func TestVersionsAreBounded(t *testing.T) {
 			t.Fatalf("after %d others the version that is used is compiled again", channels+1)
 		}
 	}
-	if len(p.versions) != maxVersions {
-		t.Errorf("%d versions are kept", len(p.versions))
+	if len(l.versions) != maxVersions {
+		t.Errorf("%d versions are kept", len(l.versions))
 	}
 }
 
-// With NCCL_TUNER_RELOAD=off what the first communicator could not read stays so, too.
-func TestReloadOffWithoutAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "p.csv")
-	p := New(env(EnvConfigFile, file, EnvReload, "off"))
-	for range 2 {
-		c, err := p.Open(eightRanks, telemetry.Log{})
-		if err != nil || !c.Idle() {
-			t.Errorf("%v; decides: %v", err, !c.Idle())
+// Versions are told apart by what they mean here, not by their text.
+func TestSameMeaning(t *testing.T) {
+	bundle := func(text string) Bundle { return Bundle{Policy: Source{"p.csv", []byte(text)}} }
+	for _, c := range []struct {
+		other string
+		same  bool
+	}{
+		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false}, {"", false},
+	} {
+		if same := SameMeaning(bundle(rows(1)), bundle(c.other), unset); same != c.same {
+			t.Errorf("%q: %v", c.other, same)
 		}
-		write(t, file, rows(1))
+	}
+}
+
+// A version is named by its files and its meaning.
+func TestVersionString(t *testing.T) {
+	for _, c := range []struct {
+		bundle Bundle
+		want   string
+	}{
+		{Bundle{}, "NCCL alone"},
+		{Bundle{Policy: Source{"p.csv", []byte(rows(1))}}, "p.csv (version "},
+	} {
+		content := c.bundle.Encode()
+		v, err := newLoader().Decode(content, agree.DigestOf(content), telemetry.Log{})
+		if err != nil || !strings.HasPrefix(v.String(), c.want) || len(c.bundle.Policy.Text) > 0 && v.String() != c.want+v.Meaning()[:12]+")" {
+			t.Errorf("%v, %v; want %s", v, err, c.want)
+		}
+	}
+	if None.String() != "NCCL alone" {
+		t.Error(None)
 	}
 }

@@ -1,4 +1,4 @@
-package tuner
+package policyfile
 
 import (
 	"runtime/debug"
