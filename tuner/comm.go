@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -35,7 +36,7 @@ type CommInfo struct {
 	Counter *agree.Counter
 	// NewHits, if not nil, makes the counts of each version's calls by Decision.Decider, of which there
 	// are n, on any goroutine. The thread that calls writes them. free is called once.
-	NewHits func(n int) (hits []atomic.Uint64, free func())
+	NewHits telemetry.NewHits
 	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
 	// them nothing is compared in the job.
 	Clock     *trial.Clock
@@ -67,14 +68,10 @@ type Comm struct {
 	fixed   *snapshot
 	fixedBy obstacle // why none can follow; no label: one can
 
-	// Where the policy may change during the run; nil where not.
-	rendezvous *rendezvous                   // where the ranks meet; nil: nowhere
-	opening    *opening                      // of it, while it holds the records of this communicator
-	member     *agree.Member                 // this rank in the agreement; nil: without a store
-	unwatch    func()                        // ends the watch on the files, which brings pending edits
-	peer       *trial.Peer                   // this communicator for the comparisons of the process; nil: nothing is compared
-	endTrials  func()                        // ends the comparison of versions; nil: there is none
-	found      atomic.Pointer[trial.Finding] // by now; nil: nothing
+	// Where the policy may change during the run.
+	member *agree.Member                 // this rank in the agreement; nil where it may not
+	ends   []func()                      // end what join has begun, in reverse order
+	found  atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
 
 	metrics   *telemetry.CommMetrics
 	recording *telemetry.Recording // who decided what is noted there; nil: nowhere
@@ -175,22 +172,12 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 	return strings.Join(parts, ", ")
 }
 
-// leave ends this rank's part in the agreement.
+// leave ends this rank's part in the agreement, and all that belongs to it.
 func (c *Comm) leave() {
-	if c.endTrials != nil {
-		c.endTrials()
+	for _, end := range slices.Backward(c.ends) {
+		end()
 	}
-	c.plugin.peers.Remove(c.peer)
-	if c.unwatch != nil {
-		c.unwatch()
-	}
-	if c.member != nil {
-		c.member.Close()
-	}
-	if c.rendezvous != nil {
-		c.rendezvous.release()
-		c.rendezvous = nil
-	}
+	c.ends = nil
 }
 
 // EndWait makes an AtTrigger that waits return an error, and so each later one. It may be called on any

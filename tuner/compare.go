@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -12,38 +13,52 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// startComparison starts the comparison that the settings ask for, on the rank of the first slot.
-// stop ends it; nil: there is none.
-func (c *Comm) startComparison() (stop func()) {
-	if !c.settings.compares() || c.info.Clock == nil || c.info.NewStamps == nil {
-		return nil
+// takeTurns begins this rank's part in the comparison that the settings ask for. A change takes so long
+// if nothing delays it.
+func (c *Comm) takeTurns(change time.Duration) {
+	peer, remove := c.plugin.peers.Add(func() (string, uint64) {
+		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
+	})
+	c.ends = append(c.ends, remove)
+	switch slot := c.member.Slot(); {
+	case slot == 0:
+		c.compare(peer, change)
+	case slot > 0:
+		c.background("it stays unknown whether the first slot compares", c.warnOfMissed)
+	}
+}
+
+// compare starts the comparison, on the rank of the first slot.
+func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
+	if c.info.Clock == nil || c.info.NewStamps == nil {
+		return
 	}
 	config := trial.Config{
 		Comm: c.key(), Nodes: c.info.Nodes, Ranks: c.info.Ranks,
-		Versions: turns{c.member}, Change: c.opening.changeTime(), Canary: c.settings.canary,
-		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: c.peer,
+		Versions: turns{c.member}, Change: change, Canary: c.settings.canary,
+		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
 		Log: c.log.About(about(c.info)), Tell: c.publisher(c.member.Note),
 	}
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
 			config.Other = other
 		} else if !c.settings.canary {
-			return nil
+			return
 		}
 	}
-	return c.background("nothing is compared any more, and the version in force stays", func(ctx context.Context) { trial.Run(ctx, config) })
+	const outcome = "nothing is compared any more, and the version in force stays"
+	c.background(outcome, func(ctx context.Context) { trial.Run(ctx, config) })
 }
 
-// background runs f on a goroutine until stop. outcome is what comes of a panic in it.
-func (c *Comm) background(outcome string, f func(context.Context)) (stop func()) {
+// background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.
+func (c *Comm) background(outcome string, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		defer c.survive(outcome)
 		f(ctx)
-	}()
-	return func() { cancel(); <-done }
+	})
+	c.ends = append(c.ends, func() { cancel(); running.Wait() })
 }
 
 // turns is a member as a comparison uses it.
@@ -110,22 +125,20 @@ func (s settings) comparing() (variables []string) {
 const ownerPause = time.Second
 
 // warnOfMissed says what this rank asks for and the rank that compares, which has the first slot,
-// does not: nothing would happen. stop ends the wait for that rank.
-func (c *Comm) warnOfMissed() (stop func()) {
-	return c.background("it stays unknown whether the first slot compares", func(ctx context.Context) {
-		for {
-			first, err := c.member.Owner(ctx, 0)
-			if err == nil && first != "" {
-				c.logMissed(first)
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(ownerPause):
-			}
+// does not: nothing would happen. It waits for that rank.
+func (c *Comm) warnOfMissed(ctx context.Context) {
+	for {
+		first, err := c.member.Owner(ctx, 0)
+		if err == nil && first != "" {
+			c.logMissed(first)
+			return
 		}
-	})
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(ownerPause):
+		}
+	}
 }
 
 func (c *Comm) logMissed(first string) {

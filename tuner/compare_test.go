@@ -30,8 +30,9 @@ func TestComparisonRefused(t *testing.T) {
 			t.Errorf("the log: %v", log)
 		}
 	}
+	named := policyfile.Settings{Policy: policyfile.Named{Path: "p.csv"}}
 	for want, s := range map[string]settings{
-		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, files: policyfile.Settings{Policy: policyfile.Named{Path: "p.csv"}}, reload: reloadNew},
+		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, files: named, reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
 	} {
 		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {
@@ -40,7 +41,8 @@ func TestComparisonRefused(t *testing.T) {
 	}
 }
 
-// Findings are told to tools, and written to one file that has the latest. Where they cannot be written, one warning says so.
+// Findings are told to tools, and written to one file that has the latest. Where they cannot be written, one
+// warning says so.
 func TestFindingsAreTold(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
@@ -48,7 +50,10 @@ func TestFindingsAreTold(t *testing.T) {
 		var log recorder
 		var notes []string
 		c := &Comm{plugin: New(env()), settings: settings{record: record}, log: log.log()}
-		tell := c.publisher(func(_ context.Context, text []byte) error { notes = append(notes, string(text)); return nil })
+		tell := c.publisher(func(_ context.Context, text []byte) error {
+			notes = append(notes, string(text))
+			return nil
+		})
 		last := trial.Finding{Comm: "c", Began: time.Unix(1_000_000, 0)}
 		for pairs := range 4 {
 			last.Pairs, last.Mean = pairs, -0.01*float64(pairs)
@@ -63,7 +68,8 @@ func TestFindingsAreTold(t *testing.T) {
 				t.Errorf("nobody has asked for a record: %v", log)
 			}
 		case file:
-			if log.count("WARN TUNER/Go: communicator 0x0: NCCL_TUNER_RECORD="+file+": the comparison is not written: not a directory") != 1 {
+			const why = ": the comparison is not written: not a directory"
+			if log.count("WARN TUNER/Go: communicator 0x0: NCCL_TUNER_RECORD="+file+why) != 1 {
 				t.Errorf("the log: %v", log)
 			}
 		case dir:
@@ -73,7 +79,10 @@ func TestFindingsAreTold(t *testing.T) {
 			}
 			text, err := os.ReadFile(files[0])
 			var written trial.Finding
-			if err != nil || json.Unmarshal(text, &written) != nil || written.Mean != last.Mean || string(text) != notes[3]+"\n" {
+			if err != nil || json.Unmarshal(text, &written) != nil || written.Mean != last.Mean {
+				t.Errorf("%v %s", err, text)
+			}
+			if string(text) != notes[3]+"\n" {
 				t.Errorf("%v %s", err, text)
 			}
 		}

@@ -52,12 +52,11 @@ func (c *Comm) obstacle() obstacle {
 // join makes this rank a member of the agreement, and starts on the first rank's version.
 func (c *Comm) join(own policyfile.Loaded) error {
 	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
-	c.rendezvous = r
+	c.ends = append(c.ends, r.release)
 	o, err := r.open()
 	if err != nil {
 		return cannotMeet(err)
 	}
-	c.opening = o
 	timing := o.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
@@ -85,22 +84,16 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	case err != nil:
 		return err
 	}
+	c.ends = append(c.ends, func() { c.member.Close() })
 	if c.inForce().Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
-		c.unwatch = c.plugin.loader.Watch(c.settings.files, own, c.log, func(v *policyfile.Version) { c.member.Offer(v.Shared()) })
+		offer := func(v *policyfile.Version) { c.member.Offer(v.Shared()) }
+		c.ends = append(c.ends, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
 	if c.settings.compares() {
-		c.peer = c.plugin.peers.Add(func() (string, uint64) {
-			return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
-		})
-	}
-	switch slot := c.member.Slot(); {
-	case slot == 0:
-		c.endTrials = c.startComparison()
-	case slot > 0 && c.settings.compares():
-		c.endTrials = c.warnOfMissed()
+		c.takeTurns(o.changeTime())
 	}
 	return nil
 }

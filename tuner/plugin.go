@@ -11,9 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// A Plugin is what the communicators of a process share: what its files held, the
-// versions of the policy made from them, the machine, and the ranks' stores. There is one
-// for the life of a process. Its methods may be called by any goroutine.
+// A Plugin is what the communicators of a process share. There is one for the life of a process.
+// Any goroutine may call its methods.
 type Plugin struct {
 	getenv func(string) string // "" for what is not set
 	clock  agree.Clock
@@ -25,9 +24,10 @@ type Plugin struct {
 	exporter *telemetry.Exporter
 	recorder *telemetry.Recorder
 
-	mu         sync.Mutex // guards what follows; held for moments only
+	logged sync.Map // the texts that said why the policy cannot change during the run
+
+	mu         sync.Mutex // held for moments only
 	rendezvous map[rendezvousKey]*rendezvous
-	logged     map[string]bool // why the policy cannot change during the run
 }
 
 // New returns what a process needs to open communicators. getenv is asked at each one's
@@ -38,7 +38,6 @@ func New(getenv func(string) string) *Plugin {
 		clock:      agree.RealTime(),
 		shm:        dirstore.Shm,
 		rendezvous: map[rendezvousKey]*rendezvous{},
-		logged:     map[string]bool{},
 	}
 	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.hung, getenv)
 	p.recorder = telemetry.NewRecorder(EnvRecord, &p.hung)
@@ -58,15 +57,12 @@ func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
 	if why.text == "" || log.Emit == nil {
 		return
 	}
-	p.mu.Lock()
-	said := p.logged[why.text]
-	p.logged[why.text] = true
-	p.mu.Unlock()
-	switch {
-	case said:
-	case s.mustReload || why.fault:
-		log.Warnf("the policy cannot change during the run: %s", why.text)
-	default:
-		log.Infof("the policy cannot change during the run: %s", why.text)
+	if _, said := p.logged.LoadOrStore(why.text, true); said {
+		return
 	}
+	emit := log.Infof
+	if s.mustReload || why.fault {
+		emit = log.Warnf
+	}
+	emit("the policy cannot change during the run: %s", why.text)
 }

@@ -27,18 +27,21 @@ type Counts struct {
 	free    func()
 }
 
-// NewCounts makes the counts of a version of the communicator's policy until Free. make returns their
-// memory; nil: nobody counts.
-func (m *CommMetrics) NewCounts(e *policy.Engine, meaning string, make func(n int) (hits []atomic.Uint64, free func())) *Counts {
+// NewHits makes the memory of n counts.
+type NewHits func(n int) (hits []atomic.Uint64, free func())
+
+// NewCounts makes the counts of a version of the communicator's policy until Free. Without newHits
+// nobody counts.
+func (m *CommMetrics) NewCounts(e *policy.Engine, meaning string, newHits NewHits) *Counts {
 	c := &Counts{comm: m, engine: e, meaning: meaning, free: func() {}}
-	if make == nil {
+	if newHits == nil {
 		return c
 	}
 	n := firstRow
 	if m.wanted() && e != nil && e.Policy != nil {
 		n = min(firstRow+len(e.Policy.Rules), maxDeciders)
 	}
-	c.hits, c.free = make(n)
+	c.hits, c.free = newHits(n)
 	if m.wanted() {
 		m.follow(c)
 	}

@@ -23,21 +23,18 @@ type Peer struct {
 // pace is the time that a step takes, and a change.
 type pace struct{ step, change time.Duration }
 
-// Add adds a communicator until Remove. standing returns the meaning of the version in force and
+// Add adds a communicator until remove. standing returns the meaning of the version in force and
 // the number of calls made so far; any goroutine may call it.
-func (p *Peers) Add(standing func() (meaning string, calls uint64)) *Peer {
+func (p *Peers) Add(standing func() (meaning string, calls uint64)) (one *Peer, remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one := &Peer{standing}
+	one = &Peer{standing}
 	p.all = append(p.all, one)
-	return one
-}
-
-// Remove removes a communicator; nil is none.
-func (p *Peers) Remove(one *Peer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all = slices.DeleteFunc(p.all, func(o *Peer) bool { return o == one })
+	return one, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all = slices.DeleteFunc(p.all, func(o *Peer) bool { return o == one })
+	}
 }
 
 // setPace notes a comparison's pace; the zero pace forgets it.
