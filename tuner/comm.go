@@ -197,7 +197,6 @@ func (c *Comm) Close() {
 	if s := c.inForce(); s != nil {
 		s.Retire()
 	}
-	c.plugin.loader.Wait()
 }
 
 // inForce returns the version in force; nil: NCCL decides everything, for good. The member owns it

@@ -8,9 +8,11 @@
 // and tunergoVersion. A known shape is answered in C from the
 // communicator's cache (cache.h); only a new one reaches Go.
 //
-// Ownership: C owns the communicator's context and cache, Go owns what the
-// handle in it stands for, and frees it once no call is inside (context.h). No Go pointer is stored
-// in C; pointers that C passes in are read during the call only.
+// Ownership: C owns the communicator's context and cache. Go owns what the handle in it stands
+// for, and frees it once no call is inside (context.h). Go also owns the version in force. C has
+// what follows from it: the cache of its decisions, which C empties at a switch, and the address
+// of its counts, by which C sees the switch. No Go pointer is stored in C; pointers that C passes
+// in are read during the call only.
 //
 // docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
 package main
@@ -51,20 +53,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 func main() {} // never runs: a c-shared library has none, but must name one
 
-// The training process needs its cores and its memory. The heap's limit follows the live
-// data (policyfile.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
-// a policy larger than that would keep the garbage collector busy for ever.
+// The training process needs its cores and its memory. The heap's limit follows the live data and
+// ignores GOGC and GOMEMLIMIT of the job's environment: without collections garbage would stay,
+// and under a fixed limit a policy larger than that would keep the collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
-	policyfile.DeferGC()
 }
 
 // envPanicIn is the environment variable that names an exported function that must panic. Only

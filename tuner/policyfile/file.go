@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -156,10 +155,6 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 			err = tooLarge(info.Size(), most)
 		}
 		return c, err
-	}
-	l.garbage.left.Store(true)
-	if info.Size() > MaxLiveBytes {
-		debug.SetGCPercent(100) // deferring the collection would take a gigabyte
 	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
 		return c, openregular.Reason(err)

@@ -19,7 +19,6 @@ type Loader struct {
 	hung    *hung.Calls
 	refused func()
 	machine machine
-	garbage garbage
 	watched watchedFiles
 
 	mu       sync.Mutex // guards what follows; held while a bundle is made, at most
@@ -46,8 +45,6 @@ type Loaded struct {
 // Load reads the files that the settings name, at a communicator's init. It logs what is wrong
 // with them. The error is for files that hang: other ranks may have read them.
 func (l *Loader) Load(s Settings, log telemetry.Log) (Loaded, error) {
-	// Only here: it stops the calls that need Go for milliseconds.
-	defer l.garbage.giveBack()
 	f := l.loadFiles(s)
 	if err := cmp.Or(f.policy.hangs(), f.model.hangs()); err != nil {
 		return Loaded{}, err
@@ -60,9 +57,6 @@ func (l *Loader) LoadLive(s Settings, log telemetry.Log) (Loaded, error) {
 	s.live = true
 	return l.use(l.loadFiles(s), s, log)
 }
-
-// Wait returns when nothing that Load began runs any more.
-func (l *Loader) Wait() { l.garbage.wait() }
 
 // use logs what is wrong with files and returns the version of those that can be used.
 func (l *Loader) use(f filePair, s Settings, log telemetry.Log) (loaded Loaded, err error) {
