@@ -51,21 +51,20 @@ func (c *Comm) obstacle() obstacle {
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
 func (c *Comm) join(own policyfile.Loaded) error {
-	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
-	c.ends = append(c.ends, r.release)
-	o, err := r.open()
+	r, err := c.plugin.meet(c.settings, c.info.Nodes, c.log)
 	if err != nil {
 		return cannotMeet(err)
 	}
-	timing := o.timing
+	c.ends = append(c.ends, r.release)
+	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     c.info.Rank,
 		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "), c.info.Rank),
-		Store:    o.store,
-		Poller:   o.poller,
+		Store:    r.store,
+		Poller:   r.poller,
 		Clock:    c.plugin.clock,
 		Timing:   timing,
 		Log:      c.log.About(about(c.info)),
@@ -80,7 +79,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	c.member, err = agree.Join(ctx, config)
 	switch {
 	case errors.Is(err, agree.ErrUnreachable):
-		return cannotMeet(fmt.Errorf("%s: %w", r.setting(), err))
+		return cannotMeet(fmt.Errorf("%s: %w", c.plugin.setting(r.name), err))
 	case err != nil:
 		return err
 	}
@@ -93,7 +92,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		c.ends = append(c.ends, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
 	if c.settings.compares() {
-		c.takeTurns(o.changeTime())
+		c.takeTurns(r.changeTime())
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestNobodyCanMeet(t *testing.T) {
 // Somebody cleans up where the ranks of a job meet. Communicators that are created afterwards meet in a new place, all in
 // the same: those of processes that used the old one, too.
 func TestPlaceIsMadeAnew(t *testing.T) {
-	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].last.store.(*dirstore.Store).Dir() }
+	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].store.(*dirstore.Store).Dir() }
 	for what, clean := range map[string]func(place string){
 		"all of it":          func(place string) { os.RemoveAll(place) },
 		"the lock file only": func(place string) { os.Remove(filepath.Join(place, "lock")) },

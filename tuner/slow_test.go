@@ -60,25 +60,24 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 				}
 				os.MkdirAll(meet, 0o700)
 				info := oneOfEight()
-				r := p.useRendezvous(settings{rendezvous: meet}, info.Nodes, telemetry.Log{})
-				defer r.release()
-				o, err := r.open()
+				r, err := p.meet(settings{rendezvous: meet}, info.Nodes, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer r.release()
 				own, err := p.loader.Load(policyfile.Settings{Policy: policyfile.Named{Variable: EnvConfigFile, Path: file}}, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
-					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.Shared(),
+					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.Shared(),
 					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer first.Close()
 				write(t, file, rows(2))
-				o.store = slowStore{o.store, each}
+				r.store = slowStore{r.store, each}
 				second, err := p.Open(info, telemetry.Log{})
 				switch {
 				case errors.Is(err, agree.ErrUnreachable) && each > agree.JoinLimit:
