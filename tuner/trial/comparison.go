@@ -58,7 +58,7 @@ type Config struct {
 // no more than somebody who edits the file.
 func Run(ctx context.Context, config Config) {
 	d := newComparison(config)
-	defer d.Peers.setPace(d, pace{})
+	defer d.Peers.setPace(d.Peer, pace{})
 	for ctx.Err() == nil {
 		d.tick(ctx, d.now())
 		select {
@@ -241,7 +241,7 @@ func (d *comparison) end() {
 	}
 	d.trial = nil
 	d.Clock.stampEvery(never, d.NewStamps)
-	d.Peers.setPace(d, pace{})
+	d.Peers.setPace(d.Peer, pace{})
 }
 
 // learn looks for the step in the calls.
@@ -254,7 +254,7 @@ func (d *comparison) learn(now time.Time) {
 			d.trial.Drop()
 		}
 		d.Clock.stampEvery(d.steps.period, d.NewStamps)
-		d.Peers.setPace(d, pace{d.steps.took, d.Change})
+		d.Peers.setPace(d.Peer, pace{d.steps.took, d.Change})
 	case gaveUp:
 		d.ask(A, now)
 		if d.gaveUp {

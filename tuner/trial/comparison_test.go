@@ -108,9 +108,17 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	if compare {
 		config.Other = j.versions[others[0]]
 	}
+	config.Peer, _ = j.peers.Add(func() (string, uint64) { return j.inForce.Meaning(), j.call })
 	j.d = newComparison(config)
 	j.d.now = func() time.Time { return j.now }
 	return j
+}
+
+// slower adds a communicator with longer steps, which does not take turns.
+func (j *playedJob) slower(step time.Duration) (end func()) {
+	other, remove := j.peers.Add(func() (string, uint64) { return "another", 0 })
+	j.peers.setPace(other, pace{step: step})
+	return remove
 }
 
 // run plays the job for so long.
@@ -239,7 +247,7 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 				j.calls[i] = uint64(i)
 			}
 		},
-		"steps are long": func(j *playedJob) { j.peers.setPace(&comparison{}, pace{step: time.Hour}) },
+		"steps are long": func(j *playedJob) { j.slower(time.Hour) },
 	} {
 		j := play(t, false, true, fastRows, "")
 		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
@@ -275,11 +283,10 @@ func TestComparisonWithExtraCalls(t *testing.T) {
 func TestComparisonKeepsBlocks(t *testing.T) {
 	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
-	slower := &comparison{}
-	j.peers.setPace(slower, pace{step: time.Second})
+	end := j.slower(time.Second)
 	j.run(2 * time.Minute)
 	before := j.last()
-	j.peers.setPace(slower, pace{})
+	end()
 	j.run(time.Minute)
 	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
 		t.Errorf("%+v\nafter %+v", c, before)

@@ -10,14 +10,14 @@ import (
 // All comparisons of the process use the longest pace: one communicator may see each microbatch
 // as a step, another all of them. The zero value is ready.
 type Peers struct {
-	mu    sync.Mutex
-	all   []*Peer
-	paces map[*comparison]pace
+	mu  sync.Mutex
+	all []*Peer
 }
 
 // A Peer is one of these communicators.
 type Peer struct {
 	standing func() (meaning string, calls uint64)
+	pace     pace // while it compares, and knows
 }
 
 // pace is the time that a step takes, and a change.
@@ -28,7 +28,7 @@ type pace struct{ step, change time.Duration }
 func (p *Peers) Add(standing func() (meaning string, calls uint64)) (one *Peer, remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one = &Peer{standing}
+	one = &Peer{standing: standing}
 	p.all = append(p.all, one)
 	return one, func() {
 		p.mu.Lock()
@@ -37,25 +37,18 @@ func (p *Peers) Add(standing func() (meaning string, calls uint64)) (one *Peer, 
 	}
 }
 
-// setPace notes a comparison's pace; the zero pace forgets it.
-func (p *Peers) setPace(c *comparison, to pace) {
+// setPace notes a communicator's pace; the zero pace forgets it.
+func (p *Peers) setPace(of *Peer, to pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if to == (pace{}) {
-		delete(p.paces, c)
-		return
-	}
-	if p.paces == nil {
-		p.paces = map[*comparison]pace{}
-	}
-	p.paces[c] = to
+	of.pace = to
 }
 
 func (p *Peers) longest() (most pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.paces {
-		most.step, most.change = max(most.step, of.step), max(most.change, of.change)
+	for _, one := range p.all {
+		most.step, most.change = max(most.step, one.pace.step), max(most.change, one.pace.change)
 	}
 	return most
 }
