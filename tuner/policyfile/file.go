@@ -163,7 +163,7 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 	return c, nil
 }
 
-// otherRanks is why a rank fails that does not get what another may have got.
+// otherRanks is why a rank fails that cannot read what another rank may have read.
 const otherRanks = "other ranks may have read it, and this one must not decide differently"
 
 // hangs returns an error if the file was not read because its file system hangs. f may be
@@ -175,7 +175,7 @@ func (f *file) hangs() error {
 	return fmt.Errorf("the file that %s names: %w; %s", f.Variable, f.unread, otherRanks)
 }
 
-// check says what is wrong with a file; ok is false if something is. f may be nil.
+// check logs what is wrong with a file; ok is false if something is. f may be nil.
 func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 	switch {
 	case f == nil || f.model != nil:

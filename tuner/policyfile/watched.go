@@ -106,9 +106,8 @@ func (w *watchedFiles) leave(set *watchedSet, one *user) {
 // changed is the watcher's callback: the files may have changed.
 func (s *watchedSet) changed() { s.read(false) }
 
-// read offers the version of the files to all users, if the files have changed or always is
-// set. A bad file changes nothing, so the
-// version in force stays.
+// read offers the version of the files to all users, if the files have changed or always is set.
+// A bad file changes nothing: the version in force stays.
 func (s *watchedSet) read(always bool) {
 	s.reading.Lock()
 	defer s.reading.Unlock()

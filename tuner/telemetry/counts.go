@@ -6,9 +6,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// What decides by a version of the policy has a number: NCCL, the model, and from firstRow on the
+// Under a version of the policy each decider has a number: NCCL, the model, and from firstRow on the
 // rows, by index of the rule. C counts calls by these numbers, because a known shape does not
-// reach Go. Rows for which no number is left share lateRows.
+// reach Go. Rows that get no number share lateRows.
 const (
 	byNCCL = iota
 	byModel

@@ -77,8 +77,8 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	l.log.Infof("%s", line)
 }
 
-// offers says what NCCL has for a collective; nothing where no table of its costs tells. Whoever plans measurements need
-// not try the rest.
+// offers says which cells NCCL offers for a collective; "" where its costs are not known. Whoever plans
+// measurements need not try the rest.
 func offers(q policy.Query) string {
 	if q.Costs.AvailableOnly {
 		return ""
@@ -132,7 +132,7 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	return ours
 }
 
-// expected is what a model hopes for. Uncertain is the standard deviation of the
+// expected is what a model expects. Uncertain is the standard deviation of the
 // ratio of both times.
 func expected(c model.Choice) string {
 	if c.Verified {

@@ -169,7 +169,8 @@ const (
 	metricsMark = "# nccl-tuner-go "
 )
 
-// metricsName is unlike that of any other process: containers count processes each for itself.
+// metricsName is the name of a process's file. No two processes have the same, not even in two
+// containers, which count their processes separately.
 func metricsName(p identity.Process) string {
 	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.Unique(), metricsSuffix)
 }
@@ -182,8 +183,8 @@ func (f metricsFile) write(text []byte) error {
 	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, identity.New(), text))
 }
 
-// removeStale removes what processes of this machine left behind that were killed, whole files
-// and such as were being written. It keeps what it is not sure of.
+// removeStale removes the files of processes of this machine that were killed, also files that
+// were being written. It keeps what it is not sure of.
 func (f metricsFile) removeStale() {
 	mine := metricsPrefix + strings.ReplaceAll(identity.Self().Host, "/", "_") + "_"
 	entries, _ := os.ReadDir(f.dir)

@@ -47,7 +47,7 @@ type Recorder struct {
 	writing sync.Mutex
 }
 
-// A Recording is of one communicator.
+// A Recording keeps what one communicator did.
 type Recording struct {
 	recorder *Recorder
 
@@ -61,14 +61,15 @@ type Recording struct {
 	idle    bool // NCCL decides everything
 }
 
-// ranKey is a shape and what ran, as the recorder has it: versions of a policy decide by turns. "" is whatever NCCL takes.
+// ranKey is a shape and what ran, since versions of a policy may decide by turns. "" is whatever NCCL
+// chooses.
 type ranKey struct {
 	coll        nccl.Coll
 	bytes       uint64
 	algo, proto string
 }
 
-// shapeDecision is who chose it, and instead of what.
+// shapeDecision is who decided, and what NCCL would have chosen.
 type shapeDecision struct{ by, own string }
 
 const (

@@ -17,23 +17,23 @@ const (
 
 func (s Side) String() string { return string("AB"[s]) }
 
-// Blocks divides time. It is equal on all communicators of a job that compare the same versions.
-type Blocks struct {
-	Length time.Duration
-	Seed   uint64 // see Seed
+// blocks divides time. It is equal on all communicators of a job that compare the same versions.
+type blocks struct {
+	length time.Duration
+	seed   uint64 // see seedOf
 }
 
-// Seed is that of a comparison of two versions, which their digests name.
-func Seed(a, b string) uint64 {
+// seedOf is the seed of a comparison of two versions, which their digests name.
+func seedOf(a, b string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s", a, b)
 	return h.Sum64()
 }
 
-// At returns the pair that a time belongs to, and the side that is to be in force then.
-func (b Blocks) At(t time.Time) (pair int64, side Side) {
-	block := t.UnixNano() / int64(b.Length)
-	side = Side(mix(b.Seed+uint64(block/2)) >> 63)
+// at returns the pair that a time belongs to, and the side that is to be in force then.
+func (b blocks) at(t time.Time) (pair int64, side Side) {
+	block := t.UnixNano() / int64(b.length)
+	side = Side(mix(b.seed+uint64(block/2)) >> 63)
 	if block%2 != 0 {
 		side = 1 - side
 	}
@@ -48,11 +48,6 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Next returns when the block after the one of t begins.
-func (b Blocks) Next(t time.Time) time.Time {
-	return time.Unix(0, (t.UnixNano()/int64(b.Length)+1)*int64(b.Length))
-}
-
 // Blocks have few lengths, each twice the one before, so that communicators of a job that have
 // measured slightly different steps still use the same.
 const (
@@ -63,9 +58,9 @@ const (
 // stepsInBlock is the least number of steps that a block is made for.
 const stepsInBlock = 10
 
-// LengthFor returns how long blocks are where a step takes so long, and a change of the policy; 0
+// lengthFor returns how long blocks are where a step takes so long, and a change of the policy; 0
 // if a step takes too long.
-func LengthFor(step, change time.Duration) time.Duration {
+func lengthFor(step, change time.Duration) time.Duration {
 	for length := shortest; length <= longest; length *= 2 {
 		if length >= max(stepsInBlock*step, 2*change) {
 			return length

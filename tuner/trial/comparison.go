@@ -43,7 +43,7 @@ type Config struct {
 	Versions Versions
 	Change   time.Duration // how long a change takes that nothing delays
 	Other    Version       // what the policy is compared with; nil: only edits are compared
-	Canary   bool          // each edit is compared with the version before, and rolled back if it is slower for sure
+	Canary   bool          // compare each edit with the version before, and roll it back if it is surely slower
 
 	Clock     *Clock
 	NewStamps func() *[ClockStamps]Stamp // makes the clock's memory; nil where there is none
@@ -78,9 +78,9 @@ type comparison struct {
 	now func() time.Time
 
 	sides  [2]Version
-	trial  *Trial // nil: none is under way
+	trial  *trial // nil: none is under way
 	canary bool   // side A is an edit and B what was in force before
-	blocks Blocks
+	blocks blocks
 	began  time.Time
 
 	follower follower
@@ -118,7 +118,7 @@ func (d *comparison) pause() time.Duration {
 	case d.steps.period == 0:
 		return learnPause
 	}
-	return min(d.blocks.Length/40, idlePause)
+	return min(d.blocks.length/40, idlePause)
 }
 
 // tick takes up what has happened.
@@ -146,8 +146,8 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	d.conclude(ctx)
 }
 
-// look notes what is in force. A comparison begins with an edit, and ends where one means side B:
-// whoever goes back to what was in force before wants it to stay.
+// look notes what is in force. An edit begins a comparison. An edit that means side B ends it: who
+// goes back to what was in force before wants it to stay.
 func (d *comparison) look(ctx context.Context) {
 	f := d.Versions.InForce()
 	v := f.Version
@@ -197,7 +197,7 @@ func (d *comparison) goBack(ctx context.Context) {
 
 // follows ends the comparison where another communicator of the process has ended its own.
 func (d *comparison) follows(ctx context.Context, now time.Time) bool {
-	block := max(d.blocks.Length, LengthFor(0, d.Change))
+	block := max(d.blocks.length, lengthFor(0, d.Change))
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
 	if ended {
 		d.Log.Infof("%s is compared with %s no longer: another communicator of this process has ended its comparison; %s stays in force",
@@ -210,8 +210,8 @@ func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 
 // giveUp ends the comparison for a reason that the trial does not know.
 func (d *comparison) giveUp(ctx context.Context, why State, stays Side) {
-	if d.blocks.Length > 0 {
-		r := d.trial.Result()
+	if d.blocks.length > 0 {
+		r := d.trial.result()
 		r.State = why
 		d.Tell(ctx, d.found(r, stays))
 	}
@@ -230,8 +230,8 @@ func (d *comparison) begin(a, b Version, canary bool) {
 		d.Log.Warnf("nothing is compared: there is no memory for it")
 		return
 	}
-	d.trial, d.steps, d.told, d.gaveUp = &Trial{}, steps{}, Result{}, false
-	d.blocks, d.began, d.follower = Blocks{}, d.now(), follower{}
+	d.trial, d.steps, d.told, d.gaveUp = &trial{}, steps{}, Result{}, false
+	d.blocks, d.began, d.follower = blocks{}, d.now(), follower{}
 }
 
 // end leaves the comparison under way.
@@ -251,7 +251,7 @@ func (d *comparison) learn(now time.Time) {
 	case found:
 		if d.steps.kind != d.kind { // as in an evaluation: a pair is of steps of one kind
 			d.kind = d.steps.kind
-			d.trial.Drop()
+			d.trial.drop()
 		}
 		d.Clock.stampEvery(d.steps.period, d.NewStamps)
 		d.Peers.setPace(d.Peer, pace{d.steps.took, d.Change})
@@ -269,8 +269,8 @@ func (d *comparison) learn(now time.Time) {
 // longer.
 func (d *comparison) divide(ctx context.Context, now time.Time) {
 	longest := d.Peers.longest()
-	length := LengthFor(longest.step, longest.change)
-	if length > 0 && length <= d.blocks.Length { // longer blocks than needed serve as well
+	length := lengthFor(longest.step, longest.change)
+	if length > 0 && length <= d.blocks.length { // longer blocks than needed serve as well
 		return
 	}
 	a, b := d.sides[A], d.sides[B]
@@ -280,8 +280,8 @@ func (d *comparison) divide(ctx context.Context, now time.Time) {
 		d.giveUp(ctx, NoChange, A)
 		return
 	}
-	*d.trial = Trial{}
-	d.blocks = Blocks{Length: length, Seed: Seed(a.Meaning(), b.Meaning())}
+	*d.trial = trial{}
+	d.blocks = blocks{length: length, seed: seedOf(a.Meaning(), b.Meaning())}
 	d.told = Result{} // conclude tells of the new blocks
 	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, length,
 		plural.Count(int(d.steps.period), "call", "calls"), d.steps.took.Round(time.Millisecond))
@@ -289,11 +289,11 @@ func (d *comparison) divide(ctx context.Context, now time.Time) {
 
 // judge counts a step for the side that made it.
 func (d *comparison) judge(s step) {
-	if d.blocks.Length == 0 {
+	if d.blocks.length == 0 {
 		return
 	}
-	pair, planned := d.blocks.At(s.began)
-	d.trial.Past(pair)
+	pair, planned := d.blocks.at(s.began)
+	d.trial.past(pair)
 	var in *period
 	for i := range d.history {
 		h := &d.history[i]
@@ -308,13 +308,13 @@ func (d *comparison) judge(s step) {
 	case in == nil, in.Meaning() != d.sides[planned].Meaning():
 	case in.from > 0 && s.first < in.from+settled*d.steps.period:
 	default:
-		d.trial.Add(pair, planned, s.took)
+		d.trial.add(pair, planned, s.took)
 	}
 }
 
-// steer brings the side of the next moments into force: of now and as long as a change takes.
+// steer brings the side into force that is to be in force when the change has come.
 func (d *comparison) steer(now time.Time) {
-	_, side := d.blocks.At(now.Add(min(d.lag, d.blocks.Length/2)))
+	_, side := d.blocks.at(now.Add(min(d.lag, d.blocks.length/2)))
 	d.ask(side, now)
 }
 
@@ -329,7 +329,7 @@ func (d *comparison) ask(side Side, now time.Time) {
 
 // conclude tells what is known after each pair, and ends the trial.
 func (d *comparison) conclude(ctx context.Context) {
-	r := d.trial.Result()
+	r := d.trial.result()
 	if r == d.told {
 		return
 	}

@@ -300,10 +300,11 @@ func TestComparisonWithEvaluation(t *testing.T) {
 	j.run(5 * time.Second)
 	phases := [][]uint64{{7, 8}, {1, 1, 2, 1, 3}}
 	for i := range 4 {
-		for j.d.blocks.Next(j.now).UnixNano()/int64(j.d.blocks.Length)%2 == 0 { // until the first block of a pair
-			j.run(j.d.blocks.Next(j.now).Sub(j.now))
+		next := func() time.Duration { return j.d.blocks.next(j.now).Sub(j.now) }
+		for j.d.blocks.next(j.now).UnixNano()/int64(j.d.blocks.length)%2 == 0 { // until the first block of a pair
+			j.run(next())
 		}
-		j.run(j.d.blocks.Next(j.now).Sub(j.now) + 300*time.Millisecond)
+		j.run(next() + 300*time.Millisecond)
 		j.calls = phases[i%2]
 		j.run(10 * time.Second)
 	}

@@ -15,7 +15,7 @@
 // Run is the comparison on one communicator. It asks for versions by an interface (Versions),
 // and reads a Clock that the communicator's thread writes. It ends with its context and leaves
 // nothing behind. Peers is what the comparisons of one process know of each other; there is one
-// for the life of a process. Blocks, Period and Trial are the arithmetic.
+// for the life of a process. The arithmetic is in blocks.go, period.go and trial.go.
 //
 // The package knows neither NCCL nor files nor the ranks' stores. docs/TRIAL.md tells users
 // what it does for them, docs/PROTOCOL.md why sides change as any policy does.

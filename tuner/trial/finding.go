@@ -37,7 +37,7 @@ func (d *comparison) found(r Result, stays Side) Finding {
 	return Finding{
 		Comm: d.Comm, Nodes: d.Nodes, Ranks: d.Ranks,
 		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
-		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.Length.Seconds(), Result: r,
+		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(), Result: r,
 	}
 }
 

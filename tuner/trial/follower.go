@@ -5,8 +5,8 @@ import (
 )
 
 // A job's communicators change sides together, and a step waits for all of them. When one ends its
-// comparison, one that goes on alone finds less difference than there is: it may have begun later, or not be sure yet. So it
-// ends, too, when another communicator of the process has taken turns and does so no more.
+// comparison, another that goes on alone finds less difference than there is. So a comparison also
+// ends when another communicator of the process has taken turns and has stopped doing so.
 
 // follower watches the others of the process during one comparison.
 type follower map[*Peer]*turns
@@ -20,9 +20,11 @@ type turns struct {
 	longest uint64    // calls between two
 }
 
-// Another communicator has ended its comparison when one version has stood there for more than so many blocks (by turns it is two
-// at most) and for more than twice the calls of its longest turn (one with few calls changes late, one without calls never). It must
-// have taken that many turns: the first may be the edit that began the comparison.
+// Another communicator has ended its comparison when all of this holds:
+//   - It has taken minTurns turns: the first may be the edit that began the comparison.
+//   - One version has stood there for more than so many blocks. While turns are taken, it is two at most.
+//   - It has made twice as many calls by that version as in its longest turn: one with few calls
+//     changes late, one without calls never.
 const (
 	stands   = 4
 	minTurns = 2

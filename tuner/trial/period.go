@@ -5,10 +5,10 @@ import "slices"
 // minRepeats is how often a step must have been seen.
 const minRepeats = 3
 
-// Period returns the number of calls in a step: the least after which the calls, each given
+// periodOf returns the number of calls in a step: the least after which the calls, each given
 // by a hash, repeat. 0 means that they do not, or not often enough. What came before the second
 // half of the calls need not belong to steps.
-func Period(calls []uint64) int {
+func periodOf(calls []uint64) int {
 	for _, of := range [][]uint64{calls, calls[len(calls)/2:]} {
 		if p := len(of) - longestBorder(of); p > 0 && minRepeats*p <= len(of) {
 			return p
@@ -24,10 +24,10 @@ const (
 	alikeWaits = 1.25
 )
 
-// Steady returns how many periods of calls to take for a step, given when each call was made: as many
+// steady returns how many periods of calls to take for a step, given when each call was made: as many
 // as take about the same time again and again. Calls may repeat with each layer, and the time
 // between them then says how fast the host launches. 0 means that nothing is steady.
-func Steady(nanos []uint64, period int) int {
+func steady(nanos []uint64, period int) int {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
 		var took []float64

@@ -20,7 +20,8 @@ type steps struct {
 	tried   int // len(calls) when a period was last looked for
 }
 
-// What is enough to tell the period by: so many calls, or the calls of so long; and the most calls, or the longest time, to spend on it.
+// The period is looked for after so many calls or after so long, whichever comes first. The search is
+// given up after the most calls or the longest time.
 const (
 	enoughCalls = 1 << 10
 	enoughTime  = time.Minute
@@ -68,9 +69,9 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 		return false, false
 	}
 	s.tried = len(s.calls)
-	p, times := Period(s.calls), 0
+	p, times := periodOf(s.calls), 0
 	if p > 0 {
-		times = Steady(s.nanos, p)
+		times = steady(s.nanos, p)
 	}
 	if times > 0 {
 		s.period = uint64(p * times)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Trial collects the times of steps and judges them after each pair. The zero value is ready.
-type Trial struct {
+// A trial collects the times of steps and judges them after each pair. The zero value is ready.
+type trial struct {
 	pair  int64
 	steps [2][]float64 // of the open pair: logarithms of seconds
 	first Side         // of the open pair
@@ -42,9 +42,9 @@ const (
 	withinQuantile = 2
 )
 
-// Add adds a step of a pair that was made by one side. Pairs come in order.
-func (t *Trial) Add(pair int64, side Side, took time.Duration) {
-	t.Past(pair)
+// add adds a step of a pair that was made by one side. Pairs come in order.
+func (t *trial) add(pair int64, side Side, took time.Duration) {
+	t.past(pair)
 	if took > 0 {
 		if len(t.steps[A])+len(t.steps[B]) == 0 {
 			t.first = side
@@ -53,20 +53,20 @@ func (t *Trial) Add(pair int64, side Side, took time.Duration) {
 	}
 }
 
-// Past closes the open pair if it lies before this one. Without steps, time alone tells that.
-func (t *Trial) Past(pair int64) {
+// past closes the open pair if it lies before this one. Without steps, time alone tells that.
+func (t *trial) past(pair int64) {
 	if pair != t.pair {
 		t.close()
 		t.pair = pair
 	}
 }
 
-// Drop forgets the steps of the open pair: the next ones are of another kind.
-func (t *Trial) Drop() { t.steps = [2][]float64{} }
+// drop forgets the steps of the open pair: the next ones are of another kind.
+func (t *trial) drop() { t.steps = [2][]float64{} }
 
-func (t *Trial) close() {
+func (t *trial) close() {
 	a, b := t.steps[A], t.steps[B]
-	t.Drop()
+	t.drop()
 	if t.pair == 0 {
 		return
 	}
@@ -97,7 +97,7 @@ func rise(values []float64) (by, variance float64) {
 
 // driftShare returns how much of the drift within blocks is to be taken off the differences: nothing unless it
 // is certain, and else all but what noise adds to it.
-func (t *Trial) driftShare() float64 {
+func (t *trial) driftShare() float64 {
 	var squares, noise float64
 	for _, d := range t.pairs {
 		squares += d.drift * d.drift
@@ -142,7 +142,8 @@ const (
 	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
 )
 
-// Result is what a trial knows by now. Step times are compared relatively: -0.03 means that steps of A take 3 % less time than those of B.
+// Result is what a trial knows by now. Step times are relative: -0.03 means that steps of A take 3 %
+// less time than those of B.
 type Result struct {
 	State State   `json:"state"`
 	Pairs int     `json:"pairs"`
@@ -170,8 +171,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("step time %+.1f %% (%+.1f .. %+.1f)", 100*r.Mean, 100*r.Low, 100*r.High)
 }
 
-// Result judges the closed pairs.
-func (t *Trial) Result() Result {
+// result judges the closed pairs.
+func (t *trial) result() Result {
 	n := len(t.pairs)
 	r := Result{State: Running, Pairs: n, Steps: t.counts}
 	if n == 0 {

@@ -8,6 +8,11 @@ import (
 	"time"
 )
 
+// next returns when the block after the one of t begins.
+func (b blocks) next(t time.Time) time.Time {
+	return time.Unix(0, (t.UnixNano()/int64(b.length)+1)*int64(b.length))
+}
+
 // A job whose steps vary as training's do.
 type job struct {
 	dice   *rand.Rand
@@ -19,13 +24,13 @@ type job struct {
 }
 
 // run makes steps until the trial ends, and returns how many.
-func (j job) run(t *Trial, most int) (Result, int) {
-	blocks := Blocks{j.length, j.dice.Uint64()}
+func (j job) run(t *trial, most int) (Result, int) {
+	blocks := blocks{j.length, j.dice.Uint64()}
 	now := time.Unix(1_000_000, j.dice.Int64N(int64(time.Hour)))
 	phase := 2 * math.Pi * j.dice.Float64()
 	unsettled, last, open := 0, B, int64(0)
 	for n := range most {
-		pair, side := blocks.At(now)
+		pair, side := blocks.at(now)
 		log := math.Log(j.step.Seconds()) + j.noise*j.dice.NormFloat64() + j.drift*math.Sin(phase+float64(n)/150)/2
 		if side == A {
 			log += j.effect
@@ -41,20 +46,20 @@ func (j job) run(t *Trial, most int) (Result, int) {
 			unsettled, last = 2, side
 		}
 		if unsettled--; unsettled < 0 {
-			t.Add(pair, side, took)
+			t.add(pair, side, took)
 		} else {
-			t.Past(pair)
+			t.past(pair)
 		}
 		now = now.Add(took)
 		if pair == open {
 			continue
 		}
 		open = pair
-		if r := t.Result(); r.State != Running {
+		if r := t.result(); r.State != Running {
 			return r, n + 1
 		}
 	}
-	return t.Result(), most
+	return t.result(), most
 }
 
 // many runs jobs of one kind and counts what their trials say.
@@ -63,7 +68,7 @@ type tally struct{ holds, faster, slower, ended, steps int }
 func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (c tally) {
 	for i := range n {
 		j := job{rand.New(rand.NewPCG(seed, uint64(i))), effect, noise, drift, 200 * time.Millisecond, time.Duration(inBlock) * 200 * time.Millisecond}
-		r, steps := j.run(&Trial{}, most)
+		r, steps := j.run(&trial{}, most)
 		truth := math.Expm1(effect)
 		if r.Low <= truth && truth <= r.High {
 			c.holds++
@@ -145,20 +150,20 @@ func TestTrialsOfShortSteps(t *testing.T) {
 
 // A disturbance as long as a block, such as another job's burst, makes one pair differ, not the version.
 func TestTrialWithBurst(t *testing.T) {
-	blocks := Blocks{4 * time.Second, 1}
-	now := blocks.Next(blocks.Next(time.Unix(1_000_000, 0)))
-	first, _ := blocks.At(now)
+	blocks := blocks{4 * time.Second, 1}
+	now := blocks.next(blocks.next(time.Unix(1_000_000, 0)))
+	first, _ := blocks.at(now)
 	dice := rand.New(rand.NewPCG(1, 2))
-	var trial Trial
+	var trial trial
 	for {
-		pair, side := blocks.At(now)
+		pair, side := blocks.at(now)
 		took := time.Duration((1 + 0.01*dice.NormFloat64()) * 0.2e9)
 		if pair == first && side == A {
 			took += took / 10
 		}
-		trial.Add(pair, side, took)
+		trial.add(pair, side, took)
 		now = now.Add(took)
-		if r := trial.Result(); r.State != Running {
+		if r := trial.result(); r.State != Running {
 			if r.Slower() || r.Faster() {
 				t.Errorf("%+v", r)
 			}
@@ -174,21 +179,21 @@ func TestTrialOfNoisyBlocks(t *testing.T) {
 	called := 0
 	for seed := range uint64(n) {
 		dice := rand.New(rand.NewPCG(9, seed))
-		blocks := Blocks{length, seed}
-		now := blocks.Next(time.Unix(1_000_000, 0))
+		blocks := blocks{length, seed}
+		now := blocks.next(time.Unix(1_000_000, 0))
 		var end time.Time
 		var level float64
-		var trial Trial
-		for trial.Result().State == Running {
+		var trial trial
+		for trial.result().State == Running {
 			if !now.Before(end) {
-				level, end = 0.03*dice.NormFloat64(), blocks.Next(now)
+				level, end = 0.03*dice.NormFloat64(), blocks.next(now)
 			}
-			pair, side := blocks.At(now)
+			pair, side := blocks.at(now)
 			took := time.Duration(math.Exp(level+0.02*dice.NormFloat64()) * 0.2e9)
-			trial.Add(pair, side, took)
+			trial.add(pair, side, took)
 			now = now.Add(took)
 		}
-		if r := trial.Result(); r.Faster() || r.Slower() {
+		if r := trial.result(); r.Faster() || r.Slower() {
 			called++
 		}
 	}
@@ -201,11 +206,11 @@ func TestTrialOfNoisyBlocks(t *testing.T) {
 func TestClear(t *testing.T) {
 	for seed := range uint64(2000) {
 		dice := rand.New(rand.NewPCG(3, seed))
-		var trial Trial
-		for trial.Result().State == Running {
+		var trial trial
+		for trial.result().State == Running {
 			trial.pairs = append(trial.pairs, difference{value: 0.03 + 0.02*dice.NormFloat64(), noise: 1e-6})
 		}
-		if r := trial.Result(); r.State == Clear && !r.Slower() && !r.Faster() {
+		if r := trial.result(); r.State == Clear && !r.Slower() && !r.Faster() {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 	}
@@ -213,45 +218,45 @@ func TestClear(t *testing.T) {
 
 // Where sides never come into force, the trial says so instead of lasting for ever.
 func TestTrialWithoutChanges(t *testing.T) {
-	var trial Trial
-	blocks := Blocks{shortest, 1}
+	var trial trial
+	blocks := blocks{shortest, 1}
 	now := time.Unix(1000, 0)
 	for range 100 * int(shortest/(100*time.Millisecond)) {
-		pair, side := blocks.At(now)
+		pair, side := blocks.at(now)
 		if side == A {
-			trial.Add(pair, side, 100*time.Millisecond)
+			trial.add(pair, side, 100*time.Millisecond)
 		} else {
-			trial.Past(pair)
+			trial.past(pair)
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
-	if r := trial.Result(); r.State != NoChange || r.Pairs != 0 || r.Known() {
+	if r := trial.result(); r.State != NoChange || r.Pairs != 0 || r.Known() {
 		t.Errorf("%+v", r)
 	}
 }
 
 // Communicators share nothing but the versions and the clock, and must still agree.
 func TestBlocks(t *testing.T) {
-	b := Blocks{4 * time.Second, Seed("a", "b")}
+	b := blocks{4 * time.Second, seedOf("a", "b")}
 	var first [2]int
 	for i := range 1000 {
 		begin := time.Unix(int64(8*i), 0)
-		pair, side := b.At(begin)
+		pair, side := b.at(begin)
 		if pair != int64(i) {
 			t.Fatalf("pair %d at %v", pair, begin)
 		}
 		first[side]++
-		if p, s := b.At(begin.Add(3999 * time.Millisecond)); p != pair || s != side {
+		if p, s := b.at(begin.Add(3999 * time.Millisecond)); p != pair || s != side {
 			t.Errorf("pair %d, side %v at the end of a block of pair %d, side %v", p, s, pair, side)
 		}
-		if p, s := b.At(b.Next(begin)); p != pair || s == side {
+		if p, s := b.at(b.next(begin)); p != pair || s == side {
 			t.Errorf("pair %d, side %v after pair %d, side %v", p, s, pair, side)
 		}
 	}
 	if first[A] < 400 || first[B] < 400 {
 		t.Errorf("A comes first %d times, B %d times", first[A], first[B])
 	}
-	if Seed("a", "b") == Seed("b", "a") {
+	if seedOf("a", "b") == seedOf("b", "a") {
 		t.Error("the seed does not tell the sides apart")
 	}
 }
@@ -264,7 +269,7 @@ func TestLengthFor(t *testing.T) {
 		{time.Minute, time.Second, 1024 * time.Second},
 		{time.Hour, time.Second, 0},
 	} {
-		if got := LengthFor(c.step, c.change); got != c.want {
+		if got := lengthFor(c.step, c.change); got != c.want {
 			t.Errorf("step %v, change %v: %v, want %v", c.step, c.change, got, c.want)
 		}
 	}
@@ -314,7 +319,7 @@ func TestPeriod(t *testing.T) {
 		"a log line's collective in 10": {repeat(3, append(repeat(10, 1, 2, 3), 4)...), 31},
 		"never":                         {[]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 0},
 	} {
-		if got := Period(c.calls); got != c.want {
+		if got := periodOf(c.calls); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -345,7 +350,7 @@ func TestSteady(t *testing.T) {
 		"ever longer":                 {times(200, func(call int) uint64 { return 1 << min(62, call/3) }), 0},
 		"too few":                     {times(30, func(int) uint64 { return 1 }), 0},
 	} {
-		if got := Steady(c.nanos, 5); got != c.want {
+		if got := steady(c.nanos, 5); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
