@@ -40,7 +40,7 @@ endif
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
 # What tunefit has in it besides.
 EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
-C_SOURCES  := $(shell find tuner internal/host -name '*.[ch]' -o -name '*.map')
+C_SOURCES  := $(shell find tuner internal/abi internal/host -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
@@ -85,7 +85,7 @@ $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
 
-$(EMPTY): tuner/plugin/testhost/empty.c tuner/plugin/abi.h
+$(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
@@ -143,7 +143,7 @@ LONG  := ./internal/agree ./tuner/plugin
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # The packages that consist of goroutines. Of others the tests whose names say so are
 # run with the race detector, and the nightly run takes all.
-RACE  := ./tuner ./internal/agree/dirstore ./internal/watch ./topo/detect
+RACE  := ./tuner ./tuner/policyfile ./tuner/telemetry ./internal/hung ./internal/agree/dirstore ./internal/watch ./topo/detect
 # The limits are such that a machine under threefold load does not reach them.
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 

@@ -1,13 +1,18 @@
 package tuner
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // Release is this project's release.
@@ -31,11 +36,11 @@ type CommInfo struct {
 	Counter *agree.Counter
 	// NewHits, if not nil, makes the counts of each version's calls by Decision.Decider, of which there
 	// are n, on any goroutine. The thread that calls writes them. free is called once.
-	NewHits func(n int) (hits []atomic.Uint64, free func())
+	NewHits telemetry.NewHits
 	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
 	// them nothing is compared in the job.
-	Clock     *Clock
-	NewStamps func() *[ClockStamps]Stamp
+	Clock     *trial.Clock
+	NewStamps func() *[trial.ClockStamps]trial.Stamp
 }
 
 // Decision is a decision, and the index of Comm.Hits by which its calls are counted.
@@ -49,55 +54,61 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural(c.Ranks, "rank", "ranks"), plural(c.Nodes, "node", "nodes"), c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Count(c.Ranks, "rank", "ranks"), plural.Count(c.Nodes, "node", "nodes"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
 type Comm struct {
 	plugin   *Plugin
 	info     CommInfo
-	log      Log
+	log      telemetry.Log
 	settings settings
-	current  *snapshot // the version in force; nil: NCCL decides everything, for good
 
-	// Where the policy may change during the run; nil where not.
-	fixedBy    obstacle                   // why not; no label: there is no obstacle
-	rendezvous *rendezvous                // where the ranks meet; nil: nowhere
-	opening    *opening                   // of it, while it holds the records of this communicator
-	member     *agree.Member              // this rank in the agreement; nil: without a store
-	unwatch    func()                     // ends the watch on the files, which brings pending edits
-	endTrials  func()                     // ends the comparison of versions; nil: there is none
-	found      atomic.Pointer[Comparison] // by now; nil: nothing
+	// fixed is the version in force where none can follow. Else it is member's, see inForce.
+	fixed   *snapshot
+	fixedBy obstacle // why none can follow; no label: one can
 
-	metrics commMetrics
+	// Where the policy may change during the run.
+	member *agree.Member                 // this rank in the agreement; nil where it may not
+	ends   []func()                      // end what join has begun, in reverse order
+	found  atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
 
-	recording *Recording // who decided what is noted there; nil: nowhere
+	metrics   *telemetry.CommMetrics
+	recording *telemetry.Recording // who decided what is noted there; nil: nowhere
 
 	loggedUnchecked atomic.Bool
 }
 
+// errUnusable fails a strict init. What is wrong was logged.
+var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
+
 // Open prepares the policy for a communicator. Without a usable policy it returns a Comm that
 // is Idle and never decides, or an error with NCCL_TUNER_STRICT=1, and has logged why. Close
 // ends what Open began.
-func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
+func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
-	c = &Comm{plugin: p, info: info, log: log, settings: settings, recording: p.recordings.of(info.ID, info.Rank)}
+	c = &Comm{plugin: p, info: info, log: log, settings: settings,
+		metrics: p.exporter.New(settings.metrics), recording: p.recorder.Of(info.ID, info.Rank)}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
 			begun.leave()
 		}
 	}()
-	own, err := p.load(settings, log)
+	if settings.strict && settings.files.None() {
+		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
+		return nil, errUnusable
+	}
+	own, err := p.loader.Load(settings.files, log)
 	switch {
 	case err != nil:
 		return nil, err
-	case settings.strict && !ok:
+	case settings.strict && !(ok && own.Valid):
 		return nil, errUnusable
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
 		return c, nil
-	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.engine != nil:
+	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.Engine() != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
 		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
 		return c, nil
@@ -109,21 +120,21 @@ func (p *Plugin) Open(info CommInfo, log Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.current = c.prepare(own.version)
+		c.fixed = c.prepare(own.Version)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.logStart()
-	p.exporter.open(c)
+	c.metrics.Open(log, c.state)
 	opened = true
 	return c, nil
 }
 
-// logStart logs the version that the communicator starts on, and drops an empty one that
-// cannot change.
+// logStart logs the version that the communicator starts on.
 func (c *Comm) logStart() {
-	e, view := c.current.engine, c.current.view
+	s := c.inForce()
+	e, view := s.Engine(), s.view
 	switch {
 	case e == nil:
 		c.log.Infof("%s %s: no policy, NCCL decides", Release, c.info)
@@ -132,11 +143,8 @@ func (c *Comm) logStart() {
 	default:
 		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
 	}
-	if view.Empty() && c.member == nil {
-		c.metrics.dropped = c.current
-		c.recording.noteIdle()
-		c.current.Retire()
-		c.current = nil
+	if s.idle {
+		c.recording.NoteIdle()
 	}
 }
 
@@ -144,7 +152,7 @@ func (c *Comm) logStart() {
 func contents(e *policy.Engine) string {
 	var parts []string
 	if e.Policy != nil {
-		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural(len(e.Policy.Rules), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural.Count(len(e.Policy.Rules), "row", "rows")))
 	}
 	if e.Model != nil {
 		parts = append(parts, "model "+e.Model.Name)
@@ -164,22 +172,12 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 	return strings.Join(parts, ", ")
 }
 
-// leave ends this rank's part in the agreement.
+// leave ends this rank's part in the agreement, and all that belongs to it.
 func (c *Comm) leave() {
-	if c.endTrials != nil {
-		c.endTrials()
+	for _, end := range slices.Backward(c.ends) {
+		end()
 	}
-	c.plugin.paces.close(c)
-	if c.unwatch != nil {
-		c.unwatch()
-	}
-	if c.member != nil {
-		c.member.Close()
-	}
-	if c.rendezvous != nil {
-		c.rendezvous.release()
-		c.rendezvous = nil
-	}
+	c.ends = nil
 }
 
 // EndWait makes an AtTrigger that waits return an error, and so each later one. It may be called on any
@@ -195,30 +193,41 @@ func (c *Comm) EndWait() {
 // and another one if the directory of metrics does.
 func (c *Comm) Close() {
 	c.leave()
-	c.plugin.exporter.close(c)
+	c.metrics.Close()
+	if s := c.inForce(); s != nil {
+		s.Retire()
+	}
+}
+
+// inForce returns the version in force; nil: NCCL decides everything, for good. The member owns it
+// where the ranks agree on versions. C holds only what it has decided, in its cache, and its counts.
+func (c *Comm) inForce() *snapshot {
 	if c.member != nil {
-		c.current = c.member.Snapshot().(*snapshot)
+		return c.member.Snapshot().(*snapshot)
 	}
-	if c.current != nil {
-		c.current.Retire()
-		c.current = nil
-	}
-	c.plugin.garbage.wait()
+	return c.fixed
 }
 
 // Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool { return c.current == nil }
+func (c *Comm) Idle() bool {
+	s := c.inForce()
+	return s == nil || s.idle
+}
 
 // Hits returns the counts of the version in force, which CommInfo.NewHits has made. No two versions
 // have the same.
-func (c *Comm) Hits() []atomic.Uint64 { return c.current.hits }
+func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 
 // Decide answers one query; see policy.EngineView.Decide.
 func (c *Comm) Decide(q policy.Query) Decision {
-	a := c.current.view.Decide(q)
-	if c.current.decisions != nil {
-		c.current.decisions.add(q, a)
+	s := c.inForce()
+	a := s.view.Decide(q)
+	if s.decisions != nil {
+		s.decisions.Add(q, a)
 	}
-	c.recording.add(c.current.engine, q, a)
-	return Decision{a.Decision, c.current.decider(a)}
+	c.recording.Note(s.Engine(), q, a)
+	return Decision{a.Decision, s.counts.Decider(a)}
 }
+
+// about names the communicator at the head of a line.
+func about(c CommInfo) string { return fmt.Sprintf("communicator %#x", c.ID) }

@@ -1,9 +1,18 @@
-// Package tuner is the plugin inside an NCCL process. A Plugin is what the process's
-// communicators share. Its Open reads the settings, the policy file and the model file
-// when NCCL creates a communicator; the Comm answers for it until NCCL destroys it, and
-// says through NCCL's logger what it does.
+// Package tuner is the life of communicators in an NCCL process: their init, their decisions,
+// the edits of their policy, and their end.
 //
-// It knows nothing of C. Package main in tuner/plugin is the ABI around it.
+// A Plugin is what the process's communicators share; there is one for the life of a process.
+// Its Open reads the settings when NCCL creates a communicator, joins the ranks' agreement and
+// returns a Comm. A Comm lives until Close, which NCCL's destruction of the communicator calls.
+// It owns its part in the agreement, its metrics and the comparison that it may run.
+//
+// The version in force has one owner. Where the ranks agree on versions it is the Comm's
+// agree.Member. Elsewhere the Comm has one version, for good. All others ask Comm: its
+// snapshot in force, its counts, the decisions in C's cache follow from it.
+//
+// What the package does not do itself: tuner/policyfile makes versions of files, tuner/trial
+// compares versions, tuner/telemetry tells of all that. It knows nothing of C: package main in
+// tuner/plugin is the ABI around it.
 //
 // docs/ARCHITECTURE.md follows a decision and an edit through it, docs/LIVE.md describes
 // edits for users, docs/NCCL.md what NCCL does with a tuner.

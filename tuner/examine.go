@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // Variables lists the environment variables of the plugin.
@@ -14,7 +16,7 @@ var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvRelo
 
 // CheckSettings says what the plugin would not understand in its variables, a line each.
 func CheckSettings(getenv func(string) string) (problems []string) {
-	readSettings(getenv, Log{Emit: func(_ Level, _ string, _ int, text string) {
+	readSettings(getenv, telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
 		problems = append(problems, strings.TrimPrefix(text, "TUNER/Go: "))
 	}})
 	return problems
@@ -42,7 +44,7 @@ func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) strin
 // says how long one put takes and what stands after both: the first, where the file
 // system does what agreement needs.
 func PutTwice(ctx context.Context, dir string, first, second []byte) (took time.Duration, stands []byte, err error) {
-	store, err := dirstore.Open(dir, newIdentity())
+	store, err := dirstore.Open(dir, identity.New())
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,11 +1,8 @@
 package tuner
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,10 +10,12 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // newHits makes counts that are garbage once they are free.
@@ -37,7 +36,7 @@ func ask(c *Comm, coll nccl.Coll, bytes uint64, n uint64) {
 
 func scrape(t *testing.T, p *Plugin) metricstest.Samples {
 	t.Helper()
-	text := string(p.exporter.page())
+	text := string(p.exporter.Page())
 	all, err := metricstest.Parse(metrics.Library, text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -59,7 +58,7 @@ func isNot(t *testing.T, all metricstest.Samples, name string, labels ...string)
 	}
 }
 
-func open(t *testing.T, p *Plugin, info CommInfo, log Log) *Comm {
+func open(t *testing.T, p *Plugin, info CommInfo, log telemetry.Log) *Comm {
 	t.Helper()
 	if info.Counter != nil && info.ID == 0 && info.ABI >= nccl.ABIComms {
 		info.ID = rand.Uint64()
@@ -77,19 +76,19 @@ func TestMetrics(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,1023,ring,ll,1,-1,-1\nallreduce,1024,inf,ring,ll128,2,-1,-1\nbroadcast,0,inf,ring,ll,3,-1,-1\nreduce,0,inf,ring,ll,3,77,-1\n")
 	p := New(env(EnvConfigFile, file, EnvMetrics, dir, "SLURM_JOB_ID", "42", "OMPI_COMM_WORLD_RANK", "7"))
-	a := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
-	b := open(t, p, CommInfo{Ranks: 8, Nodes: 2, ABI: 4, Counter: &agree.Counter{}}, Log{})
+	a := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
+	b := open(t, p, CommInfo{Ranks: 8, Nodes: 2, ABI: 4, Counter: &agree.Counter{}}, telemetry.Log{})
 	ask(a, nccl.CollAllReduce, 8, 100)
 	ask(a, nccl.CollAllReduce, 16, 10)
 	ask(b, nccl.CollAllReduce, 4096, 1000)
 	ask(b, nccl.CollAllGather, 4096, 5)
 	all := scrape(t, p)
 	for _, s := range all {
-		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != ourselves().Host || s.Labels["pid"] == "" {
+		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != identity.Self().Host || s.Labels["pid"] == "" {
 			t.Fatalf("%v", s)
 		}
 	}
-	version := shortVersion(a.current.Meaning())
+	version := a.inForce().Meaning()[:12]
 	is(t, all, 2, "nccl_tuner_communicators")
 	is(t, all, 1, "nccl_tuner_version_info", "comm", "1", "policy_version", version, "policy", file)
 	is(t, all, 1115, "nccl_tuner_calls_total")
@@ -114,7 +113,7 @@ func TestMetrics(t *testing.T) {
 	is(t, all, 1000, "nccl_tuner_row_hits_total", "row", file+":2")
 
 	write(t, file, "allreduce,0,inf,ring,ll,4,-1,-1\n")
-	for n := uint64(0); shortVersion(a.current.Meaning()) == version; n++ {
+	for n := uint64(0); a.inForce().Meaning()[:12] == version; n++ {
 		call := agree.HashCall(0, n, 1)
 		counter := a.info.Counter
 		if counter.Seq.Load() >= counter.Trigger.Load() {
@@ -164,7 +163,7 @@ func TestMetricsOfSilence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := New(env(append(c.env, EnvMetrics, t.TempDir())...))
 			c.info.Counter = &agree.Counter{}
-			comm := open(t, p, c.info, Log{})
+			comm := open(t, p, c.info, telemetry.Log{})
 			defer comm.Close()
 			all := scrape(t, p)
 			reason := func(name string) string {
@@ -184,60 +183,13 @@ func TestMetricsOfSilence(t *testing.T) {
 	}
 }
 
-// A process with very many rows and communicators writes a page of some hundred kilobytes.
-func TestMetricsAreBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
-	const numRows, numComms = 10000, 200
-	dir := t.TempDir()
-	file := filepath.Join(dir, "p.csv")
-	var text strings.Builder
-	for i := range numRows {
-		fmt.Fprintf(&text, "allreduce,%d,%d,ring,ll,1,-1,-1\n", i*10, i*10+9)
-	}
-	write(t, file, text.String())
-	p := New(env(EnvConfigFile, file, EnvMetrics, dir))
-	var comms []*Comm
-	for range numComms {
-		comms = append(comms, open(t, p, CommInfo{Ranks: 8, Nodes: 1, ABI: 4, Counter: &agree.Counter{}}, Log{}))
-	}
-	for i := range 3000 {
-		ask(comms[1], nccl.CollAllReduce, uint64(i*10), uint64(1+i%2))
-	}
-	before := scrape(t, p)
-	is(t, before, 4500, "nccl_tuner_row_hits_total")
-	is(t, before, 4500, "nccl_tuner_hits_total", "decided_by", "row")
-	is(t, before, numRows-3000, "nccl_tuner_rows_unused")
-	is(t, before, maxUnusedRows, "nccl_tuner_row_unused")
-	is(t, before, numComms, "nccl_tuner_communicators")
-	if n := len(before.Of("nccl_tuner_row_hits_total")); n > maxMetricsRows+1 {
-		t.Errorf("%d rows", n)
-	}
-	if size := len(p.exporter.page()); size > 300<<10 {
-		t.Errorf("%d bytes", size)
-	}
-	for _, c := range comms[1:] {
-		c.Close()
-	}
-	ask(comms[0], nccl.CollAllReduce, 99990, 1)
-	after := scrape(t, p)
-	is(t, after, 4501, "nccl_tuner_row_hits_total")
-	for _, s := range before.Of("nccl_tuner_row_hits_total") {
-		if now := after.Of(s.Name, "row", s.Labels["row"]).Sum(); now < s.Value {
-			t.Errorf("row %s fell from %v to %v", s.Labels["row"], s.Value, now)
-		}
-	}
-	comms[0].Close()
-}
-
 // Scrapes, calls and changes at the same time, for the race detector: no count ever falls.
 func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, rows(1))
 	p := New(env(EnvConfigFile, file, EnvMetrics, t.TempDir()))
-	p.exporter.every = time.Millisecond
-	c := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, Log{})
+	p.exporter.Every = time.Millisecond
+	c := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
 	stop := make(chan struct{})
 	var scraping sync.WaitGroup
 	scraping.Go(func() {
@@ -255,7 +207,7 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 			}
 		}
 	})
-	edits, made := 0, c.current
+	edits, made := 0, c.inForce()
 	for n := uint64(0); edits < 5; n++ {
 		call := agree.HashCall(0, n%7, 1)
 		if counter := c.info.Counter; counter.Seq.Load() >= counter.Trigger.Load() {
@@ -263,8 +215,8 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if c.current != made || n == 0 {
-			made = c.current
+		if c.inForce() != made || n == 0 {
+			made = c.inForce()
 			edits++
 			write(t, file, rows(1+edits))
 		}
@@ -279,113 +231,4 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	scraping.Wait()
 	c.Close()
 	is(t, scrape(t, p), calls, "nccl_tuner_row_hits_total")
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for late := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("not within a minute: ", what)
-		}
-	}
-}
-
-// The file is there while communicators are, for everybody to read, and nothing is left behind:
-// not at the end, and not of processes that were killed.
-func TestMetricsFile(t *testing.T) {
-	dir := t.TempDir()
-	host := ourselves().Host
-	dead := fmt.Sprintf("%sx %s %d %d 3 %s\n", metricsMark, host, 1<<30, ourselves().space, ourselves().boot)
-	left := map[string]string{
-		metricsPrefix + host + "_1073741824.prom":      dead,
-		"." + metricsPrefix + host + "_7.prom.123.tmp": dead,
-		metricsPrefix + host + "_8.prom":               strings.Replace(dead, ourselves().boot, "0123456789abcdef", 1), // another machine's
-		metricsPrefix + host + "_9.prom":               metricsMark + newIdentity() + "\n",                             // alive
-		metricsPrefix + "other_1.prom":                 dead,
-		"nccl_inspector_metrics_GPU-1.prom":            "x 1\n",
-		metricsPrefix + host + "_10.prom":              "",
-	}
-	for name, text := range left {
-		write(t, filepath.Join(dir, name), text)
-	}
-	p := New(env(EnvMetrics, dir))
-	mine := filepath.Join(dir, metricsName(ourselves()))
-	for range 2 {
-		var r recorder
-		c := open(t, p, eightRanks, r.log())
-		until(t, "the file is there", func() bool { _, err := os.Stat(mine); return err == nil })
-		text, err := os.ReadFile(mine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all, err := metricstest.Parse(metrics.Library, string(text)); err != nil || len(all.Of("nccl_tuner_info", "release", Release)) != 1 {
-			t.Errorf("%v\n%s", err, text)
-		}
-		if info, err := os.Stat(mine); err != nil || info.Mode() != 0o644 {
-			t.Errorf("%v %v", info, err)
-		}
-		c.Close()
-		if r.count("WARN") > 0 {
-			t.Errorf("the log: %v", r)
-		}
-		var names []string
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		want := []string{"nccl_inspector_metrics_GPU-1.prom", metricsPrefix + host + "_10.prom", metricsPrefix + host + "_8.prom",
-			metricsPrefix + host + "_9.prom", metricsPrefix + "other_1.prom"}
-		slices.Sort(want)
-		if !slices.Equal(names, want) {
-			t.Errorf("%q\nwant\n%q", names, want)
-		}
-	}
-}
-
-// A directory that cannot be used costs one warning and nothing else.
-func TestMetricsCannotBeWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	write(t, file, "")
-	taken := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(taken, metricsName(ourselves()), "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for dir, why := range map[string]string{
-		filepath.Join(t.TempDir(), "missing"): "no such file or directory", file: "not a directory", "/proc": "", taken: "",
-	} {
-		var log recorder
-		var mu sync.Mutex
-		emit := log.log().Emit
-		p := New(env(EnvMetrics, dir))
-		p.exporter.every = time.Millisecond
-		warnings := func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			return log.count(EnvMetrics + "=" + dir + ": metrics cannot be written")
-		}
-		c := open(t, p, eightRanks, Log{Emit: func(level Level, file string, line int, text string) {
-			mu.Lock()
-			defer mu.Unlock()
-			emit(level, file, line, text)
-		}})
-		until(t, "a warning about "+dir, func() bool { return warnings() > 0 })
-		time.Sleep(20 * time.Millisecond) // it is tried again meanwhile
-		c.Close()
-		if warnings() != 1 || log.count(why) == 0 {
-			t.Errorf("%v", log)
-		}
-	}
-	if entries, _ := os.ReadDir(taken); len(entries) != 1 {
-		t.Errorf("left behind: %v", entries)
-	}
-}
-
-// Without the setting no call is numbered and nothing runs.
-func TestNoMetrics(t *testing.T) {
-	p := New(env())
-	c := open(t, p, eightRanks, Log{})
-	defer c.Close()
-	if p.exporter.opened != 0 || p.exporter.stop != nil {
-		t.Error("the exporter runs")
-	}
 }

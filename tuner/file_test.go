@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,17 +11,18 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // recorder is a Log that keeps what it is told.
 type recorder struct{ lines []string }
 
-func (r *recorder) log() Log {
-	return Log{Emit: func(level Level, file string, line int, text string) {
+func (r *recorder) log() telemetry.Log {
+	return telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		if !strings.HasSuffix(file, ".go") || line == 0 {
 			panic("no place in the source")
 		}
-		r.lines = append(r.lines, map[Level]string{Warn: "WARN ", Info: "INFO "}[level]+text)
+		r.lines = append(r.lines, map[telemetry.Level]string{telemetry.Warn: "WARN ", telemetry.Info: "INFO "}[level]+text)
 	}}
 }
 
@@ -58,7 +58,7 @@ var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
 // decidedAlgo opens a communicator and asks for one collective.
 func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 	t.Helper()
-	c, err := p.Open(eightRanks, Log{})
+	c, err := p.Open(eightRanks, telemetry.Log{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,27 +110,6 @@ func TestNextCommunicatorSeesTheFileAsItIs(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Communicators of one file version share one compiled policy.
-func TestFileIsCompiledOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "p.csv")
-	write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	p := New(env())
-	load := func() *file { return p.loadFile(policyKind, path, settings{}) }
-	first := load()
-	compiled := first.policy
-	if load() != first || first.policy != compiled {
-		t.Error("read just now: compiled again")
-	}
-	old := time.Now().Add(-time.Hour)
-	os.Chtimes(path, old, old)
-	if load() != first {
-		t.Error("touched: compiled again")
-	}
-	if again := load(); again != first || !again.settled {
-		t.Error("at rest: compiled again")
 	}
 }
 
@@ -188,41 +167,11 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if err == nil && c.name != "odd log" && !comm.Idle() {
 				t.Error("decides without a policy")
 			}
-			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, Log{})
+			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, telemetry.Log{})
 			if (err != nil) != c.strict {
 				t.Errorf("strict: %v", err)
 			}
 		})
-	}
-}
-
-// All problems are logged once; later communicators of the process say so in one line.
-func TestProblemsAreLoggedOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "bad.csv")
-	write(t, file, strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", maxWarned+5))
-	var r recorder
-	p := New(env(EnvConfigFile, file))
-	for _, log := range []Log{{}, r.log(), r.log(), r.log()} { // the first has nobody to tell
-		if _, err := p.Open(eightRanks, log); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := r.count("unknown algorithm"); n != maxWarned {
-		t.Errorf("%d problems logged", n)
-	}
-	if r.count("... and 5 more; tunefit show "+file+" prints them all") != 1 || r.count("still has 105 problems, reported before") != 2 {
-		t.Errorf("%q", r.lines)
-	}
-}
-
-func TestTooLargeAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "large.csv")
-	write(t, file, "")
-	if err := os.Truncate(file, MaxFileBytes+1); err != nil {
-		t.Skip(err)
-	}
-	if _, err := New(env()).readFile(file, content{}, settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
-		t.Errorf("read: %v", err)
 	}
 }
 

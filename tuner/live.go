@@ -7,7 +7,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // obstacle is why a communicator's policy cannot change during the run.
@@ -30,7 +32,7 @@ func (c *Comm) obstacle() obstacle {
 	switch {
 	case s.reload != reloadLive:
 		return obstacle{label: "reload_" + reloads[s.reload], text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
-	case s.configFile == "" && s.modelFile == "":
+	case s.files.None():
 		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
@@ -48,56 +50,49 @@ func (c *Comm) obstacle() obstacle {
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
-func (c *Comm) join(own loaded) error {
-	r := c.plugin.useRendezvous(c.settings, c.info.Nodes, c.log)
-	c.rendezvous = r
-	o, err := r.open()
+func (c *Comm) join(own policyfile.Loaded) error {
+	r, err := c.plugin.meet(c.settings, c.info.Nodes, c.log)
 	if err != nil {
 		return cannotMeet(err)
 	}
-	c.opening = o
-	timing := o.timing
+	c.ends = append(c.ends, r.release)
+	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
 		Comm:     c.key(),
 		Ranks:    c.info.Ranks,
 		Rank:     c.info.Rank,
-		Identity: withRank(strings.Join(append([]string{newIdentity()}, c.settings.comparing()...), " "), c.info.Rank),
-		Store:    o.store,
-		Poller:   o.poller,
+		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "), c.info.Rank),
+		Store:    r.store,
+		Poller:   r.poller,
 		Clock:    c.plugin.clock,
 		Timing:   timing,
-		Log:      c.log.about(c.info),
+		Log:      c.log.About(about(c.info)),
 		Counter:  c.info.Counter,
 		Uniform:  c.settings.uniform,
-		Own:      own.shared(),
+		Own:      own.Shared(),
 		Stage:    c.stage,
-		Observer: &c.plugin.exporter,
+		Observer: c.plugin.exporter,
 	}
 	ctx, cancel := whileRunning(c.plugin.clock, agree.JoinLimit)
 	defer cancel()
 	c.member, err = agree.Join(ctx, config)
 	switch {
 	case errors.Is(err, agree.ErrUnreachable):
-		return cannotMeet(fmt.Errorf("%s: %w", r.setting(), err))
+		return cannotMeet(fmt.Errorf("%s: %w", c.plugin.setting(r.name), err))
 	case err != nil:
 		return err
 	}
-	c.current = c.member.Snapshot().(*snapshot)
-	if c.current.Meaning() != own.Meaning() {
+	c.ends = append(c.ends, func() { c.member.Close() })
+	if c.inForce().Meaning() != own.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
-		c.unwatch = c.plugin.watch(c, own)
+		offer := func(v *policyfile.Version) { c.member.Offer(v.Shared()) }
+		c.ends = append(c.ends, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
 	if c.settings.compares() {
-		c.plugin.paces.open(c)
-	}
-	switch slot := c.member.Slot(); {
-	case slot == 0:
-		c.endTrials = c.startTrials()
-	case slot > 0 && c.settings.compares():
-		c.endTrials = c.warnOfMissed()
+		c.takeTurns(r.changeTime())
 	}
 	return nil
 }
@@ -119,7 +114,7 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 			err = fmt.Errorf("a defect in the plugin: %v", p)
 		}
 	}()
-	v, err := c.plugin.versionFrom(content, digest, c.log)
+	v, err := c.plugin.loader.Decode(content, digest, c.log)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +128,6 @@ func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")
 	}
-	next, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
-	if next != nil {
-		c.current = next.(*snapshot)
-	}
+	_, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // switches are the calls from which on a rank decided otherwise, and how.
@@ -98,7 +100,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	var logging sync.Mutex
 	logged := sync.NewCond(&logging)
 	emit := log.log().Emit
-	safe := Log{Emit: func(level Level, file string, line int, text string) {
+	safe := telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		logging.Lock()
 		defer logging.Unlock()
 		emit(level, file, line, text)
@@ -165,8 +167,17 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	if n := said("p.csv has 1 problem:"); n != 1 {
 		t.Errorf("the bad file was reported %d times\n%s", n, strings.Join(log.lines, "\n"))
 	}
-	if p.watched.watcher != nil || len(p.rendezvous) > 0 {
-		t.Error("something still watches or polls")
+	if len(p.rendezvous) > 0 {
+		t.Error("something still polls")
+	}
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		if !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "internal/watch.") {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("something still watches")
+		}
 	}
 }
 
@@ -228,33 +239,13 @@ func TestReloadOff(t *testing.T) {
 	p := New(env(EnvConfigFile, file, EnvReload, "off"))
 	for _, channels := range []int{1, 2} {
 		write(t, file, rows(channels))
-		c, err := p.Open(eightRanks, Log{})
+		c, err := p.Open(eightRanks, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		if d.Channels != 1 {
 			t.Errorf("%d channels", d.Channels)
-		}
-	}
-}
-
-func TestBundle(t *testing.T) {
-	for _, b := range []Bundle{
-		{},
-		{Policy: Source{"p.csv", []byte("a,b\nc\n")}},
-		{Model: Source{"m.json", []byte("{}")}},
-		{Policy: Source{"p\n.csv", []byte{0, 255, '\n'}}, Model: Source{"m", nil}},
-	} {
-		content := b.encode()
-		got, err := DecodeBundle(content)
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(b) {
-			t.Errorf("%v comes back as %v, %v", b, got, err)
-		}
-		for _, damaged := range [][]byte{content[:len(content)-1], append(slices.Clone(content), 'x'), content[1:]} {
-			if _, err := DecodeBundle(damaged); err == nil {
-				t.Errorf("%q passes for a bundle", damaged)
-			}
 		}
 	}
 }

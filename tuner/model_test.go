@@ -13,6 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 const home = "0123456789abcdef"
@@ -46,7 +48,7 @@ func onMachine(fingerprint string) func(*model.File) {
 // newOn returns a process on a machine; it counts how often that was looked at.
 func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *int) {
 	p, looked = New(getenv), new(int)
-	p.machine.find = func(func(string) string) (*model.Machine, detect.Source, error) {
+	p.loader.Find = func(func(string) string) (*model.Machine, detect.Source, error) {
 		*looked++
 		switch fingerprint {
 		case "":
@@ -127,7 +129,7 @@ func TestModelAndMachine(t *testing.T) {
 			write(t, file, ringModel(change))
 			var r recorder
 			p, looked := newOn(test.here, env(EnvModelFile, file))
-			for _, log := range []Log{{}, r.log(), r.log()} {
+			for _, log := range []telemetry.Log{{}, r.log(), r.log()} {
 				c, err := p.Open(eightRanks, log)
 				if err != nil {
 					t.Fatal(err)
@@ -189,7 +191,7 @@ func TestBadModel(t *testing.T) {
 					t.Errorf("not said once: %s\n%s", says, strings.Join(r.lines, "\n"))
 				}
 			}
-			if _, err := New(env(append(variables, EnvStrict, "1")...)).Open(eightRanks, Log{}); (err != nil) != test.strict {
+			if _, err := New(env(append(variables, EnvStrict, "1")...)).Open(eightRanks, telemetry.Log{}); (err != nil) != test.strict {
 				t.Errorf("strict: %v", err)
 			}
 		})
@@ -244,47 +246,24 @@ func TestVersionCoversTheModel(t *testing.T) {
 	for name, change := range map[string]func(*model.File){
 		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Curves[1].Measured[0][1] = 11 },
 	} {
-		s := settings{configFile: rows}
+		s := policyfile.Settings{Policy: policyfile.Named{Path: rows}}
 		if change != nil {
-			s.modelFile = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-			write(t, s.modelFile, ringModel(change))
+			s.Model.Path = filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+			write(t, s.Model.Path, ringModel(change))
 		}
-		v, err := New(env()).load(s, Log{})
-		if err != nil || !v.valid {
+		v, err := New(env()).loader.Load(s, telemetry.Log{})
+		if err != nil || !v.Valid {
 			t.Fatal(name, err)
 		}
-		if other, taken := versions[v.engine.Digest]; taken {
+		if other, taken := versions[v.Engine().Digest]; taken {
 			t.Errorf("%s and %s have one version", name, other)
 		}
-		versions[v.engine.Digest] = name
+		versions[v.Engine().Digest] = name
 	}
 }
 
 func TestCommunicatorOfOneRank(t *testing.T) {
 	if got := (CommInfo{Ranks: 1, Nodes: 1, ABI: 6}).String(); got != "communicator of 1 rank on 1 node (ABI v6)" {
 		t.Error(got)
-	}
-}
-
-// Where more decisions are made than a log should hold, it ends.
-func TestDecisionLogEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
-	var r recorder
-	p, err := policy.ReadCSV("p.csv", []byte("allreduce,0,inf,ring,ll,1,1,8\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := policy.NewEngine(p, nil, nil)
-	v := e.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	l := newDecisionLog(r.log(), e)
-	for i := range maxDecisions + 1000 {
-		q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i)}, PipeOps: 1, Costs: treeIsCheaper}
-		l.add(q, v.Decide(q))
-	}
-	l.sumUp()
-	if r.count("decided by") != maxDecisions || r.count("no more are") != 1 || r.count("p.csv:1 decided 65536 shapes") != 1 {
-		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
 	}
 }

@@ -1,35 +1,33 @@
 package tuner
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// A Plugin is what the communicators of a process share: what its files held, the
-// versions of the policy made from them, the machine, and the ranks' stores. There is one
-// for the life of a process. Its methods may be called by any goroutine.
+// A Plugin is what the communicators of a process share. There is one for the life of a process.
+// Any goroutine may call its methods.
 type Plugin struct {
-	getenv  func(string) string // "" for what is not set
-	clock   agree.Clock
-	shm     string // where processes of this machine meet
-	machine machine
-	hung    hungCalls
-	garbage garbage
-	watched watchedFiles
-	paces   paces
+	getenv func(string) string // "" for what is not set
+	clock  agree.Clock
+	shm    string // where processes of this machine meet
+	hung   hung.Calls
+	loader *policyfile.Loader
+	peers  trial.Peers
 
-	exporter     exporter
-	recordings   recordings
-	saidNoRecord sync.Once
+	exporter *telemetry.Exporter
+	recorder *telemetry.Recorder
 
-	mu         sync.Mutex // guards what follows; held while a bundle is made, at most
-	files      map[fileKey]*file
-	versions   []*version // the latest, see find
+	logged sync.Map // the texts that said why the policy cannot change during the run
+
+	mu         sync.Mutex // held for moments only
 	rendezvous map[rendezvousKey]*rendezvous
-	logged     map[string]bool // why the policy cannot change during the run
 }
 
 // New returns what a process needs to open communicators. getenv is asked at each one's
@@ -39,40 +37,32 @@ func New(getenv func(string) string) *Plugin {
 		getenv:     getenv,
 		clock:      agree.RealTime(),
 		shm:        dirstore.Shm,
-		machine:    machine{find: FindMachine},
-		hung:       hungCalls{names: map[string]bool{}},
-		files:      map[fileKey]*file{},
 		rendezvous: map[rendezvousKey]*rendezvous{},
-		logged:     map[string]bool{},
 	}
-	p.exporter.init(&p.hung, getenv)
-	p.watched.byNames = map[[2]string]*watchedSet{}
+	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.hung, getenv)
+	p.recorder = telemetry.NewRecorder(EnvRecord, &p.hung)
+	p.loader = policyfile.NewLoader(getenv, &p.hung, p.exporter.FileRefused)
 	return p
+}
+
+// Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
+// written to. Else it returns nil.
+func (p *Plugin) Record(info telemetry.RecordInfo, from telemetry.Recorded, log telemetry.Log) *telemetry.Recording {
+	return p.recorder.Begin(p.getenv(EnvRecord), info, from, log)
 }
 
 // logWhyNotLive logs once why the policy cannot change during the run, as a warning if the
 // user has asked for changes or can mend it.
-func (p *Plugin) logWhyNotLive(why obstacle, s settings, log Log) {
+func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
 	if why.text == "" || log.Emit == nil {
 		return
 	}
-	p.mu.Lock()
-	said := p.logged[why.text]
-	p.logged[why.text] = true
-	p.mu.Unlock()
-	switch {
-	case said:
-	case s.mustReload || why.fault:
-		log.Warnf("the policy cannot change during the run: %s", why.text)
-	default:
-		log.Infof("the policy cannot change during the run: %s", why.text)
+	if _, said := p.logged.LoadOrStore(why.text, true); said {
+		return
 	}
-}
-
-// plural counts things for a message.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+	emit := log.Infof
+	if s.mustReload || why.fault {
+		emit = log.Warnf
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	emit("the policy cannot change during the run: %s", why.text)
 }

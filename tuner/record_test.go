@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // counts stands for what is counted in C.
@@ -53,11 +53,11 @@ func TestRecord(t *testing.T) {
 			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048, Algo: "ring", Proto: "ll"},
 			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"}, {Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
 		}}
-		r := p.Record(RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1}, from, Log{})
+		r := p.Record(telemetry.RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1}, from, telemetry.Log{})
 		if r == nil {
 			t.Fatal("nothing is recorded")
 		}
-		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
+		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 7}, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,8 @@ func TestRecord(t *testing.T) {
 			q.PipeOps, q.Costs = 1, nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
 			c.Decide(q)
 		}
-		time.Sleep(firstRecord + time.Second)
+		const tick = 10 * time.Second // of the recorder
+		time.Sleep(tick + time.Second)
 		synctest.Wait()
 		calls := readRecord(t, filepath.Join(dir, "made")).Comms[0].Calls
 		got := ""
@@ -82,9 +83,9 @@ func TestRecord(t *testing.T) {
 		}
 		c.Close()
 		for range 10 {
-			time.Sleep(firstRecord)
+			time.Sleep(tick)
 		}
-		p.RecordEnd(r)
+		r.End()
 		comm := readRecord(t, filepath.Join(dir, "made")).Comms[0]
 		for _, call := range comm.Calls {
 			if call.Calls != 4 { // read after 10, 30, 70 and, at the end, 111 s
@@ -101,112 +102,15 @@ func TestRecordWithoutRows(t *testing.T) {
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 		write(t, file, rows)
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
-		r := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, Log{})
-		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, Log{})
+		r := p.Record(telemetry.RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, telemetry.Log{})
+		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, telemetry.Log{})
 		if err != nil || !c.Idle() {
 			t.Fatal(err)
 		}
 		c.Close()
-		p.RecordEnd(r)
+		r.End()
 		if call := readRecord(t, dir).Comms[0].Calls[0]; call.DecidedBy != "NCCL" {
 			t.Errorf("%q: %+v", rows, call)
 		}
-	}
-}
-
-// Where versions decide by turns, each is named for what ran by it.
-func TestRecordOfTurns(t *testing.T) {
-	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
-	write(t, file, "allreduce,0,inf,tree,ll,1,-1,-1\n")
-	p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
-	from := &counts{[]record.Call{
-		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
-	}}
-	r := p.Record(RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, from, Log{})
-	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
-	for i := range table {
-		table[i] = float32(100 - i)
-	}
-	read, err := p.use(p.loadFiles(settings{configFile: file}), settings{configFile: file}, Log{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, PipeOps: 1, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
-	row := policy.Answer{By: policy.ByRow, Decision: policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}}
-	none := policy.Answer{By: policy.ByNCCL, Decision: policy.Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}}
-	for range 2 {
-		r.add(read.version.engine, q, row)
-		r.add(read.version.engine, q, none)
-	}
-	p.RecordEnd(r)
-	got := ""
-	for _, call := range readRecord(t, dir).Comms[0].Calls {
-		got += fmt.Sprintln(call.Algo, call.DecidedBy, call.Own)
-	}
-	if want := fmt.Sprintf("tree %s:1 pat/simple\npat NCCL pat/simple\n NCCL pat/simple\n", file); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
-type damaged struct{}
-
-func (damaged) Read(*record.Comm) { panic("provoked") }
-
-// A panic in the end of one recording does not hold up the next communicator.
-func TestRecordOfADefect(t *testing.T) {
-	p := New(env(EnvRecord, t.TempDir()))
-	r := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, Log{})
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the defect has not come up")
-			}
-		}()
-		p.RecordEnd(r)
-	}()
-	if !p.recordings.mu.TryLock() {
-		t.Fatal("the next communicator would wait for ever")
-	}
-	p.recordings.mu.Unlock()
-	if r := p.recordings.of(1, 0); r == nil {
-		t.Error("what was recorded before is gone")
-	}
-}
-
-// Nor does one while a job runs end the job.
-func TestRecordOfADefectMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r recorder
-		var mu sync.Mutex // the background logs beside the test
-		log := Log{Emit: func(level Level, file string, line int, text string) {
-			mu.Lock()
-			defer mu.Unlock()
-			r.log().Emit(level, file, line, text)
-		}}
-		p := New(env(EnvRecord, t.TempDir()))
-		if c := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, log); c == nil {
-			t.Fatal("nothing is recorded")
-		}
-		time.Sleep(firstRecord)
-		synctest.Wait()
-		if r.count("WARN TUNER/Go: a defect in the recorder: provoked") != 1 {
-			t.Errorf("the log: %v", r)
-		}
-	})
-}
-
-// A process that makes ever new communicators keeps the latest.
-func TestRecordIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	p := New(env(EnvRecord, dir))
-	first := p.Record(RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, &counts{}, Log{})
-	for id := range uint64(maxRecordings + 10) {
-		r := p.Record(RecordInfo{ID: 100 + id, Ranks: 2, Nodes: 1}, &counts{}, Log{})
-		p.RecordEnd(r)
-	}
-	p.RecordEnd(first)
-	f := readRecord(t, dir)
-	if len(f.Comms) != maxRecordings || f.Left != 11 || f.Comms[0].ID != "0x1" || f.Comms[maxRecordings-1].ID != fmt.Sprintf("%#x", 100+maxRecordings+9) {
-		t.Errorf("%d communicators, %d left out, from %s on", len(f.Comms), f.Left, f.Comms[0].ID)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 var lastID uint64
@@ -49,7 +50,7 @@ func TestUnusablePlaceFailsInit(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
 				began := time.Now()
-				comm, err := p.Open(oneOfEight(), Log{})
+				comm, err := p.Open(oneOfEight(), telemetry.Log{})
 				if err == nil {
 					comm.Close()
 					t.Fatal("init succeeds")
@@ -63,7 +64,7 @@ func TestUnusablePlaceFailsInit(t *testing.T) {
 					t.Errorf("it has waited %v", took)
 				}
 				time.AfterFunc(agree.JoinLimit/2, func() { c.mend(meet) })
-				if comm, err = p.Open(oneOfEight(), Log{}); err != nil {
+				if comm, err = p.Open(oneOfEight(), telemetry.Log{}); err != nil {
 					t.Fatal(err)
 				}
 				defer comm.Close()
@@ -107,7 +108,7 @@ func TestNobodyCanMeet(t *testing.T) {
 // Somebody cleans up where the ranks of a job meet. Communicators that are created afterwards meet in a new place, all in
 // the same: those of processes that used the old one, too.
 func TestPlaceIsMadeAnew(t *testing.T) {
-	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].last.store.(*dirstore.Store).Dir() }
+	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].store.(*dirstore.Store).Dir() }
 	for what, clean := range map[string]func(place string){
 		"all of it":          func(place string) { os.RemoveAll(place) },
 		"the lock file only": func(place string) { os.Remove(filepath.Join(place, "lock")) },
@@ -119,7 +120,7 @@ func TestPlaceIsMadeAnew(t *testing.T) {
 			var processes []*Plugin
 			open := func(p *Plugin) *Comm {
 				info.Counter = &agree.Counter{}
-				c, err := p.Open(info, Log{})
+				c, err := p.Open(info, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,8 +142,8 @@ func TestPlaceIsMadeAnew(t *testing.T) {
 			processes = append(processes, New(processes[0].getenv))
 			processes[2].shm = shm
 			for _, p := range processes[1:] {
-				if c := open(p); !c.isLive() || c.current.Meaning() != first.current.Meaning() {
-					t.Errorf("it starts on version %s, and the first on %s", c.current.Meaning(), first.current.Meaning())
+				if c := open(p); !c.isLive() || c.inForce().Meaning() != first.inForce().Meaning() {
+					t.Errorf("it starts on version %s, and the first on %s", c.inForce().Meaning(), first.inForce().Meaning())
 				}
 			}
 			for _, p := range processes {

@@ -9,6 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // The environment variables that the plugin reads, at each communicator's init.
@@ -50,12 +52,9 @@ const compareNCCL = "nccl"
 
 // settings is what the environment asks for.
 type settings struct {
-	// configFile is the policy file; empty for none. There is no default: a file
-	// that happens to lie in the working directory must not steer a job.
-	configFile string
-	// modelFile is the cost model for what no row of the policy file decides; empty
-	// for none.
-	modelFile string
+	// files are the policy file and the model file. There is no default: a file that happens to
+	// lie in the working directory must not steer a job.
+	files policyfile.Settings
 	// strict makes init fail where the plugin would otherwise start without what it
 	// was told to use: no file, a missing or faulty one, a setting it does not
 	// understand.
@@ -72,10 +71,6 @@ type settings struct {
 	trust bool
 	// stallLimit bounds how long a call may wait for a lost store; 0: for ever.
 	stallLimit time.Duration
-	// trustFiles: files that others can write to are used.
-	trustFiles bool
-	// reloading: the files are read during a run, and a bad one leaves what is in force.
-	reloading bool
 	// compare names what the policy is compared with while the job runs: compareNCCL, or a policy
 	// file; empty for nothing.
 	compare string
@@ -95,10 +90,10 @@ type settings struct {
 
 // readSettings asks getenv, which returns "" for what is not set. A value that
 // means nothing is reported and counts as not set.
-func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
+func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok bool) {
 	ok = true
-	s.configFile = getenv(EnvConfigFile)
-	s.modelFile = getenv(EnvModelFile)
+	s.files.Policy = policyfile.Named{Variable: EnvConfigFile, Path: getenv(EnvConfigFile)}
+	s.files.Model = policyfile.Named{Variable: EnvModelFile, Path: getenv(EnvModelFile)}
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
 	flag := func(name string, otherwise bool) bool {
 		v := getenv(name)
@@ -111,7 +106,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 	}
 	s.strict = flag(EnvStrict, true) // whoever sets it wants to be stopped
 	s.trust = flag(EnvTrust, false)
-	s.trustFiles = flag(EnvFilesTrust, false)
+	s.files.Trust = flag(EnvFilesTrust, false)
 	if s.rendezvous = getenv(EnvRendezvous); strings.Contains(s.rendezvous, "://") && !IsEtcd(s.rendezvous) {
 		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, redact.URL(s.rendezvous))
 		s.rendezvous, ok = "", false
@@ -128,6 +123,7 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(append(slices.Clone(reloads), reloadUniform), ", "))
 		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
 	}
+	s.files.KeepFirst = s.reload == reloadOff
 	s.compare = getenv(EnvCompare)
 	s.record = getenv(EnvRecord)
 	s.canary = flag(EnvCanary, false)
@@ -155,27 +151,3 @@ func readSettings(getenv func(string) string, log Log) (s settings, ok bool) {
 
 // compares reports whether versions are to be compared in the job.
 func (s settings) compares() bool { return s.compare != "" || s.canary }
-
-// files names the files for a message.
-func (s settings) files() string {
-	if s.configFile == "" || s.modelFile == "" {
-		return s.configFile + s.modelFile
-	}
-	return s.configFile + " and " + s.modelFile
-}
-
-// without says what comes of a file that is of no use, for the end of a line.
-func (s settings) without(what string) string {
-	if s.reloading {
-		return ""
-	}
-	return "; no " + what + " is used"
-}
-
-// mostBytes is the size up to which a file is read.
-func (s settings) mostBytes() int64 {
-	if s.reloading {
-		return MaxLiveBytes
-	}
-	return MaxFileBytes
-}

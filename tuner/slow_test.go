@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // slowStore needs a while for each operation.
@@ -39,7 +41,7 @@ func (s slowStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 }
 
 // inForce is the version of a rank that makes no calls.
-type inForce struct{ *version }
+type inForce struct{ *policyfile.Version }
 
 func (inForce) Retire() {}
 
@@ -53,38 +55,37 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 			write(t, file, rows(1))
 			synctest.Test(t, func(t *testing.T) {
 				p := New(env(EnvConfigFile, file, EnvRendezvous, meet))
-				if c, err := p.Open(oneOfEight(), Log{}); err == nil {
+				if c, err := p.Open(oneOfEight(), telemetry.Log{}); err == nil {
 					defer c.Close()
 				}
 				os.MkdirAll(meet, 0o700)
 				info := oneOfEight()
-				r := p.useRendezvous(settings{rendezvous: meet}, info.Nodes, Log{})
-				defer r.release()
-				o, err := r.open()
+				r, err := p.meet(settings{rendezvous: meet}, info.Nodes, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				own, err := p.load(settings{configFile: file}, Log{})
+				defer r.release()
+				own, err := p.loader.Load(policyfile.Settings{Policy: policyfile.Named{Variable: EnvConfigFile, Path: file}}, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
-					Store: o.store, Poller: o.poller, Clock: p.clock, Timing: o.timing, Log: Log{}, Counter: &agree.Counter{}, Own: own.shared(),
-					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.version}, nil }})
+					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.Shared(),
+					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer first.Close()
 				write(t, file, rows(2))
-				o.store = slowStore{o.store, each}
-				second, err := p.Open(info, Log{})
+				r.store = slowStore{r.store, each}
+				second, err := p.Open(info, telemetry.Log{})
 				switch {
 				case errors.Is(err, agree.ErrUnreachable) && each > agree.JoinLimit:
 				case err != nil:
 					t.Error(err)
 				default:
 					defer second.Close()
-					if got, want := second.current.Meaning(), own.Meaning(); got != want {
+					if got, want := second.inForce().Meaning(), own.Meaning(); got != want {
 						t.Errorf("one rank starts on version %s, the other on %s", want, got)
 					}
 				}

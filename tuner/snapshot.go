@@ -1,49 +1,46 @@
 package tuner
 
 import (
-	"sync/atomic"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // snapshot is a version of the policy as one communicator uses it.
 type snapshot struct {
-	*version
+	*policyfile.Version
 	comm *Comm
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
-	decisions *decisionLog
-	hits      []atomic.Uint64 // calls by what decided them; nil: nobody counts
-	freeHits  func()
+	decisions *telemetry.DecisionLog
+	counts    *telemetry.Counts // of calls by what decided them
+	idle      bool              // nothing will ever be decided
 }
 
 // prepare makes this communicator's snapshot of a version.
-func (c *Comm) prepare(v *version) *snapshot {
-	e := v.engine
+func (c *Comm) prepare(v *policyfile.Version) *snapshot {
+	e := v.Engine()
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	s := &snapshot{version: v, comm: c, view: e.For(policy.Comm{
-		Comm: nccl.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks}, NVLDomains: c.info.NVLDomains, UncheckedAllGather: c.info.UncheckedAllGather,
+	s := &snapshot{Version: v, comm: c, view: e.For(policy.Comm{
+		Comm: nccl.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks}, NVLDomains: c.info.NVLDomains,
+		UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
 		WarnOfConditions(s.view, c.log.Warnf)
 	}
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
-		s.decisions = newDecisionLog(c.log, e)
+		s.decisions = telemetry.NewDecisionLog(c.log, e)
 	}
-	if c.info.NewHits != nil {
-		reads, n := c.settings.metrics != "", firstRow
-		if reads && e.Policy != nil {
-			n = min(firstRow+len(e.Policy.Rules), maxDeciders)
-		}
-		s.hits, s.freeHits = c.info.NewHits(n)
-		if reads {
-			c.plugin.exporter.follow(s)
-		}
+	newHits := c.info.NewHits
+	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
+		newHits = nil
 	}
+	s.counts = c.metrics.NewCounts(v.Engine(), v.Meaning(), newHits)
 	return s
 }
 
@@ -51,12 +48,9 @@ func (c *Comm) prepare(v *version) *snapshot {
 func (s *snapshot) Retire() {
 	defer s.comm.survive("some memory is lost")
 	if s.decisions != nil {
-		s.decisions.sumUp()
+		s.decisions.SumUp()
 	}
-	if s.hits != nil {
-		s.comm.plugin.exporter.fold(s)
-		s.freeHits()
-	}
+	s.counts.Free()
 }
 
 // survive recovers from a panic on one of the plugin's own goroutines, where it would end the
@@ -76,7 +70,7 @@ func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...
 	}
 	if n := rows.WithoutTopology(); n > 0 {
 		warn("%s for this communicator by the machine's topology, which is not known: without effect",
-			plural(n, "row is", "rows are"))
+			plural.Count(n, "row is", "rows are"))
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

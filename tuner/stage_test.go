@@ -9,13 +9,15 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // What another rank proposes is compiled, or refused with the reason; a defect in that refuses the edit, and
 // does not end the job.
 func TestStage(t *testing.T) {
-	bundle := func(rows string) []byte { return Bundle{Policy: Source{"p.csv", []byte(rows)}}.encode() }
+	bundle := func(rows string) []byte {
+		return policyfile.Bundle{Policy: policyfile.Source{Name: "p.csv", Text: []byte(rows)}}.Encode()
+	}
 	for _, c := range []struct {
 		name    string
 		content []byte
@@ -28,7 +30,8 @@ func TestStage(t *testing.T) {
 		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
 		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") }, "a defect in the plugin: odd"},
 	} {
-		comm := &Comm{plugin: New(env()), info: eightRanks}
+		p := New(env())
+		comm := &Comm{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
 		comm.info.NewHits = c.hits
 		s, err := comm.stage(c.content, agree.DigestOf(c.content))
 		switch {
@@ -64,21 +67,6 @@ func TestNothingForACommunicator(t *testing.T) {
 	}
 }
 
-// Versions are told apart by what they mean here, not by their text.
-func TestSameMeaning(t *testing.T) {
-	bundle := func(text string) Bundle { return Bundle{Policy: Source{"p.csv", []byte(text)}} }
-	for _, c := range []struct {
-		other string
-		same  bool
-	}{
-		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false}, {"", false},
-	} {
-		if same := SameMeaning(bundle(rows(1)), bundle(c.other), env()); same != c.same {
-			t.Errorf("%q: %v", c.other, same)
-		}
-	}
-}
-
 // What is wrong in the environment can be found out without NCCL.
 func TestCheckSettings(t *testing.T) {
 	if problems := CheckSettings(env(EnvStrict, "1", EnvReload, "live", EnvStallLimit, "30", EnvLog, "decisions")); problems != nil {
@@ -90,16 +78,5 @@ func TestCheckSettings(t *testing.T) {
 		if len(got) != len(want) || !strings.HasPrefix(got[i], w+" is not understood (allowed: ") {
 			t.Fatalf("%q", got)
 		}
-	}
-}
-
-func TestFindMachine(t *testing.T) {
-	const file = "../configs/topo/dgx-h100.xml"
-	here, from, err := FindMachine(env(detect.TunerFileVariable, file))
-	if err != nil || here.Summary.GPUs != 8 || here.Fingerprint == "" || from.String() != detect.TunerFileVariable+"="+file {
-		t.Errorf("%+v from %s, %v", here, from, err)
-	}
-	if _, _, err := FindMachine(env(detect.TunerFileVariable, "absent.xml")); err == nil || !strings.Contains(err.Error(), "absent.xml") {
-		t.Errorf("a topology file that is not there: %v", err)
 	}
 }

@@ -3,57 +3,14 @@ package tuner
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
-
-// A file system that hangs holds up nobody for longer than the limit, and after that
-// nobody at all until it has answered.
-func TestAskWithoutAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := hungCalls{names: map[string]bool{}}
-		server := make(chan struct{})
-		var asked atomic.Int32
-		read := func() (string, error) {
-			asked.Add(1)
-			<-server
-			return "text", nil
-		}
-		began := time.Now()
-		for range 5 {
-			text, err := withTimeout(&q, "file", time.Minute, read)
-			if text != "" || !errors.As(err, new(noAnswer)) {
-				t.Errorf("%q, %v without an answer", text, err)
-			}
-		}
-		if waited := time.Since(began); asked.Load() != 1 || waited != time.Minute {
-			t.Errorf("asked %d times and waited for %v", asked.Load(), waited)
-		}
-		if text, err := withTimeout(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" || err != nil {
-			t.Errorf("another file: %q, %v", text, err)
-		}
-		close(server)
-		synctest.Wait()
-		if text, err := withTimeout(&q, "file", time.Minute, read); text != "text" || err != nil {
-			t.Errorf("after the server is back: %q, %v", text, err)
-		}
-	})
-}
-
-// What panics does so where it is contained.
-func TestAskPanics(t *testing.T) {
-	q := hungCalls{names: map[string]bool{}}
-	defer func() {
-		if p := recover(); p != "defect" {
-			t.Errorf("recovered %v", p)
-		}
-	}()
-	withTimeout(&q, "file", time.Minute, func() (int, error) { panic("defect") })
-}
 
 // A rank that gets no answer about its file must not start on another policy than those
 // that got one. A file that hangs leaves other files usable.
@@ -66,19 +23,19 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 		release := make(chan struct{})
 		var hanging sync.WaitGroup
 		for _, name := range []string{good, "topology"} {
-			hanging.Go(func() { withTimeout(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
+			hanging.Go(func() { hung.Get(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
 		}
 		hanging.Wait()
 		defer synctest.Wait()
 		defer close(release)
-		_, err := p.Open(eightRanks, Log{})
-		if err == nil || !errors.As(err, new(noAnswer)) {
+		_, err := p.Open(eightRanks, telemetry.Log{})
+		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
 			t.Errorf("policy: %v", err)
 		}
 		write(t, other, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 		p.getenv = env(EnvConfigFile, other, EnvReload, "new")
-		_, err = p.Open(eightRanks, Log{})
-		if err == nil || !errors.As(err, new(noAnswer)) {
+		_, err = p.Open(eightRanks, telemetry.Log{})
+		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
 			t.Errorf("topology: %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // The values are those of the releases' ncclTunerConstants (src/graph/tuning.cc), and 0
@@ -44,7 +45,7 @@ func TestUncheckedAllGatherIsSaidOnce(t *testing.T) {
 	const without, with = "allgather,0,inf,ring,ll,-1,-1,-1\n", "allreduce,0,inf,ring,ll,4,-1,-1\nallgather,0,inf,ring,ll,4,-1,-1\n"
 	for _, unchecked := range []bool{false, true} {
 		var said []string
-		c := &Comm{log: Log{Emit: func(_ Level, _ string, _ int, text string) { said = append(said, text) }}}
+		c := &Comm{log: telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) { said = append(said, text) }}}
 		for i, rows := range []string{without, with, without, with} {
 			c.logUnchecked(view(rows, unchecked))
 			want := 0

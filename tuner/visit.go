@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
 // RendezvousView is a rendezvous as a tool sees it that takes no part.
@@ -44,7 +44,7 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 			return nil, nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
 		case missing: // its job has ended
 		case err != nil && dir == name:
-			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, reason(err))
+			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, openregular.Reason(err))
 		case err != nil:
 			unseen = append(unseen, err)
 		default:
@@ -80,23 +80,4 @@ func visitPrivate() (places []RendezvousView, err error) {
 		places = append(places, RendezvousView{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
 	}
 	return places, nil
-}
-
-// SameMeaning reports whether two versions mean the same on this machine, with the
-// variables that getenv knows. On another one a model may mean something else.
-func SameMeaning(a, b Bundle, getenv func(string) string) bool {
-	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
-		return true
-	}
-	p := New(getenv)
-	var meanings [2]string
-	for i, bundle := range []Bundle{a, b} {
-		content := bundle.encode()
-		v, err := p.versionFrom(content, agree.DigestOf(content), Log{})
-		if err != nil {
-			return false
-		}
-		meanings[i] = v.Meaning()
-	}
-	return meanings[0] == meanings[1]
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // A change that the process has heard of while a further communicator was created is
@@ -29,7 +31,7 @@ func TestChangeDuringInit(t *testing.T) {
 	save("1")
 	proposed := make(chan struct{})
 	var once sync.Once
-	log := Log{Emit: func(_ Level, _ string, _ int, text string) {
+	log := telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
 		if strings.Contains(text, "proposed") {
 			once.Do(func() { close(proposed) })
 		}
@@ -88,7 +90,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 	}
 	save(rows("1"))
 	said := make(chan string, 100)
-	log := Log{Emit: func(_ Level, _ string, _ int, text string) { said <- text }}
+	log := telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) { said <- text }}
 	heard := func(what string) {
 		t.Helper()
 		for {
@@ -114,7 +116,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 	}
 	open()
 	heard("version")
-	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), MaxLiveBytes/12+1)...)
+	large := append(rows("2"), bytes.Repeat([]byte("# a comment\n"), policyfile.MaxLiveBytes/12+1)...)
 	save(large)
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")

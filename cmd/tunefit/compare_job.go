@@ -14,6 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
@@ -36,23 +38,23 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
 		return cli.FailWith(exitNotCompare, err)
 	}
 	switch {
-	case slices.ContainsFunc(all, tuner.Comparison.Slower):
+	case slices.ContainsFunc(all, trial.Finding.Slower):
 		return cli.ExitWith(exitSlower)
-	case !slices.ContainsFunc(all, tuner.Comparison.Known):
+	case !slices.ContainsFunc(all, trial.Finding.Known):
 		return cli.FailWith(exitNotCompare, fmt.Errorf("%s: nothing is known yet", dir))
 	}
 	return nil
 }
 
 // readComparisons returns those in a directory, the largest communicator's first.
-func readComparisons(dir string) (all []tuner.Comparison, err error) {
+func readComparisons(dir string) (all []trial.Finding, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var failed []error
 	for _, entry := range entries {
-		if matches, _ := filepath.Match(tuner.ComparisonFiles, entry.Name()); !matches {
+		if matches, _ := filepath.Match(telemetry.ComparisonFiles, entry.Name()); !matches {
 			continue
 		}
 		c, err := readComparison(filepath.Join(dir, entry.Name()))
@@ -64,13 +66,13 @@ func readComparisons(dir string) (all []tuner.Comparison, err error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)", dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
 	}
-	slices.SortStableFunc(all, func(a, b tuner.Comparison) int {
+	slices.SortStableFunc(all, func(a, b trial.Finding) int {
 		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Comm, b.Comm))
 	})
 	return all, nil
 }
 
-func readComparison(file string) (c tuner.Comparison, err error) {
+func readComparison(file string) (c trial.Finding, err error) {
 	text, err := cli.ReadRegular(file)
 	if err != nil {
 		return c, err
@@ -84,7 +86,7 @@ func readComparison(file string) (c tuner.Comparison, err error) {
 	return c, nil
 }
 
-func writeComparisons(w cli.Printable, all []tuner.Comparison) error {
+func writeComparisons(w cli.Printable, all []trial.Finding) error {
 	for i, c := range all {
 		gap := "\n"
 		if i == 0 {

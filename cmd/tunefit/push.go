@@ -3,10 +3,11 @@ package main
 import (
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/spf13/cobra"
 )
 
 func pushCommand() *cobra.Command {

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
-	"go.yaml.in/yaml/v4"
 )
 
 func recipe(name string) string { return filepath.Join(testlib.Root, "configs/recipes", name) }

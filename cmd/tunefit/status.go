@@ -1,10 +1,11 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/spf13/cobra"
 )
 
 // rendezvousFlag adds --rendezvous.

@@ -6,5 +6,7 @@ package host
 // #cgo LDFLAGS: -ldl
 import "C"
 
+import _ "github.com/nccl-tuner-go/nccl-tuner-go/internal/abi" // abi.h
+
 // Supported reports whether this build can load plugins: it takes cgo.
 const Supported = true

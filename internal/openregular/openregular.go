@@ -4,6 +4,7 @@ package openregular
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -29,6 +30,15 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	return f, info, nil
+}
+
+// Reason drops the path from an error of the file system, for a message that names it already.
+func Reason(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // Read returns what a regular file of up to most bytes holds, some MiB. A larger one is an error: it may be

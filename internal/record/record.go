@@ -1,5 +1,5 @@
-// Package record is the file in which the recorder of one process keeps what its communicators
-// did: the library writes it (package tuner), tunefit reads it (bench/profile).
+// Package record is the format of the file in which one process keeps what its communicators
+// did. The library writes it (tuner/telemetry), tunefit reads it (bench/profile).
 package record
 
 import (

@@ -1,12 +1,12 @@
 package watch
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
 // Config is what a Watcher needs. All durations must be positive.
@@ -166,11 +166,8 @@ type state struct {
 
 func look(path string) state {
 	info, err := os.Stat(path)
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
-		return state{err: pathError.Err.Error()}
-	} else if err != nil {
-		return state{err: err.Error()}
+	if err != nil {
+		return state{err: openregular.Reason(err).Error()}
 	}
 	return state{id: Identify(info)}
 }

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "abi.h"
+#include "../../internal/abi/abi.h"
 
 enum {
     MAX_CELLS = 24, /* NCCL has NUM_ALGOS x NUM_PROTOS; a larger table is left alone */

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "abi.h"
+#include "../../internal/abi/abi.h"
 #include "cache.h"
 #include "context.h"
 

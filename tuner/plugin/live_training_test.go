@@ -19,8 +19,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/trial"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // training is a job of testhost/trainer.c that records what it does.
@@ -83,13 +83,13 @@ func (j *training) steps(n int) {
 }
 
 // results is what the communicators have found out, by their names.
-func (j *training) results() map[string]tuner.Comparison {
+func (j *training) results() map[string]trial.Finding {
 	j.Helper()
-	found := map[string]tuner.Comparison{}
-	names, _ := filepath.Glob(filepath.Join(j.record, tuner.ComparisonFiles))
+	found := map[string]trial.Finding{}
+	names, _ := filepath.Glob(filepath.Join(j.record, telemetry.ComparisonFiles))
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		var c tuner.Comparison
+		var c trial.Finding
 		if err == nil {
 			err = json.Unmarshal(text, &c)
 		}
@@ -102,7 +102,7 @@ func (j *training) results() map[string]tuner.Comparison {
 }
 
 // ended waits until so many comparisons have ended.
-func (j *training) ended(n int) (all map[string]tuner.Comparison) {
+func (j *training) ended(n int) (all map[string]trial.Finding) {
 	j.Helper()
 	eventually(j, fmt.Sprintf("%d comparisons end", n), func() bool {
 		all = j.results()
@@ -236,7 +236,7 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Key]made) {
 	}
 }
 
-// What internal/trial finds with jobs that it plays to itself is found on real processes, too: over many jobs intervals of
+// What tuner/trial finds with jobs that it plays to itself is found on real processes, too: over many jobs intervals of
 // 95 % hold the truth, and a policy that changes nothing is seldom called faster or slower.
 func TestTrainingTrials(t *testing.T) {
 	if os.Getenv(nccltest.EnvNightly) == "" {

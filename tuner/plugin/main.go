@@ -8,9 +8,11 @@
 // and tunergoVersion. A known shape is answered in C from the
 // communicator's cache (cache.h); only a new one reaches Go.
 //
-// Ownership: C owns the communicator's context and cache, Go owns what the
-// handle in it stands for, and frees it once no call is inside (context.h). No Go pointer is stored
-// in C; pointers that C passes in are read during the call only.
+// Ownership: C owns the communicator's context and cache. Go owns what the handle in it stands
+// for, and frees it once no call is inside (context.h). Go also owns the version in force. C has
+// what follows from it: the cache of its decisions, which C empties at a switch, and the address
+// of its counts, by which C sees the switch. No Go pointer is stored in C; pointers that C passes
+// in are read during the call only.
 //
 // docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
 package main
@@ -46,21 +48,24 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	_ "github.com/nccl-tuner-go/nccl-tuner-go/internal/abi" // abi.h
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 func main() {} // never runs: a c-shared library has none, but must name one
 
-// The training process needs its cores and its memory. The heap's limit follows the live
-// data (tuner.DeferGC) and ignores GOMEMLIMIT of the job's environment: under a fixed limit,
-// a policy larger than that would keep the garbage collector busy for ever.
+// The training process needs its cores and its memory. The heap's limit follows the live data and
+// ignores GOGC and GOMEMLIMIT of the job's environment: without collections garbage would stay,
+// and under a fixed limit a policy larger than that would keep the collector busy for ever.
 func init() {
 	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
-	tuner.DeferGC()
 }
 
 // envPanicIn is the environment variable that names an exported function that must panic. Only
@@ -83,21 +88,21 @@ var (
 
 // And so must those of the clock.
 var (
-	_ [unsafe.Sizeof(tuner.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Head)]byte   = [unsafe.Offsetof(C.struct_clock{}.head)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Tail)]byte   = [unsafe.Offsetof(C.struct_clock{}.tail)]byte{}
-	_ [unsafe.Offsetof(tuner.Clock{}.Stamps)]byte = [unsafe.Offsetof(C.struct_clock{}.stamps)]byte{}
-	_ [unsafe.Sizeof(tuner.Stamp{})]byte          = [C.sizeof_struct_stamp]byte{}
-	_ [unsafe.Offsetof(tuner.Stamp{}.Hash)]byte   = [unsafe.Offsetof(C.struct_stamp{}.hash)]byte{}
-	_ [unsafe.Offsetof(tuner.Stamp{}.Nanos)]byte  = [unsafe.Offsetof(C.struct_stamp{}.nanos)]byte{}
-	_ [tuner.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
+	_ [unsafe.Sizeof(trial.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Head)]byte   = [unsafe.Offsetof(C.struct_clock{}.head)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Tail)]byte   = [unsafe.Offsetof(C.struct_clock{}.tail)]byte{}
+	_ [unsafe.Offsetof(trial.Clock{}.Stamps)]byte = [unsafe.Offsetof(C.struct_clock{}.stamps)]byte{}
+	_ [unsafe.Sizeof(trial.Stamp{})]byte          = [C.sizeof_struct_stamp]byte{}
+	_ [unsafe.Offsetof(trial.Stamp{}.Hash)]byte   = [unsafe.Offsetof(C.struct_stamp{}.hash)]byte{}
+	_ [unsafe.Offsetof(trial.Stamp{}.Nanos)]byte  = [unsafe.Offsetof(C.struct_stamp{}.nanos)]byte{}
+	_ [trial.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
 )
 
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Comm
-	log tuner.Log
+	log telemetry.Log
 }
 
 // process is what this process's communicators share.
@@ -115,8 +120,8 @@ func hitsOf(c *tuner.Comm) *C.uint64_t {
 }
 
 // newStamps makes a clock's. C frees them with the communicator.
-func newStamps() *[tuner.ClockStamps]tuner.Stamp {
-	return (*[tuner.ClockStamps]tuner.Stamp)(C.calloc(tuner.ClockStamps, C.sizeof_struct_stamp))
+func newStamps() *[trial.ClockStamps]trial.Stamp {
+	return (*[trial.ClockStamps]trial.Stamp)(C.calloc(trial.ClockStamps, C.sizeof_struct_stamp))
 }
 
 // answerOf is a decision in the words of cache.h.
@@ -167,7 +172,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 
 		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
 		NewHits:   newHits,
-		Clock:     (*tuner.Clock)(unsafe.Pointer(info.clock)),
+		Clock:     (*trial.Clock)(unsafe.Pointer(info.clock)),
 		NewStamps: newStamps,
 	}, log)
 	if err != nil {
@@ -249,7 +254,7 @@ const withoutPolicy = "this communicator goes on without a policy"
 
 // contain ends a panic at the boundary: NCCL must get an answer, whatever
 // happens here.
-func contain(log tuner.Log, outcome string, giveUp func()) {
+func contain(log telemetry.Log, outcome string, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()
 		log.Warnf("a defect in the plugin: %v; %s. Please report it with: %s", p, outcome, where())
@@ -285,11 +290,11 @@ func getenv(name string) string {
 	return C.GoString(value)
 }
 
-func newLog(logger C.abi_logger) tuner.Log {
+func newLog(logger C.abi_logger) telemetry.Log {
 	if logger == nil {
-		return tuner.Log{}
+		return telemetry.Log{}
 	}
-	return tuner.Log{Emit: func(level tuner.Level, file string, line int, text string) {
+	return telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
 		cFile, cText := C.CString(file), C.CString(text)
 		defer C.free(unsafe.Pointer(cFile))
 		defer C.free(unsafe.Pointer(cText))

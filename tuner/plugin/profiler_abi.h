@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "abi.h"
+#include "../../internal/abi/abi.h"
 
 /* Types of events, and bits of the mask. Who asks for a collective is told of its parents, too. */
 enum {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // counted is what the profiler half counts of a communicator.
@@ -27,7 +27,7 @@ type counted struct {
 	at [C.SHAPE_SLOTS]int
 }
 
-// Read implements tuner.Recorded.
+// Read implements telemetry.Recorded.
 func (r *counted) Read(to *record.Comm) {
 	for i := range r.at {
 		s := &r.c.shapes[i]
@@ -54,7 +54,7 @@ func callOf(bytes uint64, what uint32) record.Call {
 }
 
 type recording struct {
-	log tuner.Log
+	log telemetry.Log
 	end func()
 }
 
@@ -65,13 +65,13 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	log := newLog(c.logger)
 	defer contain(log, withoutPolicy, func() { records = false })
 	provoke("record")
-	r := process.Record(tuner.RecordInfo{
+	r := process.Record(telemetry.RecordInfo{
 		ID: uint64(c.id), Rank: int(c.rank), Ranks: int(c.ranks), Nodes: int(c.nodes),
 	}, &counted{c: c}, log)
 	if r == nil {
 		return false
 	}
-	*handle = C.uintptr_t(cgo.NewHandle(&recording{log, func() { process.RecordEnd(r) }}))
+	*handle = C.uintptr_t(cgo.NewHandle(&recording{log, func() { r.End() }}))
 	return true
 }
 

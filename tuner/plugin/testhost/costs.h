@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "../abi.h"
+#include "../../../internal/abi/abi.h"
 
 static const struct {
     int algo, proto;

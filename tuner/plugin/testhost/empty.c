@@ -1,5 +1,5 @@
 /* A tuner that does nothing: what the ABI itself costs. */
-#include "../abi.h"
+#include "../../../internal/abi/abi.h"
 
 static int init(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger, struct abi_nvl_domain_info *nvl,
                 const struct abi_constants_v5 *constants) {

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../abi.h"
+#include "../../../internal/abi/abi.h"
 
 static inline void die(const char *what, const char *why) {
     fprintf(stderr, "process of a job: %s: %s\n", what, why);

@@ -22,6 +22,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // anyRows writes a policy of a few rows that overlap much.
@@ -245,7 +246,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				if x.By == policy.ByRow {
 					who = fmt.Sprintf("%s:%d", rowsFile, engine.Policy.Rules[x.Rule].Line)
 				}
-				if said := log[len(log)-1].Text; !strings.HasSuffix(said, " pipelined: "+tuner.Reason(engine, query, view.Decide(query))+", decided by "+who) {
+				if said := log[len(log)-1].Text; !strings.HasSuffix(said, " pipelined: "+telemetry.Reason(engine, query, view.Decide(query))+", decided by "+who) {
 					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s, said, who, text)
 				}
 			}

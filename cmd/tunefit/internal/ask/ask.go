@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // Asker asks what policies and models decide in one release of NCCL.
@@ -115,7 +116,7 @@ func (a *Asker) Ask(d Decider, s commspec.Shape, questions []Question) ([]Outcom
 		if !a.idle {
 			x := view.Decide(query)
 			table, o.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
-			o.why, o.ByModel = tuner.Reason(a.engines[d], query, x), x.By == policy.ByModel
+			o.why, o.ByModel = telemetry.Reason(a.engines[d], query, x), x.By == policy.ByModel
 			if x.By == policy.ByRow {
 				o.Row = a.engines[d].Policy.Rules[x.Rule].Line
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Files is what a decider's files name: communicators, sizes and calls worth
@@ -71,7 +72,7 @@ func (f Files) engine(topology string) (e *policy.Engine, unknown error) {
 
 func findMachine(topology string) (here *model.Machine, err error) {
 	if topology == "" {
-		here, _, err = tuner.FindMachine(func(name string) string {
+		here, _, err = policyfile.FindMachine(func(name string) string {
 			if name == tuner.EnvFilesTrust {
 				return "1" // who looks at a file does not run on it
 			}
@@ -83,7 +84,7 @@ func findMachine(topology string) (here *model.Machine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return tuner.MachineOf(doc, os.Getenv)
+	return policyfile.MachineOf(doc, os.Getenv)
 }
 
 // About lists what is to be known of what files decide for communicators: what the library would warn of, why the model

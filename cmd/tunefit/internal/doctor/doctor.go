@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Limits end an examination, whatever hangs. They are more than node.AnswerLimit, so that what waits for the driver or
@@ -89,7 +89,7 @@ func onThisMachine(o Options) *doctor {
 	d.shm = dirstore.Shm
 	d.proc = "/proc"
 	d.cgroups = "/sys/fs/cgroup"
-	d.detect = tuner.FindMachine
+	d.detect = policyfile.FindMachine
 	return d
 }
 

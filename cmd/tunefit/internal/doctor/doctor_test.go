@@ -18,6 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // testDoctor examines an environment on a machine of its own: nothing outside of the
@@ -142,7 +143,7 @@ func gcc(t *testing.T, file, source string, flags ...string) string {
 // A machine that is known is named; it is missed only where something needs it.
 func TestDoctorTopology(t *testing.T) {
 	known := func(func(string) string) (*model.Machine, detect.Source, error) {
-		return tuner.FindMachine(func(name string) string {
+		return policyfile.FindMachine(func(name string) string {
 			if name == detect.TunerFileVariable {
 				return filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 			}

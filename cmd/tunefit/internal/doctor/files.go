@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // filesFound are the policy and the model that the environment names.
@@ -45,8 +46,8 @@ func (d *doctor) readFiles() (f filesFound) {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
 			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
 				file.faults = []string{wrong.Error()}
-			} else if len(file.text) > tuner.MaxFileBytes {
-				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(tuner.MaxFileBytes))
+			} else if len(file.text) > policyfile.MaxFileBytes {
+				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(policyfile.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
 				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 			}

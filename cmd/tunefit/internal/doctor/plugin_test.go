@@ -16,10 +16,10 @@ import (
 // What a value of NCCL_TUNER_PLUGIN makes NCCL load is named, or why nothing is.
 func TestDoctorPlugin(t *testing.T) {
 	dir := t.TempDir()
-	other := gcc(t, filepath.Join(dir, "libnccl-tuner-other.so"), `#include "tuner/plugin/abi.h"
+	other := gcc(t, filepath.Join(dir, "libnccl-tuner-other.so"), `#include "internal/abi/abi.h"
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Other", 0, 0, 0};`)
 	gcc(t, filepath.Join(dir, "libnccl-tuner-libabsent.so.so"), `int nothing;`) // NCCL adds nothing to a whole name
-	impostor := gcc(t, filepath.Join(dir, "libimpostor.so"), `#include "tuner/plugin/abi.h"
+	impostor := gcc(t, filepath.Join(dir, "libimpostor.so"), `#include "internal/abi/abi.h"
 static int init(size_t ranks, size_t nodes, abi_logger log, void **ctx) { (void)ranks; (void)nodes; (void)log; (void)ctx; return 1; }
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 	none := gcc(t, filepath.Join(dir, "libnone.so"), `int nothing;`)

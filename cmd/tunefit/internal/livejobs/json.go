@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // CommunicatorJSON is a communicator as status --json prints it.
@@ -24,7 +24,7 @@ type CommunicatorJSON struct {
 	Changes      []changeJSON `json:"changes"`
 	Faults       []string     `json:"faults,omitempty"`
 	// Comparison is of the policy, in the running job; left out where none was asked for.
-	Comparison *tuner.Comparison `json:"comparison,omitempty"`
+	Comparison *trial.Finding `json:"comparison,omitempty"`
 }
 
 type memberJSON struct {

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // todo begins the line that says what to do.
@@ -67,11 +68,11 @@ func notes(c *communicator) (notes []string) {
 }
 
 // comparison is what the job compares, or has compared last; nil for nothing.
-func comparison(c *communicator) (*tuner.Comparison, error) {
+func comparison(c *communicator) (*trial.Finding, error) {
 	if c.Note == nil {
 		return nil, nil
 	}
-	var found tuner.Comparison
+	var found trial.Finding
 	err := json.Unmarshal(c.Note, &found)
 	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	return &found, err
@@ -97,7 +98,7 @@ func pendingNote(c *communicator) string {
 		note += ".\n  Not acknowledged: " + names(missing)
 	}
 	// What to do then is said of the process.
-	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.state == tuner.Stopped }) {
+	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.state == identity.Stopped }) {
 		return note
 	}
 	return note + todo + "nothing while the job makes calls; a communicator that makes none changes when it does"
@@ -112,7 +113,7 @@ func atTime(t time.Time) string {
 
 // processNotes says which processes keep their communicators from anything.
 func processNotes(all []communicator) (notes []string) {
-	for _, state := range []tuner.ProcessState{tuner.Dead, tuner.Stopped} {
+	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
 		var processes, pids, comms []string
 		seen := map[string]bool{}
 		for i := range all {
@@ -130,7 +131,7 @@ func processNotes(all []communicator) (notes []string) {
 		}
 		switch {
 		case len(processes) == 0:
-		case state == tuner.Dead:
+		case state == identity.Dead:
 			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", few(processes), few(comms)))
 		default:
 			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // lookLimit bounds one look at a rendezvous: a file server may be away.
@@ -25,21 +27,21 @@ type observer struct {
 	own       bool          // to remove from: of the default ones only this user's, and records that this user trusts
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
-	bundles   map[string]*tuner.Bundle // by content
-	unseen    []error                  // what the last look could not look at
+	bundles   map[string]*policyfile.Bundle // by content
+	unseen    []error                       // what the last look could not look at
 }
 
 func newObserver(name string) *observer {
-	return &observer{name: name, inspector: map[string]*agree.Inspector{}, bundles: map[string]*tuner.Bundle{}}
+	return &observer{name: name, inspector: map[string]*agree.Inspector{}, bundles: map[string]*policyfile.Bundle{}}
 }
 
 // communicator is one as a person is to see it.
 type communicator struct {
 	agree.Communicator
 	place    tuner.RendezvousView
-	version  agree.VersionName // in force
-	since    time.Time         // zero if not known
-	files    *tuner.Bundle     // that the version is made from; nil if not known
+	version  agree.VersionName  // in force
+	since    time.Time          // zero if not known
+	files    *policyfile.Bundle // that the version is made from; nil if not known
 	members  []member
 	pending  *agree.Change
 	frozen   *agree.Change
@@ -52,9 +54,9 @@ type communicator struct {
 type member struct {
 	slot    int
 	rank    int // -1: not known
-	process tuner.Process
+	process identity.Process
 	unnamed bool // the record names no process
-	state   tuner.ProcessState
+	state   identity.State
 	left    bool // it has ended the communicator
 }
 
@@ -66,7 +68,7 @@ func (m member) String() string {
 }
 
 // gone reports that this rank does nothing any more.
-func (m member) gone() bool { return m.left || m.state == tuner.Dead }
+func (m member) gone() bool { return m.left || m.state == identity.Dead }
 
 // places returns where to look.
 func (o *observer) places() ([]tuner.RendezvousView, error) {
@@ -143,9 +145,9 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 		}
 	}
 	for _, s := range c.Slots {
-		m := member{slot: s.Index, rank: tuner.ParseRank(s.Identity), left: s.Left}
+		m := member{slot: s.Index, rank: identity.ParseRank(s.Identity), left: s.Left}
 		var err error
-		if m.process, err = tuner.ParseProcess(s.Identity); err != nil {
+		if m.process, err = identity.Parse(s.Identity); err != nil {
 			m.unnamed = true
 		} else {
 			m.state = m.process.State()
@@ -157,7 +159,7 @@ func (o *observer) judge(ctx context.Context, p tuner.RendezvousView, from agree
 }
 
 // bundle returns what a version is made from, nil if that is not known.
-func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *tuner.Bundle {
+func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *policyfile.Bundle {
 	if b := o.bundles[v.Content]; b != nil || v.Content == "" {
 		return b
 	}
@@ -165,7 +167,7 @@ func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.V
 	if err != nil {
 		return nil
 	}
-	b, err := tuner.DecodeBundle(content)
+	b, err := policyfile.DecodeBundle(content)
 	if err != nil {
 		return nil
 	}
@@ -215,7 +217,7 @@ func (c *communicator) which(is func(member) bool) (some []member) {
 }
 
 func (c *communicator) dead() []member {
-	return c.which(func(m member) bool { return m.state == tuner.Dead && !m.left })
+	return c.which(func(m member) bool { return m.state == identity.Dead && !m.left })
 }
 
 func (c *communicator) left() []member { return c.which(func(m member) bool { return m.left }) }
@@ -247,7 +249,7 @@ func (c *communicator) paths() (policy, model string) {
 		policy, model = c.files.Policy.Name, c.files.Model.Name
 	}
 	for _, m := range c.members {
-		if m.unnamed || m.gone() || m.state == tuner.Unknown {
+		if m.unnamed || m.gone() || m.state == identity.Unknown {
 			continue
 		}
 		// A version that was started on without a file that can be used names none.
@@ -284,7 +286,7 @@ func names(members []member) string {
 		switch {
 		case m.left:
 			state = ", has ended the communicator"
-		case m.state == tuner.Dead, m.state == tuner.Stopped:
+		case m.state == identity.Dead, m.state == identity.Stopped:
 			state = ", " + m.state.String()
 		}
 		list[i] = fmt.Sprintf("%s (%s%s)", m, m.place(), state)
@@ -294,5 +296,5 @@ func names(members []member) string {
 
 // here reports whether a rank on this machine still has the communicator.
 func (c *communicator) here() bool {
-	return len(c.which(func(m member) bool { return !m.left && (m.state == tuner.Running || m.state == tuner.Stopped) })) > 0
+	return len(c.which(func(m member) bool { return !m.left && (m.state == identity.Running || m.state == identity.Stopped) })) > 0
 }

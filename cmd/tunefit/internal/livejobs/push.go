@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Push puts a file into force in running jobs.
@@ -65,8 +66,8 @@ func (f *Push) Run(out io.Writer, name string) error {
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
 	}
 	text, err := file.unpacked()
-	if err == nil && len(text) > tuner.MaxLiveBytes {
-		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(tuner.MaxLiveBytes))
+	if err == nil && len(text) > policyfile.MaxLiveBytes {
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(policyfile.MaxLiveBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, to)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // behindLinks follows all links to an absolute path; the file itself need not exist.
@@ -52,7 +52,7 @@ func replaceable(name string) (path string, old []byte, err error) {
 	case !info.Mode().IsRegular():
 		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name, info.Mode().Type())
 	}
-	if old, err = openregular.Read(path, tuner.MaxFileBytes); old == nil {
+	if old, err = openregular.Read(path, policyfile.MaxFileBytes); old == nil {
 		old = []byte{}
 	}
 	return path, old, err

@@ -11,7 +11,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // waiter waits until the communicators that read a file run on its new text.
@@ -31,10 +32,10 @@ type waiter struct {
 // target is a communicator that reads the file.
 type target struct {
 	key, name string
-	goal      tuner.Bundle    // what its ranks read now
-	before    uint64          // the last change that was known before the file was written
-	same      map[string]bool // content digests: whether it means what the goal does
-	done      bool            // it runs on the goal, or has ended
+	goal      policyfile.Bundle // what its ranks read now
+	before    uint64            // the last change that was known before the file was written
+	same      map[string]bool   // content digests: whether it means what the goal does
+	done      bool              // it runs on the goal, or has ended
 	ended     bool
 	hopeless  bool   // it never will
 	why       string // not done, in words
@@ -94,8 +95,8 @@ func (w *waiter) reads(c *communicator) (reads, known bool) {
 }
 
 // goal is what a communicator's ranks find in their files from now on.
-func (w *waiter) goal(c *communicator) tuner.Bundle {
-	var b tuner.Bundle
+func (w *waiter) goal(c *communicator) policyfile.Bundle {
+	var b policyfile.Bundle
 	if c.files != nil {
 		b = *c.files
 	}
@@ -104,10 +105,10 @@ func (w *waiter) goal(c *communicator) tuner.Bundle {
 	if w.file.model {
 		written, other, otherFile = &b.Model, &b.Policy, watchedFile{policy, false}
 	}
-	*written = tuner.Source{Name: w.file.path, Text: w.text}
+	*written = policyfile.Source{Name: w.file.path, Text: w.text}
 	// The ranks read both files when one changes.
 	if text, err := otherFile.read(); otherFile.path != "" && err == nil {
-		*other = tuner.Source{Name: otherFile.path, Text: text}
+		*other = policyfile.Source{Name: otherFile.path, Text: text}
 	}
 	return b
 }
@@ -231,7 +232,7 @@ func (w *waiter) judge(t *target, c *communicator) {
 	default:
 		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 	}
-	if stopped := c.which(func(m member) bool { return m.state == tuner.Stopped }); len(stopped) > 0 {
+	if stopped := c.which(func(m member) bool { return m.state == identity.Stopped }); len(stopped) > 0 {
 		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
 	}
 }
@@ -243,7 +244,7 @@ func (w *waiter) reached(t *target, c *communicator) bool {
 	}
 	same, known := t.same[c.version.Content]
 	if !known {
-		same = tuner.SameMeaning(*c.files, t.goal, os.Getenv)
+		same = policyfile.SameMeaning(*c.files, t.goal, os.Getenv)
 		t.same[c.version.Content] = same
 	}
 	return same

@@ -8,13 +8,13 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // AnswerLimit is how long the driver, or an etcd, may take to answer: little enough that whoever asked can still tell.
 const AnswerLimit = 1800 * time.Millisecond
 
-// FindingMachine is tuner.FindMachine, or plays it.
+// FindingMachine is policyfile.FindMachine, or plays it.
 type FindingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
 // Machine is what the tuner would take this machine for.
@@ -30,7 +30,7 @@ var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
 
 // ThisMachine is what the tuner would take the machine for in a process with these variables.
 func ThisMachine(getenv func(string) string) Machine {
-	return FindMachine(context.Background(), tuner.FindMachine, getenv)
+	return FindMachine(context.Background(), policyfile.FindMachine, getenv)
 }
 
 // FindMachine does not wait for the driver longer than AnswerLimit.

@@ -1,0 +1,196 @@
+// Package identity names processes so that no two that ever live have the same name, and says
+// whether a named process still runs. Ranks put these names into their records, and files
+// of metrics begin with one.
+//
+// A name is text. It holds no resources, and anybody may keep it for as long as he likes.
+package identity
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// New names a member of a communicator, or this process, unlike all others that ever live.
+// `tunefit status` shows host and process of it.
+func New() string {
+	p := Self()
+	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.Started, p.boot)
+}
+
+// WithRank adds a member's rank to its name; -1 is an unknown rank.
+func WithRank(identity string, rank int) string {
+	if rank < 0 {
+		return identity
+	}
+	return fmt.Sprintf("%s rank=%d", identity, rank)
+}
+
+// ParseRank reads the rank from a name; -1 if the name has none.
+func ParseRank(identity string) int {
+	_, text, told := strings.Cut(identity, " rank=")
+	rank, err := strconv.Atoi(text)
+	if !told || err != nil || rank < 0 {
+		return -1
+	}
+	return rank
+}
+
+// Process is a process as a name tells of it.
+type Process struct {
+	Host string
+	PID  int
+	// Started is when it started, in clock ticks since boot: the kernel reuses PIDs. 0: not known.
+	Started uint64
+	// space is the namespace of PID: each container has its own. 0: not known.
+	space uint64
+	// boot is the beginning of the kernel's boot id. It tells machines of the same name
+	// apart, whose first namespaces have the same number. "": not known.
+	boot string
+}
+
+// Self returns this process. It looks it up once.
+var Self = sync.OnceValue(self)
+
+func self() Process {
+	p := Process{PID: os.Getpid(), space: pidSpace(), boot: bootID()}
+	if p.Host, _ = os.Hostname(); p.Host == "" {
+		p.Host = "?"
+	}
+	_, p.Started, _ = procStat(p.PID)
+	return p
+}
+
+// hostMax is how long a host's name may be, HOST_NAME_MAX of Linux.
+const hostMax = 64
+
+// Parse reads the process from a name.
+func Parse(identity string) (p Process, err error) {
+	var unique string
+	n, _ := fmt.Sscan(identity, &unique, &p.Host, &p.PID, &p.space, &p.Started, &p.boot)
+	if n < 3 || len(p.Host) > hostMax {
+		return Process{}, errors.New("names no process")
+	}
+	return p, nil
+}
+
+func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
+
+// Unique is a number that no other process of the machine has. In a container it includes the
+// namespace.
+func (p Process) Unique() string {
+	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of Linux
+	if p.space == first || p.space == 0 {
+		return strconv.Itoa(p.PID)
+	}
+	return fmt.Sprintf("%d-%d", p.PID, p.space)
+}
+
+// State is what this machine knows of a process.
+type State int8
+
+// The states of a process.
+const (
+	Unknown State = iota // it is on another machine or in another container
+	Running
+	Stopped // by a signal or a debugger
+	Dead
+)
+
+var states = [...]string{"unknown", "running", "stopped", "dead"}
+
+func (s State) String() string { return states[s] }
+
+// State looks for the process. It returns Dead only if that is certain.
+func (p Process) State() State {
+	here := Self()
+	if p.PID < 1 || p.boot != here.boot || p.boot == "" || p.space != here.space || p.space == 0 {
+		return Unknown
+	}
+	state, started, err := procStat(p.PID)
+	switch {
+	case err != nil: // without permission to look, it cannot be seen but be asked for
+		if errors.Is(syscall.Kill(p.PID, 0), syscall.ESRCH) {
+			return Dead
+		}
+		return Running
+	case started != p.Started && p.Started != 0, state == 'Z', state == 'X':
+		return Dead
+	case state == 'T', state == 't':
+		return Stopped
+	}
+	return Running
+}
+
+// Getenv returns a variable of the environment that the process was started with.
+func (p Process) Getenv(name string) string {
+	if p.State() == Unknown {
+		return ""
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	for _, variable := range strings.Split(string(text), "\x00") {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Path returns the place of a file as the process names it, and false where that
+// cannot be known here.
+func (p Process) Path(file string) (path string, ok bool) {
+	if state := p.State(); state == Unknown || state == Dead || file == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(file) {
+		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID))
+		if err != nil {
+			return "", false
+		}
+		file = filepath.Join(dir, file)
+	}
+	return filepath.Clean(file), true
+}
+
+func pidSpace() uint64 {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0
+	}
+	number := strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]")
+	space, _ := strconv.ParseUint(number, 10, 64)
+	return space
+}
+
+// bootID returns 64 bits of the kernel's boot id: a slot's record is to stay so small
+// that a full disk has room for it.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	id := strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")
+	return id[:min(len(id), 16)]
+}
+
+// procStat returns the fields 3 and 22 of proc(5)'s stat. The second, the command,
+// may hold anything.
+func procStat(pid int) (state byte, started uint64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, 0, errors.New("not enough fields")
+	}
+	started, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return fields[0][0], started, err
+}

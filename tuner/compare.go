@@ -1,0 +1,151 @@
+package tuner
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// takeTurns begins this rank's part in the comparison that the settings ask for. A change takes so long
+// if nothing delays it.
+func (c *Comm) takeTurns(change time.Duration) {
+	peer, remove := c.plugin.peers.Add(func() (string, uint64) {
+		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
+	})
+	c.ends = append(c.ends, remove)
+	switch slot := c.member.Slot(); {
+	case slot == 0:
+		c.compare(peer, change)
+	case slot > 0:
+		c.background("it stays unknown whether the first slot compares", c.warnOfMissed)
+	}
+}
+
+// compare starts the comparison, on the rank of the first slot.
+func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
+	if c.info.Clock == nil || c.info.NewStamps == nil {
+		return
+	}
+	config := trial.Config{
+		Comm: c.key(), Nodes: c.info.Nodes, Ranks: c.info.Ranks,
+		Versions: turns{c.member}, Change: change, Canary: c.settings.canary,
+		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
+		Log: c.log.About(about(c.info)), Tell: c.publisher(c.member.Note),
+	}
+	if c.settings.compare != "" {
+		if other := c.compared(); other != nil {
+			config.Other = other
+		} else if !c.settings.canary {
+			return
+		}
+	}
+	const outcome = "nothing is compared any more, and the version in force stays"
+	c.background(outcome, func(ctx context.Context) { trial.Run(ctx, config) })
+}
+
+// background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.
+func (c *Comm) background(outcome string, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer c.survive(outcome)
+		f(ctx)
+	})
+	c.ends = append(c.ends, func() { cancel(); running.Wait() })
+}
+
+// turns is a member as a comparison uses it.
+type turns struct{ *agree.Member }
+
+func (t turns) Propose(v trial.Version) { t.Member.Propose(v.(*policyfile.Version).Shared()) }
+
+func (t turns) InForce() trial.InForce {
+	f := t.Member.InForce()
+	return trial.InForce{Version: f.Snapshot.(*snapshot).Version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
+}
+
+// compared returns the version that NCCL_TUNER_COMPARE names; nil where it cannot be used, which has been logged.
+func (c *Comm) compared() *policyfile.Version {
+	named := c.settings.compare
+	if named == compareNCCL {
+		return policyfile.None
+	}
+	files := c.settings.files
+	files.Policy = policyfile.Named{Variable: EnvCompare, Path: named}
+	read, err := c.plugin.loader.LoadLive(files, c.log)
+	if err != nil || !read.Valid {
+		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, named, compareNCCL)
+		return nil
+	}
+	return read.Version
+}
+
+// publisher returns what takes a comparison's findings to the metrics, to NCCL_TUNER_RECORD and, by note, to
+// `tunefit status`.
+func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Finding) {
+	log, warned := c.log.About(about(c.info)), false
+	return func(ctx context.Context, f trial.Finding) {
+		c.found.Store(&f)
+		text, err := json.Marshal(f)
+		if err != nil {
+			panic(err) // strings, numbers and times
+		}
+		if dir := c.settings.record; dir != "" {
+			if err := telemetry.WriteFinding(&c.plugin.hung, dir, f, text); err != nil && !warned {
+				warned = true // once, not after each pair
+				log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, dir, err)
+			}
+		}
+		if err := note(ctx, text); err != nil && ctx.Err() == nil {
+			log.Infof("tunefit status cannot show the comparison: %v", err)
+		}
+	}
+}
+
+// comparing are the variables by which this rank asks for a comparison. A rank's identity ends
+// with them, so that the others know.
+func (s settings) comparing() (variables []string) {
+	if s.compare != "" {
+		variables = append(variables, EnvCompare)
+	}
+	if s.canary {
+		variables = append(variables, EnvCanary)
+	}
+	return variables
+}
+
+// ownerPause is the time between two looks for the owner of the first slot.
+const ownerPause = time.Second
+
+// warnOfMissed says what this rank asks for and the rank that compares, which has the first slot,
+// does not: nothing would happen. It waits for that rank.
+func (c *Comm) warnOfMissed(ctx context.Context) {
+	for {
+		first, err := c.member.Owner(ctx, 0)
+		if err == nil && first != "" {
+			c.logMissed(first)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(ownerPause):
+		}
+	}
+}
+
+func (c *Comm) logMissed(first string) {
+	for _, variable := range c.settings.comparing() {
+		if !strings.Contains(first, " "+variable) {
+			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on the rank of the first slot, "+
+				"which compares (needed: the same value on all ranks)", c.info, variable)
+		}
+	}
+}

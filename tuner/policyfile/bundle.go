@@ -1,0 +1,58 @@
+package policyfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Bundle is a version of the policy as ranks pass it on: the files that it is made
+// from. A rank that was told no file of a kind, or has a bad one, passes on none; a
+// bundle without files leaves everything to NCCL.
+type Bundle struct {
+	Policy, Model Source
+}
+
+// Source is a file's name, for messages, and its text. Without a name there is none.
+type Source struct {
+	Name string
+	Text []byte
+}
+
+// bundleFormat is the first line of a bundle. Then come the names and lengths of the
+// files, as one line of JSON, and the files.
+const bundleFormat = "nccl-tuner-go bundle 1\n"
+
+type bundleHead struct {
+	Policy, Model       string
+	PolicyLen, ModelLen int
+}
+
+// Encode returns the content of a version; DecodeBundle reads it.
+func (b Bundle) Encode() []byte {
+	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, len(b.Policy.Text), len(b.Model.Text)})
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text}, nil)
+}
+
+// DecodeBundle reads the content of a version.
+func DecodeBundle(content []byte) (b Bundle, err error) {
+	rest, ok := bytes.CutPrefix(content, []byte(bundleFormat))
+	line, files, found := bytes.Cut(rest, []byte("\n"))
+	if !ok || !found {
+		return b, errors.New("the version is no bundle of policy files; do the ranks run the same build?")
+	}
+	var head bundleHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", err)
+	}
+	if head.PolicyLen < 0 || head.ModelLen < 0 || head.PolicyLen+head.ModelLen != len(files) {
+		return b, errors.New("the bundle of policy files is damaged: it does not have the length it says")
+	}
+	b.Policy = Source{head.Policy, files[:head.PolicyLen]}
+	b.Model = Source{head.Model, files[head.PolicyLen:]}
+	return b, nil
+}

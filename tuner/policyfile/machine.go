@@ -1,0 +1,93 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+)
+
+// machine is the topology of the node that a process runs on. To detect it can take a second,
+// so that is done once in a process, and only for a condition or a model that needs it.
+//
+// Each rank detects by itself. Ranks on nodes that differ could decide differently, so the
+// topology is part of policy.Engine's digest.
+type machine struct {
+	once  sync.Once
+	here  *model.Machine // nil: not known
+	from  detect.Source
+	err   error
+	noted sync.Once
+}
+
+// machineLimit bounds the wait for the topology's files and for NVIDIA's driver.
+const machineLimit = 30 * time.Second
+
+// findMachine returns the machine, or nil where it is not known. It is an error if
+// something hangs.
+func (l *Loader) findMachine() (*model.Machine, error) {
+	m := &l.machine
+	m.once.Do(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				m.here, m.err = nil, fmt.Errorf("a defect in reading it: %v", p)
+			}
+		}()
+		type found struct {
+			here *model.Machine
+			from detect.Source
+		}
+		var f found
+		f, m.err = hung.Get(l.hung, "topology", machineLimit, func() (f found, err error) {
+			f.here, f.from, err = l.Find(l.getenv)
+			return f, err
+		})
+		m.here, m.from = f.here, f.from
+	})
+	if errors.As(m.err, new(hung.NoAnswer)) {
+		return nil, fmt.Errorf("the topology of this machine: %w; %s", m.err, otherRanks)
+	}
+	return m.here, nil
+}
+
+// logMachine logs once what was found.
+func (l *Loader) logMachine(log telemetry.Log) {
+	m := &l.machine
+	log.Once(&m.noted, func() {
+		if m.err != nil {
+			log.Warnf("the topology of this machine is not known: %v", m.err)
+			return
+		}
+		log.Infof("topology (%s): %s, fingerprint %s", m.from, m.here.Summary, m.here.Fingerprint)
+	})
+}
+
+// FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
+// It can cost a second.
+func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, error) {
+	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
+	if err != nil {
+		return nil, from, err
+	}
+	here, err := MachineOf(doc, getenv)
+	return here, from, err
+}
+
+// MachineOf is the machine that a topology describes, under NCCL's variables.
+func MachineOf(doc *topo.Document, getenv func(string) string) (*model.Machine, error) {
+	sys, err := topo.Build(doc, topo.BuildOptions{WholeMLOPart: getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"})
+	if err != nil {
+		return nil, err
+	}
+	here := &model.Machine{Fingerprint: sys.Fingerprint()}
+	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return here, nil
+}

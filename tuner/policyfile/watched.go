@@ -1,0 +1,142 @@
+package policyfile
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+)
+
+// How often a file is polled besides the kernel's events, how long it must be unchanged after
+// an edit, and the longest wait for that.
+const (
+	lookEvery = time.Second
+	restFor   = 100 * time.Millisecond
+	restMax   = time.Second
+)
+
+// watchedFiles watches the policy's files for all communicators of the process.
+type watchedFiles struct {
+	mu      sync.Mutex
+	byNames map[[2]Named]*watchedSet
+	watcher *watch.Watcher // nil while there is nothing to watch
+}
+
+// watchedSet is a policy file and a model file that belong together.
+type watchedSet struct {
+	loader   *Loader
+	settings Settings
+	stops    []func()
+
+	reading sync.Mutex // held while the files are read
+	last    Loaded     // what was read last
+
+	mu    sync.Mutex // guards what follows; held for moments only
+	log   telemetry.Log
+	good  *Version // as last read
+	users map[*user]bool
+}
+
+// user is who wants to hear of edits.
+type user struct{ offer func(*Version) }
+
+// Watch offers each new version of the files until stop. own is what they were when they were
+// read last for the caller. offer is called by any goroutine, for moments only, and may be offered
+// what it was offered before.
+func (l *Loader) Watch(s Settings, own Loaded, log telemetry.Log, offer func(*Version)) (stop func()) {
+	one := &user{offer}
+	set, sure := l.joinWatch(s, own, log, one)
+	if !sure {
+		set.read(true)
+	}
+	return func() { l.watched.leave(set, one) }
+}
+
+func (s Settings) key() [2]Named { return [2]Named{s.Policy, s.Model} }
+
+// joinWatch adds a user. sure is false if the files were read at another time than own: the user
+// may have missed an edit.
+func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user) (set *watchedSet, sure bool) {
+	w := &l.watched
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	set = w.byNames[s.key()]
+	if set == nil {
+		set = &watchedSet{loader: l, settings: s, good: own.Version, last: own, users: map[*user]bool{}}
+		set.settings.live = true
+		w.byNames[s.key()] = set
+		if w.watcher == nil {
+			w.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
+				Log: func(text string) { log.Infof("%s", text) }})
+		}
+		for _, file := range s.key() {
+			if file.Path != "" {
+				set.stops = append(set.stops, w.watcher.Add(file.Path, set.changed))
+			}
+		}
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.users[one] = true
+	set.log = log
+	return set, set.good == own.Version
+}
+
+func (w *watchedFiles) leave(set *watchedSet, one *user) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	set.mu.Lock()
+	delete(set.users, one)
+	last := len(set.users) == 0
+	set.mu.Unlock()
+	if !last {
+		return
+	}
+	delete(w.byNames, set.settings.key())
+	for _, stop := range set.stops {
+		stop()
+	}
+	if len(w.byNames) == 0 {
+		w.watcher.Close()
+		w.watcher = nil
+	}
+}
+
+// changed is the watcher's callback: the files may have changed.
+func (s *watchedSet) changed() { s.read(false) }
+
+// read offers the version of the files to all users, if the files have changed or always is set.
+// A bad file changes nothing: the version in force stays.
+func (s *watchedSet) read(always bool) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.mu.Lock()
+	log, good := s.log, s.good
+	s.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.names())
+		}
+	}()
+	f := s.loader.loadFiles(s.settings)
+	if f == s.last.read && (!always || s.last.Version != good) {
+		return
+	}
+	s.last, _ = s.loader.use(f, s.settings, log)
+	if !s.last.Valid {
+		log.Warnf("keeping version %.12s of %s, the last without errors", good.Meaning(), s.settings.names())
+		return
+	}
+	v := s.last.Version
+	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
+		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes), good.Meaning())
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.good = v
+	for one := range s.users {
+		one.offer(v)
+	}
+}

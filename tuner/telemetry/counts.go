@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"sync/atomic"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// Under a version of the policy each decider has a number: NCCL, the model, and from firstRow on the
+// rows, by index of the rule. C counts calls by these numbers, because a known shape does not
+// reach Go. Rows that get no number share lateRows.
+const (
+	byNCCL = iota
+	byModel
+	lateRows
+	firstRow
+
+	maxDeciders = 1 << 16
+)
+
+// Counts are a communicator's calls by what decided them, under one version of the policy.
+type Counts struct {
+	comm    *CommMetrics
+	engine  *policy.Engine // nil: NCCL decides everything
+	meaning string         // of the version
+	hits    []atomic.Uint64
+	free    func()
+}
+
+// NewHits makes the memory of n counts.
+type NewHits func(n int) (hits []atomic.Uint64, free func())
+
+// NewCounts makes the counts of a version of the communicator's policy until Free. Without newHits
+// nobody counts.
+func (m *CommMetrics) NewCounts(e *policy.Engine, meaning string, newHits NewHits) *Counts {
+	c := &Counts{comm: m, engine: e, meaning: meaning, free: func() {}}
+	if newHits == nil {
+		return c
+	}
+	n := firstRow
+	if m.wanted() && e != nil && e.Policy != nil {
+		n = min(firstRow+len(e.Policy.Rules), maxDeciders)
+	}
+	c.hits, c.free = newHits(n)
+	if m.wanted() {
+		m.follow(c)
+	}
+	return c
+}
+
+// Hits returns the counts by number.
+func (c *Counts) Hits() []atomic.Uint64 { return c.hits }
+
+// Free hands the memory back. The metrics keep what was counted.
+func (c *Counts) Free() {
+	c.comm.fold(c)
+	c.free()
+}
+
+// Decider returns the number of what has decided.
+func (c *Counts) Decider(a policy.Answer) int {
+	switch {
+	case a.By == policy.ByModel:
+		return byModel
+	case a.By != policy.ByRow:
+		return byNCCL
+	case firstRow+a.Rule < len(c.hits):
+		return firstRow + a.Rule
+	}
+	return lateRows
+}
+
+// decided is how many calls were decided by what.
+type decided struct{ nccl, model, rows uint64 }
+
+// noRule stands for the rows that have no number.
+const noRule = lateRows - firstRow
+
+// add adds what a version has decided by now, and tells each row that has decided calls. Calls may
+// go on meanwhile.
+func (d *decided) add(hits []atomic.Uint64, row func(rule int, n uint64)) {
+	d.nccl += hits[byNCCL].Load()
+	d.model += hits[byModel].Load()
+	for i := lateRows; i < len(hits); i++ {
+		if n := hits[i].Load(); n > 0 {
+			d.rows += n
+			row(i-firstRow, n)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package telemetry
+
+import (
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+)
+
+// A DecisionLog writes one line per new decision of a communicator, for
+// NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
+//
+// It sees the queries that the cache in C does not know. A shape that the cache has evicted is
+// asked again, and not written again. How often a shape is used is not counted, because a known
+// shape must cost nothing. NCCL's thread alone adds to it; SumUp comes when that has ended.
+type DecisionLog struct {
+	log    Log
+	engine *policy.Engine
+	seed   maphash.Seed
+
+	seen    map[uint64]struct{} // hashes of lines written
+	offered map[string]bool     // lines written about what NCCL offers
+	full    bool
+	asked   int         // decisions, new or not
+	rows    map[int]int // new decisions by index of the rule
+	model   int
+	nccl    int
+}
+
+// maxDecisions bounds the memory of a communicator that sees ever new shapes.
+const maxDecisions = 1 << 16
+
+// maxRowsSummed bounds what one communicator says at its end.
+const maxRowsSummed = 100
+
+// NewDecisionLog begins the log of an engine's decisions for one communicator.
+func NewDecisionLog(log Log, e *policy.Engine) *DecisionLog {
+	return &DecisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, offered: map[string]bool{}, rows: map[int]int{}}
+}
+
+// Add logs an answer to a query, if it is a new decision.
+func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
+	l.asked++
+	if l.full {
+		return
+	}
+	line := fmt.Sprintf("%s %s, %d pipelined: %s, decided by %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, Reason(l.engine, q, a), decidedBy(l.engine, a))
+	key := maphash.String(l.seed, line)
+	if _, known := l.seen[key]; known {
+		return
+	}
+	if len(l.seen) == maxDecisions {
+		l.full = true
+		l.log.Infof("%d decisions are logged for this communicator, no more are", maxDecisions)
+		return
+	}
+	l.seen[key] = struct{}{}
+	if offered := offers(q); offered != "" && !l.offered[offered] {
+		l.offered[offered] = true
+		l.log.Infof("%s", offered)
+	}
+	switch a.By {
+	case policy.ByRow:
+		l.rows[a.Rule]++
+	case policy.ByModel:
+		l.model++
+	default:
+		l.nccl++
+	}
+	l.log.Infof("%s", line)
+}
+
+// offers says which cells NCCL offers for a collective; "" where its costs are not known. Whoever plans
+// measurements need not try the rest.
+func offers(q policy.Query) string {
+	if q.Costs.AvailableOnly {
+		return ""
+	}
+	var names []string
+	for algo, proto := range nccl.Cells {
+		if q.Costs.Offers(algo, proto) {
+			names = append(names, fmt.Sprintf("%s/%s", algo, proto))
+		}
+	}
+	return fmt.Sprintf("NCCL offers for %s: %s", q.Coll, strings.Join(names, ", "))
+}
+
+// decidedBy names a row, a model or NCCL.
+func decidedBy(e *policy.Engine, a policy.Answer) string {
+	switch a.By {
+	case policy.ByRow:
+		return fmt.Sprintf("%s:%d", e.Policy.File, e.Policy.Rules[a.Rule].Line)
+	case policy.ByModel:
+		return "model " + e.Model.Name
+	}
+	return "NCCL"
+}
+
+// Reason says what an engine decided instead of what, and why no row did and what the model expects.
+func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
+	algo, proto, _ := q.Costs.Own()
+	own := "NCCL's choice"
+	if algo >= 0 {
+		own = fmt.Sprintf("%s/%s", algo, proto)
+	}
+	ours := choice(a.Decision)
+	if a.Algo >= 0 && (a.Algo != algo || a.Proto != proto) {
+		ours += " instead of " + own
+	}
+	switch a.By {
+	case policy.ByRow:
+		return ours
+	case policy.ByModel:
+		return ours + ", " + expected(a.Choice)
+	}
+	if e.Policy != nil {
+		ours += ", no row matches"
+	}
+	if a.Asked {
+		ours += ", the model abstains: " + a.Abstention.String()
+		if a.Abstention == model.AbstainGain || a.Abstention == model.AbstainFarther {
+			ours += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
+		}
+	}
+	return ours
+}
+
+// expected is what a model expects. Uncertain is the standard deviation of the
+// ratio of both times.
+func expected(c model.Choice) string {
+	if c.Verified {
+		return fmt.Sprintf("%.4g us verified, %.1f %% less than NCCL's", c.Micros(), 100*c.Gain())
+	}
+	uncertain := math.Hypot(c.Sigma, c.DefaultSigma)
+	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(), 100*uncertain)
+}
+
+func choice(d policy.Decision) string {
+	var s strings.Builder
+	switch {
+	case d.Algo < 0:
+		s.WriteString("NCCL's choice")
+	default:
+		fmt.Fprintf(&s, "%s/%s", d.Algo, d.Proto)
+	}
+	if d.Channels > 0 {
+		fmt.Fprintf(&s, ", %s", plural.Count(d.Channels, "channel", "channels"))
+	}
+	if d.ChunkBytes > 0 {
+		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
+	}
+	return s.String()
+}
+
+// SumUp writes how many shapes each row has decided, and the model, and NCCL. It counts
+// distinct shapes, not calls. A shape that was asked more than once was evicted in between.
+func (l *DecisionLog) SumUp() {
+	if len(l.seen) == 0 {
+		return
+	}
+	shapes := func(n int) string { return plural.Count(n, "shape", "shapes") }
+	var parts []string
+	if p := l.engine.Policy; p != nil {
+		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural.Count(len(p.Rules), "row", "rows")))
+	}
+	if l.engine.Model != nil {
+		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
+	}
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Count(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
+	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
+		if i == maxRowsSummed {
+			l.log.Infof("... and %d more rows", len(l.rows)-i)
+			return
+		}
+		l.log.Infof("%s:%d decided %s", l.engine.Policy.File, l.engine.Policy.Rules[r].Line, shapes(l.rows[r]))
+	}
+}

@@ -1,0 +1,218 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+)
+
+// An Exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
+// again and again while communicators are open, and removes it with the last. It is a file for
+// node_exporter's textfile collector. What metrics there are is in internal/metrics.
+type Exporter struct {
+	variable string // names the directory, for messages
+	release  string // of the library
+	hung     *hung.Calls
+	getenv   func(string) string
+	Every    time.Duration // between two writes
+
+	mu     sync.Mutex // guards what follows; held while counts are read
+	dir    string
+	labels []string
+	log    Log // of the first communicator
+	warned bool
+	comms  []*CommMetrics // open ones
+	opened int            // since the process began
+	stop   chan struct{}
+	done   chan struct{} // closed when the last goroutine has ended
+	rows   rowTotals
+
+	events changeTotals
+}
+
+const (
+	metricsEvery = 15 * time.Second
+	// metricsLimit bounds one operation of the directory's file system.
+	metricsLimit = time.Second
+)
+
+// NewExporter returns an exporter that writes nothing yet. variable is the setting that names its directory.
+func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
+	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery, done: make(chan struct{})}
+	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
+	e.events.refused = map[agree.Reason]uint64{}
+	close(e.done)
+	return e
+}
+
+// CommMetrics is what the exporter keeps of a communicator.
+type CommMetrics struct {
+	exporter *Exporter
+	dir      string           // "": nobody reads metrics
+	state    func() CommState // called with Exporter.mu held
+
+	// Exporter.mu guards what follows.
+	number int // 1 for the first of the process
+	// counting are the versions that may count: the one in force, one that is staged,
+	// and such as have just been replaced.
+	counting []*Counts
+	before   decided // by all others
+}
+
+// New returns the metrics of a communicator whose settings name this directory; "" for none.
+func (e *Exporter) New(dir string) *CommMetrics { return &CommMetrics{exporter: e, dir: dir} }
+
+func (m *CommMetrics) wanted() bool { return m.dir != "" }
+
+// Open begins to export the communicator until Close. All of a process go to the directory that the
+// first one names. Any goroutine may call state.
+func (m *CommMetrics) Open(log Log, state func() CommState) {
+	if !m.wanted() {
+		return
+	}
+	e := m.exporter
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.opened++
+	m.number, m.state = e.opened, state
+	e.comms = append(e.comms, m)
+	if len(e.comms) > 1 {
+		return
+	}
+	e.dir, e.log = m.dir, log
+	e.labels = metricsLabels(e.getenv) // here, as no other thread may ask for the environment
+	e.stop = make(chan struct{})
+	before, done := e.done, make(chan struct{})
+	e.done = done
+	go e.run(e.dir, before, e.stop, done)
+}
+
+// Close ends the export of the communicator. With the last one the file goes, and nothing runs any
+// more, unless the file system hangs.
+func (m *CommMetrics) Close() {
+	e := m.exporter
+	e.mu.Lock()
+	last := false
+	if i := slices.Index(e.comms, m); i >= 0 {
+		for _, c := range m.counting { // in one step, so that no count falls
+			e.keep(c)
+		}
+		e.comms = slices.Delete(e.comms, i, i+1)
+		last = len(e.comms) == 0
+	}
+	done := e.done
+	if last {
+		close(e.stop)
+	}
+	e.mu.Unlock()
+	if last {
+		select {
+		case <-done:
+		case <-time.After(3 * metricsLimit):
+		}
+	}
+}
+
+func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
+	defer close(done)
+	defer func() {
+		if p := recover(); p != nil {
+			e.warn("a defect in the plugin: %v; there are no more metrics", p)
+		}
+	}()
+	<-before
+	file := metricsFile{dir: dir, name: metricsName(identity.Self())}
+	_ = e.hung.Do(e.variable+" of others", metricsLimit, func() error { file.removeStale(); return nil })
+	for {
+		text := e.Page()
+		if err := e.hung.Do(e.variable, metricsLimit, func() error { return file.write(text) }); err != nil {
+			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", e.variable, dir, openregular.Reason(err))
+		}
+		select {
+		case <-stop:
+			_ = e.hung.Do(e.variable, metricsLimit, func() error { return os.Remove(file.path()) })
+			return
+		case <-time.After(e.Every):
+		}
+	}
+}
+
+// warn logs one warning in the life of a process: a full disk would bring one every 15 s.
+func (e *Exporter) warn(format string, args ...any) {
+	e.mu.Lock()
+	log, warned := e.log, e.warned
+	e.warned = true
+	e.mu.Unlock()
+	if !warned {
+		log.Warnf(format, args...)
+	}
+}
+
+// metricsFile is the file of one process.
+type metricsFile struct{ dir, name string }
+
+const (
+	metricsPrefix = "nccl_tuner_metrics_"
+	metricsSuffix = ".prom"
+	// metricsMark begins the first line, which goes on with the identity of the process.
+	metricsMark = "# nccl-tuner-go "
+)
+
+// metricsName is the name of a process's file. No two processes have the same, not even in two
+// containers, which count their processes separately.
+func metricsName(p identity.Process) string {
+	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.Unique(), metricsSuffix)
+}
+
+func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
+
+// write puts the text in the place of the file as a whole, for all to read: node_exporter has a
+// user of its own.
+func (f metricsFile) write(text []byte) error {
+	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, identity.New(), text))
+}
+
+// removeStale removes the files of processes of this machine that were killed, also files that
+// were being written. It keeps what it is not sure of.
+func (f metricsFile) removeStale() {
+	mine := metricsPrefix + strings.ReplaceAll(identity.Self().Host, "/", "_") + "_"
+	entries, _ := os.ReadDir(f.dir)
+	for _, entry := range entries {
+		name := strings.TrimPrefix(entry.Name(), ".")
+		if !strings.HasPrefix(name, mine) || !entry.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(f.dir, entry.Name())
+		if p, err := metricsOwner(path); err == nil && p.State() == identity.Dead {
+			os.Remove(path)
+		}
+	}
+}
+
+// metricsOwner reads which process wrote a file.
+func metricsOwner(path string) (identity.Process, error) {
+	file, _, err := openregular.Open(path)
+	if err != nil {
+		return identity.Process{}, err
+	}
+	defer file.Close()
+	head := make([]byte, 512)
+	n, _ := file.Read(head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	owner, ok := strings.CutPrefix(line, metricsMark)
+	if !ok {
+		return identity.Process{}, errors.New("this is no file of metrics")
+	}
+	return identity.Parse(owner)
+}

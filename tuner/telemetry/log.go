@@ -1,0 +1,65 @@
+package telemetry
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+)
+
+// Level is a severity of NCCL's logger.
+type Level int
+
+const (
+	Warn Level = 2 // what the user must fix; shown with NCCL_DEBUG=WARN or more
+	Info Level = 3 // shown with NCCL_DEBUG=INFO
+)
+
+// Log writes through NCCL's logger. The zero value drops everything: NCCL may
+// give no logger, and nothing may be printed in any other way. What is not printable
+// is escaped.
+type Log struct {
+	// Emit gets one line of text and the place in the source it comes from.
+	Emit func(level Level, file string, line int, text string)
+
+	subject string // in front of each line
+}
+
+// Warnf is for what the user must mend.
+func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
+
+// Infof is for what is worth a line.
+func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
+
+// About returns a log whose lines begin with what they are about.
+func (l Log) About(subject string) Log {
+	l.subject = subject + ": "
+	return l
+}
+
+// Once calls say once per process: for the first caller that has a logger.
+func (l Log) Once(once *sync.Once, say func()) (said bool) {
+	if l.Emit == nil {
+		return false
+	}
+	once.Do(func() {
+		said = true
+		say()
+	})
+	return said
+}
+
+func (l Log) emit(level Level, format string, args []any) {
+	if l.Emit == nil {
+		return
+	}
+	for i, arg := range args {
+		if s, ok := arg.(string); ok { // a file's name, say; an error may have several lines
+			args[i] = termsafe.Line(s)
+		}
+	}
+	_, file, line, _ := runtime.Caller(2)
+	l.Emit(level, filepath.Base(file), line, termsafe.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,291 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// RecordInfo is what NCCL's profiler interface tells of a communicator.
+type RecordInfo struct {
+	ID                 uint64
+	Rank, Ranks, Nodes int
+}
+
+// Recorded is what the profiler half has counted of a communicator, in C.
+type Recorded interface {
+	// Read adds what came since the last time to c's calls. It is called by one goroutine at a
+	// time, and not after Recording.End.
+	Read(c *record.Comm)
+}
+
+// A Recorder keeps what the communicators of this process did, and writes it to one file.
+type Recorder struct {
+	variable string // names the directory, for messages
+	hung     *hung.Calls
+	refused  sync.Once // it was logged that nothing can be recorded
+
+	mu    sync.Mutex // guards what follows but writing
+	open  int
+	dir   string
+	comms []*Recording
+	left  int
+	stop  chan struct{} // ends the goroutine that writes
+
+	writing sync.Mutex
+}
+
+// A Recording keeps what one communicator did.
+type Recording struct {
+	recorder *Recorder
+
+	info RecordInfo
+	log  Log
+	data record.Comm
+	from Recorded // nil: the communicator is gone
+
+	mu      sync.Mutex // beside Recorder.mu: Decide must not wait for a file
+	decided map[ranKey]shapeDecision
+	idle    bool // NCCL decides everything
+}
+
+// ranKey is a shape and what ran, since versions of a policy may decide by turns. "" is whatever NCCL
+// chooses.
+type ranKey struct {
+	coll        nccl.Coll
+	bytes       uint64
+	algo, proto string
+}
+
+// shapeDecision is who decided, and what NCCL would have chosen.
+type shapeDecision struct{ by, own string }
+
+const (
+	// The bounds of a process's memory and file: some 3 MB at most.
+	maxRecordings = 256
+	maxDecided    = 4096
+
+	// A file is written after so long, then ever more rarely.
+	firstRecord = 10 * time.Second
+	lastRecord  = 10 * time.Minute
+	// recordLimit bounds the wait for a file at the end of the last communicator.
+	recordLimit = 2 * time.Second
+)
+
+// NewRecorder returns a recorder that records nothing yet. variable is the setting that names its directory.
+func NewRecorder(variable string, h *hung.Calls) *Recorder {
+	return &Recorder{variable: variable, hung: h}
+}
+
+// Begin begins to record a communicator to a directory. It returns nil if dir is empty or cannot be
+// written to.
+func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *Recording {
+	if dir == "" {
+		return nil
+	}
+	if err := r.canWrite(dir); err != nil {
+		log.Once(&r.refused, func() { log.Warnf("%s=%s: %v; nothing is recorded", r.variable, dir, err) })
+		return nil
+	}
+	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
+		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Calls: []record.Call{},
+	}}
+	if !r.add(c, dir) {
+		return nil
+	}
+	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
+	return c
+}
+
+const writable = 2 // W_OK of access(2)
+
+func (r *Recorder) canWrite(dir string) error {
+	return openregular.Reason(r.hung.Do(dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
+}
+
+// add takes a recording in, and starts the goroutine that writes with the first one.
+func (r *Recorder) add(one *Recording, dir string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.comms) == maxRecordings {
+		gone := slices.IndexFunc(r.comms, func(c *Recording) bool { return c.from == nil })
+		if gone < 0 {
+			r.left++
+			return false
+		}
+		r.comms = slices.Delete(r.comms, gone, gone+1)
+		r.left++
+	}
+	r.comms = append(r.comms, one)
+	r.dir = dir
+	if r.open++; r.open == 1 {
+		r.stop = make(chan struct{})
+		go r.run(r.stop, one.log)
+	}
+	return true
+}
+
+// run writes the file, soon at first, then ever more rarely, until stop is closed.
+func (r *Recorder) run(stop chan struct{}, log Log) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Warnf("a defect in the recorder: %v; nothing more is recorded", p)
+		}
+	}()
+	for interval := firstRecord; ; interval = min(2*interval, lastRecord) {
+		select {
+		case <-stop:
+			return
+		case <-time.After(interval):
+		}
+		r.read()
+		if err := r.write(stop); err != nil {
+			log.Warnf("%s: %v; it is tried again", r.variable, err)
+		}
+	}
+}
+
+// write writes the one file of this process, unless stop is closed: End then does.
+func (r *Recorder) write(stop chan struct{}) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	select {
+	case <-stop:
+		return nil
+	default:
+	}
+	f, dir := r.file()
+	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID, identity.Self().Started)))
+}
+
+// read takes over what C has counted.
+func (r *Recorder) read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.comms {
+		c.read()
+	}
+}
+
+// read is called with Recorder.mu held.
+func (c *Recording) read() {
+	if c.from == nil {
+		return
+	}
+	c.from.Read(&c.data)
+}
+
+// file is what is known by now, and where to put it.
+func (r *Recorder) file() (f *record.File, dir string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f = &record.File{Host: identity.Self().Host, PID: identity.Self().PID, Left: r.left}
+	for _, c := range r.comms {
+		one := c.data
+		one.Calls = slices.Clone(one.Calls)
+		for i := range one.Calls {
+			c.explain(&one.Calls[i])
+		}
+		f.Comms = append(f.Comms, one)
+	}
+	return f, r.dir
+}
+
+// explain says who decided, unless something else ran.
+func (c *Recording) explain(call *record.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.decided[ranKey{call.Coll, call.Bytes, call.Algo, call.Proto}]
+	if !ok {
+		d, ok = c.decided[ranKey{call.Coll, call.Bytes, "", ""}]
+	}
+	if !ok && c.idle {
+		d.by = "NCCL"
+	}
+	call.DecidedBy, call.Own = d.by, d.own
+}
+
+// Note notes who decided a query. A nil recording notes nothing.
+func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
+	if c == nil {
+		return
+	}
+	d := shapeDecision{by: decidedBy(e, a)}
+	own := ranKey{coll: q.Coll, bytes: q.Bytes}
+	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
+		own.algo, own.proto = algo.String(), proto.String()
+		d.own = own.algo + "/" + own.proto
+	}
+	if a.By != policy.ByNCCL && a.Algo >= 0 {
+		c.note(ranKey{q.Coll, q.Bytes, a.Algo.String(), a.Proto.String()}, d)
+		return
+	}
+	c.note(own, d)
+	c.note(ranKey{coll: q.Coll, bytes: q.Bytes}, d)
+}
+
+func (c *Recording) note(ran ranKey, d shapeDecision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.decided[ran]; known || len(c.decided) < maxDecided {
+		c.decided[ran] = d
+	}
+}
+
+// NoteIdle notes that NCCL decides everything.
+func (c *Recording) NoteIdle() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = true
+}
+
+// Of returns the recording of a communicator that is there, or nil.
+func (r *Recorder) Of(id uint64, rank int) *Recording {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range slices.Backward(r.comms) {
+		if c.from != nil && c.info.ID == id && c.info.Rank == rank {
+			return c
+		}
+	}
+	return nil
+}
+
+// end takes over the rest of what was counted. last: no other communicator is recorded.
+func (r *Recorder) end(c *Recording) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock() // after a panic, too: the next communicator asks
+	c.read()
+	c.from = nil
+	if r.open--; r.open == 0 {
+		close(r.stop)
+		return true
+	}
+	return false
+}
+
+// End takes over the rest of what was counted, and writes the file after the last communicator.
+func (c *Recording) End() {
+	r := c.recorder
+	if !r.end(c) {
+		return
+	}
+	if err := r.hung.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
+		c.log.Warnf("%s: %v; what was recorded last is lost", r.variable, err)
+	}
+}

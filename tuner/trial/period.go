@@ -1,0 +1,69 @@
+package trial
+
+import "slices"
+
+// minRepeats is how often a step must have been seen.
+const minRepeats = 3
+
+// periodOf returns the number of calls in a step: the least after which the calls, each given
+// by a hash, repeat. 0 means that they do not, or not often enough. What came before the second
+// half of the calls need not belong to steps.
+func periodOf(calls []uint64) int {
+	for _, of := range [][]uint64{calls, calls[len(calls)/2:]} {
+		if p := len(of) - longestBorder(of); p > 0 && minRepeats*p <= len(of) {
+			return p
+		}
+	}
+	return 0
+}
+
+// Chunks of calls are alike in time where most of the slow ones take at most so much longer than most
+// of the fast ones, and the mean than the median: few long waits may be most of the time.
+const (
+	alike      = 1.5
+	alikeWaits = 1.25
+)
+
+// steady returns how many periods of calls to take for a step, given when each call was made: as many
+// as take about the same time again and again. Calls may repeat with each layer, and the time
+// between them then says how fast the host launches. 0 means that nothing is steady.
+func steady(nanos []uint64, period int) int {
+	nanos = nanos[len(nanos)/2:]
+	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
+		var took []float64
+		mean := 0.
+		for i := m * period; i < len(nanos); i += m * period {
+			took = append(took, float64(nanos[i]-nanos[i-m*period]))
+			mean += took[len(took)-1]
+		}
+		mean /= float64(len(took))
+		slices.Sort(took)
+		if tenth := len(took) / 10; took[len(took)-1-tenth] <= alike*took[tenth] && mean <= alikeWaits*took[len(took)/2] {
+			return m
+		}
+	}
+	return 0
+}
+
+// steadyChunks is the least number of chunks that tell whether they are alike.
+const steadyChunks = 4
+
+// longestBorder returns the length of the longest proper prefix that is also a suffix
+// (Knuth, Morris and Pratt).
+func longestBorder(s []uint64) int {
+	if len(s) == 0 {
+		return 0
+	}
+	border := make([]int, len(s))
+	for i := 1; i < len(s); i++ {
+		b := border[i-1]
+		for b > 0 && s[i] != s[b] {
+			b = border[b-1]
+		}
+		if s[i] == s[b] {
+			b++
+		}
+		border[i] = b
+	}
+	return border[len(s)-1]
+}

@@ -1,0 +1,91 @@
+package trial
+
+import (
+	"time"
+)
+
+// steps tells a job's steps from one communicator's stamps: first, of all calls, after how many
+// they repeat, then when each step begins.
+type steps struct {
+	period uint64        // calls in a step; 0: not known yet
+	took   time.Duration // a step in the mean, as the period was found
+	kind   uint64        // equal for steps of the same calls, wherever a step begins
+
+	last    Stamp
+	started bool // last is a stamp
+	first   uint64
+	calls   []uint64 // their hashes, and when they were made, while the period is not known
+	nanos   []uint64
+	since   time.Time
+	tried   int // len(calls) when a period was last looked for
+}
+
+// The period is looked for after so many calls or after so long, whichever comes first. The search is
+// given up after the most calls or the longest time.
+const (
+	enoughCalls = 1 << 10
+	enoughTime  = time.Minute
+	mostCalls   = 1 << 16
+	mostTime    = 10 * time.Minute
+)
+
+// step is one step of the job.
+type step struct {
+	first, end uint64 // its calls: end is the next step's first
+	began      time.Time
+	took       time.Duration
+}
+
+// add takes the next stamp. ok reports that it ends a step. Where the calls no longer repeat as
+// they did, the period is looked for again.
+func (s *steps) add(stamp Stamp) (done step, ok bool) {
+	last, started := s.last, s.started
+	s.last, s.started = stamp, true
+	if s.period == 0 {
+		if !started || stamp.Call != last.Call+1 {
+			s.calls, s.nanos, s.since, s.tried = s.calls[:0], s.nanos[:0], at(stamp), 0
+		}
+		s.calls, s.nanos = append(s.calls, stamp.Hash), append(s.nanos, stamp.Nanos)
+		return step{}, false
+	}
+	switch {
+	case !started || stamp.Call != last.Call+s.period: // the first by this period, or one was lost
+		s.first = stamp.Hash
+		return step{}, false
+	case stamp.Hash != s.first:
+		*s = steps{}
+		return step{}, false
+	}
+	return step{last.Call, stamp.Call, at(last), time.Duration(stamp.Nanos - last.Nanos)}, true
+}
+
+func at(s Stamp) time.Time { return time.Unix(0, int64(s.Nanos)) }
+
+// find looks for the period. gaveUp reports that there is none in many calls.
+func (s *steps) find(now time.Time) (found, gaveUp bool) {
+	long := now.Sub(s.since)
+	enough := len(s.calls) >= enoughCalls || long >= enoughTime
+	if s.period > 0 || !s.started || !enough || len(s.calls) < s.tried+s.tried/8 {
+		return false, false
+	}
+	s.tried = len(s.calls)
+	p, times := periodOf(s.calls), 0
+	if p > 0 {
+		times = steady(s.nanos, p)
+	}
+	if times > 0 {
+		s.period = uint64(p * times)
+		s.took = at(s.last).Sub(s.since) * time.Duration(p*times) / time.Duration(len(s.calls)-1)
+		for _, hash := range s.calls[len(s.calls)-p:] {
+			s.kind += hash
+		}
+		s.kind += uint64(times)
+		s.calls, s.nanos, s.started = nil, nil, false
+		return true, false
+	}
+	if len(s.calls) < mostCalls && long < mostTime {
+		return false, false
+	}
+	*s = steps{}
+	return false, true
+}
