@@ -23,11 +23,11 @@ func (m *Member) join(ctx context.Context) error {
 			return err
 		}
 		m.cfg.Poller.ended.Store(m.keys, true)
-		m.keys = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)) // see parseCommKey
-		if m.current.snapshot != nil {
-			m.retired = append(m.retired, m.current.snapshot)
+		m.seat = seat{keys: keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), slot: -1} // see parseCommKey
+		if m.versions.current.snapshot != nil {
+			m.retired.add(m.versions.current.snapshot)
 		}
-		m.current, m.slot, m.slotMark = stagedVersion{}, -1, ""
+		m.versions.current = stagedVersion{}
 	}
 }
 

@@ -6,10 +6,13 @@ import "time"
 // own file (Offer), or a side of a comparison (Propose). A mere difference between the file and
 // the version in force makes none: otherwise nodes that see an old file would switch back for ever.
 type pendingEdit struct {
+	// These are constant.
 	VersionName
-	content    []byte
-	since      time.Duration // when it was offered or proposed
-	proposed   bool          // by Propose: nobody has saved a file
+	content  []byte
+	since    time.Duration // when it was offered or proposed
+	proposed bool          // by Propose: nobody has saved a file
+
+	// These are the background's alone.
 	blobStored bool
 	attempts   int           // proposals of this version that were aborted, or could not be put
 	tooEarly   int           // of them, because a rank needed more time
