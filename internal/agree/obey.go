@@ -40,7 +40,7 @@ func (m *Member) obey(k uint64, d Decision, fromToken bool) {
 	retry := ""
 	if e := m.versions.pending; e != nil && e.Meaning == c.Meaning {
 		now := m.cfg.Clock.Now()
-		if e.aborted(d, now) {
+		if e.aborted(d, now, m.cfg.Counter) {
 			m.log(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; it is given up until the file changes", k, e.vetoes, e.Meaning, d)
 			m.versions.pending = nil
 			return
