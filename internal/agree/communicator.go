@@ -35,11 +35,11 @@ type Change struct {
 	K        uint64
 	Proposal *Proposal
 	Proposed time.Time
-	// Hash by slot of the ranks that have promised, and of those that wait at the barrier;
-	// complete only while the change is undecided.
-	Acks, Arrivals map[int]uint64
-	Decision       *Decision // nil: undecided
-	Decided        time.Time
+	// Acks has the slots of the ranks that have promised. It is complete only while the change is
+	// undecided.
+	Acks     map[int]bool
+	Decision *Decision // nil: undecided
+	Decided  time.Time
 
 	why string // the decision's Detail
 }
@@ -103,7 +103,7 @@ func (c *Communicator) change(k uint64) *Change {
 			return &c.Changes[i]
 		}
 	}
-	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}, Arrivals: map[int]uint64{}})
+	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]bool{}})
 	return &c.Changes[len(c.Changes)-1]
 }
 

@@ -77,7 +77,6 @@ func (m *Member) removeAll() {
 	if _, err := m.put(m.keys.ended(), nil); err != nil {
 		return
 	}
-	m.cfg.Poller.ended.Store(m.keys, true)
 	if names, err = m.list(proposals); err != nil {
 		return
 	}
