@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// forever is the wait of a background that has nothing to do until it is woken.
-const forever = time.Duration(1<<63 - 1)
-
 // background is what the member's goroutine keeps for itself. No other goroutine touches it.
 type background struct {
 	rate    rate
@@ -50,30 +47,14 @@ func (m *Member) run() {
 		m.flushLog()
 		m.retireOld()
 		m.removeObsolete()
-		m.sleep(wait)
+		if wait > 0 {
+			sleep(m.ctx, m.cfg.Clock, wait, m.wake)
+		}
 		// The next step sees whatever it was woken for.
 		select {
 		case <-m.wake:
 		default:
 		}
-	}
-}
-
-// sleep ends at the latest after wait.
-func (m *Member) sleep(wait time.Duration) {
-	if wait <= 0 {
-		return
-	}
-	var fired <-chan struct{}
-	if wait < forever {
-		var stop func() bool
-		fired, stop = newTimer(m.cfg.Clock, wait)
-		defer stop()
-	}
-	select {
-	case <-m.wake:
-	case <-fired:
-	case <-m.ctx.Done():
 	}
 }
 

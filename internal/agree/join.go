@@ -27,7 +27,6 @@ const joinRetry = 20 * time.Millisecond
 // ctx should end after JoinLimit. A rank that has not joined by then cannot know on which
 // version the others start: Join fails, and the communicator must not be used.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
-	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
@@ -221,20 +220,15 @@ func (m *Member) persist(ctx context.Context, op func(context.Context) error) er
 		if err == nil || ctx.Err() == nil {
 			err = latest // an error after the end of ctx tells nothing
 		}
-		fired, stop := newTimer(m.cfg.Clock, joinRetry)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-			stop()
+		if sleep(ctx, m.cfg.Clock, joinRetry, nil); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
 	}
 }
 
 func (m *Member) attempt(ctx context.Context, op func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
+	ctx, end := withLimit(ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
+	defer end()
 	err := op(ctx)
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("it does not answer")

@@ -1,5 +1,7 @@
 package agree
 
+import "context"
+
 // ending tells whether the member goes on. Member.mu guards it.
 type ending struct {
 	leaving bool  // the background is to end
@@ -41,12 +43,7 @@ func (m *Member) EndWait() {
 func (m *Member) Close() {
 	m.EndWait()
 	if !m.IsStatic() {
-		fired, stop := newTimer(m.cfg.Clock, leaveLimit)
-		select {
-		case <-m.done:
-		case <-fired:
-		}
-		stop()
+		sleep(context.Background(), m.cfg.Clock, leaveLimit, m.done)
 		m.cfg.Poller.remove(m)
 	}
 	m.stop()

@@ -9,8 +9,7 @@ import (
 // and ends early when the main thread arrives at the barrier, since what that waits for
 // goes first.
 func (m *Member) op() (ctx context.Context, end func()) {
-	ctx, cancel := context.WithCancel(m.ctx)
-	stop := m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)
+	ctx, cancel := withLimit(m.ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
 	m.mu.Lock()
 	switch {
 	case m.background.urgent:
@@ -21,7 +20,6 @@ func (m *Member) op() (ctx context.Context, end func()) {
 	}
 	m.mu.Unlock()
 	return ctx, func() {
-		stop()
 		m.mu.Lock()
 		m.wait.cancel = nil
 		m.mu.Unlock()

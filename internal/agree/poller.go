@@ -17,10 +17,6 @@ type Poller struct {
 	every time.Duration
 	limit time.Duration // of one listing
 
-	// ended holds the keys of communicators that are known to have ended, for the next one of the
-	// same id.
-	ended sync.Map
-
 	// blobs holds the digests of the contents that members have put. A blob never changes
 	// and stays as long as a member lives, so that the next member need not put it again.
 	blobs sync.Map
@@ -115,20 +111,13 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	}
 	for ctx.Err() == nil {
 		p.list(ctx)
-		fired, stop := newTimer(p.clock, every)
-		select {
-		case <-fired:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		stop()
+		sleep(ctx, p.clock, every, changed)
 	}
 }
 
 func (p *Poller) list(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer p.clock.AfterFunc(p.limit, cancel)()
+	ctx, end := withLimit(ctx, p.clock, p.limit)
+	defer end()
 	names, err := p.store.List(ctx, undecided)
 	if err != nil {
 		return // the next listing may succeed; members log that the store is lost

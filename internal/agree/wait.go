@@ -66,14 +66,9 @@ func (m *Member) await() {
 			warn += nextWarning
 		}
 		began := m.cfg.Clock.Now()
-		fired, stop := newTimer(m.cfg.Clock, waitSlice)
 		m.mu.Unlock()
 		m.flushLog()
-		select {
-		case <-decided:
-		case <-fired:
-		}
-		stop()
+		sleep(context.Background(), m.cfg.Clock, waitSlice, decided)
 		m.mu.Lock()
 		slept := m.cfg.Clock.Now() - began
 		waited += min(slept, waitSlice)
