@@ -91,7 +91,7 @@ func (m *Member) stepIdle(c change) time.Duration {
 	switch {
 	case c.seen:
 		return m.stageProposal(c)
-	case m.cfg.Poller.proposed(m.keys, c.k):
+	case m.newest.Load() >= c.k:
 		return m.fetch(c.k)
 	}
 	return min(m.propose(c.k), m.cfg.Timing.IdlePoll)

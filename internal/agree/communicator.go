@@ -40,8 +40,6 @@ type Change struct {
 	Acks     map[int]bool
 	Decision *Decision // nil: undecided
 	Decided  time.Time
-
-	why string // the decision's Detail
 }
 
 // InForce returns the version that was committed last, and when. A rank decides calls by it
@@ -111,11 +109,6 @@ func (c *Communicator) sort() {
 	// Where the slot record is gone, the record of leaving alone makes no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
-	for _, x := range c.Changes {
-		if x.Decision != nil {
-			x.Decision.Detail = x.why
-		}
-	}
 	// A change with nothing but an ack is a proposal that is not seen yet.
 	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
 	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })

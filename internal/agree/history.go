@@ -4,23 +4,6 @@ package agree
 // late, goes through all changes. So the history record says which of the two it is to be, before
 // the first record is removed.
 
-// removeDecided removes records of the undecided folder that were left of decided changes, because
-// their removal failed or a put landed late. One rank does it for all.
-func (m *Member) removeDecided(listed []uint64) {
-	if m.slot != 0 {
-		return
-	}
-	m.mu.Lock()
-	next := m.change.k
-	m.mu.Unlock()
-	for _, k := range listed {
-		if k < next {
-			m.obsolete.add(m.keys.open(k))
-			m.wakeUp()
-		}
-	}
-}
-
 // removeHistory removes the records of changes before k, of which all ranks have acknowledged k: no
 // rank needs them any more. That of the version in force stays, by which tools know it.
 func (m *Member) removeHistory(k uint64) {
@@ -77,12 +60,14 @@ func (m *Member) removeAll() {
 	if _, err := m.put(m.keys.ended(), nil); err != nil {
 		return
 	}
-	if names, err = m.list(proposals); err != nil {
-		return
-	}
-	for _, name := range names {
-		if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
-			m.obsolete.add(m.keys.open(k), m.keys.proposal(k))
+	for _, dir := range []string{proposals, undecided} {
+		if names, err = m.list(dir); err != nil {
+			return
+		}
+		for _, name := range names {
+			if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
+				m.obsolete.add(m.keys.open(k), m.keys.proposal(k))
+			}
 		}
 	}
 	m.removeObsolete()

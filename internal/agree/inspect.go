@@ -175,7 +175,9 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		change := c.change(k.number)
 		change.Decision, change.Decided = &d, made
 	case "why":
-		c.change(k.number).why = string(value)
+		if d := c.change(k.number).Decision; d != nil { // it comes before its "why", in order
+			d.Detail = string(value)
+		}
 	case "note":
 		if k.number >= c.noted {
 			c.noted, c.Note = k.number, value

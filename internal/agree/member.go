@@ -106,12 +106,23 @@ type seat struct {
 	slotMark string
 }
 
-// life tells the background when to work and when to end. All of it is safe for any goroutine.
+// life tells the background what to work on and when to end. All of it is safe for any goroutine.
 type life struct {
 	ctx  context.Context // of the background
 	stop context.CancelFunc
 	done chan struct{} // closed when the background has ended
 	wake chan struct{} // holds one request of wakeUp
+	// newest is the highest change that is known to be proposed. Proposals have no gaps, so all below
+	// exist, too. The Poller stores it.
+	newest atomic.Uint64
+}
+
+// hear notes that change k is proposed.
+func (l *life) hear(k uint64) {
+	if k > l.newest.Load() {
+		l.newest.Store(k)
+		l.wakeUp()
+	}
 }
 
 // wakeUp makes the background take its next step now.
