@@ -69,20 +69,14 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 				wait = min(wait, timing.BarrierPoll)
 			}
 		}
-		fired, stop := newTimer(clock, wait)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-		}
-		stop()
+		sleep(ctx, clock, wait, nil)
 	}
 }
 
 // bounded runs one store operation for no longer than the timing allows.
 func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer a.clock.AfterFunc(a.timing.OpLimit, cancel)()
+	ctx, end := withLimit(ctx, a.clock, a.timing.OpLimit)
+	defer end()
 	return op(ctx)
 }
 

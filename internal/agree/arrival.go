@@ -10,37 +10,36 @@ import (
 // polls the decision. If the others do not arrive in time, it aborts: NCCL cannot run the
 // collective before they do, but the thread may have other work.
 func (m *Member) stepArrived(c change) time.Duration {
-	m.mu.Lock()
-	k, at := m.k, m.arrival
-	m.mu.Unlock()
+	at := c.arrival
 	if at.key == "" {
 		return forever // arrive, on the thread that sets the key, wakes this rank
 	}
 	timeout := m.cfg.Clock.Now()-at.since > m.settle()
-	m.pollsFast = !timeout
+	m.background.pollsFast = !timeout
 	if !at.attempted || !at.landed && !at.byProxy {
-		if wait, ok := m.putArrival(at, timeout); !ok {
+		if wait, ok := m.putArrival(c, timeout); !ok {
 			return wait
 		}
 	}
 	if timeout {
-		return m.decide(Decision{Abort: Stall})
+		return m.decide(c, Decision{Abort: Stall})
 	}
 	if c.mine {
-		if verdict, ok := m.countReports(m.keys.arrivals(k), at.hash); ok {
+		if verdict, ok := m.countReports(m.keys.arrivals(c.k), at.hash); ok {
 			verdict.At = at.at
-			return m.decide(verdict)
+			return m.decide(c, verdict)
 		}
 	}
-	return m.pollDecision()
+	return m.pollDecision(c)
 }
 
 // putArrival puts the record that this rank has arrived, if the records that the change
 // rests on are those that this rank knows. Before the attempt the rank may withdraw. After
 // it the rank may not, whether or not the put succeeds, because the record may land later.
-func (m *Member) putArrival(at arrival, timeout bool) (wait time.Duration, ok bool) {
+func (m *Member) putArrival(c change, timeout bool) (wait time.Duration, ok bool) {
+	at := c.arrival
 	if !at.attempted {
-		switch intact, gone, err := m.intact(); {
+		switch intact, gone, err := m.intact(c); {
 		case err == nil && gone: // most likely decided: in state withdrawn it finds out
 			m.giveUp(at, Stall)
 			return 0, false
@@ -66,14 +65,10 @@ func (m *Member) putArrival(at arrival, timeout bool) (wait time.Duration, ok bo
 	case err != nil:
 		return m.retry(), timeout
 	}
-	m.mu.Lock()
-	m.arrival.landed = true
-	k := m.k
-	m.mu.Unlock()
-	for _, s := range at.represented {
+	for _, s := range append(slices.Clone(at.represented), m) {
 		s.mu.Lock()
-		if s.k == k && s.state == arrived {
-			s.arrival.landed = true
+		if s.change.k == c.k && s.change.state == arrived {
+			s.change.arrival.landed = true
 		}
 		s.mu.Unlock()
 	}
@@ -82,7 +77,7 @@ func (m *Member) putArrival(at arrival, timeout bool) (wait time.Duration, ok bo
 
 func (m *Member) setAttempted(attempted bool) {
 	m.mu.Lock()
-	m.arrival.attempted = attempted
+	m.change.arrival.attempted = attempted
 	m.mu.Unlock()
 }
 
@@ -91,7 +86,7 @@ func (m *Member) setAttempted(attempted bool) {
 func (m *Member) giveUp(at arrival, why Reason) {
 	for _, s := range append(slices.Clone(at.represented), m) {
 		s.mu.Lock()
-		if s.state == arrived && s.arrival.key == at.key {
+		if s.change.state == arrived && s.change.arrival.key == at.key {
 			s.withdraw(why)
 		}
 		s.mu.Unlock()
@@ -102,16 +97,15 @@ func (m *Member) giveUp(at arrival, why Reason) {
 // that this rank knows, so nothing they say counts.
 func (m *Member) loseRecords() {
 	m.mu.Lock()
-	at := m.arrival
+	at := m.change.arrival
 	m.mu.Unlock()
 	for _, s := range append(slices.Clone(at.represented), m) {
 		s.mu.Lock()
-		if waits := s.state == arrived && s.arrival.key == at.key; s.failed == nil && (s == m || waits) {
-			if s.change.staged {
-				s.retired = append(s.retired, s.change.snapshot)
-			}
+		waits := s.change.state == arrived && s.change.arrival.key == at.key
+		if s.ending.failed == nil && (s == m || waits) {
+			s.dropStaged()
 			s.next(frozen)
-			s.logLocked(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.current.Meaning)
+			s.log(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.versions.current.Meaning)
 		}
 		s.mu.Unlock()
 	}
@@ -119,11 +113,8 @@ func (m *Member) loseRecords() {
 
 // intact reports whether the records that this rank relies on are the ones that it knows:
 // its slot and the proposal's token. gone: there is no token, as after any decision.
-func (m *Member) intact() (intact, gone bool, err error) {
-	m.mu.Lock()
-	k, c := m.k, m.change
-	m.mu.Unlock()
-	token := m.keys.token(k, c.Tag)
+func (m *Member) intact(c change) (intact, gone bool, err error) {
+	token := m.keys.token(c.k, c.Tag)
 	for _, r := range []struct{ key, mark string }{{m.keys.slot(m.slot), m.slotMark}, {token, c.Token}} {
 		mark, err := m.mark(r.key)
 		if err != nil || mark != r.mark {
@@ -136,19 +127,16 @@ func (m *Member) intact() (intact, gone bool, err error) {
 // missToken handles a token that is gone without a decision. A rank that cannot have been
 // counted as arrived freezes after a while. Another one cannot know whether the others have
 // changed: it waits, because the records may only be out of sight.
-func (m *Member) missToken() {
-	m.mu.Lock()
-	now, c, counted := m.cfg.Clock.Now(), &m.change, m.state == arrived && m.arrival.attempted
-	if c.missed == 0 {
-		c.missed = now
+func (m *Member) missToken(c change) {
+	now, counted, done := m.cfg.Clock.Now(), m.isCounted(), &m.background.done
+	if done.missed == 0 {
+		done.missed = now
 	}
-	isLost := !counted && now-c.missed > stageLimit
-	if counted && !m.arrival.doubted && now-c.missed > firstWarning {
-		m.arrival.doubted = true
-		m.logLocked(true, "change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), so this rank cannot know whether the others changed", m.k)
-	}
-	m.mu.Unlock()
-	if isLost {
+	switch missed := now - done.missed; {
+	case !counted && missed > stageLimit:
 		m.loseRecords()
+	case counted && !done.doubted && missed > firstWarning:
+		done.doubted = true
+		m.log(true, "change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), so this rank cannot know whether the others changed", c.k)
 	}
 }

@@ -5,8 +5,33 @@ import (
 	"time"
 )
 
-// forever is the wait of a background that has nothing to do until it is woken.
-const forever = time.Duration(1<<63 - 1)
+// background is what the member's goroutine keeps for itself. No other goroutine touches it.
+type background struct {
+	rate    rate
+	calls   uint64        // decided, as last seen
+	callsAt time.Duration // when they last increased
+
+	urgent    bool // the main thread waits for what this step does
+	pollsFast bool // it has not waited for long yet
+	done      done
+
+	tries     int             // proposals made
+	full      bool            // all slots are claimed
+	saidEmpty bool            // it was logged that slots are missing
+	advised   map[Reason]bool // what was logged with advice
+	forgets   bool            // the history record allows to remove decided changes
+}
+
+// done is what the background has done for change k, from adopt on.
+type done struct {
+	since     time.Duration // when the proposal was seen
+	missed    time.Duration // since when the token is gone without a decision; 0: it is not
+	announced bool          // the own proposal: the others can find it
+	acked     bool          // the ack has landed
+	allAcked  bool          // the own proposal: the acks of all ranks are there, with equal hashes
+	vetoed    bool          // and logged so
+	doubted   bool          // arrived: it was logged that records have vanished
+}
 
 // run is the background. Each step looks at the state and does a few store operations.
 // Then run sleeps until it is woken or it is time for the next step.
@@ -22,7 +47,9 @@ func (m *Member) run() {
 		m.flushLog()
 		m.retireOld()
 		m.removeObsolete()
-		m.sleep(wait)
+		if wait > 0 {
+			sleep(m.ctx, m.cfg.Clock, wait, m.wake)
+		}
 		// The next step sees whatever it was woken for.
 		select {
 		case <-m.wake:
@@ -31,47 +58,27 @@ func (m *Member) run() {
 	}
 }
 
-// sleep ends at the latest after wait.
-func (m *Member) sleep(wait time.Duration) {
-	if wait <= 0 {
-		return
-	}
-	var fired <-chan struct{}
-	if wait < forever {
-		var stop func() bool
-		fired, stop = newTimer(m.cfg.Clock, wait)
-		defer stop()
-	}
-	select {
-	case <-m.wake:
-	case <-fired:
-	case <-m.ctx.Done():
-	}
-}
-
 // step does what the state asks for and returns when to look again.
 func (m *Member) step() time.Duration {
 	m.mu.Lock()
-	s, c := m.state, m.change
-	failed := m.failed != nil
+	c, failed := m.change, m.ending.failed != nil
 	m.mu.Unlock()
-	count := m.cfg.Counter.Seq.Load()
-	now := m.cfg.Clock.Now()
-	m.rate.sample(now, count)
-	if count != m.calls {
-		m.calls, m.callsAt = count, now
+	b, count, now := &m.background, m.cfg.Counter.Seq.Load(), m.cfg.Clock.Now()
+	b.rate.sample(now, count)
+	if count != b.calls {
+		b.calls, b.callsAt = count, now
 	}
 	if failed {
 		return forever
 	}
-	m.urgent = s == arrived
-	switch s {
+	b.urgent = c.state == arrived
+	switch c.state {
 	case idle:
-		return m.stepIdle()
+		return m.stepIdle(c)
 	case armed:
 		return m.stepArmed(c, count)
 	case withdrawn:
-		return m.decide(Decision{Abort: c.why, Calls: count})
+		return m.decide(c, Decision{Abort: c.why, Calls: count})
 	case promised:
 		return m.stepPromised(c, count)
 	case arrived:
@@ -80,33 +87,30 @@ func (m *Member) step() time.Duration {
 	return forever // AtTrigger does what is left
 }
 
-func (m *Member) stepIdle() time.Duration {
-	m.mu.Lock()
-	k, seen, c := m.k, m.change.seen, m.change
-	m.mu.Unlock()
+func (m *Member) stepIdle(c change) time.Duration {
 	switch {
-	case seen:
+	case c.seen:
 		return m.stageProposal(c)
-	case m.cfg.Poller.proposed(m.keys, k):
-		return m.fetch(k)
+	case m.newest.Load() >= c.k:
+		return m.fetch(c.k)
 	}
-	return min(m.propose(k), m.cfg.Timing.IdlePoll)
+	return min(m.propose(c.k), m.cfg.Timing.IdlePoll)
 }
 
 func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
 		m.mu.Lock()
-		if m.state == armed {
+		if m.change.state == armed {
 			m.withdraw(Late)
 		}
 		m.mu.Unlock()
 		return 0
 	}
 	if c.mine && m.superseded(c) {
-		return m.decide(Decision{Abort: Superseded})
+		return m.decide(c, Decision{Abort: Superseded})
 	}
-	wait := m.pollDecision()
-	if wait > 0 && m.cfg.Clock.Now()-c.since > m.settle() {
+	wait := m.pollDecision(c)
+	if wait > 0 && m.cfg.Clock.Now()-m.background.done.since > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
 	return wait
@@ -115,47 +119,35 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 // stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
 // the ranks should wait for each other at all.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
+	done := &m.background.done
 	switch {
 	case c.mine && m.superseded(c):
-		return m.decide(Decision{Abort: Superseded})
-	case c.mine && !c.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
-		return m.decide(Decision{Abort: Slow})
-	case !c.acked && !m.acknowledge():
-		return m.pollDecision()
-	case c.mine && !c.allAcked:
-		m.mu.Lock()
-		k, hash := m.k, m.hash
-		m.mu.Unlock()
-		verdict, ok := m.countReports(m.keys.acks(k), hash)
+		return m.decide(c, Decision{Abort: Superseded})
+	case c.mine && !done.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
+		return m.decide(c, Decision{Abort: Slow})
+	case !done.acked && !m.acknowledge(c):
+		return m.pollDecision(c)
+	case c.mine && !done.allAcked:
+		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
 		if ok && !verdict.Commit {
-			return m.decide(verdict)
+			return m.decide(c, verdict)
 		}
-		m.mu.Lock()
-		m.change.allAcked = ok
-		m.mu.Unlock()
-		if ok {
-			m.removeHistory(k)
+		if done.allAcked = ok; ok {
+			m.removeHistory(c.k)
 		}
 	}
-	wait := m.pollDecision()
-	if wait > 0 && m.cfg.Clock.Now()-m.callsAt > m.settle() {
+	wait := m.pollDecision(c)
+	if wait > 0 && m.cfg.Clock.Now()-m.background.callsAt > m.settle() {
 		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
 	}
 	return wait
 }
 
 // acknowledge puts the record that this rank has staged the version and has promised.
-func (m *Member) acknowledge() bool {
-	m.mu.Lock()
-	k, hash := m.k, m.hash
-	m.mu.Unlock()
-	if _, err := m.put(m.keys.ack(k, hash, m.slot), nil); err != nil {
-		return false
-	}
-	m.mu.Lock()
-	m.change.acked = true
-	m.mu.Unlock()
-	return true
+func (m *Member) acknowledge(c change) bool {
+	_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
+	m.background.done.acked = err == nil
+	return err == nil
 }
 
 // countReports compares the ranks' reports in dir with this rank's hash and returns the
@@ -184,8 +176,8 @@ func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok boo
 }
 
 // pollDecision reads the decision of change k and returns when to poll again.
-func (m *Member) pollDecision() time.Duration {
-	if found, err := m.readDecision(); err == nil && found {
+func (m *Member) pollDecision(c change) time.Duration {
+	if found, err := m.readDecision(c); err == nil && found {
 		return 0
 	}
 	return m.retry()
@@ -193,7 +185,7 @@ func (m *Member) pollDecision() time.Duration {
 
 // retry is the time until the next poll of a change that is under way.
 func (m *Member) retry() time.Duration {
-	if m.urgent && m.pollsFast {
+	if m.background.urgent && m.background.pollsFast {
 		return m.cfg.Timing.BarrierPoll
 	}
 	return m.cfg.Timing.ActivePoll
@@ -202,38 +194,31 @@ func (m *Member) retry() time.Duration {
 // decide makes a decision of change k, unless there is one, and obeys the one that there
 // is. It moves the proposal's token instead of putting a record, so that a decision which
 // was made cannot be made again, even if somebody removes records.
-func (m *Member) decide(d Decision) time.Duration {
+func (m *Member) decide(c change, d Decision) time.Duration {
 	d.By = m.slot
-	m.mu.Lock()
-	k, c := m.k, m.change
-	m.mu.Unlock()
 	if d.Detail != "" {
-		_, _ = m.put(m.keys.detail(k), []byte(d.Detail)) // for the log only
+		_, _ = m.put(m.keys.detail(c.k), []byte(d.Detail)) // for the log only
 	}
 	ctx, end := m.op()
-	err := m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+d.name(k))
+	err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+d.name(c.k))
 	end()
 	if err == nil {
-		m.mu.Lock()
-		m.obsolete = append(m.obsolete, m.keys.open(k))
-		m.mu.Unlock()
+		m.obsolete.add(m.keys.open(c.k))
 	}
-	found, lookErr := m.readDecision()
+	found, lookErr := m.readDecision(c)
 	switch {
 	case lookErr == nil && found:
 		return 0
 	case lookErr == nil && errors.Is(err, ErrNoRecord):
-		m.missToken()
+		m.missToken(c)
 	}
 	return m.retry()
 }
 
 // readDecision reads the decision of change k, and obeys it. A rank that may have been
 // counted as arrived obeys only a decision made of this proposal's token.
-func (m *Member) readDecision() (found bool, err error) {
-	m.mu.Lock()
-	k, c, counted := m.k, m.change, m.state == arrived && m.arrival.attempted
-	m.mu.Unlock()
+func (m *Member) readDecision(c change) (found bool, err error) {
+	counted := m.isCounted()
 	ctx, end := m.op()
 	defer end()
 	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
@@ -242,7 +227,7 @@ func (m *Member) readDecision() (found bool, err error) {
 	}
 	for _, name := range names {
 		of, d, ok := parseDecision(name)
-		if !ok || of != k {
+		if !ok || of != c.k {
 			continue
 		}
 		if counted {
@@ -251,48 +236,30 @@ func (m *Member) readDecision() (found bool, err error) {
 			}
 		}
 		if d.Abort == CannotStage {
-			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(k))
+			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(c.k))
 			d.Detail = string(detail)
 		}
-		m.obey(d, counted)
+		m.obey(c.k, d, counted)
 		return true, nil
 	}
 	return false, nil
 }
 
-// retireOld tells snapshots that they are no longer needed.
-func (m *Member) retireOld() {
+// isCounted reports that the others may have counted this rank as arrived.
+func (m *Member) isCounted() bool {
 	m.mu.Lock()
-	old := m.retired
-	m.retired = nil
-	m.mu.Unlock()
-	for _, snapshot := range old {
-		snapshot.Retire()
-	}
-}
-
-// removeObsolete removes this rank's records that nobody reads again. It tries once, since
-// they only take up space.
-func (m *Member) removeObsolete() {
-	m.mu.Lock()
-	obsolete := m.obsolete
-	m.obsolete = nil
-	m.mu.Unlock()
-	for _, key := range obsolete {
-		ctx, end := m.op()
-		_ = m.cfg.Store.Remove(ctx, key) // what stays takes room only
-		end()
-	}
+	defer m.mu.Unlock()
+	return m.change.state == arrived && m.change.arrival.attempted
 }
 
 func (m *Member) isLeaving() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.leaving
+	return m.ending.leaving
 }
 
 func (m *Member) superseded(c change) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pending != nil && m.pending.Meaning != c.Meaning
+	return m.versions.pending != nil && m.versions.pending.Meaning != c.Meaning
 }

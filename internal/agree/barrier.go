@@ -21,7 +21,15 @@ type arrival struct {
 	// attempted: the record may exist, so the change may be committed.
 	attempted bool
 	landed    bool // it does exist
-	doubted   bool // it was logged that records have vanished
+}
+
+// lookout is what the main thread keeps of the last call that it let pass while it looks for the
+// barrier. The zero value is none. See Member.arriveByProxy.
+type lookout struct {
+	next   uint64 // the call after that one
+	call   uint64 // HashCall of it
+	tick   uint64 // the Poller's, then
+	thread int    // that made it
 }
 
 // barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
@@ -33,14 +41,14 @@ const barrierWithin = 256
 // arrives at another call than they do, or after other calls. Where all calls are alike,
 // nothing would show that, and the rank withdraws.
 func (m *Member) isBarrier(n, call uint64) bool {
-	if n > m.change.Switch && (call != m.lastCall || m.cfg.Uniform) {
+	if n > m.change.Switch && (call != m.change.lookout.call || m.cfg.Uniform) {
 		return true
 	}
 	if n-m.change.Switch >= barrierWithin {
 		m.withdraw(Alike)
 		return false
 	}
-	m.passed, m.lastCall, m.passedAt, m.passedBy = n+1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()
+	m.change.lookout = lookout{n + 1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()}
 	return false
 }
 
@@ -48,32 +56,31 @@ func (m *Member) isBarrier(n, call uint64) bool {
 // come to the same call. NCCL asks the ranks of a thread one after the other, so they could
 // not all wait there; but each has promised to stop at its trigger.
 func (m *Member) arrive(n, call uint64) {
-	before := m.cfg.Counter.Hash()
-	k, c, since := m.k, m.change, m.passedAt
-	at := arrival{at: n, hash: arrivalHash(c.Tag, n, before, call), since: m.cfg.Clock.Now()}
-	m.state, m.arrival = arrived, at
+	before, thread := m.cfg.Counter.Hash(), m.cfg.Thread()
+	at := arrival{at: n, hash: arrivalHash(m.change.Tag, n, before, call), since: m.cfg.Clock.Now()}
+	c := m.change
+	m.change.state, m.change.arrival = arrived, at
 	m.mu.Unlock() // two ranks of a process may represent each other
-	thread := m.cfg.Thread()
 	slots := []int{m.slot}
 	var represented []*Member
 	for _, s := range m.cfg.Poller.siblings(m) {
-		if s.arriveByProxy(k, c.Tag, before, since, thread, at) {
+		if s.arriveByProxy(c, before, thread, at) {
 			represented = append(represented, s)
 			slots = append(slots, s.slot)
 		}
 	}
-	key := m.keys.arrival(k, at.hash, slots...)
+	key := m.keys.arrival(c.k, at.hash, slots...)
 	for _, s := range represented {
 		s.mu.Lock()
-		if s.state == arrived && s.k == k {
-			s.arrival.key = key
+		if s.change.state == arrived && s.change.k == c.k {
+			s.change.arrival.key = key
 			s.wakeUp()
 		}
 		s.mu.Unlock()
 	}
 	m.mu.Lock()
-	if m.state == arrived && m.k == k {
-		m.arrival.key, m.arrival.represented = key, represented
+	if m.change.state == arrived && m.change.k == c.k {
+		m.change.arrival.key, m.change.arrival.represented = key, represented
 	}
 }
 
@@ -88,22 +95,22 @@ func arrivalHash(tag string, n, before, call uint64) uint64 {
 	return h.Sum64()
 }
 
-// arriveByProxy makes this rank arrive together with a sibling, if it has come to the same
-// call on the same thread. A rank of another thread may be behind, and arrives by itself.
+// arriveByProxy makes this rank arrive together with a sibling, whose change is of, if it has come to
+// the same call on the same thread. A rank of another thread may be behind, and arrives by itself.
 //
 // This rank must have made a call since the sibling made its last one. Inside a group of
 // calls, which NCCL asks of one rank after the other, this rank would otherwise be behind,
 // and a call that nobody else makes would have brought its count here. This rank's next
 // call may be such a call: the collectives before it are those of the others all the same.
-func (m *Member) arriveByProxy(k uint64, tag string, before, since uint64, thread int, at arrival) bool {
+func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	counter := m.cfg.Counter
-	if m.state != promised || m.k != k || m.change.Tag != tag || m.passed > at.at || m.passedAt < since || m.passedBy != thread ||
-		counter.Seq.Load() != at.at || counter.Hash() != before {
+	c, counter := &m.change, m.cfg.Counter
+	if c.state != promised || c.k != of.k || c.Tag != of.Tag || c.lookout.next > at.at || c.lookout.tick < of.lookout.tick ||
+		c.lookout.thread != thread || counter.Seq.Load() != at.at || counter.Hash() != before {
 		return false
 	}
 	at.byProxy, at.attempted = true, true
-	m.state, m.arrival = arrived, at
+	c.state, c.arrival = arrived, at
 	return true
 }

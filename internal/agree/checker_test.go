@@ -150,8 +150,8 @@ func (c *checker) reached(r *rank, hash, shape uint64) {
 // decide watches invariants 1 and 2.
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
-	k := m.k + generation(m.keys)
-	version := fmt.Sprintf("%d %s", m.current.k, r.meaning(by.content))
+	k := m.change.k + generation(m.keys)
+	version := fmt.Sprintf("%d %s", m.versions.current.k, r.meaning(by.content))
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
@@ -181,7 +181,7 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 // switched watches invariant 4: versions rise.
 func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
 	m.mu.Lock()
-	k := m.current.k
+	k := m.versions.current.k
 	m.mu.Unlock()
 	r.switches = append(r.switches, n)
 	c.trace("rank %d switches to change %d, %q, at call %d", r.id, k, to.content, n)
@@ -238,7 +238,7 @@ func (c *checker) retire(r *rank, s *snapshot) {
 func (c *checker) closed(r *rank, m *Member) {
 	c.mu.Lock()
 	left := len(c.live[r])
-	last := c.live[r][m.current.snapshot.(*snapshot)]
+	last := c.live[r][m.versions.current.snapshot.(*snapshot)]
 	c.mu.Unlock()
 	if left != 1 || !last {
 		c.violation(0, "rank %d: %d snapshots are left after finalize, the one in force among them: %v", r.id, left, last)

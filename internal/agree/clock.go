@@ -1,6 +1,9 @@
 package agree
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Clock measures durations. Nothing here compares the clocks of two ranks.
 type Clock interface {
@@ -21,8 +24,26 @@ func (r realTime) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// newTimer returns a channel that is closed after d, unless stopped before.
-func newTimer(c Clock, d time.Duration) (fired <-chan struct{}, stop func() bool) {
-	ch := make(chan struct{})
-	return ch, c.AfterFunc(d, func() { close(ch) })
+// withLimit returns a context that ends after d. end must be called.
+func withLimit(ctx context.Context, c Clock, d time.Duration) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancel(ctx)
+	stop := c.AfterFunc(d, cancel)
+	return limited, func() { stop(); cancel() }
+}
+
+// forever is the wait of a background that has nothing to do until it is woken.
+const forever = time.Duration(1<<63 - 1)
+
+// sleep ends after d, when it is woken, or when ctx ends.
+func sleep(ctx context.Context, c Clock, d time.Duration, woken <-chan struct{}) {
+	var fired chan struct{}
+	if d < forever {
+		fired = make(chan struct{})
+		defer c.AfterFunc(d, func() { close(fired) })()
+	}
+	select {
+	case <-fired:
+	case <-woken:
+	case <-ctx.Done():
+	}
 }

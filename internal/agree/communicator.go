@@ -35,13 +35,11 @@ type Change struct {
 	K        uint64
 	Proposal *Proposal
 	Proposed time.Time
-	// Hash by slot of the ranks that have promised, and of those that wait at the barrier;
-	// complete only while the change is undecided.
-	Acks, Arrivals map[int]uint64
-	Decision       *Decision // nil: undecided
-	Decided        time.Time
-
-	why string // the decision's Detail
+	// Acks has the slots of the ranks that have promised. It is complete only while the change is
+	// undecided.
+	Acks     map[int]bool
+	Decision *Decision // nil: undecided
+	Decided  time.Time
 }
 
 // InForce returns the version that was committed last, and when. A rank decides calls by it
@@ -103,7 +101,7 @@ func (c *Communicator) change(k uint64) *Change {
 			return &c.Changes[i]
 		}
 	}
-	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]uint64{}, Arrivals: map[int]uint64{}})
+	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]bool{}})
 	return &c.Changes[len(c.Changes)-1]
 }
 
@@ -111,11 +109,6 @@ func (c *Communicator) sort() {
 	// Where the slot record is gone, the record of leaving alone makes no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
-	for _, x := range c.Changes {
-		if x.Decision != nil {
-			x.Decision.Detail = x.why
-		}
-	}
 	// A change with nothing but an ack is a proposal that is not seen yet.
 	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
 	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })

@@ -48,35 +48,6 @@ func (c *Counter) Add(call uint64) {
 	c.All.Store(c.All.Load() * (2*x + 1))
 }
 
-// calls is what a Counter has counted at some moment.
-type calls struct{ seq, last, all uint64 }
-
-// calls reads the Counter while the main thread goes on; ok is false where it has gone on meanwhile.
-// The hashes may already contain the call that comes next.
-func (c *Counter) calls() (now calls, ok bool) {
-	now = calls{c.Seq.Load(), c.Last.Load(), c.All.Load()}
-	return now, c.Seq.Load() == now.seq
-}
-
-// alikeSince reports that all calls since then were like the 64 calls before. By those Last has
-// come to a value that it keeps, minus the call's number in Add, from which follows the factor of
-// each such call in All. Where not even those 64 were alike the answer is false.
-func (c calls) alikeSince(then calls) bool {
-	if c == then {
-		return true
-	}
-	factor, all := 1-2*then.last, then.all
-	power := factor
-	for more := c.seq - then.seq; more > 0; more /= 2 {
-		if more%2 == 1 {
-			all *= power
-		}
-		power *= power
-	}
-	// At both moments All may be one call ahead of Seq.
-	return c.last == then.last && (c.all == all || c.all == all*factor || c.all*factor == all)
-}
-
 // Hash is equal for ranks that have made the same calls: the last 64 in the same order, all
 // since init in any.
 func (c *Counter) Hash() uint64 {

@@ -32,7 +32,7 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.past = append(m.past, pastCommit{d.At, v})
+		m.versions.past = append(m.versions.past, pastCommit{d.At, v})
 	}
 }
 
@@ -67,8 +67,8 @@ func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (De
 // setPastTrigger sets the trigger to the next switch of a static member.
 func (m *Member) setPastTrigger() {
 	at := uint64(Never)
-	if len(m.past) > 0 {
-		at = m.past[0].at
+	if len(m.versions.past) > 0 {
+		at = m.versions.past[0].at
 	}
 	m.cfg.Counter.Trigger.Store(at)
 }

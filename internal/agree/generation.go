@@ -15,19 +15,14 @@ var errEnded = errors.New("an earlier communicator had this id")
 // join finds the first generation of the id that has not ended, and joins that.
 func (m *Member) join(ctx context.Context) error {
 	for generation := 1; ; generation++ {
-		err := errEnded
-		if _, known := m.cfg.Poller.ended.Load(m.keys); !known {
-			err = m.joinGeneration(ctx)
-		}
-		if !errors.Is(err, errEnded) {
+		if err := m.joinGeneration(ctx); !errors.Is(err, errEnded) {
 			return err
 		}
-		m.cfg.Poller.ended.Store(m.keys, true)
-		m.keys = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)) // see parseCommKey
-		if m.current.snapshot != nil {
-			m.retired = append(m.retired, m.current.snapshot)
+		m.seat = seat{keys: keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), slot: -1} // see parseCommKey
+		if m.versions.current.snapshot != nil {
+			m.retired.add(m.versions.current.snapshot)
 		}
-		m.current, m.slot, m.slotMark = stagedVersion{}, -1, ""
+		m.versions.current = stagedVersion{}
 	}
 }
 

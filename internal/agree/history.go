@@ -4,22 +4,6 @@ package agree
 // late, goes through all changes. So the history record says which of the two it is to be, before
 // the first record is removed.
 
-// removeDecided removes records of the undecided folder that were left of decided changes, because
-// their removal failed or a put landed late. One rank does it for all.
-func (m *Member) removeDecided(listed []uint64) {
-	if m.slot != 0 {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, k := range listed {
-		if k < m.k {
-			m.obsolete = append(m.obsolete, m.keys.open(k))
-			m.wakeUp()
-		}
-	}
-}
-
 // removeHistory removes the records of changes before k, of which all ranks have acknowledged k: no
 // rank needs them any more. That of the version in force stays, by which tools know it.
 func (m *Member) removeHistory(k uint64) {
@@ -31,7 +15,7 @@ func (m *Member) removeHistory(k uint64) {
 		return
 	}
 	m.mu.Lock()
-	inForce := m.current.k
+	inForce := m.versions.current.k
 	m.mu.Unlock()
 	for _, name := range names {
 		of, d, ok := parseDecision(name)
@@ -47,24 +31,21 @@ func (m *Member) removeHistory(k uint64) {
 			_ = m.cfg.Store.Drop(ctx, dir)
 			end()
 		}
-		gone := []string{m.keys.decisions() + "/" + name, m.keys.proposal(of)}
+		m.obsolete.add(m.keys.decisions()+"/"+name, m.keys.proposal(of))
 		if d.Abort == CannotStage {
-			gone = append(gone, m.keys.detail(of))
+			m.obsolete.add(m.keys.detail(of))
 		}
-		m.mu.Lock()
-		m.obsolete = append(m.obsolete, gone...)
-		m.mu.Unlock()
 	}
 }
 
 // mayForget reports whether no duplicate needs the records of decided changes, and from then on
 // none ever will.
 func (m *Member) mayForget() bool {
-	if !m.forgets {
+	if !m.background.forgets {
 		stands, err := m.put(m.keys.history(), []byte(historyRemoved))
-		m.forgets = err == nil && string(stands) == historyRemoved
+		m.background.forgets = err == nil && string(stands) == historyRemoved
 	}
-	return m.forgets
+	return m.background.forgets
 }
 
 // removeAll removes the records of a communicator whose ranks have all left, of which this is the
@@ -79,17 +60,16 @@ func (m *Member) removeAll() {
 	if _, err := m.put(m.keys.ended(), nil); err != nil {
 		return
 	}
-	m.cfg.Poller.ended.Store(m.keys, true)
-	if names, err = m.list(proposals); err != nil {
-		return
-	}
-	m.mu.Lock()
-	for _, name := range names {
-		if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
-			m.obsolete = append(m.obsolete, m.keys.open(k), m.keys.proposal(k))
+	for _, dir := range []string{proposals, undecided} {
+		if names, err = m.list(dir); err != nil {
+			return
+		}
+		for _, name := range names {
+			if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
+				m.obsolete.add(m.keys.open(k), m.keys.proposal(k))
+			}
 		}
 	}
-	m.mu.Unlock()
 	m.removeObsolete()
 	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
 	for _, dir := range []string{m.keys.slots(), m.keys.all()} {

@@ -175,23 +175,20 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		change := c.change(k.number)
 		change.Decision, change.Decided = &d, made
 	case "why":
-		c.change(k.number).why = string(value)
+		if d := c.change(k.number).Decision; d != nil { // it comes before its "why", in order
+			d.Detail = string(value)
+		}
 	case "note":
 		if k.number >= c.noted {
 			c.noted, c.Note = k.number, value
 		}
-	case "a", "m":
-		slots, hash, ok := parseReportName(k.rest)
+	case "a":
+		slots, _, ok := parseReportName(k.rest)
 		if !ok {
 			return errors.New("this is no acknowledgement")
 		}
-		change := c.change(k.number)
 		for _, slot := range slots {
-			if k.kind == "a" {
-				change.Acks[slot] = hash
-			} else {
-				change.Arrivals[slot] = hash
-			}
+			c.change(k.number).Acks[slot] = true
 		}
 	}
 	return err

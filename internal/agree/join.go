@@ -27,26 +27,27 @@ const joinRetry = 20 * time.Millisecond
 // ctx should end after JoinLimit. A rank that has not joined by then cannot know on which
 // version the others start: Join fails, and the communicator must not be used.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
-	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
 	cfg.Own.Digest = cfg.Own.name().Content
-	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, k: 1, lastRead: cfg.Own.Meaning,
-		done: make(chan struct{}), wake: make(chan struct{}, 1), advised: map[Reason]bool{}}
+	m := &Member{cfg: cfg, seat: seat{keys: keys(cfg.Comm), slot: -1}, change: change{k: 1},
+		versions:   versions{lastRead: cfg.Own.Meaning},
+		life:       life{done: make(chan struct{}), wake: make(chan struct{}, 1)},
+		background: background{advised: map[Reason]bool{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
 	cfg.Counter.All.Store(1)
 	if err := m.join(ctx); err != nil {
 		m.stop()
 		m.retireAll()
-		if m.current.snapshot != nil {
-			m.current.snapshot.Retire()
+		if m.versions.current.snapshot != nil {
+			m.versions.current.snapshot.Retire()
 		}
 		return nil, err
 	}
 	m.flushLog()
-	if m.state == static {
+	if m.change.state == static {
 		close(m.done)
 		return m, nil
 	}
@@ -65,7 +66,7 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	}
 	err := m.checkJoined(ctx)
 	if m.slot >= 0 && err == nil {
-		m.logLocked(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.current.Meaning)
+		m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.versions.current.Meaning)
 		return nil
 	}
 	if m.slot < 0 && err == nil {
@@ -77,9 +78,9 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	m.state = static
+	m.change.state = static
 	m.setPastTrigger()
-	m.logLocked(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.past))
+	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.versions.past))
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (m *Member) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.current, err = m.load(ctx, v, 0)
+	m.versions.current, err = m.load(ctx, v, 0)
 	if errors.Is(err, ErrUnreachable) && v != own {
 		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w", ErrOtherVersion, v.Meaning, own.Meaning, err)
 	}
@@ -149,7 +150,7 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 	case err != nil:
 		return stagedVersion{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
 	case snapshot.Meaning() != v.Meaning:
-		m.retired = append(m.retired, snapshot)
+		m.retired.add(snapshot)
 		return stagedVersion{}, ErrMixedBuilds
 	}
 	return stagedVersion{VersionName: v, snapshot: snapshot, k: k}, nil
@@ -219,20 +220,15 @@ func (m *Member) persist(ctx context.Context, op func(context.Context) error) er
 		if err == nil || ctx.Err() == nil {
 			err = latest // an error after the end of ctx tells nothing
 		}
-		fired, stop := newTimer(m.cfg.Clock, joinRetry)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-			stop()
+		if sleep(ctx, m.cfg.Clock, joinRetry, nil); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
 	}
 }
 
 func (m *Member) attempt(ctx context.Context, op func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
+	ctx, end := withLimit(ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
+	defer end()
 	err := op(ctx)
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("it does not answer")

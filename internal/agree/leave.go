@@ -1,21 +1,40 @@
 package agree
 
+import "context"
+
+// ending tells whether the member goes on. Member.mu guards it.
+type ending struct {
+	leaving bool  // the background is to end
+	failed  error // all calls fail; nil: they do not
+}
+
+// fail makes this call and all later ones fail: a rank that left out one call would decide
+// each later one a call behind the others.
+func (m *Member) fail(err error) {
+	m.log(true, "change %d: %v; this call and all later ones of the communicator fail", m.change.k, err)
+	m.failSilently(err)
+}
+
+func (m *Member) failSilently(err error) {
+	m.ending.failed = err
+	m.cfg.Counter.Trigger.Store(0)
+	m.wait.release()
+}
+
 // EndWait begins to end the member. A call of AtTrigger that waits fails with ErrClosed, and so
 // does each later one. Close must follow, once AtTrigger has returned.
 func (m *Member) EndWait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.leaving = true
+	m.ending.leaving = true
 	switch {
-	case m.failed != nil:
-	case m.waiting:
+	case m.ending.failed != nil:
+	case m.wait.decided != nil:
 		m.fail(ErrClosed)
 	default:
 		m.failSilently(ErrClosed)
 	}
-	if m.cancelOp != nil {
-		m.cancelOp()
-	}
+	m.wait.interrupt()
 	m.wakeUp()
 }
 
@@ -24,12 +43,7 @@ func (m *Member) EndWait() {
 func (m *Member) Close() {
 	m.EndWait()
 	if !m.IsStatic() {
-		fired, stop := newTimer(m.cfg.Clock, leaveLimit)
-		select {
-		case <-m.done:
-		case <-fired:
-		}
-		stop()
+		sleep(context.Background(), m.cfg.Clock, leaveLimit, m.done)
 		m.cfg.Poller.remove(m)
 	}
 	m.stop()
@@ -42,7 +56,7 @@ func (m *Member) Close() {
 // has left. The last one removes the communicator's records. All is tried once, because no member
 // needs it: the other ranks' waits are bounded.
 func (m *Member) leave() {
-	m.urgent = true
+	m.background.urgent = true
 	m.abortAsLeaving()
 	if _, err := m.put(m.keys.left(m.slot), nil); err == nil {
 		m.removeAll()
@@ -52,30 +66,26 @@ func (m *Member) leave() {
 // abortAsLeaving aborts an undecided change, unless this rank has arrived.
 func (m *Member) abortAsLeaving() {
 	m.mu.Lock()
-	undecided := m.change.seen && (m.state == idle || m.state == armed || m.state == promised || m.state == withdrawn)
-	k, c := m.k, m.change
+	c := m.change
 	m.mu.Unlock()
-	if !undecided {
+	if !c.seen || c.state != idle && c.state != armed && c.state != promised && c.state != withdrawn {
 		return
 	}
 	ctx, end := m.op()
 	defer end()
-	if m.cfg.Store.Move(ctx, m.keys.token(k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(k)) == nil {
-		_ = m.cfg.Store.Remove(ctx, m.keys.open(k)) // what stays takes room only
+	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
+		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // what stays takes room only
 	}
 }
 
 // retireAll retires every snapshot but the one in force.
 func (m *Member) retireAll() {
 	m.mu.Lock()
-	if m.change.staged {
-		m.retired = append(m.retired, m.change.snapshot)
-		m.change.staged = false
+	m.dropStaged()
+	for _, p := range m.versions.past {
+		m.retired.add(p.snapshot)
 	}
-	for _, p := range m.past {
-		m.retired = append(m.retired, p.snapshot)
-	}
-	m.past = nil
+	m.versions.past = nil
 	m.mu.Unlock()
 	m.retireOld()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,6 +51,15 @@ type Snapshot interface {
 	Retire()
 }
 
+// An Observer hears how a member's changes end. It is called with the member's mutex held, also
+// on the main thread, and so must be quick.
+type Observer interface {
+	// Committed: a version has come into force. took is the time since this rank's own file
+	// was found to hold it, 0 if the file does not.
+	Committed(took time.Duration)
+	Aborted(why Reason)
+}
+
 // Errors of AtTrigger. NCCL's call must then fail with a system error, and so must all
 // later calls of this communicator.
 var (
@@ -60,115 +70,74 @@ var (
 	ErrBroken = errors.New("the ranks' records contradict this rank's own")
 )
 
-// state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
-type state int
+// A Member is one rank of one communicator. One thread calls AtTrigger, the main thread; all
+// other methods may be called by any goroutine. Join starts the background, which makes all
+// store operations from then on.
+//
+// Each part says in its own file who may touch it.
+type Member struct {
+	cfg  Config // constant
+	seat        // constant once Join has returned
+	life        // any goroutine
 
-const (
-	idle      state = iota // nothing promised; trigger Never
-	armed                  // the version is staged; trigger c
-	promised               // made its promise at call c, looks for the barrier from call S on; trigger S
-	arrived                // at the barrier, by itself or by proxy; trigger S
-	committed              // has read commit, switches at the barrier; trigger S
-	withdrawn              // will not arrive for this change; trigger Never
-	frozen                 // keeps its version for good; trigger Never
-	static                 // without a slot: follows the changes decided before it joined
-)
+	// Any goroutine adds to these, with or without mu. They are emptied without mu, because
+	// that takes longer than a moment.
+	logLines queue[logLine]
+	retired  queue[Snapshot]
+	obsolete queue[string] // keys of records that nobody reads again
 
-func (s state) String() string {
-	return [...]string{"idle", "armed", "promised", "arrived", "committed", "withdrawn", "frozen", "static"}[s]
+	slowPut atomic.Int64 // the time of the slowest put lately; the background stores it
+
+	mu       sync.Mutex // guards what follows up to the empty line; held for moments only
+	versions versions
+	change   change
+	wait     wait
+	ending   ending
+
+	background background // of the background's goroutine alone
+	notes      uint64     // how many Note has put; of Note alone
 }
 
-// A Member is one rank of one communicator. One thread calls AtTrigger; all other methods
-// may be called by any goroutine.
-type Member struct {
-	cfg  Config
+// seat is a member's place among the ranks.
+type seat struct {
 	keys keys
 	slot int // -1 if static
 	// slotMark tells this rank's own slot record from a later one under the same key.
 	slotMark string
+}
 
+// life tells the background what to work on and when to end. All of it is safe for any goroutine.
+type life struct {
 	ctx  context.Context // of the background
 	stop context.CancelFunc
 	done chan struct{} // closed when the background has ended
 	wake chan struct{} // holds one request of wakeUp
-
-	mu       sync.Mutex // guards what follows; held for moments only
-	state    state
-	k        uint64 // the change that comes next
-	current  stagedVersion
-	pending  *pendingEdit
-	unseen   bool   // an edit has come into force since InForce was last asked
-	wanted   string // see InForce
-	lastRead string // meaning of the own file as last read
-	change   change // change k, if its proposal is known
-	past     []pastCommit
-	retired  []Snapshot
-	logLines []logLine
-	advised  map[Reason]bool
-	obsolete []string      // keys of this rank's reports for decided changes, and of tokens without a proposal
-	hash     uint64        // at c
-	arrival  arrival       // of change k, while arrived or committed
-	passed   uint64        // the call after the last one that AtTrigger let pass undecided
-	lastCall uint64        // HashCall of that one
-	passedAt uint64        // the Poller's tick then
-	passedBy int           // Config.Thread then
-	decided  chan struct{} // ends the main thread's wait; nil while there is none
-	waiting  bool          // the main thread waits at the barrier
-	leaving  bool
-	failed   error
-	cancelOp context.CancelFunc
-
-	notes uint64 // of Note alone
-
-	// Of the background alone.
-	tries     int // proposals made
-	rate      rate
-	calls     uint64        // decided, as last seen
-	callsAt   time.Duration // when they last increased
-	full      bool          // all slots are claimed
-	slowPut   time.Duration // the slowest put lately; AtTrigger reads it
-	urgent    bool          // the main thread waits for what this step does
-	pollsFast bool          // it has not waited for long yet
-	saidEmpty bool          // it was logged that slots are missing
-	forgets   bool          // the history record allows to remove decided changes
+	// newest is the highest change that is known to be proposed. Proposals have no gaps, so all below
+	// exist, too. The Poller stores it.
+	newest atomic.Uint64
 }
 
-// stagedVersion is a version that a member has made ready to decide by.
-type stagedVersion struct {
-	VersionName
-	snapshot Snapshot
-	k        uint64 // the change that brings it; 0 for the start version
-	from     uint64 // the first call by it, once it is in force
-	proposed bool   // see InForce
+// hear notes that change k is proposed.
+func (l *life) hear(k uint64) {
+	if k > l.newest.Load() {
+		l.newest.Store(k)
+		l.wakeUp()
+	}
 }
 
-// change is what is known of a proposal. The zero value is none.
-type change struct {
-	Proposal
-	seen      bool
-	mine      bool
-	announced bool // mine: the others can find it
-	snapshot  Snapshot
-	staged    bool
-	missed    time.Duration // since when the token is gone without a decision; 0: it is not
-	since     time.Duration // when it was seen
-	acked     bool          // the ack has landed
-	allAcked  bool          // mine: the acks of all ranks are there, with equal hashes
-	vetoed    bool          // and logged so
-	why       Reason        // withdrawn: the reason to abort with
-}
-
-// pastCommit is a switch that was decided before a static member joined, for it to follow.
-type pastCommit struct {
-	at uint64
-	stagedVersion
+// wakeUp makes the background take its next step now.
+func (l *life) wakeUp() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
 func (m *Member) Snapshot() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.current.snapshot
+	return m.versions.current.snapshot
 }
 
 // Offer makes a new valid state of this rank's own file the pending edit. It does nothing
@@ -176,12 +145,9 @@ func (m *Member) Snapshot() Snapshot {
 func (m *Member) Offer(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if v.Meaning == m.lastRead {
-		return
+	if m.versions.offer(v, m.cfg.Clock.Now()) {
+		m.wakeUp()
 	}
-	m.lastRead, m.wanted = v.Meaning, v.Meaning
-	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
-	m.wakeUp()
 }
 
 // Propose makes a version the pending edit that is not what this rank's own file says. To propose
@@ -191,11 +157,9 @@ func (m *Member) Offer(v Version) {
 func (m *Member) Propose(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.pending; m.unseen || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
-		return
+	if m.versions.propose(v, m.cfg.Clock.Now()) {
+		m.wakeUp()
 	}
-	m.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
-	m.wakeUp()
 }
 
 // InForce is the version that is in force.
@@ -212,8 +176,7 @@ type InForce struct {
 func (m *Member) InForce() InForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.unseen = false
-	return InForce{m.current.snapshot, m.current.from, m.current.proposed, m.wanted}
+	return m.versions.tell()
 }
 
 // Slot returns the member's, -1 if it takes no part in changes.
@@ -225,17 +188,23 @@ func (m *Member) Owner(ctx context.Context, slot int) (identity string, err erro
 	return string(value), err
 }
 
-// wakeUp makes the background take its next step now.
-func (m *Member) wakeUp() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
 // IsStatic reports that the member takes no part in changes, because it found no free slot.
 func (m *Member) IsStatic() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state == static
+	return m.change.state == static
+}
+
+// IsFrozen reports that the member keeps its version for good although it was able to change.
+func (m *Member) IsFrozen() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.change.state == frozen
+}
+
+// IsPending reports that a change is wanted or under way.
+func (m *Member) IsPending() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.versions.pending != nil || m.change.seen
 }

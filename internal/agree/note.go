@@ -5,9 +5,8 @@ import "context"
 // Note replaces what slot 0 tells tools about the communicator, which no member reads. One
 // goroutine may call it at a time, before Close.
 func (m *Member) Note(ctx context.Context, value []byte) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)()
+	ctx, end := withLimit(ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
+	defer end()
 	_, err := m.cfg.Store.PutOnce(ctx, m.keys.note(m.notes+1), value)
 	if err != nil {
 		return err

@@ -9,21 +9,19 @@ import (
 // and ends early when the main thread arrives at the barrier, since what that waits for
 // goes first.
 func (m *Member) op() (ctx context.Context, end func()) {
-	ctx, cancel := context.WithCancel(m.ctx)
-	stop := m.cfg.Clock.AfterFunc(m.cfg.Timing.OpLimit, cancel)
+	ctx, cancel := withLimit(m.ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
 	m.mu.Lock()
 	switch {
-	case m.urgent:
-	case m.waiting:
+	case m.background.urgent:
+	case m.wait.decided != nil:
 		cancel()
 	default:
-		m.cancelOp = cancel
+		m.wait.cancel = cancel
 	}
 	m.mu.Unlock()
 	return ctx, func() {
-		stop()
 		m.mu.Lock()
-		m.cancelOp = nil
+		m.wait.cancel = nil
 		m.mu.Unlock()
 		cancel()
 	}
@@ -39,10 +37,8 @@ func (m *Member) put(key string, value []byte) ([]byte, error) {
 	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
 	if err == nil {
 		allowedFor := m.settle() / 4
-		slowPut := max(m.slowPut*3/4, min(m.cfg.Clock.Now()-began, 2*allowedFor))
-		m.mu.Lock() // AtTrigger reads it
-		m.slowPut = slowPut
-		m.mu.Unlock()
+		took := min(m.cfg.Clock.Now()-began, 2*allowedFor)
+		m.slowPut.Store(max(m.slowPut.Load()*3/4, int64(took)))
 	}
 	return stands, err
 }
@@ -61,5 +57,5 @@ func (m *Member) mark(key string) (string, error) {
 
 // settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.
 func (m *Member) settle() time.Duration {
-	return max(m.cfg.Timing.Settle, 4*m.slowPut)
+	return max(m.cfg.Timing.Settle, 4*time.Duration(m.slowPut.Load()))
 }

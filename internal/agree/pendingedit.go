@@ -6,17 +6,20 @@ import "time"
 // own file (Offer), or a side of a comparison (Propose). A mere difference between the file and
 // the version in force makes none: otherwise nodes that see an old file would switch back for ever.
 type pendingEdit struct {
+	// These are constant.
 	VersionName
-	content    []byte
-	since      time.Duration // when it was offered or proposed
-	proposed   bool          // by Propose: nobody has saved a file
+	content  []byte
+	since    time.Duration // when it was offered or proposed
+	proposed bool          // by Propose: nobody has saved a file
+
+	// These are the background's alone.
 	blobStored bool
 	attempts   int           // proposals of this version that were aborted, or could not be put
 	tooEarly   int           // of them, because a rank needed more time
 	vetoes     int           // of them, because a rank could not stage it
 	notBefore  time.Duration // of the next attempt
 	alike      bool          // the last attempt found all calls alike: the next waits for another one
-	calls      *calls        // alike: no other call was made until then; nil: not looked at yet
+	last       uint64        // alike: Counter.Last then, which calls like those do not change
 	floor      uint64        // the checkpoint must lie above this call
 }
 
@@ -28,9 +31,9 @@ const (
 
 // aborted counts one more aborted proposal of this version, whoever made it: ranks that see
 // the same file have the same edit pending.
-func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
+func (e *pendingEdit) aborted(d Decision, now time.Duration, c *Counter) (giveUp bool) {
 	e.delay(now)
-	e.alike, e.calls = d.Abort == Alike, nil
+	e.alike, e.last = d.Abort == Alike, c.Last.Load()
 	switch d.Abort {
 	case Late:
 		e.floor = max(e.floor, d.Calls)
@@ -43,20 +46,10 @@ func (e *pendingEdit) aborted(d Decision, now time.Duration) (giveUp bool) {
 	return e.vetoes >= maxVetoes
 }
 
-// waitsForOther reports that calls were alike when the last attempt was aborted, and all have been
-// since. Another attempt would end as that has.
+// waitsForOther reports that calls were alike when the last attempt was aborted, and still are.
+// Another attempt would end as that has.
 func (e *pendingEdit) waitsForOther(c *Counter) bool {
-	if !e.alike {
-		return false
-	}
-	now, ok := c.calls()
-	switch {
-	case !ok:
-	case e.calls == nil:
-		e.calls = &now
-	default:
-		e.alike = now.alikeSince(*e.calls)
-	}
+	e.alike = e.alike && c.Last.Load() == e.last
 	return e.alike
 }
 

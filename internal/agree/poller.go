@@ -17,10 +17,6 @@ type Poller struct {
 	every time.Duration
 	limit time.Duration // of one listing
 
-	// ended holds the keys of communicators that are known to have ended, for the next one of the
-	// same id.
-	ended sync.Map
-
 	// blobs holds the digests of the contents that members have put. A blob never changes
 	// and stays as long as a member lives, so that the next member need not put it again.
 	blobs sync.Map
@@ -31,7 +27,6 @@ type Poller struct {
 
 	mu      sync.Mutex
 	members map[*Member]bool
-	newest  map[keys]uint64 // the highest proposal of each communicator that has members
 	stop    context.CancelFunc
 	done    chan struct{}
 }
@@ -39,7 +34,7 @@ type Poller struct {
 // NewPoller returns a Poller for the members that use store.
 func NewPoller(store Store, clock Clock, timing Timing) *Poller {
 	return &Poller{store: store, clock: clock, every: timing.IdlePoll, limit: timing.OpLimit,
-		members: map[*Member]bool{}, newest: map[keys]uint64{}}
+		members: map[*Member]bool{}}
 }
 
 func (p *Poller) add(m *Member) {
@@ -57,9 +52,6 @@ func (p *Poller) add(m *Member) {
 func (p *Poller) remove(m *Member) {
 	p.mu.Lock()
 	delete(p.members, m)
-	if !p.serves(m.keys) {
-		delete(p.newest, m.keys)
-	}
 	if len(p.members) > 0 || p.stop == nil {
 		p.mu.Unlock()
 		return
@@ -69,16 +61,6 @@ func (p *Poller) remove(m *Member) {
 	p.stop = nil
 	p.mu.Unlock()
 	<-done
-}
-
-// serves reports whether a communicator has members here; the caller holds the mutex.
-func (p *Poller) serves(comm keys) bool {
-	for m := range p.members {
-		if m.keys == comm {
-			return true
-		}
-	}
-	return false
 }
 
 // siblings returns the other members of m's communicator in this process.
@@ -115,57 +97,26 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	}
 	for ctx.Err() == nil {
 		p.list(ctx)
-		fired, stop := newTimer(p.clock, every)
-		select {
-		case <-fired:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		stop()
+		sleep(ctx, p.clock, every, changed)
 	}
 }
 
 func (p *Poller) list(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer p.clock.AfterFunc(p.limit, cancel)()
+	ctx, end := withLimit(ctx, p.clock, p.limit)
+	defer end()
 	names, err := p.store.List(ctx, undecided)
 	if err != nil {
 		return // the next listing may succeed; members log that the store is lost
 	}
-	listed := map[keys][]uint64{}
+	newest := map[keys]uint64{}
 	for _, name := range names {
 		if comm, k, ok := parseProposalName(name); ok {
-			listed[comm] = append(listed[comm], k)
+			newest[comm] = max(newest[comm], k)
 		}
 	}
-	p.mu.Lock()
-	var concerned []*Member
-	fresh := map[keys]bool{}
-	for m := range p.members {
-		for _, k := range listed[m.keys] {
-			if k > p.newest[m.keys] {
-				p.newest[m.keys] = k
-				fresh[m.keys] = true
-			}
-		}
-		if listed[m.keys] != nil {
-			concerned = append(concerned, m)
-		}
-	}
-	p.mu.Unlock()
-	for _, m := range concerned {
-		m.removeDecided(listed[m.keys])
-		if fresh[m.keys] {
-			m.wakeUp()
-		}
-	}
-}
-
-// proposed reports whether proposal k is known to exist. Proposals have no gaps, so the
-// highest one implies all below it.
-func (p *Poller) proposed(comm keys, k uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.newest[comm] >= k
+	for m := range p.members {
+		m.hear(newest[m.keys])
+	}
 }

@@ -37,8 +37,8 @@ func TestAnnouncedProposal(t *testing.T) {
 		handle := store.Handle("0", 1, memFaults{})
 		a := &announcing{memHandle: handle, told: make(chan struct{})}
 		p := NewPoller(a, RealTime(), Etcd)
-		m := &Member{cfg: Config{Poller: p}, keys: "comm", slot: 1, wake: make(chan struct{}, 1)}
-		another := &Member{cfg: Config{Poller: p}, keys: "another", slot: 1, wake: make(chan struct{}, 1)}
+		m := &Member{cfg: Config{Poller: p}, seat: seat{keys: "comm", slot: 1}, life: life{wake: make(chan struct{}, 1)}}
+		another := &Member{cfg: Config{Poller: p}, seat: seat{keys: "another", slot: 1}, life: life{wake: make(chan struct{}, 1)}}
 		p.add(m)
 		p.add(another)
 		p.remove(another)
@@ -55,10 +55,10 @@ func TestAnnouncedProposal(t *testing.T) {
 			<-m.wake
 			return time.Since(began)
 		}
-		if took := propose("open/comm.1", true); took > 10*time.Millisecond || !p.proposed("comm", 1) {
+		if took := propose("open/comm.1", true); took > 10*time.Millisecond || m.newest.Load() != 1 {
 			t.Errorf("an announced proposal is known after %v", took)
 		}
-		if took := propose("open/comm.2", false); took > announcedPoll+time.Second || !p.proposed("comm", 2) {
+		if took := propose("open/comm.2", false); took > announcedPoll+time.Second || m.newest.Load() != 2 {
 			t.Errorf("a proposal whose announcement was lost is known after %v", took)
 		}
 		p.remove(m)

@@ -11,9 +11,9 @@ import (
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
 	m.mu.Lock()
-	e := m.pending
-	if e != nil && e.Meaning == m.current.Meaning {
-		m.pending, e = nil, nil
+	e := m.versions.pending
+	if e != nil && e.Meaning == m.versions.current.Meaning {
+		m.versions.pending, e = nil, nil
 	}
 	m.mu.Unlock()
 	if e == nil {
@@ -34,11 +34,11 @@ func (m *Member) propose(k uint64) time.Duration {
 		}
 		e.blobStored = true
 	}
-	lead := max(m.cfg.Timing.MinLead, m.rate.during(m.settle())) * e.leadFactor()
+	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle())) * e.leadFactor()
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
-	p := Proposal{VersionName: e.VersionName, Check: check, Switch: check + lead + m.jitter(lead), Slot: m.slot,
-		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.tries)}
-	m.tries++
+	p := Proposal{VersionName: e.VersionName, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
+		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}
+	m.background.tries++
 	// A put that fails may land later: so each try has a token of its own.
 	token := m.keys.token(k, p.Tag)
 	if _, err := m.put(token, nil); err != nil {
@@ -56,37 +56,35 @@ func (m *Member) propose(k uint64) time.Duration {
 		return m.cfg.Timing.ActivePoll
 	}
 	if !bytes.Equal(stands, mine) { // another rank was first
-		m.mu.Lock()
-		m.obsolete = append(m.obsolete, token)
-		m.mu.Unlock()
+		m.obsolete.add(token)
 	}
 	return m.adopt(k, stands)
 }
 
 // jitter spreads the switches of communicators that change at the same time: a thread that
 // waits at the barrier of one does not come to the barrier of the other.
-func (m *Member) jitter(lead uint64) uint64 {
+func (m *Member) jitter(k, lead uint64) uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, m.keys, m.k)
+	fmt.Fprint(h, m.keys, k)
 	return h.Sum64() % max(8, lead/4)
 }
 
 // allSlots reports whether every rank takes part. Slots are never given back, so
 // one full listing is enough.
 func (m *Member) allSlots() bool {
-	if m.full {
+	if m.background.full {
 		return true
 	}
 	names, err := m.list(m.keys.slots())
 	if err != nil {
 		return false
 	}
-	m.full = len(names) >= m.cfg.Ranks
-	if !m.full && !m.saidEmpty {
-		m.saidEmpty = true
+	m.background.full = len(names) >= m.cfg.Ranks
+	if !m.background.full && !m.background.saidEmpty {
+		m.background.saidEmpty = true
 		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
 	}
-	return m.full
+	return m.background.full
 }
 
 // fetch reads proposal k, which is known to exist.
@@ -106,14 +104,14 @@ func (m *Member) adopt(k uint64, text []byte) time.Duration {
 	if err != nil {
 		return m.cfg.Timing.ActivePoll // it exists, so fetch reads it again
 	}
+	m.background.done = done{since: m.cfg.Clock.Now()}
 	if p.Freeze {
-		m.obey(Decision{Abort: Duplicate, By: -1}, false)
+		m.obey(k, Decision{Abort: Duplicate, By: -1}, false)
 		return 0
 	}
-	now := m.cfg.Clock.Now()
+	c := change{k: k, Proposal: p, seen: true, mine: p.Slot == m.slot}
 	m.mu.Lock()
-	m.change = change{Proposal: p, seen: true, mine: p.Slot == m.slot, since: now}
-	c := m.change
+	m.change = c
 	m.mu.Unlock()
 	if c.mine {
 		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
@@ -124,9 +122,9 @@ func (m *Member) adopt(k uint64, text []byte) time.Duration {
 // stageProposal stages the proposed version and sets the trigger to the checkpoint, or vetoes.
 func (m *Member) stageProposal(c change) time.Duration {
 	if err := c.valid(); err != nil {
-		return m.veto(CannotStage, err.Error())
+		return m.veto(c, CannotStage, err.Error())
 	}
-	if m.pollDecision() == 0 { // it may be over already
+	if m.pollDecision(c) == 0 { // it may be over already
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
@@ -135,71 +133,61 @@ func (m *Member) stageProposal(c change) time.Duration {
 		m.mu.Unlock()
 		return 0
 	}
-	if c.mine && !m.announce() {
+	if c.mine && !m.announce(c.k) {
 		return m.cfg.Timing.ActivePoll
 	}
-	mark, err := m.mark(m.keys.token(m.k, c.Tag))
+	mark, err := m.mark(m.keys.token(c.k, c.Tag))
 	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
 		return m.cfg.Timing.ActivePoll
 	}
 	if mark != c.Token {
-		return m.veto(CannotStage, "the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its file system shows each machine other inode numbers")
+		return m.veto(c, CannotStage, "the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its file system shows each machine other inode numbers")
 	}
 	content, ok := m.blob(c)
 	if !ok {
-		if m.cfg.Clock.Now()-c.since > stageLimit {
-			return m.veto(CannotStage, "the version's content is not in the store")
+		if m.cfg.Clock.Now()-m.background.done.since > stageLimit {
+			return m.veto(c, CannotStage, "the version's content is not in the store")
 		}
 		return m.cfg.Timing.ActivePoll
 	}
 	snapshot, err := m.cfg.Stage(content, c.Content)
 	if err != nil {
-		return m.veto(CannotStage, err.Error())
+		return m.veto(c, CannotStage, err.Error())
+	}
+	if snapshot.Meaning() != c.Meaning {
+		m.retired.add(snapshot)
+		return m.veto(c, OtherBuild, "")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if snapshot.Meaning() != c.Meaning {
-		m.retired = append(m.retired, snapshot)
-		m.mu.Unlock()
-		wait := m.veto(OtherBuild, "")
-		m.mu.Lock()
-		return wait
-	}
-	m.change.snapshot, m.change.staged = snapshot, true
-	if m.failed != nil { // meanwhile; see withdraw
+	m.change.snapshot = snapshot
+	if m.ending.failed != nil { // meanwhile; see withdraw
 		return forever
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
 		m.withdraw(Late)
 		return 0
 	}
-	m.state = armed
+	m.change.state = armed
 	m.cfg.Counter.Trigger.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
 }
 
 // announce puts the record by which the other ranks find this rank's proposal. It comes after the
 // proposal, so that whoever finds it finds that, too.
-func (m *Member) announce() bool {
-	m.mu.Lock()
-	k, done := m.k, m.change.announced
-	m.mu.Unlock()
-	if done {
-		return true
+func (m *Member) announce(k uint64) bool {
+	announced := &m.background.done.announced
+	if !*announced {
+		_, err := m.put(m.keys.open(k), nil)
+		*announced = err == nil
 	}
-	if _, err := m.put(m.keys.open(k), nil); err != nil {
-		return false
-	}
-	m.mu.Lock()
-	m.change.announced = true
-	m.mu.Unlock()
-	return true
+	return *announced
 }
 
 // blob reads the proposed version's content.
 func (m *Member) blob(c change) (content []byte, ok bool) {
 	m.mu.Lock()
-	if e := m.pending; e != nil && e.Content == c.Content {
+	if e := m.versions.pending; e != nil && e.Content == c.Content {
 		content = e.content
 	}
 	m.mu.Unlock()
@@ -212,13 +200,10 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 }
 
 // veto aborts a change whose version this rank cannot use.
-func (m *Member) veto(why Reason, detail string) time.Duration {
-	m.mu.Lock()
-	logged := m.change.vetoed
-	m.change.vetoed = true
-	m.mu.Unlock()
-	if !logged {
-		m.log(true, "change %d: this rank vetoes: %s %s", m.k, why, detail)
+func (m *Member) veto(c change, why Reason, detail string) time.Duration {
+	if !m.background.done.vetoed {
+		m.background.done.vetoed = true
+		m.log(true, "change %d: this rank vetoes: %s %s", c.k, why, detail)
 	}
-	return m.decide(Decision{Abort: why, Detail: detail})
+	return m.decide(c, Decision{Abort: why, Detail: detail})
 }

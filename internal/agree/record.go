@@ -72,6 +72,9 @@ const (
 	Duplicate   Reason = "duplicate"    // two communicators share the id
 )
 
+// Reasons are all reasons for an abort.
+var Reasons = []Reason{Late, Stall, Slow, Alike, Superseded, CannotStage, OtherBuild, Leaving, Misaligned, Duplicate}
+
 // advice returns what a user should know of an abort; "" for nothing.
 func (r Reason) advice() string {
 	switch r {

@@ -74,7 +74,7 @@ func TestScenario43RanksOfOneThread(t *testing.T) {
 			p.phantom = func(r *rank, _ int) bool {
 				r.m.mu.Lock()
 				defer r.m.mu.Unlock()
-				return r.id%2 == 1 && r.phantoms == 0 && r.m.arrival.byProxy
+				return r.id%2 == 1 && r.phantoms == 0 && r.m.change.arrival.byProxy
 			}
 			p.saved(time.Second, "B")
 			return p

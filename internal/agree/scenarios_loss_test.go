@@ -77,7 +77,7 @@ func TestScenario17StoreLostBeforeAck(t *testing.T) {
 			p.before = func(w *world, r *rank, call int) {
 				r.m.mu.Lock()
 				defer r.m.mu.Unlock()
-				if r.id == 1 && r.m.state == armed && r.counter.Seq.Load()+1 == r.m.change.Check {
+				if r.id == 1 && r.m.change.state == armed && r.counter.Seq.Load()+1 == r.m.change.Check {
 					r.handle.SetDown(true, hangs)
 				}
 			}

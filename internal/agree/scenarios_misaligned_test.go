@@ -55,7 +55,7 @@ func TestScenario21MisalignedInsideWindow(t *testing.T) {
 	inWindow := func(r *rank, _ int) bool {
 		r.m.mu.Lock()
 		defer r.m.mu.Unlock()
-		return r.id == 1 && r.phantoms == 0 && r.m.k == 1 && r.m.state == promised
+		return r.id == 1 && r.phantoms == 0 && r.m.change.k == 1 && r.m.change.state == promised
 	}
 	for _, c := range []struct {
 		name  string

@@ -174,25 +174,24 @@ func TestCallsAlike(t *testing.T) {
 		{"a thousand", slices.Repeat([]uint64{one}, 1000), false, true},
 		{"a thousand and the next", slices.Repeat([]uint64{one}, 1000), true, true},
 		{"another", []uint64{one, other, one}, false, false},
-		{"another long ago", append([]uint64{other}, slices.Repeat([]uint64{one}, 1000)...), false, false},
+		{"another of the last 64", append([]uint64{other}, slices.Repeat([]uint64{one}, 60)...), false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var counter Counter
-			counter.All.Store(1)
-			call := func(call uint64) { counter.Add(HashCall(0, call, 1)); counter.Seq.Add(1) }
-			call(other)
+			var e pendingEdit
+			counter.Add(HashCall(0, other, 1))
 			for range 100 {
-				call(one)
+				counter.Add(HashCall(0, one, 1))
 			}
-			then, _ := counter.calls()
+			e.aborted(Decision{Abort: Alike}, 0, &counter)
 			for _, bytes := range c.calls {
-				call(bytes)
+				counter.Add(HashCall(0, bytes, 1))
 			}
 			if c.ahead {
 				counter.Add(HashCall(0, one, 1))
 			}
-			if now, ok := counter.calls(); !ok || now.alikeSince(then) != c.alike {
-				t.Errorf("%+v after %+v: want alike %v", now, then, c.alike)
+			if got := e.waitsForOther(&counter); got != c.alike {
+				t.Errorf("waits for another call: %v, want %v", got, c.alike)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func (p *plan) repeat(id, period, periods, at int) {
 func (r *rank) isWithin() bool {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
-	return r.m.state == promised
+	return r.m.change.state == promised
 }
 
 // nearBarrier makes one phantom call of one rank, about where the barrier is.

@@ -12,8 +12,7 @@ type Timing struct {
 	Settle time.Duration
 	// OpLimit bounds one store operation; it then counts as failed and is repeated.
 	OpLimit time.Duration
-	// MinLead is the least number of calls from proposal to c and from c to S; 0
-	// means 32.
+	// MinLead is the least number of calls from proposal to c and from c to S.
 	MinLead uint64
 	// StallLimit is how long a main thread may wait at the barrier for a lost store
 	// before its call fails; 0 means for ever.
@@ -25,9 +24,18 @@ const DefaultStallLimit = 120 * time.Second
 
 // Timings for the kinds of store.
 var (
-	Local  = Timing{IdlePoll: 250 * time.Millisecond, ActivePoll: 50 * time.Millisecond, BarrierPoll: 2 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 2 * time.Second, StallLimit: DefaultStallLimit}
-	Shared = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 50 * time.Millisecond, Settle: 3 * time.Second, OpLimit: 10 * time.Second, StallLimit: DefaultStallLimit}
-	Etcd   = Timing{IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 10 * time.Millisecond, Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, StallLimit: DefaultStallLimit}
+	Local = Timing{
+		IdlePoll: 250 * time.Millisecond, ActivePoll: 50 * time.Millisecond, BarrierPoll: 2 * time.Millisecond,
+		Settle: 500 * time.Millisecond, OpLimit: 2 * time.Second, MinLead: 32, StallLimit: DefaultStallLimit,
+	}
+	Shared = Timing{
+		IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 50 * time.Millisecond,
+		Settle: 3 * time.Second, OpLimit: 10 * time.Second, MinLead: 32, StallLimit: DefaultStallLimit,
+	}
+	Etcd = Timing{
+		IdlePoll: time.Second, ActivePoll: 250 * time.Millisecond, BarrierPoll: 10 * time.Millisecond,
+		Settle: 500 * time.Millisecond, OpLimit: 5 * time.Second, MinLead: 32, StallLimit: DefaultStallLimit,
+	}
 )
 
 // AggregatedSettle is the least Settle where stores are NodeStores: more steps lie between
@@ -38,16 +46,8 @@ const AggregatedSettle = 10 * time.Second
 const JoinLimit = 10 * time.Second
 
 const (
-	defaultLead = 32
 	// stageLimit is how long a proposal's blob may stay unreadable. It was stored
 	// before the proposal, so only an outdated view hides it for a while.
 	stageLimit = 10 * time.Second
 	leaveLimit = time.Second
 )
-
-func (t Timing) withDefaults() Timing {
-	if t.MinLead == 0 {
-		t.MinLead = defaultLead
-	}
-	return t
-}

@@ -80,11 +80,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 
 // Made implements agree.Records. A record is as old as its file.
 func (s *Store) Made(ctx context.Context, dir string) (map[string]time.Time, error) {
-	below, err := s.path(dir)
-	if err != nil {
-		return nil, err
-	}
-	return do(ctx, s, func() (map[string]time.Time, error) {
+	return do(ctx, s, dir, func(below string) (map[string]time.Time, error) {
 		made := map[string]time.Time{}
 		err := filepath.WalkDir(below, func(at string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {

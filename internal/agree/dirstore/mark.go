@@ -15,11 +15,7 @@ import (
 // the time at which it was made. Neither changes when the file is renamed or touched, as
 // sites do that keep files from being purged.
 func (s *Store) Mark(ctx context.Context, key string) (string, error) {
-	path, err := s.path(key)
-	if err != nil {
-		return "", err
-	}
-	mark, err := do(ctx, s, func() (string, error) {
+	mark, err := do(ctx, s, key, func(path string) (string, error) {
 		if err := s.alive(); err != nil {
 			return "", err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,12 +24,11 @@ func Usable(parent string) error {
 // InPlace returns an error unless processes that open the directory now find this one: somebody may have removed or
 // replaced it. A private one is no longer found where only its lock file is gone, see choose.
 func (s *Store) InPlace(ctx context.Context) error {
-	_, err := do(ctx, s, func() (struct{}, error) {
+	return s.act(ctx, lockName, func(lock string) error {
 		err := s.alive()
-		if lock := filepath.Join(s.root, lockName); err == nil && s.lock != nil && !same(s.lock, lock) {
+		if err == nil && s.lock != nil && !same(s.lock, lock) {
 			err = fmt.Errorf("%s: %w", lock, errReplaced)
 		}
-		return struct{}{}, err
+		return err
 	})
-	return err
 }

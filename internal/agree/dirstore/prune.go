@@ -37,11 +37,7 @@ const staleTemp = 24 * time.Hour
 // Prune removes directories below dir that have become empty, and what writers that
 // crashed have left there. Whoever puts a record creates its directory if need be.
 func (s *Store) Prune(ctx context.Context, dir string) error {
-	below, err := s.path(dir)
-	if err != nil {
-		return err
-	}
-	_, err = do(ctx, s, func() (struct{}, error) {
+	return s.act(ctx, dir, func(below string) error {
 		var dirs []string
 		err := filepath.WalkDir(below, func(at string, e fs.DirEntry, err error) error {
 			switch {
@@ -61,7 +57,6 @@ func (s *Store) Prune(ctx context.Context, dir string) error {
 		for i := len(dirs) - 1; i >= 0; i-- {
 			os.Remove(dirs[i]) // only an empty one
 		}
-		return struct{}{}, err
+		return err
 	})
-	return err
 }

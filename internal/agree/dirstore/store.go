@@ -69,20 +69,9 @@ func clean(text string) string {
 // Dir is where the records lie.
 func (s *Store) Dir() string { return s.root }
 
-func (s *Store) path(key string) (string, error) {
-	if !filepath.IsLocal(key) {
-		return "", fmt.Errorf("dirstore: %q is no key", key)
-	}
-	return filepath.Join(s.root, filepath.FromSlash(key)), nil
-}
-
 // PutOnce implements agree.Store.
 func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
-	path, err := s.path(key)
-	if err != nil {
-		return nil, err
-	}
-	return do(ctx, s, func() ([]byte, error) {
+	return do(ctx, s, key, func(path string) ([]byte, error) {
 		if err := s.alive(); err != nil {
 			return nil, err
 		}
@@ -180,11 +169,7 @@ func (s *Store) makeDirs(dir string) error {
 
 // Get implements agree.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	path, err := s.path(key)
-	if err != nil {
-		return nil, false, err
-	}
-	value, err := do(ctx, s, func() ([]byte, error) {
+	value, err := do(ctx, s, key, func(path string) ([]byte, error) {
 		value, err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
 			// An NFS client remembers for up to a minute that a name does not exist,
@@ -210,16 +195,11 @@ func (s *Store) refresh(dir string) {
 // Move implements agree.Store. Over NFS the reply may be lost: its repetition finds
 // nothing.
 func (s *Store) Move(ctx context.Context, from, to string) error {
-	source, err := s.path(from)
-	if err != nil {
-		return err
-	}
-	target, err := s.path(to)
-	if err != nil {
-		return err
-	}
-	_, err = do(ctx, s, func() (struct{}, error) {
-		err := s.alive()
+	return s.act(ctx, from, func(source string) error {
+		target, err := s.path(to)
+		if err == nil {
+			err = s.alive()
+		}
 		if err == nil {
 			// A decision is as old as its record, and a rename keeps the time.
 			_ = unix.UtimesNanoAt(unix.AT_FDCWD, source, []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}, unix.AT_SYMLINK_NOFOLLOW)
@@ -233,9 +213,8 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 				err = agree.ErrNoRecord
 			}
 		}
-		return struct{}{}, err
+		return err
 	})
-	return err
 }
 
 // errReplaced means that this process cannot reach its communicators' records any more.
@@ -257,11 +236,7 @@ func (s *Store) alive() error {
 
 // List implements agree.Store.
 func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
-	path, err := s.path(dir)
-	if err != nil {
-		return nil, err
-	}
-	names, err := do(ctx, s, func() ([]string, error) {
+	names, err := do(ctx, s, dir, func(path string) ([]string, error) {
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
 			s.refresh(filepath.Dir(path))
@@ -294,39 +269,42 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 }
 
 // Remove implements agree.Store.
-func (s *Store) Remove(ctx context.Context, key string) error {
-	path, err := s.path(key)
-	if err != nil {
-		return err
-	}
-	_, err = do(ctx, s, func() (struct{}, error) { return struct{}{}, os.Remove(path) })
-	return err
-}
+func (s *Store) Remove(ctx context.Context, key string) error { return s.act(ctx, key, os.Remove) }
 
 // Drop implements agree.Store. It removes the directories, too.
-func (s *Store) Drop(ctx context.Context, dir string) error {
-	path, err := s.path(dir)
-	if err != nil {
-		return err
+func (s *Store) Drop(ctx context.Context, dir string) error { return s.act(ctx, dir, os.RemoveAll) }
+
+func (s *Store) path(key string) (string, error) {
+	if !filepath.IsLocal(key) {
+		return "", fmt.Errorf("dirstore: %q is no key", key)
 	}
-	_, err = do(ctx, s, func() (struct{}, error) { return struct{}{}, os.RemoveAll(path) })
+	return filepath.Join(s.root, filepath.FromSlash(key)), nil
+}
+
+// act is do for an operation that has no result.
+func (s *Store) act(ctx context.Context, key string, operation func(path string) error) error {
+	_, err := do(ctx, s, key, func(path string) (struct{}, error) { return struct{}{}, operation(path) })
 	return err
 }
 
-// do runs a file operation and waits for it until ctx ends. A file server may be away for
+// do runs an operation on the file of a key and waits for it until ctx ends. A file server may be away for
 // hours, and no signal ends a system call that waits for it, so the goroutine may stay. A private
 // directory is in memory, where no operation waits: the caller runs it, which wakes no thread.
-func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, error) {
+func do[T any](ctx context.Context, s *Store, key string, operation func(path string) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	var none T
-	if err := ctx.Err(); err != nil {
+	path, err := s.path(key)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return none, err
 	}
 	if s.lock != nil {
-		return operation()
+		return operation(path)
 	}
 	select {
 	case s.busy <- struct{}{}:
@@ -335,7 +313,7 @@ func do[T any](ctx context.Context, s *Store, operation func() (T, error)) (T, e
 	}
 	done := make(chan result, 1)
 	go func() {
-		value, err := operation()
+		value, err := operation(path)
 		<-s.busy
 		done <- result{value, err}
 	}()

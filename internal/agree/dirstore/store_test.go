@@ -135,7 +135,7 @@ func TestHangingOperationsAreLeftBehind(t *testing.T) {
 	release := make(chan struct{})
 	hang := func(ctx context.Context, cancel func()) {
 		t.Helper()
-		_, err := do(ctx, s, func() (int, error) { cancel(); <-release; return 0, nil })
+		_, err := do(ctx, s, "c", func(string) (int, error) { cancel(); <-release; return 0, nil })
 		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}

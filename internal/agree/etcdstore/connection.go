@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -34,22 +33,13 @@ type connection struct {
 	config  clientv3.Config
 	trouble trouble
 
-	mu      sync.Mutex
-	etcd    *clientv3.Client // nil until a connection was prepared
-	attempt *attempt         // to prepare one; nil if none is under way
-	closed  bool
-}
-
-// attempt prepares a connection. Without a user that takes no time, with one it
-// asks etcd for a token.
-type attempt struct {
-	done chan struct{}
-	etcd *clientv3.Client
-	err  error
+	turn   chan struct{}    // held by whoever uses what follows
+	etcd   *clientv3.Client // nil until it was prepared
+	closed bool
 }
 
 func connect(c Config) *connection {
-	conn := &connection{trouble: trouble{user: c.User}}
+	conn := &connection{trouble: trouble{user: c.User}, turn: make(chan struct{}, 1)}
 	conn.config = clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
@@ -71,61 +61,38 @@ func connect(c Config) *connection {
 	return conn
 }
 
-// client waits for the connection to be prepared.
+var errClosed = errors.New("etcdstore: closed")
+
+// client returns etcd's client, which the first call prepares. Without a user that takes no time; with
+// one it asks etcd for a token, for up to dialLimit.
 func (c *connection) client(ctx context.Context) (*clientv3.Client, error) {
-	c.mu.Lock()
-	if c.etcd != nil || c.closed {
-		defer c.mu.Unlock()
-		if c.closed {
-			return nil, errClosed
-		}
-		return c.etcd, nil
-	}
-	a := c.attempt
-	if a == nil {
-		a = &attempt{done: make(chan struct{})}
-		c.attempt = a
-		go c.prepare(a)
-	}
-	c.mu.Unlock()
 	select {
-	case <-a.done:
-		return a.etcd, a.err
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if c.closed {
+		return nil, errClosed
+	}
+	if c.etcd != nil {
+		return c.etcd, nil
+	}
+	etcd, err := clientv3.New(c.config)
+	if err != nil {
+		return nil, c.trouble.explain(err)
+	}
+	c.trouble.accepted()
+	c.etcd = etcd
+	return etcd, nil
 }
 
-var errClosed = errors.New("etcdstore: closed")
-
-func (c *connection) prepare(a *attempt) {
-	defer close(a.done)
-	a.etcd, a.err = clientv3.New(c.config)
-	if a.err != nil {
-		a.err = c.trouble.explain(a.err)
-	} else {
-		c.trouble.accepted()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attempt = nil
-	if a.err == nil && c.closed {
-		a.etcd.Close()
-		a.etcd, a.err = nil, errClosed
-	}
-	c.etcd = a.etcd
-}
-
-// close ends the connection. An attempt to connect ends within seconds.
+// close ends the connection.
 func (c *connection) close() {
-	c.mu.Lock()
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
 	c.closed = true
-	etcd, a := c.etcd, c.attempt
-	c.mu.Unlock()
-	if etcd != nil {
-		etcd.Close()
-	}
-	if a != nil {
-		<-a.done
+	if c.etcd != nil {
+		c.etcd.Close()
 	}
 }

@@ -52,14 +52,6 @@ func (s *Store) Close() {
 	s.runs.Wait()
 }
 
-// record returns etcd's key of a record, and its group.
-func (s *Store) record(key string) (name, group string, err error) {
-	if key == "" || key[0] == '/' || path.Clean(key) != key || strings.HasPrefix(key, "..") {
-		return "", "", fmt.Errorf("etcdstore: %q is no key", key)
-	}
-	return s.prefix + "/r/" + key, groupOf(key), nil
-}
-
 // shared is the group of what belongs to no communicator. No communicator is
 // called so.
 const shared = "shared"
@@ -68,9 +60,7 @@ const shared = "shared"
 // are a communicator's.
 func groupOf(key string) string {
 	switch parts := strings.SplitN(key, "/", 3); {
-	case len(parts) == 3 && parts[0] == "c":
-		return parts[1]
-	case len(parts) == 2 && parts[0] == "c":
+	case len(parts) >= 2 && parts[0] == "c":
 		return parts[1]
 	case len(parts) == 2 && (parts[0] == "p" || parts[0] == "open"):
 		comm, _, _ := strings.Cut(parts[1], ".")
@@ -79,13 +69,13 @@ func groupOf(key string) string {
 	return shared
 }
 
-// use returns etcd's key of a record and the *epoch of its group.
+// use returns etcd's key of a record and the epoch of its group.
 func (s *Store) use(ctx context.Context, key string) (name string, e *epoch, err error) {
-	name, group, err := s.record(key)
-	if err == nil {
-		e, err = s.enter(ctx, group)
+	if key == "" || key[0] == '/' || path.Clean(key) != key || strings.HasPrefix(key, "..") {
+		return "", nil, fmt.Errorf("etcdstore: %q is no key", key)
 	}
-	return name, e, err
+	e, err = s.enter(ctx, groupOf(key))
+	return s.prefix + "/r/" + key, e, err
 }
 
 func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
@@ -112,42 +102,49 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 	return s.join(ctx, e, stands)
 }
 
-// putOnce creates an etcd key on the *epoch's lease unless it exists, in which case
+// putOnce creates an etcd key on the epoch's lease unless it exists, in which case
 // it returns what stands.
 func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stands []byte, existed bool, err error) {
-	reply, err := e.etcd.Txn(ctx).
-		If(e.holds(), clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
-		Then(clientv3.OpPut(name, value, clientv3.WithLease(e.lease))).
-		Else(clientv3.OpGet(e.key), clientv3.OpGet(name)).
-		Commit()
-	if err != nil {
-		err = s.explain(e, err)
-		if errors.Is(err, agree.ErrRefused) { // the record may be there all the same
-			if there, err := s.ask(ctx, e, clientv3.OpGet(name)); err == nil && len(there.Kvs) > 0 {
-				return there.Kvs[0].Value, true, nil
-			}
+	put := clientv3.OpPut(name, value, clientv3.WithLease(e.lease))
+	reply, err := s.txn(ctx, e, clientv3.Compare(clientv3.CreateRevision(name), "=", 0), []clientv3.Op{put}, clientv3.OpGet(name))
+	if errors.Is(err, agree.ErrRefused) { // the record may be there all the same
+		if there, err := s.ask(ctx, e, clientv3.OpGet(name)); err == nil && len(there.Kvs) > 0 {
+			return there.Kvs[0].Value, true, nil
 		}
+	}
+	if err != nil || reply.Succeeded {
 		return nil, false, err
 	}
-	if reply.Succeeded {
-		return nil, false, nil
-	}
-	now, found := reply.Responses[0].GetResponseRange().Kvs, reply.Responses[1].GetResponseRange().Kvs
-	if len(now) == 0 || now[0].CreateRevision != e.revision || len(found) == 0 {
-		return nil, false, s.expired(e)
-	}
-	return found[0].Value, true, nil
+	return reply.Responses[0].GetResponseRange().Kvs[0].Value, true, nil
 }
 
-// ask does read-only operations while the *epoch holds.
-func (s *Store) ask(ctx context.Context, e *epoch, op clientv3.Op) (*clientv3.GetResponse, error) {
-	// A transaction that only reads is as linearizable as a get, and as cheap.
-	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(op).Commit()
+// txn does then if the epoch lasts and the condition holds. If only the epoch lasts, the reply
+// has not succeeded and holds what otherwise reads.
+func (s *Store) txn(ctx context.Context, e *epoch, condition clientv3.Cmp, then []clientv3.Op,
+	otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	reply, err := e.etcd.Txn(ctx).If(e.holds(), condition).Then(then...).Else(append(otherwise, clientv3.OpGet(e.key))...).Commit()
 	if err != nil {
 		return nil, s.explain(e, err)
 	}
 	if !reply.Succeeded {
-		return nil, s.expired(e)
+		now := reply.Responses[len(otherwise)].GetResponseRange().Kvs
+		if len(now) == 0 || now[0].CreateRevision != e.revision {
+			return nil, s.expired(e)
+		}
+	}
+	return reply, nil
+}
+
+// do does one operation if the epoch lasts.
+func (s *Store) do(ctx context.Context, e *epoch, op clientv3.Op) (*clientv3.TxnResponse, error) {
+	return s.txn(ctx, e, e.holds(), []clientv3.Op{op})
+}
+
+// ask reads. A transaction that only reads is as linearizable as a get, and as cheap.
+func (s *Store) ask(ctx context.Context, e *epoch, get clientv3.Op) (*clientv3.GetResponse, error) {
+	reply, err := s.do(ctx, e, get)
+	if err != nil {
+		return nil, err
 	}
 	return (*clientv3.GetResponse)(reply.Responses[0].GetResponseRange()), nil
 }
@@ -204,21 +201,12 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 		return agree.ErrNoRecord
 	}
 	revision := found.Kvs[0].CreateRevision
-	reply, err := e.etcd.Txn(ctx).
-		If(e.holds(), clientv3.Compare(clientv3.CreateRevision(source), "=", revision)).
-		Then(clientv3.OpDelete(source), clientv3.OpPut(target, moved+strconv.FormatInt(revision, 10), clientv3.WithLease(e.lease))).
-		Else(clientv3.OpGet(e.key)).
-		Commit()
-	if err != nil {
-		return s.explain(e, err)
+	put := clientv3.OpPut(target, moved+strconv.FormatInt(revision, 10), clientv3.WithLease(e.lease))
+	reply, err := s.txn(ctx, e, clientv3.Compare(clientv3.CreateRevision(source), "=", revision), []clientv3.Op{clientv3.OpDelete(source), put})
+	if err == nil && !reply.Succeeded {
+		return agree.ErrNoRecord
 	}
-	if reply.Succeeded {
-		return nil
-	}
-	if now := reply.Responses[0].GetResponseRange().Kvs; len(now) == 0 || now[0].CreateRevision != e.revision {
-		return s.expired(e)
-	}
-	return agree.ErrNoRecord
+	return err
 }
 
 // moved begins the value of a record that was moved; its mark follows. Only records
@@ -247,14 +235,8 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(clientv3.OpDelete(name)).Commit()
-	if err != nil {
-		return s.explain(e, err)
-	}
-	if !reply.Succeeded {
-		return s.expired(e)
-	}
-	return nil
+	_, err = s.do(ctx, e, clientv3.OpDelete(name))
+	return err
 }
 
 // Drop implements agree.Store. Where all records of a communicator are dropped, their lease ends,
@@ -271,14 +253,8 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 		}
 		return err
 	}
-	reply, err := e.etcd.Txn(ctx).If(e.holds()).Then(clientv3.OpDelete(name+"/", clientv3.WithPrefix())).Commit()
-	if err != nil {
-		return s.explain(e, err)
-	}
-	if !reply.Succeeded {
-		return s.expired(e)
-	}
-	return nil
+	_, err = s.do(ctx, e, clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
+	return err
 }
 
 // rewatch is the pause before a watch that etcd has ended begins anew.
