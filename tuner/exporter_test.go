@@ -85,7 +85,7 @@ func TestMetrics(t *testing.T) {
 	ask(b, nccl.CollAllGather, 4096, 5)
 	all := scrape(t, p)
 	for _, s := range all {
-		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != ourselves().Host || s.Labels["pid"] == "" {
+		if s.Metric["slurm_job_id"] != "42" || s.Metric["rank"] != "7" || string(s.Metric["node"]) != ourselves().Host || s.Metric["pid"] == "" {
 			t.Fatalf("%v", s)
 		}
 	}
@@ -169,7 +169,7 @@ func TestMetricsOfSilence(t *testing.T) {
 			all := scrape(t, p)
 			reason := func(name string) string {
 				if found := all.Of(name); len(found) > 0 {
-					return found[0].Labels["reason"]
+					return string(found[0].Metric["reason"])
 				}
 				return ""
 			}
@@ -224,8 +224,8 @@ func TestMetricsAreBounded(t *testing.T) {
 	after := scrape(t, p)
 	is(t, after, 4501, "nccl_tuner_row_hits_total")
 	for _, s := range before.Of("nccl_tuner_row_hits_total") {
-		if now := after.Of(s.Name, "row", s.Labels["row"]).Sum(); now < s.Value {
-			t.Errorf("row %s fell from %v to %v", s.Labels["row"], s.Value, now)
+		if now := after.Of("nccl_tuner_row_hits_total", "row", string(s.Metric["row"])).Sum(); now < float64(s.Value) {
+			t.Errorf("row %s fell from %v to %v", s.Metric["row"], s.Value, now)
 		}
 	}
 	comms[0].Close()
