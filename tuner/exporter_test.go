@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 	ask(b, nccl.CollAllGather, 4096, 5)
 	all := scrape(t, p)
 	for _, s := range all {
-		if s.Labels["slurm_job_id"] != "42" || s.Labels["rank"] != "7" || s.Labels["node"] != identity.Self().Host || s.Labels["pid"] == "" {
+		if s.Metric["slurm_job_id"] != "42" || s.Metric["rank"] != "7" || string(s.Metric["node"]) != identity.Self().Host || s.Metric["pid"] == "" {
 			t.Fatalf("%v", s)
 		}
 	}
@@ -168,7 +168,7 @@ func TestMetricsOfSilence(t *testing.T) {
 			all := scrape(t, p)
 			reason := func(name string) string {
 				if found := all.Of(name); len(found) > 0 {
-					return found[0].Labels["reason"]
+					return string(found[0].Metric["reason"])
 				}
 				return ""
 			}

@@ -40,7 +40,7 @@ nccl_tuner_row_hits_total{node="n1",row="...`
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cut := all.Of("nccl_tuner_row_hits_total")[2].Labels["row"]; len(cut) > 600 || !strings.HasSuffix(cut, "p.csv:3") {
+	if cut := string(all.Of("nccl_tuner_row_hits_total")[2].Metric["row"]); len(cut) > 600 || !strings.HasSuffix(cut, "p.csv:3") {
 		t.Errorf("%q", cut)
 	}
 	if _, err := metricstest.Parse(metrics.Library, text, text); err == nil {

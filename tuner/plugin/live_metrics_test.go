@@ -81,7 +81,7 @@ func TestLiveMetrics(t *testing.T) {
 	}
 	versions := map[string]bool{}
 	for _, s := range all.Of("nccl_tuner_version_info") {
-		versions[s.Labels["policy_version"]] = true
+		versions[string(s.Metric["policy_version"])] = true
 	}
 	if len(versions) != 1 {
 		t.Errorf("%v", versions)

@@ -121,8 +121,8 @@ func TestMetricsAreBounded(t *testing.T) {
 	after := scrape(t, e)
 	is(t, after, 4501, "nccl_tuner_row_hits_total")
 	for _, s := range before.Of("nccl_tuner_row_hits_total") {
-		if now := after.Of(s.Name, "row", s.Labels["row"]).Sum(); now < s.Value {
-			t.Errorf("row %s fell from %v to %v", s.Labels["row"], s.Value, now)
+		if now := after.Of("nccl_tuner_row_hits_total", "row", string(s.Metric["row"])).Sum(); now < float64(s.Value) {
+			t.Errorf("row %s fell from %v to %v", s.Metric["row"], s.Value, now)
 		}
 	}
 	comms[0].close()
