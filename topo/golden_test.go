@@ -62,7 +62,7 @@ func totalsOfTwo(t *testing.T, doc *Document) *Totals {
 }
 
 func TestLinksAgreeWithNCCL(t *testing.T) {
-	var all, entries nccltest.Score
+	var all nccltest.Score
 	files := 0
 	for _, file := range nccltest.Files(t, "p2p_gdr.json") {
 		doc := readGolden(t, file)
@@ -82,7 +82,7 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 				continue // what the driver denies is not modelled
 			}
 			set := SettingsFromEnv(func(name string) string { return env[name] })
-			report, err := Links(doc, BuildOptions{}, set)
+			report, err := links(doc, set)
 			if _, fails := changed["error"]; fails {
 				all.Add(err != nil)
 				if err == nil {
@@ -95,11 +95,10 @@ func TestLinksAgreeWithNCCL(t *testing.T) {
 				continue
 			}
 			got := nccltest.AsJSON(t, report)
-			entries.Add(reflect.DeepEqual(got, any(want)))
 			if diff := nccltest.Compare(&all, got, want); diff != "" {
 				t.Errorf("%s %s: %s", nccltest.System(file), variant, diff)
 			}
 		}
 	}
-	t.Logf("p2p_gdr.json, %d systems, all variants: %v values agree, %v entries are identical", files, all, entries)
+	t.Logf("p2p_gdr.json, %d systems, all variants: %v values agree", files, all)
 }

@@ -209,6 +209,6 @@ func FuzzPaths(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		Links(doc, BuildOptions{}, set)
+		links(doc, set)
 	})
 }
