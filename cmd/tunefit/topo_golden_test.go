@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // answer is what a command prints as JSON.
@@ -143,23 +147,58 @@ func TestTopoLinksAgreeWithNCCL(t *testing.T) {
 	t.Logf("%s values agree", total)
 }
 
-func TestTopoGraphsAndTuningAgreeWithNCCL(t *testing.T) {
-	var graphs, costs nccltest.Score
+func TestTopoGraphsAgreeWithNCCL(t *testing.T) {
+	var total nccltest.Score
 	for _, file := range every(8, nccltest.Files(t, "graphs.json")) {
-		var want any
+		var want, got map[string]channels.Found
 		nccltest.LoadJSON(t, file, &want)
-		if diff := nccltest.Compare(&graphs, answer(t, "topo", "graphs", nccltest.Topology(file), "--json"), want); diff != "" {
+		out, _ := tunefit(t, cli.ExitOK, "topo", "graphs", nccltest.Topology(file), "--json")
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := nccltest.Compare(&total, nccltest.AsJSON(t, got), nccltest.AsJSON(t, want)); diff != "" {
 			t.Errorf("%s: %s", nccltest.System(file), diff)
 		}
 	}
+	t.Logf("%s values agree", total)
+}
+
+func TestTopoTuningAgreesWithNCCL(t *testing.T) {
+	var total nccltest.Score
 	for _, file := range every(8, nccltest.Files(t, "tuning.json")) {
-		var want any
-		nccltest.LoadJSON(t, file, &want)
-		// NCCL was asked without the exchange of tree patterns between ranks.
-		got := answer(t, "topo", "tuning", nccltest.Topology(file), "--json", "--plain-trees")
-		if diff := nccltest.Compare(&costs, got, want); diff != "" {
-			t.Errorf("%s: %s", nccltest.System(file), diff)
+		read := func(text []byte) *tuning.Set {
+			set, err := tuning.Read(bytes.NewReader(text), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return set
+		}
+		out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", nccltest.Topology(file), "--json")
+		printed := read([]byte(out))
+		doc, err := topo.ReadFile(nccltest.Topology(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range read(nccltest.Read(t, file)).Tunings {
+			got := printed.For(want.NNodes, want.NRanks)
+			if got == nil {
+				t.Fatalf("%s: nothing for %d nodes", file, want.NNodes)
+			}
+			where := fmt.Sprintf("%s, %d nodes", nccltest.System(file), want.NNodes)
+			nccltest.Same(t, &total, "channels", where, [2]int{want.NChannels, want.NVLSChannels}, [2]int{got.NChannels, got.NVLSChannels})
+			nccltest.Same(t, &total, "threads", where, want.MaxThreads, got.MaxThreads)
+			nccltest.Same(t, &total, "thread thresholds", where, want.ThreadThresholds, got.ThreadThresholds)
+			nccltest.Same(t, &total, "latencies", where, want.Latencies, got.Latencies)
+			derived, err := channels.Tune(doc, channels.TuneOptions{NCCL: printed.NCCL}, want.NNodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for coll, bandwidths := range derived[0].Tuning.Bandwidths {
+				// NCCL was asked without the exchange of tree patterns between ranks.
+				want.Bandwidths[coll][nccl.AlgoTree] = bandwidths[nccl.AlgoTree]
+			}
+			nccltest.Same(t, &total, "bandwidths", where, want.Bandwidths, got.Bandwidths)
 		}
 	}
-	t.Logf("graphs: %s values agree; tuning: %s", graphs, costs)
+	t.Logf("%s values agree", total)
 }

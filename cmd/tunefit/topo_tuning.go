@@ -19,15 +19,14 @@ import (
 func topoTuningCommand() *cobra.Command {
 	var view topoView
 	var nodes []int
-	var asJSON, collNet, plainTrees bool
+	var asJSON, collNet bool
 	var named string
 	cmd := &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
 		Short: "Print NCCL's cost model, and what it would choose",
 		Long: `Print the cost model of a release of NCCL for communicators over hosts like this one:
-latency and bandwidth of each algorithm and protocol and, with --json, the predicted
-time and NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count
-as they do in NCCL. No measurement is involved.
+latency and bandwidth of each algorithm and protocol, and the sizes that NCCL chooses
+them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 
 tunefit show --tuning reads the JSON.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
@@ -58,17 +57,17 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			opt.Settings, opt.CollNet, opt.PlainTrees = set, collNet, plainTrees
-			if asJSON {
-				report, err := channels.ReportTuning(doc, opt, nodes)
-				if err != nil {
-					return err
-				}
-				return cli.WriteJSON(cmd.OutOrStdout(), report)
-			}
+			opt.Settings, opt.CollNet = set, collNet
 			comms, err := channels.Tune(doc, opt, nodes...)
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				set := &tuning.Set{NCCL: opt.NCCL}
+				for _, c := range comms {
+					set.Tunings = append(set.Tunings, c.Tuning)
+				}
+				return cli.WriteJSON(cmd.OutOrStdout(), set)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "NCCL %s\n\n", opt.NCCL)
 			return writeTuning(cmd.OutOrStdout(), comms)
@@ -79,8 +78,7 @@ tunefit show --tuning reads the JSON.`,
 		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
-	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with times and choices")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 

@@ -16,9 +16,6 @@ type TuneOptions struct {
 	Settings  topo.Settings
 	Variables Variables
 	CollNet   bool // the network reduces and NCCL is told to use that; all ports take part
-
-	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
-	PlainTrees bool
 }
 
 // CommTuning is all that NCCL would find out about a communicator.
@@ -27,10 +24,6 @@ type CommTuning struct {
 	Facts  CommFacts
 	Graphs Graphs // as all ranks agree on them
 	Tuning *tuning.Tuning
-
-	AllNVLink          bool // every pair of GPUs in a node is connected by NVLink or C2C
-	P2PChannels        int  // channels for point-to-point
-	P2PChannelsPerPeer int  // of these, for one peer
 }
 
 // Tune goes the whole way from one host's topology to NCCL's cost model, for communicators over each given number
@@ -56,11 +49,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 		c.Hosts = n
 		c.Facts.NNodes *= n
 		c.Facts.NRanks *= n
-		if opt.PlainTrees {
-			c.Facts.MaxTreePattern = ""
-		}
 		c.Tuning = deriveTuning(c.Graphs, c.Facts)
-		c.fitP2PChannels()
 		all = append(all, &c)
 	}
 	return all, nil
@@ -96,6 +85,32 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 	return c, nil
 }
 
+// Found is what NCCL's search finds for a communicator.
+type Found struct {
+	*topo.Totals
+	Graphs
+}
+
+// Search finds the channels of a communicator over so many hosts that are all alike, as the rank with the lowest number
+// finds them.
+func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
+	opt.Build.NCCL = opt.NCCL
+	sys, err := topo.Build(doc, opt.Build)
+	if err != nil {
+		return nil, err
+	}
+	comm := topo.WholeComm(sys)
+	comm.NRanks *= hosts
+	if sys, err = commSystem(doc, opt, comm); err != nil {
+		return nil, err
+	}
+	graphs, err := searchFor(sys, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return &Found{sys.Totals(), *graphs}, nil
+}
+
 // commSystem is the system as a communicator sees it.
 func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.System, error) {
 	sys, err := topo.Build(doc, opt.Build)
@@ -127,12 +142,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	if err != nil {
 		return err
 	}
-	perPeer, err := p2pChannelsPerPeer(sys, opt.Settings.NetDevs)
-	if err != nil {
-		return err
-	}
 	gpus := sys.Nodes[topo.NodeGPU]
-	_, worst := gpuPathRange(sys)
 	f := &c.Facts
 	if f.NNodes == 0 {
 		cpu := sys.Nodes[topo.NodeCPU][0].CPU
@@ -140,7 +150,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 		f.NVSwitches = len(sys.Nodes[topo.NodeNVS])
 		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
 		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
-		f.NVLS, c.AllNVLink, c.P2PChannelsPerPeer = true, true, perPeer
+		f.NVLS = true
 		c.Graphs = *graphs
 	}
 	f.NNodes++
@@ -152,8 +162,6 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)
 	}
 	c.Graphs.settle(graphs)
-	c.AllNVLink = c.AllNVLink && worst < topo.PathPIX
-	c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
 	return nil
 }
 

@@ -13,6 +13,30 @@ import (
 
 const maxTuningFile = 64 << 20
 
+// file is a Set as JSON.
+type file struct {
+	NCCL  string          `json:"nccl"`
+	Nodes map[string]node `json:"nodes"` // by number of nodes
+}
+
+type node struct {
+	Tuning
+	NVLS int `json:"nvlsSupport"` // 1: multicast is usable
+}
+
+// MarshalJSON writes what Read reads.
+func (s *Set) MarshalJSON() ([]byte, error) {
+	f := file{NCCL: s.NCCL.String(), Nodes: map[string]node{}}
+	for _, t := range s.Tunings {
+		n := node{Tuning: *t}
+		if t.NVLS {
+			n.NVLS = 1
+		}
+		f.Nodes[strconv.Itoa(t.NNodes)] = n
+	}
+	return json.Marshal(f)
+}
+
 // Read reads NCCL's tables as `tunefit topo tuning --json` prints them: an object "nodes" keyed by number of hosts, with
 // arrays "lat" and "bw" per collective, algorithm and protocol. name is for messages. What is wrong with the values is
 // reported together, up to 20.
@@ -24,13 +48,7 @@ func Read(r io.Reader, name string) (*Set, error) {
 	if len(data) > maxTuningFile {
 		return nil, fmt.Errorf("%s: larger than %d MiB, not a tuning file", name, maxTuningFile>>20)
 	}
-	var f struct {
-		NCCL  string `json:"nccl"`
-		Nodes map[string]struct {
-			Tuning
-			NVLS int `json:"nvlsSupport"`
-		} `json:"nodes"`
-	}
+	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, jsonError(name, data, err)
 	}
