@@ -107,8 +107,8 @@ func checkTopology(t *testing.T, file string, want essentials) {
 		if c.Tuning.NVLS != want.nvls {
 			t.Errorf("%s over %d hosts: NVLS %t, want %t", file, c.Hosts, c.Tuning.NVLS, want.nvls)
 		}
-		if c.Facts.NRanks != want.gpus*c.Hosts || c.Graphs.Ring.NChannels == 0 {
-			t.Errorf("%s over %d hosts: %d ranks, %d rings", file, c.Hosts, c.Facts.NRanks, c.Graphs.Ring.NChannels)
+		if c.Tuning.Ranks != want.gpus*c.Hosts || c.Graphs.Ring.NChannels == 0 {
+			t.Errorf("%s over %d hosts: %d ranks, %d rings", file, c.Hosts, c.Tuning.Ranks, c.Graphs.Ring.NChannels)
 		}
 	}
 }

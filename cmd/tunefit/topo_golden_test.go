@@ -180,16 +180,16 @@ func TestTopoTuningAgreesWithNCCL(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range read(nccltest.Read(t, file)).Tunings {
-			got := printed.For(want.NNodes, want.NRanks)
+			got := printed.For(want.Comm)
 			if got == nil {
-				t.Fatalf("%s: nothing for %d nodes", file, want.NNodes)
+				t.Fatalf("%s: nothing for %d nodes", file, want.Nodes)
 			}
-			where := fmt.Sprintf("%s, %d nodes", nccltest.System(file), want.NNodes)
+			where := fmt.Sprintf("%s, %d nodes", nccltest.System(file), want.Nodes)
 			nccltest.Same(t, &total, "channels", where, [2]int{want.NChannels, want.NVLSChannels}, [2]int{got.NChannels, got.NVLSChannels})
 			nccltest.Same(t, &total, "threads", where, want.MaxThreads, got.MaxThreads)
 			nccltest.Same(t, &total, "thread thresholds", where, want.ThreadThresholds, got.ThreadThresholds)
 			nccltest.Same(t, &total, "latencies", where, want.Latencies, got.Latencies)
-			derived, err := channels.Tune(doc, channels.TuneOptions{NCCL: printed.NCCL}, want.NNodes)
+			derived, err := channels.Tune(doc, channels.TuneOptions{NCCL: printed.NCCL}, want.Nodes)
 			if err != nil {
 				t.Fatal(err)
 			}

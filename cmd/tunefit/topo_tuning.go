@@ -100,7 +100,6 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
 	for _, c := range comms {
 		t := c.Tuning
-		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
 		for _, coll := range slices.Backward(nccl.AllColls()) {
 			chosen := chosenSizes(t, coll)
 			for a, p := range nccl.Cells {
@@ -108,7 +107,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 					continue
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
-				tw.Row(comm, n, coll, a, p,
+				tw.Row(t.Comm, n, coll, a, p,
 					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
 			}
 		}

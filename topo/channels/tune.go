@@ -21,9 +21,10 @@ type TuneOptions struct {
 // CommTuning is all that NCCL would find out about a communicator.
 type CommTuning struct {
 	Hosts  int
-	Facts  CommFacts
 	Graphs Graphs // as all ranks agree on them
 	Tuning *tuning.Tuning
+
+	facts facts
 }
 
 // Tune goes the whole way from one host's topology to NCCL's cost model, for communicators over each given number
@@ -47,9 +48,9 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 		}
 		c := *surveys[n > 1]
 		c.Hosts = n
-		c.Facts.NNodes *= n
-		c.Facts.NRanks *= n
-		c.Tuning = deriveTuning(c.Graphs, c.Facts)
+		c.facts.Nodes *= n
+		c.facts.Ranks *= n
+		c.Tuning = deriveTuning(c.Graphs, c.facts)
 		all = append(all, &c)
 	}
 	return all, nil
@@ -66,9 +67,9 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	slices.Sort(left)
-	c := &CommTuning{Facts: CommFacts{NCCL: opt.NCCL, Variables: opt.Variables, NRanks: len(left)}}
+	c := &CommTuning{facts: facts{Facts: tuning.Facts{NCCL: opt.NCCL, Comm: nccl.Comm{Ranks: len(left)}}, Variables: opt.Variables}}
 	for len(left) > 0 {
-		comm := &topo.Comm{Rank: left[0], NRanks: c.Facts.NRanks}
+		comm := &topo.Comm{Rank: left[0], NRanks: c.facts.Ranks}
 		if others {
 			comm.NRanks++
 		}
@@ -143,17 +144,17 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 		return err
 	}
 	gpus := sys.Nodes[topo.NodeGPU]
-	f := &c.Facts
-	if f.NNodes == 0 {
+	f := &c.facts
+	if f.Nodes == 0 {
 		cpu := sys.Nodes[topo.NodeCPU][0].CPU
-		f.CPUArch, f.CPUVendor = cpu.Arch, cpu.Vendor
+		f.CPUArch, f.CPUVendor = int(cpu.Arch), cpu.Vendor
 		f.NVSwitches = len(sys.Nodes[topo.NodeNVS])
 		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
 		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
 		f.NVLS = true
 		c.Graphs = *graphs
 	}
-	f.NNodes++
+	f.Nodes++
 	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
 	f.MinNetBW = min(f.MinNetBW, netBW)
 	f.NVLS = f.NVLS && opt.canNVLS(sys)

@@ -39,14 +39,13 @@ func TestTuneAgreesWithNCCL(t *testing.T) {
 				}
 			}
 			f := want.facts()
-			nccltest.Same(t, &total, "nodes", where, f.NNodes, c.Facts.NNodes)
-			nccltest.Same(t, &total, "ranks", where, f.NRanks, c.Facts.NRanks)
-			nccltest.Same(t, &total, "capabilities", where, [2]int{f.MinCompCap, f.MaxCompCap}, [2]int{c.Facts.MinCompCap, c.Facts.MaxCompCap})
-			nccltest.Same(t, &total, "CPU", where, [2]int{int(f.CPUArch), int(f.CPUVendor)}, [2]int{int(c.Facts.CPUArch), int(c.Facts.CPUVendor)})
-			nccltest.Same(t, &total, "network", where, f.MinNetBW, c.Facts.MinNetBW)
+			nccltest.Same(t, &total, "communicator", where, f.Comm, c.facts.Comm)
+			nccltest.Same(t, &total, "capabilities", where, [2]int{f.MinCompCap, f.MaxCompCap}, [2]int{c.facts.MinCompCap, c.facts.MaxCompCap})
+			nccltest.Same(t, &total, "CPU", where, [2]int{f.CPUArch, int(f.CPUVendor)}, [2]int{c.facts.CPUArch, int(c.facts.CPUVendor)})
+			nccltest.Same(t, &total, "network", where, f.MinNetBW, c.facts.MinNetBW)
 			nccltest.Same(t, &total, "NVLS", where, f.NVLS, c.Tuning.NVLS)
-			c.Facts.MaxTreePattern = "" // the answers were made without the exchange of patterns between ranks
-			compareTuning(t, &total, where, set.For(f.NNodes, f.NRanks), deriveTuning(c.Graphs, c.Facts))
+			c.facts.MaxTreePattern = "" // the answers were made without the exchange of patterns between ranks
+			compareTuning(t, &total, where, set.For(f.Comm), deriveTuning(c.Graphs, c.facts))
 		}
 	}
 	t.Logf("tuning: %s values agree with NCCL", total)
@@ -97,7 +96,7 @@ func TestTuningIsReadBack(t *testing.T) {
 		}
 		var total nccltest.Score
 		for _, c := range comms {
-			want, got := c.Tuning, set.For(c.Tuning.NNodes, c.Tuning.NRanks)
+			want, got := c.Tuning, set.For(c.Tuning.Comm)
 			if got == nil || collNet && c.Hosts == 4 && !got.CollNet {
 				t.Fatalf("%d hosts: %+v", c.Hosts, got)
 			}

@@ -45,7 +45,7 @@ func TestReadAgreesWithNCCL(t *testing.T) {
 		}
 		for hosts, n := range answers.Nodes {
 			where := nccltest.System(file) + " " + hosts
-			compareTimes(t, &a, where, n, set.For(n.NNodes, n.NRanks))
+			compareTimes(t, &a, where, n, set.For(nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}))
 		}
 	}
 	t.Logf("%s values agree", a)

@@ -21,18 +21,20 @@ type file struct {
 
 type node struct {
 	Tuning
-	NVLS int `json:"nvlsSupport"` // 1: multicast is usable
+	NNodes int `json:"nNodes"`
+	NRanks int `json:"nRanks"`
+	NVLS   int `json:"nvlsSupport"` // 1: multicast is usable
 }
 
 // MarshalJSON writes what Read reads.
 func (s *Set) MarshalJSON() ([]byte, error) {
 	f := file{NCCL: s.NCCL.String(), Nodes: map[string]node{}}
 	for _, t := range s.Tunings {
-		n := node{Tuning: *t}
+		n := node{Tuning: *t, NNodes: t.Nodes, NRanks: t.Ranks}
 		if t.NVLS {
 			n.NVLS = 1
 		}
-		f.Nodes[strconv.Itoa(t.NNodes)] = n
+		f.Nodes[strconv.Itoa(t.Nodes)] = n
 	}
 	return json.Marshal(f)
 }
@@ -64,11 +66,9 @@ func Read(r io.Reader, name string) (*Set, error) {
 		if _, err := strconv.Atoi(hosts); err != nil {
 			return nil, fmt.Errorf("%s: nodes: %q is not a number of hosts", name, hosts)
 		}
-		n.NCCL, n.Tuning.NVLS = version, n.NVLS != 0
+		n.NCCL, n.Comm, n.Tuning.NVLS = version, nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, n.NVLS != 0
 		set.Tunings = append(set.Tunings, &n.Tuning)
 	}
-	slices.SortFunc(set.Tunings, func(a, b *Tuning) int {
-		return cmp.Or(cmp.Compare(a.NNodes, b.NNodes), cmp.Compare(a.NRanks, b.NRanks))
-	})
+	slices.SortFunc(set.Tunings, func(a, b *Tuning) int { return a.Compare(b.Comm) })
 	return set, validate(name, set)
 }

@@ -65,7 +65,7 @@ func TestChooseFromEdges(t *testing.T) {
 	if got := one.ChooseFrom(tie, 1024); got.Algo != nccl.AlgoRing || got.Proto != nccl.ProtoSimple {
 		t.Errorf("a tie goes to the first cell, chosen %+v", got)
 	}
-	alone := &tuning.Tuning{NNodes: 1, NRanks: 1, NChannels: 1}
+	alone := &tuning.Tuning{Facts: tuning.Facts{Comm: nccl.Comm{Nodes: 1, Ranks: 1}}, NChannels: 1}
 	if got := alone.Table(nccl.CollAllReduce, 1024, 1)[nccl.AlgoRing][nccl.ProtoSimple]; got != 0 {
 		t.Errorf("a single rank takes %v us, want 0", got)
 	}
@@ -160,7 +160,7 @@ func ExampleTuning_Choose() {
 
 // NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
 func TestChannels(t *testing.T) {
-	two := tuning.Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
+	two := tuning.Tuning{Facts: tuning.Facts{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, NChannels: 8, NVLSChannels: 16}
 	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
 		if got := two.Channels(algo); got != want {
 			t.Errorf("%s: %d channels, want %d", algo, got, want)

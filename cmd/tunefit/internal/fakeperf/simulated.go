@@ -43,7 +43,7 @@ func newSimulated(s settings, coll nccl.Coll, nodes, ranks int, variables channe
 		}
 		// Nodes with fewer ranks than the machine has GPUs have the channels of the whole machine here.
 		t := *all[0].Tuning
-		t.NNodes, t.NRanks, t.MaxLocalRanks, t.MinLocalRanks = nodes, ranks, 0, 0
+		t.Comm, t.MaxLocalRanks, t.MinLocalRanks = nccl.Comm{Nodes: nodes, Ranks: ranks}, 0, 0
 		return &t, nil
 	}
 	m := &simulated{coll: coll, seed: s.seed}
