@@ -82,33 +82,33 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 	if a.Plane != unknownNetwork && b.Plane != unknownNetwork && a.Plane != b.Plane {
 		return false
 	}
-	if g.pattern == PatternTree && a.id != b.id {
+	if g.Pattern == PatternTree && a.id != b.id {
 		return false // trees send and receive through one NIC
 	}
 	switch {
 	case g.alternates(s.nccl):
 		// Pairs of channels swap their NICs.
-		if g.channels%2 == 1 && b.id != g.inter[g.channels-1][0] {
+		if g.NChannels%2 == 1 && b.id != g.Inter[g.NChannels-1][0] {
 			return false
 		}
-	case g.crossNIC == 0 && a.Rail != unknownNetwork && b.Rail != unknownNetwork:
+	case g.CrossNIC == 0 && a.Rail != unknownNetwork && b.Rail != unknownNetwork:
 		if a.Rail != b.Rail {
 			return false
 		}
-	case g.crossNIC == 0:
+	case g.CrossNIC == 0:
 		if a.GUID != b.GUID || a.Port != b.Port {
 			return false
 		}
 	}
-	return g.pattern != PatternBalancedTree || step == 0 || b.id == g.inter[g.channels][1]
+	return g.Pattern != PatternBalancedTree || step == 0 || b.id == g.Inter[g.NChannels][1]
 }
 
 // alternates says whether channels that change NICs come in pairs, of which one goes the other's way back.
 func (g *searchGraph) alternates(version nccl.Version) bool {
 	if !version.Has(nccl.CrossedRings) {
-		return g.crossNIC != 0
+		return g.CrossNIC != 0
 	}
-	return g.pattern == PatternRing && g.crossNIC == 2
+	return g.Pattern == PatternRing && g.CrossNIC == 2
 }
 
 func (s *searchSystem) netIndex(id topo.ID) int {

@@ -38,32 +38,30 @@ func searchGraphs(sys *topo.System, opt searchOptions) (*Graphs, error) {
 // sees the rounding errors of those before it.
 func (s *searchSystem) searchAll(opt searchOptions) (*Graphs, error) {
 	var graphs Graphs
-	gpus := len(s.gpus)
-	find := func(id int, g *searchGraph, into *Graph) error {
+	gpus, most := len(s.gpus), maxChannels(s.nccl)
+	find := func(into *Graph, g *searchGraph) error {
 		err := s.search(g)
-		*into = g.result(s, id)
+		*into = g.result(s.inter)
 		return err
 	}
-	if err := find(0, newSearchGraph(PatternRing, gpus, 1, maxChannels(s.nccl)/2), &graphs.Ring); err != nil {
+	if err := find(&graphs.Ring, newSearchGraph(0, PatternRing, gpus, 1, most/2)); err != nil {
 		return nil, err
 	}
 	n := graphs.Ring.NChannels
-	if err := find(1, newSearchGraph(PatternBalancedTree, gpus, n, n), &graphs.Tree); err != nil {
+	if err := find(&graphs.Tree, newSearchGraph(1, PatternBalancedTree, gpus, n, n)); err != nil {
 		return nil, err
 	}
 	if opt.CollNet {
-		chain, direct := newSearchGraph(PatternTree, gpus, n, n), newSearchGraph(PatternCollNetDirect, gpus, 1, maxChannels(s.nccl))
+		chain, direct := newSearchGraph(2, PatternTree, gpus, n, n), newSearchGraph(4, PatternCollNetDirect, gpus, 1, most)
 		chain.collNet, direct.collNet = true, true
-		if err := errors.Join(find(2, chain, &graphs.CollNetChain), find(4, direct, &graphs.CollNetDirect)); err != nil {
+		if err := errors.Join(find(&graphs.CollNetChain, chain), find(&graphs.CollNetDirect, direct)); err != nil {
 			return nil, err
 		}
 	}
-	nvls := newSearchGraph(PatternNVLS, gpus, 1, maxChannels(s.nccl))
-	graphs.NVLS = nvls.result(s, 3) // what NCCL has when it does not search
-	if opt.NVLS {
-		if err := find(3, nvls, &graphs.NVLS); err != nil {
-			return nil, err
-		}
+	nvls := newSearchGraph(3, PatternNVLS, gpus, 1, most)
+	if !opt.NVLS {
+		graphs.NVLS = nvls.result(s.inter)
+		return &graphs, nil
 	}
-	return &graphs, nil
+	return &graphs, find(&graphs.NVLS, nvls)
 }
