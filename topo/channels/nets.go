@@ -24,12 +24,9 @@ func closest(paths []searchPath) (ends []int, kind topo.PathType) {
 // selectNets lists the NICs to try, best first: those that the GPUs prefer, then others within reach of a path type.
 // gpu -1 asks for all GPUs, worst -1 for the preferred ones only.
 func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
-	if s.netOrder[worst+1] == nil {
-		s.netOrder[worst+1] = make([][]int, len(s.gpus)+1)
-	}
-	known := &s.netOrder[worst+1][gpu+1]
-	if *known != nil {
-		return *known
+	asked := [2]int{int(worst), gpu}
+	if known, ok := s.netOrder[asked]; ok {
+		return known
 	}
 	nets := []int{}
 	seen := make([]bool, len(s.nets))
@@ -69,7 +66,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 			}
 		}
 	}
-	*known = nets
+	s.netOrder[asked] = nets
 	return nets
 }
 

@@ -34,7 +34,7 @@ type searchSystem struct {
 	nccl      nccl.Version
 	crossNIC  topo.Toggle
 
-	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
+	netOrder map[[2]int][]int // answers of selectNets, without which an NVL72 takes eight times as long
 }
 
 type searchNode struct {
@@ -78,7 +78,7 @@ func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, erro
 		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
 		nvs: len(sys.Nodes[topo.NodeNVS]), devs: len(sys.Nodes[topo.NodeDEV]), minCC: minSM(sys),
 		cpuArch: sys.Nodes[topo.NodeCPU][0].CPU.Arch, cpuVendor: sys.Nodes[topo.NodeCPU][0].CPU.Vendor,
-		hosts: max(1, len(sys.HostHashes)), nccl: sys.NCCL,
+		hosts: max(1, len(sys.HostHashes)), nccl: sys.NCCL, netOrder: map[[2]int][]int{},
 	}
 	number := map[*topo.Node]int{}
 	for _, nodes := range sys.Nodes {
