@@ -31,7 +31,7 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 			if !ok {
 				continue
 			}
-			report, err := Paths(doc, BuildOptions{}, Settings{}, stage)
+			report, err := Paths(doc, Settings{}, stage)
 			if err != nil {
 				t.Error(err)
 				continue
@@ -53,9 +53,8 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 // totalsOfTwo is what the system starts its search from when it is one of two alike.
 func totalsOfTwo(t *testing.T, doc *Document) *Totals {
 	s := build(t, doc)
-	comm := WholeComm(s)
-	comm.NRanks *= 2
-	if err := s.Init(Settings{}, comm); err != nil {
+	rank, ranks := s.Whole()
+	if err := s.Init(rank, 2*ranks); err != nil {
 		t.Error(err)
 	}
 	return s.Totals()

@@ -11,22 +11,21 @@ import (
 func links(doc *Document, set Settings) (map[string]any, error) {
 	tables := map[string]any{}
 	for i, after := range []string{"afterTrimSingle", "afterTrimMulti"} {
-		s, err := Build(doc, BuildOptions{})
+		s, err := Build(doc, set)
 		if err != nil {
 			return nil, err
 		}
-		comm := WholeComm(s)
-		comm.NRanks *= i + 1
-		if err := s.ComputePaths(set, comm); err != nil {
+		rank, ranks := s.Whole()
+		if err := s.ComputePaths(); err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			if err := s.linkTables(tables, set); err != nil {
+			if err := s.linkTables(tables); err != nil {
 				return nil, err
 			}
 		}
-		s.Trim(comm)
-		if err := s.ComputePaths(set, comm); err != nil {
+		s.Trim(rank, ranks*(i+1))
+		if err := s.ComputePaths(); err != nil {
 			return nil, err
 		}
 		tables[after] = map[string]any{
@@ -37,7 +36,7 @@ func links(doc *Document, set Settings) (map[string]any, error) {
 	return tables, nil
 }
 
-func (s *System) linkTables(tables map[string]any, set Settings) error {
+func (s *System) linkTables(tables map[string]any) error {
 	gpus, nets := s.Nodes[NodeGPU], s.Nodes[NodeNET]
 	var errs []error
 	check := func(err error) { errs = append(errs, err) }
@@ -53,7 +52,7 @@ func (s *System) linkTables(tables map[string]any, set Settings) error {
 		tables[name] = rows
 	}
 	p2p := func(a, b *Node) P2P {
-		p, err := s.CheckP2P(a, b, set)
+		p, err := s.CheckP2P(a, b)
 		check(err)
 		return p
 	}
@@ -61,16 +60,16 @@ func (s *System) linkTables(tables map[string]any, set Settings) error {
 	table("read", gpus, func(a, b *Node) int { return cnum.Bit(p2p(a, b).Read) })
 	table("intermediate", gpus, func(a, b *Node) int { return p2p(a, b).Via })
 	table("cudaP2p", gpus, func(a, b *Node) int { return 1 }) // the driver is taken to allow it
-	table("useNet", gpus, func(a, b *Node) int { return cnum.Bit(s.NetIsFaster(a, b, set)) })
+	table("useNet", gpus, func(a, b *Node) int { return cnum.Bit(s.NetIsFaster(a, b)) })
 	table("transportP2p", gpus, func(a, b *Node) int {
-		uses, err := s.UsesP2P(a, b, set)
+		uses, err := s.UsesP2P(a, b)
 		check(err)
 		return cnum.Bit(a != b && uses) // a GPU needs no transport to itself
 	})
-	table("transportShm", gpus, func(a, b *Node) int { return cnum.Bit(a != b && s.UsesSHM(a, b, set)) })
+	table("transportShm", gpus, func(a, b *Node) int { return cnum.Bit(a != b && s.UsesSHM(a, b)) })
 	for name, send := range map[string]bool{"gdrRecv": false, "gdrSend": true} {
 		table(name, nets, func(gpu, net *Node) int {
-			mode, err := s.CheckGDR(gpu, net, send, set)
+			mode, err := s.CheckGDR(gpu, net, send)
 			check(err)
 			return int(mode)
 		})
@@ -84,7 +83,7 @@ func (s *System) linkTables(tables map[string]any, set Settings) error {
 	for _, gpu := range gpus {
 		row := []int{-1, -1, -1, -1} // of the first channels
 		for c := range row {
-			if net, err := s.LocalNet(gpu, c, set.NetDevs); err == nil {
+			if net, err := s.LocalNet(gpu, c); err == nil {
 				row[c] = net.Net.Dev
 			}
 		}

@@ -96,30 +96,30 @@ func (f Float32) MarshalJSON() ([]byte, error) {
 }
 
 // Paths computes the paths of a topology up to a stage.
-func Paths(doc *Document, opts BuildOptions, set Settings, stage Stage) (*PathsReport, error) {
-	s, err := Build(doc, opts)
+func Paths(doc *Document, set Settings, stage Stage) (*PathsReport, error) {
+	s, err := Build(doc, set)
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.pathsAt(set, stage)
+	report, err := s.pathsAt(stage)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	return report, nil
 }
 
-func (s *System) pathsAt(set Settings, stage Stage) (*PathsReport, error) {
+func (s *System) pathsAt(stage Stage) (*PathsReport, error) {
 	switch stage {
 	case StageRaw:
-		if err := s.SetPaths(set); err != nil {
+		if err := s.SetPaths(); err != nil {
 			return nil, err
 		}
 	case StageNoComm:
-		if err := s.ComputePaths(set, nil); err != nil {
+		if err := s.computePaths(false); err != nil {
 			return nil, err
 		}
 	case StageSingle:
-		if err := s.Init(set, WholeComm(s)); err != nil {
+		if err := s.Init(s.Whole()); err != nil {
 			return nil, err
 		}
 		r := s.Report()

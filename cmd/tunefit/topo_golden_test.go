@@ -189,7 +189,7 @@ func TestTopoTuningAgreesWithNCCL(t *testing.T) {
 			nccltest.Same(t, &total, "threads", where, want.MaxThreads, got.MaxThreads)
 			nccltest.Same(t, &total, "thread thresholds", where, want.ThreadThresholds, got.ThreadThresholds)
 			nccltest.Same(t, &total, "latencies", where, want.Latencies, got.Latencies)
-			derived, err := channels.Tune(doc, channels.TuneOptions{NCCL: printed.NCCL}, want.Nodes)
+			derived, err := channels.Tune(doc, channels.TuneOptions{Settings: topo.Settings{NCCL: printed.NCCL}}, want.Nodes)
 			if err != nil {
 				t.Fatal(err)
 			}

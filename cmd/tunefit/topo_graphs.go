@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
@@ -36,7 +35,7 @@ var communicators = []struct {
 func findGraphs(doc *topo.Document, set topo.Settings) (map[string]*channels.Found, error) {
 	all := map[string]*channels.Found{}
 	for _, c := range communicators {
-		opt := channels.TuneOptions{Build: ncclchoice.BuildOptions(), Settings: set, CollNet: c.collNet}
+		opt := channels.TuneOptions{Settings: set, CollNet: c.collNet}
 		found, err := channels.Search(doc, opt, c.hosts)
 		if err != nil {
 			return nil, err

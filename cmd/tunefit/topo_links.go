@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -35,11 +34,11 @@ type link struct {
 }
 
 func links(doc *topo.Document, set topo.Settings) ([]link, error) {
-	s, err := topo.Build(doc, ncclchoice.BuildOptions())
+	s, err := topo.Build(doc, set)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ComputePaths(set, topo.WholeComm(s)); err != nil {
+	if err := s.ComputePaths(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	var all []link
@@ -53,9 +52,9 @@ func links(doc *topo.Document, set topo.Settings) ([]link, error) {
 				l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: topo.Float32(path.BW)}
 				if t == topo.NodeGPU {
 					l.To = to.Label()
-					l.Uses, err = transport(s, gpu, to, set)
+					l.Uses, err = transport(s, gpu, to)
 				} else {
-					l.Uses, err = directRDMA(s, gpu, to, set)
+					l.Uses, err = directRDMA(s, gpu, to)
 				}
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", doc.File, err)
@@ -68,18 +67,18 @@ func links(doc *topo.Document, set topo.Settings) ([]link, error) {
 }
 
 // transport names what connects two GPUs.
-func transport(s *topo.System, a, b *topo.Node, set topo.Settings) (string, error) {
-	used, err := s.UsesP2P(a, b, set)
+func transport(s *topo.System, a, b *topo.Node) (string, error) {
+	used, err := s.UsesP2P(a, b)
 	if err != nil {
 		return "", err
 	}
 	if !used {
-		if s.UsesSHM(a, b, set) {
+		if s.UsesSHM(a, b) {
 			return "SHM", nil
 		}
 		return "network", nil
 	}
-	p2p, err := s.CheckP2P(a, b, set)
+	p2p, err := s.CheckP2P(a, b)
 	uses := "P2P"
 	if p2p.Via >= 0 {
 		uses = fmt.Sprintf("P2P via gpu%d", p2p.Via)
@@ -91,12 +90,12 @@ func transport(s *topo.System, a, b *topo.Node, set topo.Settings) (string, erro
 }
 
 // directRDMA tells for which directions GPUDirect RDMA is on.
-func directRDMA(s *topo.System, gpu, net *topo.Node, set topo.Settings) (string, error) {
-	recv, err := s.CheckGDR(gpu, net, false, set)
+func directRDMA(s *topo.System, gpu, net *topo.Node) (string, error) {
+	recv, err := s.CheckGDR(gpu, net, false)
 	if err != nil {
 		return "", err
 	}
-	send, err := s.CheckGDR(gpu, net, true, set)
+	send, err := s.CheckGDR(gpu, net, true)
 	switch {
 	case send != topo.GDROff && recv != topo.GDROff:
 		return "GPUDirect RDMA", err

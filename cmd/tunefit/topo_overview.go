@@ -74,7 +74,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		}
 		e.CPU = s.Label(cpu)
 		if len(s.Nodes[topo.NodeNET]) > 0 {
-			net, err := s.LocalNet(g, 0, m.set.NetDevs)
+			net, err := s.LocalNet(g, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +94,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 	o.Teams = m.teams(nodes)
 	o.Fingerprint = string(s.Fingerprint())
 	var err error
-	o.Summary, err = s.Summarize(m.set)
+	o.Summary, err = s.Summarize()
 	return o, err
 }
 

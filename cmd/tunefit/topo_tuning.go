@@ -17,7 +17,6 @@ import (
 )
 
 func topoTuningCommand() *cobra.Command {
-	var view topoView
 	var nodes []int
 	var asJSON, collNet bool
 	var named string
@@ -33,10 +32,6 @@ tunefit show --tuning reads the JSON.`,
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := view.settings()
-			if err != nil {
-				return err
-			}
 			version, note, err := ncclchoice.WhichNCCL(named)
 			if err != nil {
 				return err
@@ -57,7 +52,7 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			opt.Settings, opt.CollNet = set, collNet
+			opt.CollNet = collNet
 			comms, err := channels.Tune(doc, opt, nodes...)
 			if err != nil {
 				return err
@@ -73,7 +68,6 @@ tunefit show --tuning reads the JSON.`,
 			return writeTuning(cmd.OutOrStdout(), comms)
 		},
 	}
-	view.register(cmd)
 	cmd.Flags().StringVar(&named, "nccl", "",
 		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")

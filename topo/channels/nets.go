@@ -125,12 +125,12 @@ func (s *searchSystem) reserve(n int, bw float32) {
 }
 
 // findLocalNets lists each GPU's own NICs.
-func (s *searchSystem) findLocalNets(sys *topo.System, policy topo.NetDevs) error {
+func (s *searchSystem) findLocalNets(sys *topo.System) error {
 	if len(s.nets) == 0 && !s.inter {
 		return nil
 	}
 	for g, gpu := range sys.Nodes[topo.NodeGPU] {
-		ports, err := ownPorts(sys, gpu, policy)
+		ports, err := ownPorts(sys, gpu)
 		if err != nil {
 			return err
 		}

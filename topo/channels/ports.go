@@ -6,10 +6,10 @@ import (
 )
 
 // ownPorts lists the ports of a GPU by channel, until the first one comes again.
-func ownPorts(s *topo.System, gpu *topo.Node, policy topo.NetDevs) ([]*topo.Node, error) {
+func ownPorts(s *topo.System, gpu *topo.Node) ([]*topo.Node, error) {
 	var ports []*topo.Node
 	for channel := range nccl.MaxChannels {
-		p, err := s.LocalNet(gpu, channel, policy)
+		p, err := s.LocalNet(gpu, channel)
 		if err != nil {
 			return nil, err
 		}
@@ -22,13 +22,13 @@ func ownPorts(s *topo.System, gpu *topo.Node, policy topo.NetDevs) ([]*topo.Node
 }
 
 // minNetBW is the bandwidth in GB/s of the slowest way from a GPU to one of its own ports; 0 without ports.
-func minNetBW(s *topo.System, policy topo.NetDevs) (float32, error) {
+func minNetBW(s *topo.System) (float32, error) {
 	var lowest float32
 	if len(s.Nodes[topo.NodeNET]) == 0 {
 		return 0, nil
 	}
 	for i, g := range s.Nodes[topo.NodeGPU] {
-		ports, err := ownPorts(s, g, policy)
+		ports, err := ownPorts(s, g)
 		if err != nil {
 			return 0, err
 		}

@@ -10,10 +10,8 @@ var errNoRank = errors.New("no GPU with a rank")
 
 // searchOptions say which graphs a communicator needs. All ranks must agree on them.
 type searchOptions struct {
-	NVLS    bool         // the GPUs can multicast, see topo.System.CanMultimem
-	CollNet bool         // in-network collectives are wanted; only ports with Net.Coll count
-	NetDevs topo.NetDevs // as in Settings
-
+	NVLS     bool        // the GPUs can multicast, see topo.System.CanMultimem
+	CollNet  bool        // in-network collectives are wanted; only ports with Net.Coll count
 	CrossNIC topo.Toggle // as in Variables
 }
 
@@ -26,7 +24,7 @@ func searchGraphs(sys *topo.System, opt searchOptions) (*Graphs, error) {
 	if len(sys.Nodes[topo.NodeGPU]) == 0 {
 		return nil, errNoRank
 	}
-	work, err := newSearchSystem(sys, opt.NetDevs)
+	work, err := newSearchSystem(sys)
 	if err != nil {
 		return nil, err
 	}

@@ -49,13 +49,12 @@ func TestSearchAgreesWithNCCL(t *testing.T) {
 // canMultimem says whether the GPUs of a host that reach each other can multicast.
 func canMultimem(t *testing.T, doc *topo.Document, hosts int) bool {
 	t.Helper()
-	sys, err := topo.Build(doc, topo.BuildOptions{})
+	sys, err := topo.Build(doc, topo.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	comm := topo.WholeComm(sys)
-	comm.NRanks *= hosts
-	if err := sys.Init(topo.Settings{}, comm); err != nil {
+	rank, ranks := sys.Whole()
+	if err := sys.Init(rank, ranks*hosts); err != nil {
 		t.Fatal(err)
 	}
 	return sys.CanMultimem()

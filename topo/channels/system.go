@@ -72,7 +72,7 @@ type searchPath struct {
 }
 
 // newSearchSystem copies what the search needs. Paths must have been computed.
-func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, error) {
+func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 	totals := sys.Totals()
 	s := &searchSystem{
 		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
@@ -138,7 +138,7 @@ func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, erro
 		s.nvsGPU = paths(topo.NodeNVS, topo.NodeGPU)[0]
 	}
 	s.near = s.nearness()
-	return s, s.findLocalNets(sys, policy)
+	return s, s.findLocalNets(sys)
 }
 
 // pairLinks finds the way back of each link.

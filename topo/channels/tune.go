@@ -11,9 +11,7 @@ import (
 
 // TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
 type TuneOptions struct {
-	NCCL      nccl.Version // whose rules hold
-	Build     topo.BuildOptions
-	Settings  topo.Settings
+	topo.Settings
 	Variables Variables
 	CollNet   bool // the network reduces and NCCL is told to use that; all ports take part
 }
@@ -32,7 +30,6 @@ type CommTuning struct {
 //
 // GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
-	opt.Build.NCCL = opt.NCCL
 	var all []*CommTuning
 	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
 	for _, n := range hosts {
@@ -58,7 +55,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 
 // survey finds out what depends on the host but not on how many there are. Facts count one host only.
 func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
-	sys, err := topo.Build(doc, opt.Build)
+	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +66,11 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 	slices.Sort(left)
 	c := &CommTuning{facts: facts{Facts: tuning.Facts{NCCL: opt.NCCL, Comm: nccl.Comm{Ranks: len(left)}}, Variables: opt.Variables}}
 	for len(left) > 0 {
-		comm := &topo.Comm{Rank: left[0], NRanks: c.facts.Ranks}
+		ranks := c.facts.Ranks
 		if others {
-			comm.NRanks++
+			ranks++
 		}
-		sys, err := commSystem(doc, opt, comm)
+		sys, err := commSystem(doc, opt, left[0], ranks)
 		if err != nil {
 			return nil, err
 		}
@@ -95,14 +92,12 @@ type Found struct {
 // Search finds the channels of a communicator over so many hosts that are all alike, as the rank with the lowest number
 // finds them.
 func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
-	opt.Build.NCCL = opt.NCCL
-	sys, err := topo.Build(doc, opt.Build)
+	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
 	}
-	comm := topo.WholeComm(sys)
-	comm.NRanks *= hosts
-	if sys, err = commSystem(doc, opt, comm); err != nil {
+	rank, ranks := sys.Whole()
+	if sys, err = commSystem(doc, opt, rank, ranks*hosts); err != nil {
 		return nil, err
 	}
 	graphs, err := searchFor(sys, opt)
@@ -112,9 +107,9 @@ func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
 	return &Found{sys.Totals(), *graphs}, nil
 }
 
-// commSystem is the system as a communicator sees it.
-func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.System, error) {
-	sys, err := topo.Build(doc, opt.Build)
+// commSystem is the system as a rank of a communicator sees it.
+func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.System, error) {
+	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +118,14 @@ func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.Sys
 			n.Net.Coll = true
 		}
 	}
-	if err := sys.Init(opt.Settings, comm); err != nil {
+	if err := sys.Init(rank, ranks); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	return sys, nil
 }
 
 func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	return searchGraphs(sys, searchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs, CrossNIC: opt.Variables.CrossNIC})
+	return searchGraphs(sys, searchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, CrossNIC: opt.Variables.CrossNIC})
 }
 
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
@@ -139,7 +134,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	if err != nil {
 		return err
 	}
-	netBW, err := minNetBW(sys, opt.Settings.NetDevs)
+	netBW, err := minNetBW(sys)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -78,7 +79,7 @@ func compareTuning(t *testing.T, total *nccltest.Score, where string, want, got 
 // What tunefit topo tuning prints, --tuning takes for what it was printed from.
 func TestTuningIsReadBack(t *testing.T) {
 	for _, collNet := range []bool{false, true} {
-		comms, err := Tune(hgxH100.document(), TuneOptions{NCCL: nccl.Reference, CollNet: collNet}, 1, 2, 4)
+		comms, err := Tune(hgxH100.document(), TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}, CollNet: collNet}, 1, 2, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

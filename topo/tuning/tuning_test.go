@@ -21,7 +21,7 @@ func hgxH100(t testing.TB, nodes int) *tuning.Tuning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, nodes)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func ExampleTuning_Choose() {
 		fmt.Println(err)
 		return
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 4)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, 4)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -36,7 +36,8 @@ func newSimulated(s settings, coll nccl.Coll, nodes, ranks int, variables channe
 		return nil, err
 	}
 	tune := func(v channels.Variables) (*tuning.Tuning, error) {
-		o := channels.TuneOptions{NCCL: s.nccl.Rules(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: v}
+		o := channels.TuneOptions{Settings: topo.SettingsFromEnv(os.Getenv), Variables: v}
+		o.NCCL = s.nccl.Rules()
 		all, err := channels.Tune(doc, o, nodes)
 		if err != nil {
 			return nil, err

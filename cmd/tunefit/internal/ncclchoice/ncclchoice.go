@@ -98,7 +98,9 @@ func (f *Flags) Read() (*Model, error) {
 // TuneOptions are for costs as this environment's variables make them.
 func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
-	return channels.TuneOptions{NCCL: version.Rules(), Build: BuildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+	settings := topo.SettingsFromEnv(os.Getenv)
+	settings.NCCL = version.Rules()
+	return channels.TuneOptions{Settings: settings, Variables: variables}, err
 }
 
 // readTuning reads a file of costs, which is of one release and of the variables that it was made with.
@@ -189,11 +191,6 @@ func (m *Model) NoteStandIns(w io.Writer, shown []commspec.Shape) {
 	}
 }
 
-// BuildOptions follow NCCL's variables too.
-func BuildOptions() topo.BuildOptions {
-	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
-}
-
 // ReadTopology reads a topology file.
 func ReadTopology(name string) (*topo.Document, error) {
 	text, err := cli.ReadInput(name, cli.KindTopology)
@@ -239,7 +236,7 @@ func (f *Flags) Doubt() string {
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
+		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}
