@@ -2,7 +2,6 @@ package channels
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -38,17 +37,17 @@ func speedsOf(table []sinceSpeed, version nccl.Version) (speeds []float32) {
 }
 
 func (s *searchSystem) speeds() []float32 {
-	blackwell := s.minCC >= 100 && s.nccl.Has(nccl.BlackwellSpeeds)
+	blackwell := s.minCC >= 100 && s.NCCL.Has(nccl.BlackwellSpeeds)
 	switch {
-	case blackwell && s.inter:
-		return speedsOf(speedsInterBlackwell, s.nccl)
+	case blackwell && s.Inter:
+		return speedsOf(speedsInterBlackwell, s.NCCL)
 	case blackwell:
-		return speedsOf(speedsIntraBlackwell, s.nccl)
-	case s.minCC >= 90 && s.inter:
+		return speedsOf(speedsIntraBlackwell, s.NCCL)
+	case s.minCC >= 90 && s.Inter:
 		return speedsInterHopper
 	case s.minCC >= 90:
 		return speedsIntraHopper
-	case s.inter:
+	case s.Inter:
 		return speedsInter
 	}
 	return speedsIntra
@@ -75,7 +74,7 @@ type attempts struct {
 func (s *searchSystem) search(graph *searchGraph) error {
 	gpus := len(s.gpus)
 	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
-	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.Pattern) {
+	if len(s.nets) > 1 && (graph.Pattern == PatternRing || graph.Pattern == PatternBalancedTree) {
 		a.crossNIC = [...]int{topo.ToggleAuto: 2, topo.ToggleOff: 0, topo.ToggleOn: 1}[s.crossNIC]
 	}
 	if a.crossNIC == 1 {
@@ -88,7 +87,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 
 	switch graph.Pattern {
 	case PatternNVLS:
-		if s.nvs == 0 || s.minCC < 90 {
+		if !s.hasNVS() || s.minCC < 90 {
 			return nil
 		}
 		graph.MaxChannels = min(nccl.MaxNVLSRanks, gpus)
@@ -98,10 +97,10 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	if gpus == 1 && graph.Pattern != PatternRing {
 		graph.Pattern = PatternTree
 	}
-	if !s.inter && graph.Pattern == PatternNVLS {
+	if !s.Inter && graph.Pattern == PatternNVLS {
 		graph.MinChannels = graph.MaxChannels // pull evenly from all GPUs
 	}
-	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 && s.nccl.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
+	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 && s.NCCL.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
 		graph.MinChannels = 2 // trees do better there, but need two channels, and rings must have as many
 	}
 
@@ -121,7 +120,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 func (a *attempts) limits() {
 	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
 	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
-	if !a.nccl.Has(nccl.PathRange) {
+	if !a.NCCL.Has(nccl.PathRange) {
 		if len(a.gpus) > 1 {
 			a.typeIntra = topo.PathNVL
 		}
@@ -130,11 +129,11 @@ func (a *attempts) limits() {
 	if len(a.gpus) > 1 {
 		a.typeIntra, a.maxIntra = pathRange(a.gpuGPU, true)
 	}
-	if a.inter {
+	if a.Inter {
 		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
 		a.maxIntra = a.maxInter
 	}
-	if a.minCC < 90 && a.nccl.Has(nccl.FarNICsBeforeHopper) {
+	if a.minCC < 90 && a.NCCL.Has(nccl.FarNICsBeforeHopper) {
 		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
 	}
 }
@@ -142,9 +141,10 @@ func (a *attempts) limits() {
 // fastest is the first speed that the hardware could reach with that many channels.
 func (a *attempts) fastest(channels int) int {
 	total := a.totalBW
-	if a.devs > 1 && a.best.Pattern != PatternRing {
+	devs := len(a.Nodes[topo.NodeDEV])
+	if devs > 1 && a.best.Pattern != PatternRing {
 		// Only rings come back to where they started.
-		total = float32(float64(total) * (float64(a.devs) / float64(a.devs-1)))
+		total = float32(float64(total) * (float64(devs) / float64(devs-1)))
 	}
 	i := 0
 	for i < len(a.speed)-1 && (a.speed[i] > a.maxBW || a.speed[i]*float32(channels) > total) {
@@ -179,7 +179,7 @@ func (a *attempts) firstPass() {
 // relax loosens one limit and resets those before it; it says no when there is nothing left to try.
 func (a *attempts) relax(steps int) bool {
 	t, best := a.try, a.best
-	viaAMD := a.cpuArch == topo.ArchX86 && a.cpuVendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
+	viaAMD := a.cpu.Arch == topo.ArchX86 && a.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
 	if t.same && !viaAMD {
 		t.same = false
 		return true
@@ -197,7 +197,7 @@ func (a *attempts) relax(steps int) bool {
 	t.Pattern = best.Pattern
 
 	worstIntra := a.maxIntra
-	if a.inter {
+	if a.Inter {
 		worstIntra = t.TypeInter
 	}
 	if t.TypeIntra < worstIntra && (best.NChannels == 0 || t.TypeIntra < best.TypeIntra) {
@@ -208,7 +208,7 @@ func (a *attempts) relax(steps int) bool {
 	}
 	t.TypeIntra = a.typeIntra
 
-	if a.inter && t.TypeInter < a.maxInter &&
+	if a.Inter && t.TypeInter < a.maxInter &&
 		(best.NChannels == 0 || t.TypeInter < best.TypeInter || t.TypeInter < topo.PathPXN) {
 		t.TypeInter++
 		if t.TypeInter < topo.PathDIS {
@@ -217,7 +217,7 @@ func (a *attempts) relax(steps int) bool {
 	}
 	t.TypeInter = a.typeInter
 
-	mayCross := best.Pattern == PatternRing || best.Pattern == PatternBalancedTree || !a.nccl.Has(nccl.CrossedRings)
+	mayCross := best.Pattern == PatternRing || best.Pattern == PatternBalancedTree || !a.NCCL.Has(nccl.CrossedRings)
 	if a.crossNIC == 2 && t.CrossNIC == 0 && mayCross {
 		t.CrossNIC = 2
 		return true

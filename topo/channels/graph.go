@@ -31,7 +31,6 @@ const (
 	PatternRing          = "RING"
 	PatternTree          = "TREE"          // one GPU talks to the network
 	PatternBalancedTree  = "BALANCED_TREE" // two GPUs do: parent and one child, other child
-	PatternSplitTree     = "SPLIT_TREE"    // two GPUs do: parent, children
 	PatternNVLS          = "NVLS"
 	PatternCollNetDirect = "COLLNET_DIRECT"
 )

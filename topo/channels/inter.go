@@ -23,7 +23,7 @@ func (w *walk) fromNets(goal goals) {
 		if g.collNet && !net.Coll || net.free < bw {
 			continue
 		}
-		if g.alternates(w.nccl) && g.NChannels%2 == 1 && net.id != g.Inter[g.NChannels-1][1] {
+		if g.alternates(w.NCCL) && g.NChannels%2 == 1 && net.id != g.Inter[g.NChannels-1][1] {
 			continue
 		}
 		g.Inter[g.NChannels][0] = net.id
@@ -36,7 +36,7 @@ func (w *walk) fromNets(goal goals) {
 				w.startFromNet(n, net.LocalGPU, goal, orderFree)
 				found = true
 			}
-		case !w.nccl.Has(nccl.NICsOwnGPU):
+		case !w.NCCL.Has(nccl.NICsOwnGPU):
 			w.startNearest(n, goal)
 		case g.NChannels > 0 && g.same:
 			w.startFromNet(n, w.previous(0), goal, orderReplay)
@@ -65,7 +65,7 @@ func (w *walk) newHead(gpu int) bool {
 
 // startInOrder finds a first solution for reference, which costs nothing: the GPUs as enumerated.
 func (w *walk) startInOrder(n int, goal goals) {
-	if w.graph.NChannels > 0 || w.nvs > 0 {
+	if w.graph.NChannels > 0 || w.hasNVS() {
 		return
 	}
 	steps := searchStepsPCI

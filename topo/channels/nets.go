@@ -42,7 +42,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 			gpus = append(gpus, g)
 		}
 	}
-	if s.hosts > 1 {
+	if len(s.HostHashes) > 1 {
 		for channel := range nccl.MaxChannels {
 			for _, g := range gpus {
 				if own := s.gpus[g].nets; channel < len(own) {
@@ -83,7 +83,7 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 		return false // trees send and receive through one NIC
 	}
 	switch {
-	case g.alternates(s.nccl):
+	case g.alternates(s.NCCL):
 		// Pairs of channels swap their NICs.
 		if g.NChannels%2 == 1 && b.id != g.Inter[g.NChannels-1][0] {
 			return false
@@ -126,7 +126,7 @@ func (s *searchSystem) reserve(n int, bw float32) {
 
 // findLocalNets lists each GPU's own NICs.
 func (s *searchSystem) findLocalNets(sys *topo.System) error {
-	if len(s.nets) == 0 && !s.inter {
+	if len(s.nets) == 0 && !s.Inter {
 		return nil
 	}
 	for g, gpu := range sys.Nodes[topo.NodeGPU] {

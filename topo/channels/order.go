@@ -32,7 +32,7 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	case orderReplay:
 		return []int{w.previous(step + 1)}
 	}
-	if w.nvs > 0 {
+	if w.hasNVS() {
 		return w.neighbours(g)
 	}
 	flag := uint64(1) << w.graph.NChannels
@@ -72,7 +72,7 @@ func (w *walk) neighbours(g int) []int {
 	case after == before:
 	case w.graph.Pattern == PatternRing:
 		prefer = []int{before, after}
-	case w.graph.Pattern == PatternSplitTree, w.graph.Pattern == PatternBalancedTree:
+	case w.graph.Pattern == PatternBalancedTree:
 		prefer = []int{after, before}
 	}
 	flag := uint64(1) << w.graph.NChannels

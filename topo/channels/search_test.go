@@ -108,11 +108,11 @@ func TestSearchLeavesSystemAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := searchGraphs(sys, searchOptions{NVLS: true})
+	first, err := searchGraphs(sys, TuneOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := searchGraphs(sys, searchOptions{NVLS: true})
+	second, err := searchGraphs(sys, TuneOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
 	if sys, err = commSystem(doc, opt, rank, ranks*hosts); err != nil {
 		return nil, err
 	}
-	graphs, err := searchFor(sys, opt)
+	graphs, err := searchGraphs(sys, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
@@ -124,13 +124,9 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.Sys
 	return sys, nil
 }
 
-func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	return searchGraphs(sys, searchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, CrossNIC: opt.Variables.CrossNIC})
-}
-
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
 func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
-	graphs, err := searchFor(sys, opt)
+	graphs, err := searchGraphs(sys, opt)
 	if err != nil {
 		return err
 	}
@@ -192,7 +188,7 @@ func (g *Graph) heads() int {
 
 // worsePattern compares tree patterns in NCCL's order.
 func worsePattern(a, b string) string {
-	order := []string{"", PatternBalancedTree, PatternSplitTree, PatternTree}
+	order := []string{"", PatternBalancedTree, PatternTree}
 	if slices.Index(order, a) >= slices.Index(order, b) {
 		return a
 	}

@@ -46,13 +46,10 @@ func (s *searchSystem) run(graph, best *searchGraph, steps int) int {
 
 func (w *walk) nextChannel() {
 	last := len(w.gpus) - 1
-	if w.inter {
+	if w.Inter {
 		goal := goals{backToNet: 0, backToFirst: -1}
-		switch w.graph.Pattern {
-		case PatternRing:
+		if w.graph.Pattern == PatternRing {
 			goal.backToNet = last
-		case PatternSplitTree:
-			goal.backToNet = 1
 		}
 		w.fromNets(goal)
 		return
@@ -117,11 +114,8 @@ func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool
 		if p.kind > worst {
 			return false
 		}
-		switch g.Pattern {
-		case PatternBalancedTree, PatternTree, PatternSplitTree:
-			if back.kind > worst {
-				return false
-			}
+		if (g.Pattern == PatternBalancedTree || g.Pattern == PatternTree) && back.kind > worst {
+			return false
 		}
 	}
 	bw *= share
