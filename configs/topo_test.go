@@ -87,9 +87,9 @@ func checkTopology(t *testing.T, file string, want essentials) {
 		if p := sys.Path(a, nic); p.Type != want.gpuNIC || !near(p.BW, want.nicBW) {
 			t.Errorf("%s: %s to its own %s: %s at %g GB/s, want %s at %g", file, a.Label(), nic.Label(), p.Type, p.BW, want.gpuNIC, want.nicBW)
 		}
-		mode, err := sys.CheckGDR(a, nic, true)
-		if err != nil || (mode != topo.GDROff) != want.gdr {
-			t.Errorf("%s: %s: GPUDirect RDMA %v (%v), want %t", file, a.Label(), mode, err, want.gdr)
+		gdr, err := sys.CheckGDR(a, nic, true)
+		if err != nil || (gdr.Mode != topo.GDROff) != want.gdr {
+			t.Errorf("%s: %s: GPUDirect RDMA %v (%v), want %t", file, a.Label(), gdr.Mode, err, want.gdr)
 		}
 	}
 	if len(served) != want.nics {

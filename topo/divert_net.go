@@ -66,7 +66,7 @@ func (s *System) relay(gpu, own, net *Node) (done bool, err error) {
 		farthest = PathPXB
 	}
 	there, here := own.path(net), gpu.path(net)
-	if gdr == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
+	if gdr.Mode == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
 		return false, nil
 	}
 	if there.BW <= here.BW && here.Type <= PathPXN {
@@ -82,7 +82,7 @@ func (s *System) stage(gpu, net *Node) (done bool, err error) {
 		return false, nil
 	}
 	gdr, err := s.CheckGDR(gpu, net, false)
-	if err != nil || gdr != GDROff {
+	if err != nil || gdr.Mode != GDROff {
 		return false, err
 	}
 	cpu, err := s.LocalCPU(gpu)

@@ -14,6 +14,18 @@ const (
 	GDRPCI                // GPUDirect RDMA with the PCI mapping, past the C2C link of the GPU
 )
 
+// Reason is what a decision on GPUDirect RDMA follows from.
+type Reason int
+
+const (
+	NearEnough  Reason = iota // the path is not farther than the level
+	TooFar                    // the path is farther
+	NICUnable                 // the net plugin does not offer GPUDirect RDMA on the port
+	GPUUnable                 // the GPU or its driver does not
+	Partitioned               // the GPU has memory partitions
+	ReadsOff                  // a NIC should not read this GPU
+)
+
 // GDR is a decision on GPUDirect RDMA and what it follows from.
 type GDR struct {
 	Mode GDRMode
@@ -26,13 +38,7 @@ type GDR struct {
 }
 
 // CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or receiving.
-func (s *System) CheckGDR(gpu, net *Node, send bool) (GDRMode, error) {
-	gdr, err := s.DecideGDR(gpu, net, send)
-	return gdr.Mode, err
-}
-
-// DecideGDR is CheckGDR with its reason.
-func (s *System) DecideGDR(gpu, net *Node, send bool) (GDR, error) {
+func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	net = s.firstWithID(net)
 	switch {
 	case !net.Net.GDR:

@@ -69,9 +69,9 @@ func (s *System) linkTables(tables map[string]any) error {
 	table("transportShm", gpus, func(a, b *Node) int { return cnum.Bit(a != b && s.UsesSHM(a, b)) })
 	for name, send := range map[string]bool{"gdrRecv": false, "gdrSend": true} {
 		table(name, nets, func(gpu, net *Node) int {
-			mode, err := s.CheckGDR(gpu, net, send)
+			gdr, err := s.CheckGDR(gpu, net, send)
 			check(err)
-			return int(mode)
+			return int(gdr.Mode)
 		})
 	}
 	names, own := []string{}, []int{}

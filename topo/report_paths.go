@@ -101,40 +101,35 @@ func Paths(doc *Document, set Settings, stage Stage) (*PathsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.pathsAt(stage)
+	switch stage {
+	case StageRaw:
+		err = s.SetPaths()
+	case StageNoComm:
+		err = s.computePaths(false)
+	case StageSingle:
+		err = s.Init(s.Whole())
+	default:
+		err = fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return report, nil
-}
-
-func (s *System) pathsAt(stage Stage) (*PathsReport, error) {
-	switch stage {
-	case StageRaw:
-		if err := s.SetPaths(); err != nil {
-			return nil, err
-		}
-	case StageNoComm:
-		if err := s.computePaths(false); err != nil {
-			return nil, err
-		}
-	case StageSingle:
-		if err := s.Init(s.Whole()); err != nil {
-			return nil, err
-		}
-		r := s.Report()
-		r.Totals = s.Totals()
-		return r, nil
-	default:
-		return nil, fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
+	report := s.Report()
+	if stage == StageSingle {
+		report.Totals = s.Totals()
 	}
-	return s.Report(), nil
+	return report, nil
 }
 
 // Report is the graph with the paths that are known.
 func (s *System) Report() *PathsReport {
 	r := &PathsReport{Paths: map[string]map[string][]PathEntry{}}
-	number := s.numbering()
+	number := map[*Node]int{}
+	for _, nodes := range s.Nodes {
+		for _, n := range nodes {
+			number[n] = len(number)
+		}
+	}
 	for _, nodes := range s.Nodes {
 		for _, n := range nodes {
 			r.Nodes = append(r.Nodes, n.report(number))
@@ -142,17 +137,6 @@ func (s *System) Report() *PathsReport {
 		}
 	}
 	return r
-}
-
-// numbering gives each node its number among all.
-func (s *System) numbering() map[*Node]int {
-	number := map[*Node]int{}
-	for _, nodes := range s.Nodes {
-		for _, n := range nodes {
-			number[n] = len(number)
-		}
-	}
-	return number
 }
 
 // pathEntries lists the paths of a node by type of target. The nodes passed are listed where NCCL's search uses them.

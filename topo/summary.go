@@ -188,11 +188,11 @@ func (s *System) summarizeGDR(sum *Summary) error {
 			sum.GPUNICBW = bw
 		}
 		for _, send := range []bool{false, true} {
-			mode, err := s.CheckGDR(g, net, send)
+			gdr, err := s.CheckGDR(g, net, send)
 			if err != nil {
 				return err
 			}
-			sum.GDR = sum.GDR && mode != GDROff
+			sum.GDR = sum.GDR && gdr.Mode != GDROff
 		}
 	}
 	sum.GPUNIC = farthest.String()

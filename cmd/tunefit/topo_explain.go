@@ -177,7 +177,7 @@ func (m *topoMachine) p2pLevelBy() string {
 func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
 	var all []decision
 	for _, send := range []bool{true, false} {
-		gdr, err := m.sys.DecideGDR(gpu, net, send)
+		gdr, err := m.sys.CheckGDR(gpu, net, send)
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +194,7 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 		d.Why = m.gdrReason(gdr, gpu, direct)
 		all = append(all, d)
 	}
-	if gdr, err := m.sys.DecideGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
+	if gdr, err := m.sys.CheckGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
 		all = append(all, decision{"PXN", "on", fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)", gdr.Near.Label())})
 	}
 	return all, nil

@@ -97,11 +97,11 @@ func directRDMA(s *topo.System, gpu, net *topo.Node) (string, error) {
 	}
 	send, err := s.CheckGDR(gpu, net, true)
 	switch {
-	case send != topo.GDROff && recv != topo.GDROff:
+	case send.Mode != topo.GDROff && recv.Mode != topo.GDROff:
 		return "GPUDirect RDMA", err
-	case recv != topo.GDROff:
+	case recv.Mode != topo.GDROff:
 		return "GPUDirect RDMA for receiving", err
-	case send != topo.GDROff:
+	case send.Mode != topo.GDROff:
 		return "GPUDirect RDMA for sending", err
 	}
 	return "no GPUDirect RDMA", err
