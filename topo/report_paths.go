@@ -34,40 +34,28 @@ type Totals struct {
 
 // NodeReport is one node; what does not belong to its type is nil.
 type NodeReport struct {
-	I        int         `json:"i"` // among all nodes
-	Name     string      `json:"name"`
-	Type     string      `json:"type"`
-	Idx      int         `json:"idx"` // among those of its type
-	Rank     *int        `json:"rank,omitempty"`
-	Dev      *int        `json:"dev,omitempty"`
-	SM       *int        `json:"sm,omitempty"`
-	NGPUs    *int        `json:"ngpus,omitempty"`
-	Device   string      `json:"device,omitempty"`
-	Arch     *CPUArch    `json:"arch,omitempty"`
-	Vendor   *CPUVendor  `json:"vendor,omitempty"`
-	Model    *CPUModel   `json:"model,omitempty"`
-	ASIC     string      `json:"asic,omitempty"`
-	Port     *int        `json:"port,omitempty"`
-	BW       *Float32    `json:"bw,omitempty"`
-	Latency  *Float32    `json:"latency,omitempty"`
-	GDR      *int        `json:"gdr,omitempty"`
-	Coll     *int        `json:"coll,omitempty"`
-	MaxConn  *int        `json:"maxconn,omitempty"`
-	MLOPart  *int        `json:"mlopart,omitempty"`
-	LocalGPU *int        `json:"localGpu,omitempty"`
-	Links    []LinkEntry `json:"links"`
-}
-
-// LinkEntry is [type, bandwidth, number of the node it leads to].
-type LinkEntry struct {
-	Type LinkType
-	BW   Float32
-	To   int
-}
-
-// MarshalJSON writes the list.
-func (l LinkEntry) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{l.Type.String(), l.BW, l.To})
+	I        int        `json:"i"` // among all nodes
+	Name     string     `json:"name"`
+	Type     string     `json:"type"`
+	Idx      int        `json:"idx"` // among those of its type
+	Rank     *int       `json:"rank,omitempty"`
+	Dev      *int       `json:"dev,omitempty"`
+	SM       *int       `json:"sm,omitempty"`
+	NGPUs    *int       `json:"ngpus,omitempty"`
+	Device   string     `json:"device,omitempty"`
+	Arch     *CPUArch   `json:"arch,omitempty"`
+	Vendor   *CPUVendor `json:"vendor,omitempty"`
+	Model    *CPUModel  `json:"model,omitempty"`
+	ASIC     string     `json:"asic,omitempty"`
+	Port     *int       `json:"port,omitempty"`
+	BW       *Float32   `json:"bw,omitempty"`
+	Latency  *Float32   `json:"latency,omitempty"`
+	GDR      *int       `json:"gdr,omitempty"`
+	Coll     *int       `json:"coll,omitempty"`
+	MaxConn  *int       `json:"maxconn,omitempty"`
+	MLOPart  *int       `json:"mlopart,omitempty"`
+	LocalGPU *int       `json:"localGpu,omitempty"`
+	Links    [][]any    `json:"links"` // [type, bandwidth, number of the node it leads to]
 }
 
 // PathEntry is [type, hops, bandwidth], or [type, hops, bandwidth, [numbers of the nodes passed]].
@@ -162,9 +150,9 @@ func (n *Node) pathEntries(number map[*Node]int) map[string][]PathEntry {
 }
 
 func (n *Node) report(number map[*Node]int) NodeReport {
-	r := NodeReport{I: number[n], Name: n.Name(), Type: n.Type.String(), Idx: n.Index, Links: []LinkEntry{}}
+	r := NodeReport{I: number[n], Name: n.Name(), Type: n.Type.String(), Idx: n.Index, Links: [][]any{}}
 	for _, l := range n.Links {
-		r.Links = append(r.Links, LinkEntry{l.Type, Float32(l.BW), number[l.To]})
+		r.Links = append(r.Links, []any{l.Type.String(), Float32(l.BW), number[l.To]})
 	}
 	switch {
 	case n.GPU != nil:

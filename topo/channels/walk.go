@@ -208,41 +208,20 @@ func (w *walk) throughSwitch(head int) {
 		}
 		return 1
 	}
-	received := 0
-	for received < len(w.gpus) && w.useFromSwitch(received, share(received)) {
-		received++
-	}
-	if received == len(w.gpus) {
-		sent := 0
-		for sent < len(w.gpus) && w.useToSwitch(sent, share(sent)) {
-			sent++
-		}
-		if sent == len(w.gpus) {
+	w.useAll(w.useFromSwitch, share, func() {
+		w.useAll(w.useToSwitch, share, func() {
 			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
-		}
-		for sent--; sent >= 0; sent-- {
-			w.useToSwitch(sent, -share(sent))
-		}
-	}
-	for received--; received >= 0; received-- {
-		w.useFromSwitch(received, -share(received))
-	}
+		})
+	})
 }
 
 // toAllPeers charges GPU g as a head of CollNetDirect: it exchanges an equal share with each other GPU.
 func (w *walk) toAllPeers(head int) {
-	n := len(w.gpus)
-	share := 1 / float32(n-1)
-	out := 0
-	for out < n && w.useGPUs(head, out, share) {
-		out++
-	}
-	if out == n {
-		in := 0
-		for in < n && w.useGPUs(in, head, share) {
-			in++
-		}
-		if in == n {
+	share := func(int) float32 { return 1 / float32(len(w.gpus)-1) }
+	out := func(g int, share float32) bool { return w.useGPUs(head, g, share) }
+	in := func(g int, share float32) bool { return w.useGPUs(g, head, share) }
+	w.useAll(out, share, func() {
+		w.useAll(in, share, func() {
 			channel := w.graph.Intra[w.graph.NChannels]
 			place := 1
 			for g := range w.gpus {
@@ -251,13 +230,21 @@ func (w *walk) toAllPeers(head int) {
 					place++
 				}
 			}
-			w.visit(-1, n, goals{backToNet: -1, backToFirst: -1})
-		}
-		for in--; in >= 0; in-- {
-			w.useGPUs(in, head, -share)
-		}
+			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
+		})
+	})
+}
+
+// useAll takes a share of a path for each GPU. If all have it, it goes on, and then gives the shares back.
+func (w *walk) useAll(use func(g int, share float32) bool, share func(g int) float32, goOn func()) {
+	used := 0
+	for used < len(w.gpus) && use(used, share(used)) {
+		used++
 	}
-	for out--; out >= 0; out-- {
-		w.useGPUs(head, out, -share)
+	if used == len(w.gpus) {
+		goOn()
+	}
+	for used--; used >= 0; used-- {
+		use(used, -share(used))
 	}
 }
